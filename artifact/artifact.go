@@ -1,5 +1,5 @@
-// Package artifact stores the artifacts of steps and the lines that they print, by attempt. All sizes are bounded.
-// Callers remove secrets before.
+// Package artifact stores the artifacts of steps and the lines that they print, by attempt. All sizes are bounded. It
+// stores lines as they are: callers must remove secrets first.
 package artifact
 
 import (
@@ -63,5 +63,6 @@ type Logs interface {
 type Blobs interface {
 	// Put stores body under name and returns its URI. Repeated calls with the same name must have the same bytes.
 	Put(ctx context.Context, name string, body io.Reader) (uri, sha256 string, size int64, err error)
+	// Open returns the content of an artifact, or ErrNotFound. The caller closes it.
 	Open(ctx context.Context, uri string) (io.ReadCloser, error)
 }

@@ -99,7 +99,7 @@ func TestLogs_ReadByNumber(t *testing.T) {
 		return nil
 	})
 	if pieces > 4 {
-		t.Errorf("1000 lines lie in %d objects; small ones must be joined", pieces)
+		t.Errorf("1000 lines are stored in %d objects; small ones must be joined", pieces)
 	}
 	for _, from := range []int64{-1, 1, 2, 256, 257, 300, 999, 1000, 1001, 5000} {
 		got, total := read(t, s, from, 3)
@@ -125,7 +125,7 @@ func TestLogs_AnotherProcessReadsAndGoesOn(t *testing.T) {
 	add(t, a, 1, 3, text(3, 5))
 	for _, s := range []*artifact.Store{a, b} {
 		if got, total := read(t, s, 4, 10); total != 5 || !cmp.Equal(got, []string{"line 4", "line 5"}) {
-			t.Errorf("%v of %d", got, total)
+			t.Errorf("read %v of %d lines, want the last two of 5", got, total)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestLogs_SurvivesAKilledWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, s, 1, 3, text(3, 4))
-	// killed after the larger piece was written, before the smaller was removed
+	// The state of a writer that was killed after it wrote the larger piece and before it removed the smaller one.
 	if err := os.WriteFile(filepath.Join(logs, old[0].Name()), first, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestLogs_SurvivesAKilledWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, total := read(t, s, 1, 10); total != 4 || len(got) != 4 {
-		t.Errorf("%v of %d", got, total)
+		t.Errorf("read %v of %d lines, want all 4", got, total)
 	}
 }
 
@@ -164,13 +164,13 @@ func TestLogs_LinesAreCut(t *testing.T) {
 	got, _ := read(t, s, 1, 10)
 	want := []string{"short", "1234567" + artifact.CutMark, "bad \uFFFD"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }
 
-// Whatever was dropped, the beginning and the end are there under their numbers, to
-// this process and to another, and one line says what is missing.
-func TestLogs_PastItsLimitsTheMiddleIsDropped(t *testing.T) {
+// The beginning and the end of the log keep their numbers, in this process and in another, and one line reports what is
+// missing.
+func TestLogs_DropTheMiddleBeyondTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]artifact.Limits{
 		"lines": {AttemptLines: 4000},
@@ -198,7 +198,7 @@ func TestLogs_PastItsLimitsTheMiddleIsDropped(t *testing.T) {
 				if l.No == hole.To {
 					if said := fmt.Sprintf("%d lines are missing here", hole.To-hole.From+1); l.Stream != "dvt" ||
 						!strings.Contains(l.Text, said) {
-						t.Errorf("where lines are missing stands %+v", l)
+						t.Errorf("the line for the missing ones is %+v", l)
 					}
 					want = hole.To + 1
 					continue
@@ -236,14 +236,14 @@ func TestLogs_PastItsLimitsTheMiddleIsDropped(t *testing.T) {
 				return nil
 			})
 			if kept > 450_000 {
-				t.Errorf("%d bytes lie in the bucket", kept)
+				t.Errorf("the bucket has %d bytes, want at most 450,000", kept)
 			}
 		})
 	}
 }
 
 // A writer that was killed between the write and the deletions left pieces in the hole.
-func TestLogs_WhatWasDroppedStaysDropped(t *testing.T) {
+func TestLogs_DroppedLinesStayDropped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	limits := artifact.Limits{AttemptLines: 4000}
@@ -279,11 +279,11 @@ func TestLogs_WhatWasDroppedStaysDropped(t *testing.T) {
 	}
 	add(t, s, 1, 9001, text(9001, 9500))
 	if left, _ := filepath.Glob(filepath.Join(logs, "000002*")); len(left) > 0 {
-		t.Errorf("still there: %v", left)
+		t.Errorf("the dropped pieces %v still exist", left)
 	}
 }
 
-func TestLogs_Find(t *testing.T) {
+func TestLogs_FindReturnsMatchingLines(t *testing.T) {
 	t.Parallel()
 	s := open(t, "mem://", artifact.Limits{})
 	add(t, s, 1, 1, text(1, 600))
@@ -305,7 +305,7 @@ func TestLogs_Find(t *testing.T) {
 	}
 }
 
-func TestLogs_ErrorLine(t *testing.T) {
+func TestLogs_ErrorLineExplainsTheFailure(t *testing.T) {
 	t.Parallel()
 	on := func(stream string, texts ...string) (ls []artifact.Line) {
 		for _, text := range texts {
@@ -369,7 +369,7 @@ func TestLogs_FollowWakesOwnAndForeignLines(t *testing.T) {
 	}
 }
 
-func TestLogs_ReadersBesideAWriter(t *testing.T) {
+func TestLogs_ReadersSeeNoGapsBesideAWriter(t *testing.T) {
 	t.Parallel()
 	url := folder(t)
 	w, r := open(t, url, artifact.Limits{}), open(t, url, artifact.Limits{})
@@ -423,11 +423,11 @@ func TestLogs_RefusesForeignNames(t *testing.T) {
 	id := attempt
 	id.StepID = "../../other"
 	if err := s.Append(t.Context(), id, 1, 1, text(1, 1)); err == nil {
-		t.Error("a step named ../../other has a log")
+		t.Error("Append accepted a step named ../../other, want an error")
 	}
 	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../../x", "a//b"} {
 		if _, _, _, err := s.Put(t.Context(), name, strings.NewReader("x")); err == nil {
-			t.Errorf("Put took the name %q", name)
+			t.Errorf("Put accepted the name %q, want an error", name)
 		}
 	}
 	for _, uri := range []string{"", "file:///etc/passwd", "artifact:../x", "artifact:%2e%2e/x", "artifact:none"} {

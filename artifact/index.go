@@ -13,11 +13,10 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// index is the pieces of one log in order: from line 1, without overlaps, with at
-// most one hole.
+// index lists the pieces of one log in order. They begin with line 1, do not overlap, and have at most one hole.
 type index []piece
 
-// total is the number of the last line.
+// total returns the number of the last line, or 0 for an empty log.
 func (ix index) total() int64 {
 	if len(ix) == 0 {
 		return 0
@@ -25,7 +24,7 @@ func (ix index) total() int64 {
 	return ix[len(ix)-1].to()
 }
 
-// kept is the number of the last line kept of an engine attempt.
+// kept returns the number, within an engine attempt, of its last stored line, or 0.
 func (ix index) kept(engineAttempt int) (to int64) {
 	for _, p := range ix {
 		if p.ea == engineAttempt {
@@ -35,12 +34,12 @@ func (ix index) kept(engineAttempt int) (to int64) {
 	return to
 }
 
-// at is the position of the first piece that holds a line with No >= no, or len(ix).
+// at returns the index of the first piece that holds a line with No >= no, or len(ix).
 func (ix index) at(no int64) int {
 	return sort.Search(len(ix), func(i int) bool { return ix[i].to() >= no })
 }
 
-// hole is the numbers before the piece at i that no piece holds.
+// hole returns the line numbers directly before the piece at i that no piece holds.
 func (ix index) hole(i int) Missing {
 	if i == 0 || ix[i].from == ix[i-1].to()+1 {
 		return Missing{}
@@ -48,6 +47,7 @@ func (ix index) hole(i int) Missing {
 	return Missing{From: ix[i-1].to() + 1, To: ix[i].from - 1}
 }
 
+// missing returns the hole of the log; zero if there is none.
 func (ix index) missing() Missing {
 	for i := range ix {
 		if m := ix.hole(i); m != (Missing{}) {
@@ -57,8 +57,8 @@ func (ix index) missing() Missing {
 	return Missing{}
 }
 
-// trim is what goes for the limits to hold, the oldest pieces behind the first
-// quarter and never the last one, and where the log then goes on.
+// trim returns the pieces to drop so that the log keeps its limits, and the number of the first line after the hole. It
+// drops the oldest pieces behind the first quarter, and never the last piece.
 func (ix index) trim(l Limits) (dropped []piece, resumes int64) {
 	var lines, bytes, before int64
 	for _, p := range ix {
@@ -82,8 +82,8 @@ func (ix index) trim(l Limits) (dropped []piece, resumes int64) {
 	return dropped, resumes
 }
 
-// index lists one log; dropped is what still lies in its hole. ErrNotFound says that an object went while it was
-// listed.
+// index lists the objects of one log. dropped are pieces in its hole that a writer has not deleted yet, because it was
+// killed. ErrNotFound means that a writer replaced or removed an object during the listing; the caller lists again.
 func (s *Store) index(ctx context.Context, prefix string) (ix index, dropped []piece, err error) {
 	var all []piece
 	resumes := int64(1)
@@ -94,7 +94,7 @@ func (s *Store) index(ctx context.Context, prefix string) (ix index, dropped []p
 			break
 		}
 		if gcerrors.Code(err) == gcerrors.NotFound {
-			return nil, nil, ErrNotFound // a folder is listed entry by entry
+			return nil, nil, ErrNotFound // a file disappeared between the listing of the folder and its stat
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("artifact: list log: %w", err)
@@ -119,17 +119,17 @@ func (s *Store) index(ctx context.Context, prefix string) (ix index, dropped []p
 			ix, next = append(ix, p), p.to()+1
 		} else if p.to() < resumes {
 			dropped = append(dropped, p)
-		} // others are what a larger piece has replaced
+		} // every other piece was replaced by a larger one
 	}
 	if resumes > 1 && next <= resumes || !s.seen.reaches(prefix, ix.total()) {
-		return nil, nil, ErrNotFound // neither the piece that was replaced nor the one that replaced it
+		return nil, nil, ErrNotFound // the listing has neither a replaced piece nor the one that replaced it
 	}
 	return ix, dropped, nil
 }
 
-// lengths remembers how long logs were, because a folder is not listed in one
-// moment: a listing beside a writer may miss both a piece that goes and the one
-// that comes. A log whose length it forgets is at worst shown too short once.
+// lengths remembers the greatest known length of logs. The listing of a folder is not atomic: while a writer replaces a
+// piece, it may miss both the old and the new one, and the length reveals that. It forgets logs beyond maxLengths; such
+// a log may once be read too short.
 type lengths struct {
 	mu sync.Mutex
 	of map[string]int64
@@ -137,7 +137,7 @@ type lengths struct {
 
 const maxLengths = 4096
 
-// reaches reports whether total is no less than what is known, and remembers it.
+// reaches reports whether total is at least the known length, and remembers it.
 func (l *lengths) reaches(prefix string, total int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ const (
 	// CutMark ends the text of a line that exceeded its limit.
 	CutMark = " … (line cut)"
 
-	replaced = 100 // how often a reader starts again because pieces were replaced
+	replaced = 100 // attempts of a reader whose pieces are replaced while it reads
 )
 
 // Append implements Logs. It ignores the numbers in lines and assigns its own. After the middle was dropped, it
@@ -42,6 +42,8 @@ func (s *Store) Append(ctx context.Context, id AttemptID, engineAttempt int, fro
 	return err
 }
 
+// extend adds lines to a log without the lines that it already has, and drops the middle beyond the limits. It returns
+// ErrNotFound if another writer replaced a piece meanwhile.
 func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, from int64, lines []Line) (added bool,
 	err error) {
 	ix, gone, err := s.index(ctx, prefix)
@@ -135,7 +137,7 @@ func (s *Store) Read(ctx context.Context, id AttemptID, from int64, limit int) (
 	return out, err
 }
 
-// mark replaces missing lines.
+// mark returns the line that stands for the missing lines.
 func (s *Store) mark(hole Missing, next Line) Line {
 	return Line{No: hole.To, At: next.At, Stream: "dvt", EngineAttempt: next.EngineAttempt,
 		Text: fmt.Sprintf(
@@ -143,7 +145,8 @@ func (s *Store) mark(hole Missing, next Line) Line {
 			hole.To-hole.From+1, hole.From, hole.To, s.limits.AttemptLines, s.limits.AttemptBytes>>20)}
 }
 
-// steady calls f for a log, and repeats it when a writer replaced a piece meanwhile.
+// steady calls f with the prefix of a log and repeats it while f returns ErrNotFound, which means that a writer
+// replaced a piece meanwhile.
 func (s *Store) steady(id AttemptID, f func(prefix string) error) error {
 	prefix, err := id.prefix()
 	if err != nil {

@@ -25,9 +25,10 @@ type piece struct {
 }
 
 const (
-	pieceKey   = "%09d_%d_%d_%d_%d_%d.jsonl"
-	pieceLines = 256      // a last piece below both limits is replaced when more lines arrive
-	pieceBytes = 64 << 10 //
+	pieceKey = "%09d_%d_%d_%d_%d_%d.jsonl"
+	// A last piece below both limits is replaced by a larger one when more lines arrive.
+	pieceLines = 256
+	pieceBytes = 64 << 10
 )
 
 func (p piece) key(prefix string) string {

@@ -19,7 +19,7 @@ func TestApproval_TheMostSpecificRowDecides(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := a.Approval("acme", "shop", "prod"); n != 0 {
-		t.Errorf("without a policy: %d", n)
+		t.Errorf("without a policy %d approvals are required, want 0", n)
 	}
 	rows := []authz.Approval{
 		{ProjectID: "*", EnvironmentID: "*", Required: 1},
@@ -37,14 +37,14 @@ func TestApproval_TheMostSpecificRowDecides(t *testing.T) {
 		want                         int
 	}{
 		{"acme", "shop", "dev", 5},
-		{"acme", "shop", "prod", 3}, // the stricter of two that are as specific
+		{"acme", "shop", "prod", 3}, // the stricter of two equally specific rows
 		{"acme", "shop", "test", 2},
 		{"acme", "lab", "prod", 3},
 		{"acme", "lab", "test", 1},
 		{"globex", "shop", "dev", 0},
 	} {
 		if n := a.Approval(c.tenant, c.project, c.environment); n != c.want {
-			t.Errorf("%s %s/%s: %d, want %d", c.tenant, c.project, c.environment, n, c.want)
+			t.Errorf("%s %s/%s: %d approvals are required, want %d", c.tenant, c.project, c.environment, n, c.want)
 		}
 	}
 }

@@ -11,47 +11,45 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// grace is how long the last good policy holds while its source does not answer (contract T202).
+// grace is how long decisions use the last confirmed policy while its source does not answer (contract T202).
 const grace = 5 * time.Minute
 
-// Authorizer decides. Make it with New; it is safe for concurrent use, and a
-// decision reads one immutable state.
+// Authorizer makes decisions. Make it with New. It is safe for concurrent use: each decision reads one immutable state.
 type Authorizer struct {
 	directory *Directory
-	swap      sync.Mutex // one change at a time, so that versions grow
+	swap      sync.Mutex // serialises changes, so that versions grow by one
 	state     atomic.Pointer[state]
 	changed   atomic.Pointer[chan struct{}]
-	// confirmed is when the source last said that the state is what it has, in
-	// nanoseconds; 0: there is no source.
+	// confirmed is the time of the last confirmation by the source, in nanoseconds since 1970. 0: there is no source.
 	confirmed atomic.Int64
 	uses      uses
 }
 
-// state is all that is in force.
+// state is everything that is in force. It is never changed; a change makes a new one.
 type state struct {
 	version int64
 	source  int64              // Stored.Version
-	base    *rules             // of tenants without a policy of their own
-	baseDoc []Rule             // the same as they were given
-	tenants map[string]*policy // those with one
+	base    *rules             // for tenants without a policy of their own
+	baseDoc []Rule             // the source of base
+	tenants map[string]*policy // tenants with a policy of their own
 	tokens  map[string]*Token  // by id
 	hashes  map[[sha256.Size]byte]*Token
 }
 
-// policy is that of one tenant.
+// policy is the compiled policy of one tenant.
 type policy struct {
 	version int64
 	doc     Document
 	rules   *rules // nil: the document cannot be read
 	grants  map[string][]Grant
-	names   []string // of those who have grants, sorted
-	// approvals is how many people a run needs in a place.
-	approvals map[place]int
-	sandboxes map[place]plan.SandboxCeiling
+	names   []string // principals and groups that have grants, sorted
+	// approvals is the number of people who must approve a run in a scope.
+	approvals map[scope]int
+	sandboxes map[scope]plan.SandboxCeiling
 }
 
-// New makes an Authorizer on rules (DefaultPolicy for most) and the directory
-// that it names principals from. They are what holds in tenants without a policy of their own.
+// New makes an Authorizer. list (usually DefaultPolicy) and the grants of the directory's accounts apply in tenants
+// without a policy of their own. It fails for rules with an unknown role or action.
 func New(list []Rule, d *Directory) (*Authorizer, error) {
 	a := &Authorizer{directory: d, uses: uses{last: map[string]time.Time{}}}
 	a.state.Store(&state{})
@@ -60,10 +58,10 @@ func New(list []Rule, d *Directory) (*Authorizer, error) {
 	return a, a.Swap(list)
 }
 
-// Swap puts other rules in force where a tenant has no policy of its own, and wakes who
-// waits on Changed. On an error the old ones stay (contract T202).
+// Swap replaces the rules for tenants without a policy of their own, and closes the channel of Changed. On an error the
+// old rules stay in force (contract T202).
 func (a *Authorizer) Swap(list []Rule) error {
-	if err := known(list); err != nil {
+	if err := checkRules(list); err != nil {
 		return err
 	}
 	r, err := compile(list)
@@ -74,15 +72,15 @@ func (a *Authorizer) Swap(list []Rule) error {
 	return nil
 }
 
-// Load puts what the source has in force, and wakes who waits on Changed. From the first
-// Load on the Authorizer has a source: it answers ErrUnavailable when that was not confirmed
-// for 5 minutes (contract T202). A policy that cannot be read is UNAVAILABLE for its tenant alone.
+// Load replaces the policies and tokens by those of the source, and closes the channel of Changed. From the first Load
+// on the Authorizer depends on the source: it answers ErrUnavailable when neither Load nor Confirm was called for 5
+// minutes (contract T202). A policy that cannot be read makes only its own tenant unavailable.
 func (a *Authorizer) Load(s Stored) error {
 	tenants := make(map[string]*policy, len(s.Policies))
 	now := a.state.Load()
 	for _, p := range s.Policies {
 		if old := now.tenants[p.TenantID]; old != nil && old.version == p.Version && old.rules != nil {
-			tenants[p.TenantID] = old // versions never change
+			tenants[p.TenantID] = old // a version never changes its content
 			continue
 		}
 		made, err := newPolicy(p)
@@ -96,7 +94,7 @@ func (a *Authorizer) Load(s Stored) error {
 		tokens[t.ID], hashes[t.SHA256] = &t, &t
 	}
 	a.change(func(st *state) { st.source, st.tenants, st.tokens, st.hashes = s.Version, tenants, tokens, hashes })
-	a.uses.keep(tokens)
+	a.uses.retain(tokens)
 	a.Confirm()
 	return nil
 }
@@ -142,27 +140,27 @@ func (a *Authorizer) change(f func(*state)) {
 	close(*a.changed.Swap(&c))
 }
 
-// Confirm says that the source has nothing newer than what is in force.
+// Confirm records that the source has nothing newer than the loaded state.
 func (a *Authorizer) Confirm() { a.confirmed.Store(a.directory.now().UnixNano()) }
 
-// Source is the Version of the Stored that is in force.
+// Source returns the Version of the Stored that was loaded last.
 func (a *Authorizer) Source() int64 { return a.state.Load().source }
 
-// unconfirmed reports whether the last good policy is too old to decide by.
-func (a *Authorizer) unconfirmed() bool {
+// isUnconfirmed reports whether the source has not confirmed the state for longer than grace.
+func (a *Authorizer) isUnconfirmed() bool {
 	at := a.confirmed.Load()
 	return at != 0 && a.directory.now().UnixNano()-at > int64(grace)
 }
 
-// Changed returns a channel that is closed when rights may have changed since
-// the call; streams look at their viewers' rights again then.
+// Changed returns a channel that is closed at the next change of rights. Streams then check the rights of their viewers
+// again.
 func (a *Authorizer) Changed() <-chan struct{} { return *a.changed.Load() }
 
-// Version of all that is in force; it grows with every change.
+// Version returns the version of the whole state. It grows with every change.
 func (a *Authorizer) Version() int64 { return a.state.Load().version }
 
-// Policy is what holds in a tenant and its version. Version 0 is a tenant without a policy
-// of its own: the rules of New, and the grants of the directory's accounts.
+// Policy returns the policy of a tenant and its version. For a tenant without a policy of its own the version is 0, and
+// the document has the rules of New and the grants of the directory's accounts.
 func (a *Authorizer) Policy(tenantID string) (Document, int64) {
 	s := a.state.Load()
 	if t := s.tenants[tenantID]; t != nil {
@@ -170,7 +168,7 @@ func (a *Authorizer) Policy(tenantID string) (Document, int64) {
 	}
 	doc := Document{Rules: s.baseDoc, SOD: SOD{Approve: true, CompleteManual: true}}
 	if slices.Equal(s.baseDoc, DefaultPolicy()) {
-		doc.Rules = nil // and so what is made of it follows the defaults
+		doc.Rules = nil // a policy that is made from this document then follows later defaults
 	}
 	for _, id := range a.directory.all(tenantID) {
 		held, _ := a.directory.Grants(tenantID, id)
@@ -182,7 +180,7 @@ func (a *Authorizer) Policy(tenantID string) (Document, int64) {
 	return doc, 0
 }
 
-// PolicyVersion is the version of the tenant's policy; 0: it has none of its own.
+// PolicyVersion returns the version of the tenant's policy, or 0 if it has no policy of its own.
 func (a *Authorizer) PolicyVersion(tenantID string) int64 {
 	if t := a.state.Load().tenants[tenantID]; t != nil {
 		return t.version
@@ -190,7 +188,7 @@ func (a *Authorizer) PolicyVersion(tenantID string) int64 {
 	return 0
 }
 
-// SOD is the separation of duties of a tenant. It costs a look-up.
+// SOD returns the separation of duties of a tenant. It costs one map look-up.
 func (a *Authorizer) SOD(tenantID string) SOD {
 	if t := a.state.Load().tenants[tenantID]; t != nil {
 		return t.doc.SOD
@@ -198,54 +196,54 @@ func (a *Authorizer) SOD(tenantID string) SOD {
 	return SOD{Approve: true, CompleteManual: true}
 }
 
-// Decide says whether p may do action to o. A principal of another tenant may
-// do nothing; so may one without a grant for the place. With an API token it may do
-// what the token and its own rights both allow.
+// Decide reports whether p may do action to o. A principal of another tenant, or without a grant for the scope, may do
+// nothing. With an API token p may do only what both the token and its own rights allow. The error is ErrUnavailable if
+// the tenant's policy cannot be read or is not confirmed.
 func (a *Authorizer) Decide(p Principal, action Action, o Object) (Decision, error) {
 	s := a.state.Load()
-	at, tables, version := place{o.ProjectID, o.EnvironmentID}, [4]*table{}, int64(0)
+	at, tables, version := scope{o.ProjectID, o.EnvironmentID}, [4]*table{}, int64(0)
 	t := s.tenants[p.TenantID]
 	switch {
 	case t == nil:
-		tables = s.base.covering(at)
+		tables = s.base.tablesFor(at)
 	case t.rules != nil:
-		tables, version = t.rules.covering(at), t.version
+		tables, version = t.rules.tablesFor(at), t.version
 	}
 	d := Decision{RequiredRole: least(tables, action), Version: s.version, Policy: version}
 	if p.TenantID == "" || p.TenantID != o.TenantID {
 		return d, nil
 	}
-	if t != nil && t.rules == nil || a.unconfirmed() {
+	if t != nil && t.rules == nil || a.isUnconfirmed() {
 		return d, fmt.Errorf("%w: the policy of the tenant cannot be read", ErrUnavailable)
 	}
 	now := a.directory.now()
-	rule := holds(a.held(s, p), tables, action, at, now)
+	rule := matchingRule(a.heldGrants(s, p), tables, action, at, now)
 	if rule != "" && p.TokenID != "" {
-		token := a.live(s, p, p.TokenID, now)
-		if token == nil || holds(token.Grants, tables, action, at, now) == "" {
+		token := a.liveToken(s, p, p.TokenID, now)
+		if token == nil || matchingRule(token.Grants, tables, action, at, now) == "" {
 			rule = ""
 		}
 	}
-	if p.SessionID != "" && a.live(s, p, p.SessionID, now) == nil {
+	if p.SessionID != "" && a.liveToken(s, p, p.SessionID, now) == nil {
 		rule = ""
 	}
 	d.Allowed, d.Rule = rule != "", rule
 	return d, nil
 }
 
-// held are the grants of a principal itself and of its groups.
-func (a *Authorizer) held(s *state, p Principal) []Grant {
-	out := a.given(s, p.TenantID, p.ID)
+// heldGrants returns the grants of a principal and of its groups, also expired ones.
+func (a *Authorizer) heldGrants(s *state, p Principal) []Grant {
+	out := a.grantsOf(s, p.TenantID, p.ID)
 	for _, group := range p.Groups {
-		if more := a.given(s, p.TenantID, group); len(more) > 0 {
+		if more := a.grantsOf(s, p.TenantID, group); len(more) > 0 {
 			out = slices.Concat(out, more)
 		}
 	}
 	return out
 }
 
-// given are the grants that name somebody.
-func (a *Authorizer) given(s *state, tenantID, id string) []Grant {
+// grantsOf returns the grants that name the principal or group id.
+func (a *Authorizer) grantsOf(s *state, tenantID, id string) []Grant {
 	if t := s.tenants[tenantID]; t != nil {
 		return t.grants[id]
 	}
@@ -253,8 +251,9 @@ func (a *Authorizer) given(s *state, tenantID, id string) []Grant {
 	return held
 }
 
-// live is the token or session that p came with, nil when it does not give it any rights (any more).
-func (a *Authorizer) live(s *state, p Principal, id string, now time.Time) *Token {
+// liveToken returns the token or session id of p, or nil if it does not exist, has expired, belongs to another
+// principal, or its account or provider is gone.
+func (a *Authorizer) liveToken(s *state, p Principal, id string, now time.Time) *Token {
 	t := s.tokens[id]
 	if t == nil || t.TenantID != p.TenantID || t.Principal != p.ID || !now.Before(t.ExpiresAt) {
 		return nil
@@ -269,10 +268,10 @@ func (a *Authorizer) live(s *state, p Principal, id string, now time.Time) *Toke
 	return t
 }
 
-// holds is the rule by which one of the grants gives the action; "": none does.
-func holds(grants []Grant, tables [4]*table, action Action, at place, now time.Time) string {
+// matchingRule returns the rule by which one of the grants allows the action, or "".
+func matchingRule(grants []Grant, tables [4]*table, action Action, at scope, now time.Time) string {
 	for _, g := range grants {
-		if !(place{g.ProjectID, g.EnvironmentID}).covers(at) || !g.lasts(now) {
+		if !(scope{g.ProjectID, g.EnvironmentID}).covers(at) || !g.lasts(now) {
 			continue
 		}
 		if rule := allow(tables, g.Role, action); rule != "" {
@@ -282,4 +281,5 @@ func holds(grants []Grant, tables [4]*table, action Action, at place, now time.T
 	return ""
 }
 
+// lasts reports whether the grant has not expired.
 func (g Grant) lasts(now time.Time) bool { return g.ExpiresAt.IsZero() || now.Before(g.ExpiresAt) }

@@ -1,7 +1,6 @@
-// Package authz says who somebody is and what they may do. It is the only
-// package that speaks Casbin. Decisions deny by default, do no I/O and are safe
-// for concurrent use. An outage of the policy's source is not a denial: it is
-// ErrUnavailable (contract T202).
+// Package authz authenticates callers and decides what they may do. It is the only package that uses Casbin. Decisions
+// deny by default, do no I/O and are safe for concurrent use. An outage of the policy's source is not a denial: it is
+// ErrUnavailable, so that clients retry instead of asking for rights (contract T202).
 package authz
 
 import (
@@ -32,7 +31,7 @@ const (
 	SRE      Role = "SRE"
 )
 
-// Action is what one wants to do; the action of a signal is its type.
+// Action is something that a principal may be allowed to do. The action of a signal is its type.
 type Action string
 
 // Actions of this version.
@@ -58,7 +57,7 @@ const (
 	ReadDeadLetters Action = "READ_DEAD_LETTERS"
 	Redrive         Action = "REDRIVE"
 
-	ReadPolicy   Action = "READ_POLICY" // and who could
+	ReadPolicy   Action = "READ_POLICY" // also to list who could do an action
 	SetPolicy    Action = "SET_POLICY"
 	CreateToken  Action = "CREATE_TOKEN"  // for oneself
 	ManageTokens Action = "MANAGE_TOKENS" // of others, and for services
@@ -66,25 +65,24 @@ const (
 
 	SetQuota      Action = "SET_QUOTA"
 	FreezeTenant  Action = "FREEZE_TENANT"
-	SetEngineMode Action = "SET_ENGINE_MODE" // for principals of the operators' tenant alone
+	SetEngineMode Action = "SET_ENGINE_MODE" // only for principals of the operators' tenant
 )
 
-// Principal is an authenticated caller. It travels as a parameter from the edge
-// inwards, never in a context.
+// Principal is an authenticated caller. It is passed as a parameter from the edge inwards, never in a context.
 type Principal struct {
 	ID        string
 	TenantID  string
 	Grants    []Grant
 	ExpiresAt time.Time // zero: the token does not expire
-	TokenID   string    // of the API token that narrows its rights; "": it came as itself
-	SessionID string    // of the browser's session that it came with; its rights end with that
-	Provider  string    // that said who it is; "": the settings did, or it is a service
-	Groups    []string  // names like GroupID's whose grants it has too
-	Address   string    // that its request came from, behind trusted proxies; "": it came by no request
-	Via       string    // ViaHTTP, ViaWebSocket, …; "": it came by no request
+	TokenID   string    // id of the API token that narrows its rights; "": no API token was used
+	SessionID string    // id of the browser's session; the rights end with the session
+	Provider  string    // name of the provider that identified it; "": an account or a service
+	Groups    []string  // group names as of GroupID; the principal also has their grants
+	Address   string    // client address of its request, behind trusted proxies; "": no request
+	Via       string    // ViaHTTP, ViaWebSocket, …; "": no request
 }
 
-// Ways by which requests come.
+// Values of Principal.Via.
 const (
 	ViaHTTP      = "http"
 	ViaWebSocket = "websocket"
@@ -92,8 +90,8 @@ const (
 	ViaWorker    = "worker"
 )
 
-// Credential names what p showed, without its secret: token:ID, session:ID, jwt or account, and @PROVIDER behind it
-// when a provider said who p is. It is empty for one that showed nothing.
+// Credential describes the credential of p without its secret, for the audit: token:ID, session:ID, jwt or account,
+// followed by @PROVIDER if a provider identified p. It is empty for a principal without a credential.
 func (p Principal) Credential() string {
 	name := ""
 	switch {
@@ -118,22 +116,21 @@ type Grant struct {
 	ProjectID     string `yaml:"project" json:"project"`
 	EnvironmentID string `yaml:"environment" json:"environment"`
 
-	ExpiresAt  time.Time `yaml:"-" json:"-"` // zero: it stays
+	ExpiresAt  time.Time `yaml:"-" json:"-"` // zero: it does not expire
 	BreakGlass bool      `yaml:"-" json:"-"` // its holder took it in an emergency
 }
 
-// Object is what an action is done to.
+// Object is the target of an action: a tenant, project and environment.
 type Object struct{ TenantID, ProjectID, EnvironmentID string }
 
-// Decision is the answer, with what a denial must explain (api.md §2).
+// Decision is the answer of Decide, with the facts that explain a denial.
 type Decision struct {
 	Allowed      bool
 	Rule         string // the rule that decided; "" when none matched
-	RequiredRole Role   // the least role that the policy gives the action to there; "": none
-	Version      int64  // of all that is in force in this process; it grows with every change
-	Policy       int64  // version of the tenant's policy; 0: it has none of its own
+	RequiredRole Role   // the lowest role that has the action there; "": none
+	Version      int64  // version of the whole state in this process; it grows with every change
+	Policy       int64  // version of the tenant's policy; 0: the tenant has no policy of its own
 }
 
-// Class is what a shared stream may show: viewers of one class see the same
-// bytes (design §4). Opaque, comparable.
+// Class identifies viewers who may see the same bytes, so that they can share a stream. It is opaque and comparable.
 type Class string

@@ -66,10 +66,10 @@ func decide(t testing.TB, a *authz.Authorizer, p authz.Principal, action authz.A
 	return d
 }
 
-// The table is the policy as people agreed on it (O3, T92): every action has a
-// line for every role, and some lines are about places.
+// The table is the agreed policy. It has a line for every action and role, and further lines for projects and
+// environments.
 // contract: T92
-func TestDecide_Table(t *testing.T) {
+func TestDecide_FollowsTheAgreedTable(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("testdata/decisions.csv")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestDecide_Table(t *testing.T) {
 			t.Errorf("line %d: %v: allowed %t by %q", i+2, row, d.Allowed, d.Rule)
 		}
 		if d.Allowed != (d.Rule != "") || d.RequiredRole == "" || d.Version != 1 {
-			t.Errorf("line %d: decision %+v does not explain itself", i+2, d)
+			t.Errorf("line %d: the decision %+v lacks its rule or the required role", i+2, d)
 		}
 	}
 	for _, action := range authz.Actions() {
@@ -145,19 +145,19 @@ func TestDecide_DenyByDefault(t *testing.T) {
 	a := authorizer(t, directory(t, account("x", grant(authz.Admin))))
 	for _, p := range []authz.Principal{
 		{}, {ID: "x"}, {ID: "y", TenantID: "acme"}, {ID: "x", TenantID: "globex"},
-		// what a caller says of itself counts for nothing
+		// The grants in the principal are not trusted.
 		{ID: "y", TenantID: "acme", Grants: []authz.Grant{grant(authz.Admin)}},
 	} {
 		for _, action := range actions {
 			if decide(t, a, p, action, shopDev).Allowed || decide(t, a, p, action, authz.Object{}).Allowed {
-				t.Errorf("%+v may %s", p, action)
+				t.Errorf("a principal without grants in the policy may %s: %+v", action, p)
 			}
 		}
 	}
 }
 
 // contract: T101
-func TestDecide_OtherTenant(t *testing.T) {
+func TestDecide_OtherTenantMayDoNothing(t *testing.T) {
 	t.Parallel()
 	d, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), clock)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestDecide_OtherTenant(t *testing.T) {
 	}
 }
 
-func TestWhoCould(t *testing.T) {
+func TestWhoCould_ListsAtMostTenPrincipals(t *testing.T) {
 	t.Parallel()
 	gone := account("gone", grant(authz.Admin))
 	gone.ExpiresAt = now
@@ -198,7 +198,7 @@ func TestWhoCould(t *testing.T) {
 	}
 }
 
-func TestDirectory_SaysEverythingWrongAtOnce(t *testing.T) {
+func TestNewDirectory_ReportsEveryProblem(t *testing.T) {
 	t.Parallel()
 	good := account("good", grant(authz.Viewer))
 	twice := good
@@ -230,7 +230,7 @@ func TestDirectory_SaysEverythingWrongAtOnce(t *testing.T) {
 }
 
 // contract: O6
-func TestDirectory_Tokens(t *testing.T) {
+func TestDirectory_AuthenticatesByTokenHash(t *testing.T) {
 	t.Parallel()
 	soon := account("soon", grant(authz.Viewer))
 	soon.ExpiresAt = now.Add(time.Nanosecond)
@@ -268,7 +268,7 @@ func TestDirectory_Tokens(t *testing.T) {
 	}
 }
 
-func TestSetGrants_ReachesWhoSignedInBeforeAndAfter(t *testing.T) {
+func TestSetGrants_AppliesToPrincipalsThatSignedInBefore(t *testing.T) {
 	t.Parallel()
 	d := directory(t, account("ola", grant(authz.Operator)))
 	a := authorizer(t, d)
@@ -285,7 +285,7 @@ func TestSetGrants_ReachesWhoSignedInBeforeAndAfter(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("Swap woke nobody")
+		t.Error("Swap did not close the channel of Changed")
 	}
 	after, err := d.Authenticate("token of ola")
 	if err != nil {
@@ -293,11 +293,11 @@ func TestSetGrants_ReachesWhoSignedInBeforeAndAfter(t *testing.T) {
 	}
 	for _, p := range []authz.Principal{before, after} {
 		if decide(t, a, p, authz.Pause, shopDev).Allowed || !decide(t, a, p, authz.Read, shopDev).Allowed {
-			t.Errorf("%+v has the rights of before", p)
+			t.Errorf("%+v has the old rights, want the new ones", p)
 		}
 	}
 	if diff := cmp.Diff([]authz.Grant{grant(authz.Viewer)}, after.Grants); diff != "" {
-		t.Errorf("who signs in now (-want +got):\n%s", diff)
+		t.Errorf("grants of a principal that signs in now (-want +got):\n%s", diff)
 	}
 }
 
@@ -310,17 +310,17 @@ func TestSwap_ABrokenPolicyChangesNothing(t *testing.T) {
 	for _, rules := range [][]authz.Rule{{{Role: "BOSS", Action: authz.Read}},
 		{{Role: authz.Viewer, Action: "EVERYTHING"}}} {
 		if err := a.Swap(rules); err == nil {
-			t.Errorf("%v is a policy", rules)
+			t.Errorf("Swap accepted the rules %v, want an error", rules)
 		}
 	}
 	select {
 	case <-changed:
-		t.Error("a policy that was not taken woke streams")
+		t.Error("a refused policy closed the channel of Changed")
 	default:
 	}
 	if got := decide(t, a, authz.Principal{ID: "ola", TenantID: "acme"}, authz.Pause, shopDev); !got.Allowed ||
 		got.Version != 1 {
-		t.Errorf("%+v after broken policies", got)
+		t.Errorf("the decision after refused policies is %+v, want the one before", got)
 	}
 	var all sync.WaitGroup
 	for range 8 {
@@ -329,11 +329,11 @@ func TestSwap_ABrokenPolicyChangesNothing(t *testing.T) {
 	all.Wait()
 	if got := decide(t, a, authz.Principal{ID: "ola", TenantID: "acme"}, authz.Pause, shopDev); got.Allowed ||
 		got.Version != 9 || got.RequiredRole != "" {
-		t.Errorf("%+v under an empty policy", got)
+		t.Errorf("the decision under an empty policy is %+v, want a denial", got)
 	}
 }
 
-func TestAllows(t *testing.T) {
+func TestAllows_ListsActionsInOrder(t *testing.T) {
 	t.Parallel()
 	a := authorizer(t, directory(t))
 	if diff := cmp.Diff([]authz.Action{authz.Read, authz.Start, authz.Pause, authz.Resume, authz.CreateToken},
@@ -342,7 +342,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide: 50 us at p99 is the budget; a decision does no I/O and allocates nothing.
+// The budget of a decision is 50 us at p99. It does no I/O and must not allocate.
 func BenchmarkDecide(b *testing.B) {
 	var accounts []authz.Account
 	for i := range 1000 {
@@ -359,7 +359,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// Without queues a worker serves all of its tenants'; a pattern is a name or a beginning of names.
+// A worker without queues serves all queues of its tenants. A pattern is a name, or a prefix of names with a trailing
+// *.
 func TestWorker_MayServeQueue(t *testing.T) {
 	t.Parallel()
 	worker := func(queues ...string) (authz.Worker, error) {
@@ -388,17 +389,17 @@ func TestWorker_MayServeQueue(t *testing.T) {
 		}
 	}
 	if (authz.Worker{ID: "w", Serves: []string{"*"}}).MayServeQueue("tq-data-dev") {
-		t.Error("a worker that nobody authenticated serves a queue")
+		t.Error("the zero Worker serves a queue, want none")
 	}
 	for _, bad := range []string{"", "tq-*-dev", "**", "tq data"} {
 		if _, err := worker(bad); err == nil || !strings.Contains(err.Error(), "no queue") {
-			t.Errorf("the queue %q: %v", bad, err)
+			t.Errorf("the queue %q: %v, want an error", bad, err)
 		}
 	}
 	person := account("p")
 	person.Queues = []string{"tq-data-dev"}
 	if _, err := authz.NewDirectory([]authz.Account{person}, clock); err == nil || !strings.Contains(err.Error(),
 		"only a worker serves queues") {
-		t.Errorf("a person with queues: %v", err)
+		t.Errorf("an account with queues that is no worker: %v, want an error", err)
 	}
 }

@@ -10,11 +10,10 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// Each line of the table holds also for one who has its grant only by a token that narrows every role,
-// for a token of every role of one who has only its grant, and for one who took it in an
-// emergency, until that ends.
+// Each line of the table also holds for three other principals: one with all roles and a token limited to the grant,
+// one with the grant and a token for all roles, and one who took the grant in an emergency, until it expires.
 // contract: O3, O6
-func TestDecide_TheTableThroughTokensAndBreakGlass(t *testing.T) {
+func TestDecide_TableAlsoHoldsForTokensAndBreakGlass(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("testdata/decisions.csv")
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Account is somebody who may call, known by the hash of a token. Tokens
-// themselves are never kept (contract O6).
+// Account is a principal or worker from the settings, identified by the hash of its token. Tokens themselves are never
+// stored (contract O6).
 type Account struct {
 	ID          string    `yaml:"id" json:"id"`
 	TenantID    string    `yaml:"tenant" json:"tenant"`
 	TokenSHA256 string    `yaml:"tokenSha256" json:"tokenSha256"` // lower-case hex
 	Grants      []Grant   `yaml:"grants" json:"grants"`
 	ExpiresAt   time.Time `yaml:"expiresAt" json:"expiresAt"`
-	// OIDC makes it somebody, or a group, that only an OIDC provider knows: it has grants and no token.
+	// OIDC marks a person or group that only an OIDC provider can authenticate. It has grants and no token.
 	OIDC bool `yaml:"oidc" json:"oidc"`
-	// Worker makes it a data-plane worker, which may only begin and end attempts and give evidence of them, for runs of
-	// these tenants and dispatches to these queues (contract T203).
+	// Worker marks a data-plane worker. It may only start and end attempts and report on them, for runs of the tenants
+	// in Serves and dispatches to the queues in Queues (contract T203).
 	Worker bool     `yaml:"worker" json:"worker"`
 	Serves []string `yaml:"serves" json:"serves"` // tenants of a worker; "*" is all
-	// Queues of a worker: names, or beginnings of names before a trailing *. None given is all.
+	// Queues of a worker: names, or prefixes of names with a trailing *. Empty means all queues.
 	Queues []string `yaml:"queues" json:"queues"`
 }
 
@@ -34,7 +34,7 @@ type Account struct {
 type Worker struct {
 	ID     string
 	Serves []string // tenants
-	Queues []string // names or beginnings; see Account
+	Queues []string // names or prefixes; see Account
 }
 
 // MayServe reports whether the worker may act for runs of the tenant.
@@ -50,7 +50,7 @@ func (w Worker) MayServeQueue(queue string) bool {
 	})
 }
 
-// Directory knows the accounts. It is safe for concurrent use.
+// Directory holds the accounts of the settings and the trusted providers. It is safe for concurrent use.
 type Directory struct {
 	now func() time.Time
 
@@ -63,10 +63,11 @@ type Directory struct {
 
 var aQueue = regexp.MustCompile(`^[A-Za-z0-9._:-]*(?:[A-Za-z0-9._:-]|\*)$`)
 
-// name of a principal.
+// name identifies a principal.
 type name struct{ tenantID, id string }
 
-// NewDirectory checks the accounts; it names everything wrong at once.
+// NewDirectory makes a Directory of the accounts. Its error lists every problem of every account. now is the clock for
+// expiries.
 func NewDirectory(accounts []Account, now func() time.Time) (*Directory, error) {
 	d := &Directory{
 		now: now, byToken: map[[sha256.Size]byte]*Account{}, accounts: map[name]*Account{}, tenants: map[string][]string{},
@@ -86,7 +87,7 @@ func NewDirectory(accounts []Account, now func() time.Time) (*Directory, error) 
 	return d, nil
 }
 
-// add puts an account in, or says everything that is wrong with it.
+// add adds an account, or returns everything that is wrong with it.
 func (d *Directory) add(a Account) (errs []error) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -139,8 +140,8 @@ func (d *Directory) add(a Account) (errs []error) {
 	return nil
 }
 
-// lookup finds the account of a token. The token is hashed before anything is
-// compared, so the time says nothing about it.
+// lookup finds the account of a token. Only hashes are compared, so the time of a comparison reveals nothing about a
+// token.
 func (d *Directory) lookup(token string) (Account, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -158,7 +159,7 @@ func (a *Account) expired(now time.Time) bool {
 	return !a.ExpiresAt.IsZero() && !now.Before(a.ExpiresAt)
 }
 
-// Authenticate returns the principal of a token: ErrUnauthenticated or ErrExpired.
+// Authenticate returns the principal of an account's token. Its errors are ErrUnauthenticated and ErrExpired.
 func (d *Directory) Authenticate(token string) (Principal, error) {
 	a, err := d.lookup(token)
 	if err != nil {
@@ -170,7 +171,7 @@ func (d *Directory) Authenticate(token string) (Principal, error) {
 	return Principal{ID: a.ID, TenantID: a.TenantID, Grants: a.Grants, ExpiresAt: a.ExpiresAt}, nil
 }
 
-// AuthenticateWorker returns the worker of a token.
+// AuthenticateWorker returns the worker of a token. Its errors are ErrUnauthenticated and ErrExpired.
 func (d *Directory) AuthenticateWorker(token string) (Worker, error) {
 	a, err := d.lookup(token)
 	if err != nil {
@@ -186,8 +187,8 @@ func (d *Directory) AuthenticateWorker(token string) (Worker, error) {
 	return Worker{ID: a.ID, Serves: a.Serves, Queues: queues}, nil
 }
 
-// Grants are those of a principal now; false when it is not known. The slice is
-// not to be changed.
+// Grants returns the current grants of an account, and false if it does not exist. The caller must not change the
+// slice.
 func (d *Directory) Grants(tenantID, id string) ([]Grant, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -220,16 +221,15 @@ func (d *Directory) Alive(tenantID, id string) bool {
 	return ok && !a.expired(d.now())
 }
 
-// all lists a tenant's principals, also those whose tokens have expired, sorted. The
-// slice is not to be changed.
+// all lists a tenant's principals, also those whose tokens have expired, sorted. The caller must not change the slice.
 func (d *Directory) all(tenantID string) []string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.tenants[tenantID]
 }
 
-// SetGrants changes what a principal may do; the caller swaps the policy of its
-// Authorizer afterwards so that streams look again.
+// SetGrants replaces the grants of an account. The caller must call Swap of its Authorizer afterwards, so that streams
+// check rights again.
 func (d *Directory) SetGrants(tenantID, id string, grants []Grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -238,8 +238,8 @@ func (d *Directory) SetGrants(tenantID, id string, grants []Grant) {
 	}
 }
 
-// DevAccounts are the principals of `dvt dev`: one per role in tenant acme, and an
-// Admin in tenant globex. tokenOf gives the token of each, by name.
+// DevAccounts returns the principals of `dvt dev`: one per role in tenant acme, and an Admin in tenant globex. tokenOf
+// returns the token of the principal with that name.
 func DevAccounts(tokenOf func(name string) string) []Account {
 	var out []Account
 	add := func(tenant, id string, role Role) {

@@ -9,16 +9,16 @@ import (
 	"unicode"
 )
 
-// Document is the policy of one tenant, whole.
+// Document is the whole policy of one tenant.
 type Document struct {
-	// Rules give actions to roles. nil is DefaultPolicy of the program that reads it,
-	// so that a later program's actions come with it.
+	// Rules give actions to roles. nil means the DefaultPolicy of the program that reads the document, so that the
+	// actions of a later version are included.
 	Rules  []Rule           `json:"rules"`
 	Grants []PrincipalGrant `json:"grants"`
 	SOD    SOD              `json:"sod"`
-	// Approvals say where a run needs how many people before it starts.
+	// Approvals are the numbers of people who must approve a run before it starts, by scope.
 	Approvals []Approval `json:"approvals"`
-	// BreakGlass names who may take a role for a while in an emergency.
+	// BreakGlass lists who may take which role for a limited time in an emergency.
 	BreakGlass []BreakGlass `json:"breakGlass"`
 	// Sandbox bounds the programs that plans may start.
 	Sandbox []Sandbox `json:"sandbox,omitempty"`
@@ -31,20 +31,20 @@ type PrincipalGrant struct {
 	ProjectID     string     `json:"projectId"`
 	EnvironmentID string     `json:"environmentId"`
 	ExpiresAt     *time.Time `json:"expiresAt,omitempty"`
-	BreakGlass    bool       `json:"breakGlass,omitempty"` // taken, not given
+	BreakGlass    bool       `json:"breakGlass,omitempty"` // the principal took it in an emergency
 }
 
-// SOD is separation of duties (contract O4). Who asked for a run may not approve it, and who asked for or approved it
-// may not complete its manual steps. A service has API tokens of people and is no person of its own, so it does
-// neither while the part is on.
+// SOD is separation of duties (contract O4). A principal who requested a run may not approve it, and a principal who
+// requested or approved it may not complete its manual steps. A service may do neither while the respective part is on,
+// because people act through its API tokens.
 type SOD struct {
 	Approve        bool `json:"approve"`
 	CompleteManual bool `json:"completeManual"`
-	// CompleteManualInEveryPlan holds CompleteManual also for steps whose plan says `sod: false`.
+	// CompleteManualInEveryPlan applies CompleteManual also to steps whose plan says `sod: false`.
 	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan,omitempty"`
 }
 
-// Approval asks for a number of people in a project and environment.
+// Approval is the number of people who must approve a run of a project and environment; "*" is all.
 type Approval struct {
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
@@ -62,7 +62,7 @@ type BreakGlass struct {
 const (
 	MaxPolicyRows    = 10_000  // rules, grants, approvals, break-glass entries and ceilings of sandboxes together
 	MaxPolicyBytes   = 2 << 20 // as compact JSON
-	MaxGrantsOfOne   = 200     // of one principal, so that a decision stays short
+	MaxGrantsOfOne   = 200     // of one principal, because a decision looks at all of them
 	maxApprovals     = 10
 	maxBreakGlass    = 24 * 60
 	maxNameLength    = 256
@@ -72,15 +72,14 @@ const (
 // Problem is one thing wrong with a Document.
 type Problem struct{ Path, Code, Message string }
 
-// LockedOut is the code of a Problem: nobody could change the policy any more.
+// LockedOut is the code of the Problem that nobody could change the policy any more.
 const LockedOut = "LOCKED_OUT"
 
-// Check names everything that is wrong with a document that is to become the policy
-// of the tenant, at most 100 things; none means that it may. Among them: after the change
-// somebody with an account that has not expired must still have SetPolicy on
-// the whole tenant, by a grant that does not end by itself.
+// Check returns what is wrong with a document as the next policy of the tenant, at most 100 problems. An empty result
+// means that the document is valid. After the change somebody with an account that has not expired must still have
+// SetPolicy on the whole tenant, by a grant that does not expire; otherwise the problem has the code LockedOut.
 func (a *Authorizer) Check(tenantID string, doc Document) []Problem {
-	c := &checking{seen: map[string]bool{}, grants: map[string]int{}}
+	c := &checker{seen: map[string]bool{}, grants: map[string]int{}}
 	if n := len(doc.Rules) + len(doc.Grants) + len(doc.Approvals) + len(doc.BreakGlass) +
 		len(doc.Sandbox); n > MaxPolicyRows {
 		c.bad("document", "RANGE", "it has %d rules, grants, approvals, break-glass entries and ceilings of sandboxes; at "+
@@ -104,36 +103,37 @@ func (a *Authorizer) Check(tenantID string, doc Document) []Problem {
 	return c.out
 }
 
-type checking struct {
+// checker collects the problems of one document.
+type checker struct {
 	out    []Problem
 	seen   map[string]bool
 	grants map[string]int
 }
 
-func (c *checking) bad(path, code, format string, args ...any) {
+func (c *checker) bad(path, code, format string, args ...any) {
 	if len(c.out) < maxPolicyProblem {
 		c.out = append(c.out, Problem{path, code, fmt.Sprintf(format, args...)})
 	}
 }
 
-func (c *checking) rules(list []Rule) {
+func (c *checker) rules(list []Rule) {
 	for i, r := range list {
 		path := fmt.Sprintf("rules[%d]", i)
 		c.role(path, r.Role)
 		if !slices.Contains(Actions(), r.Action) {
 			c.bad(path+".action", "UNKNOWN", "there is no action %q", r.Action)
 		}
-		c.place(path, r.ProjectID, r.EnvironmentID)
+		c.scope(path, r.ProjectID, r.EnvironmentID)
 		c.once(path, "rule", string(r.Role), string(r.Action), r.ProjectID, r.EnvironmentID)
 	}
 }
 
-func (c *checking) people(doc Document) {
+func (c *checker) people(doc Document) {
 	for i, g := range doc.Grants {
 		path := fmt.Sprintf("grants[%d]", i)
 		c.name(path+".principal", g.Principal)
 		c.role(path, g.Role)
-		c.place(path, g.ProjectID, g.EnvironmentID)
+		c.scope(path, g.ProjectID, g.EnvironmentID)
 		c.once(path, "grant", g.Principal, string(g.Role), g.ProjectID, g.EnvironmentID, fmt.Sprint(g.BreakGlass))
 		if g.BreakGlass && g.ExpiresAt == nil {
 			c.bad(path+".expiresAt", "REQUIRED", "what was taken in an emergency ends")
@@ -144,7 +144,7 @@ func (c *checking) people(doc Document) {
 	}
 	for i, ap := range doc.Approvals {
 		path := fmt.Sprintf("approvals[%d]", i)
-		c.place(path, ap.ProjectID, ap.EnvironmentID)
+		c.scope(path, ap.ProjectID, ap.EnvironmentID)
 		c.once(path, "approval", ap.ProjectID, ap.EnvironmentID)
 		if ap.Required < 1 || ap.Required > maxApprovals {
 			c.bad(path+".required", "RANGE", "must be from 1 to %d", maxApprovals)
@@ -161,18 +161,18 @@ func (c *checking) people(doc Document) {
 	}
 }
 
-func (c *checking) role(path string, r Role) {
+func (c *checker) role(path string, r Role) {
 	if !slices.Contains(Roles(), r) {
 		c.bad(path+".role", "UNKNOWN", "there is no role %q", r)
 	}
 }
 
-func (c *checking) place(path, project, environment string) {
+func (c *checker) scope(path, project, environment string) {
 	c.name(path+".projectId", project)
 	c.name(path+".environmentId", environment)
 }
 
-func (c *checking) name(path, s string) {
+func (c *checker) name(path, s string) {
 	if s == "" || len(s) > maxNameLength || strings.ContainsFunc(s, unprintable) {
 		c.bad(path, "INVALID", "must be 1 to %d printable characters without spaces; * is all projects or environments",
 			maxNameLength)
@@ -183,7 +183,7 @@ func unprintable(r rune) bool {
 	return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar
 }
 
-func (c *checking) once(path, what string, words ...string) {
+func (c *checker) once(path, what string, words ...string) {
 	key := what + "\x00" + strings.Join(words, "\x00")
 	if c.seen[key] {
 		c.bad(path, "DUPLICATE", "this %s stands above already", what)
@@ -191,7 +191,7 @@ func (c *checking) once(path, what string, words ...string) {
 	c.seen[key] = true
 }
 
-// changeable reports whether somebody could change the policy after doc.
+// changeable reports whether somebody could still change the policy if doc were in force.
 func (a *Authorizer) changeable(tenantID string, doc Document) bool {
 	list := doc.Rules
 	if list == nil {
@@ -201,10 +201,10 @@ func (a *Authorizer) changeable(tenantID string, doc Document) bool {
 	if err != nil {
 		return false
 	}
-	tables := r.covering(place{"*", "*"})
+	tables := r.tablesFor(scope{"*", "*"})
 	for _, g := range doc.Grants {
 		if g.ExpiresAt == nil && g.ProjectID == "*" && g.EnvironmentID == "*" && allow(tables, g.Role, SetPolicy) != "" &&
-			!IsService(g.Principal) && a.directory.mayCome(tenantID, g.Principal) {
+			!IsService(g.Principal) && a.directory.canSignIn(tenantID, g.Principal) {
 			return true
 		}
 	}

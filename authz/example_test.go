@@ -9,7 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// newAuthorizer knows one Operator of all environments of the project shop, with the token "secret".
+// newAuthorizer returns an Authorizer with one account: an Operator in all environments of the project shop, with the
+// token "secret".
 func newAuthorizer() (*authz.Authorizer, error) {
 	hash := sha256.Sum256([]byte("secret"))
 	accounts, err := authz.NewDirectory([]authz.Account{{ID: "ola", TenantID: "acme",
@@ -22,7 +23,7 @@ func newAuthorizer() (*authz.Authorizer, error) {
 	return authz.New(authz.DefaultPolicy(), accounts)
 }
 
-// A denial names the least role that may do it.
+// A denial names the lowest role that may do the action.
 func ExampleAuthorizer_Decide() {
 	a, err := newAuthorizer()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// moving is a clock that a test moves.
+// moving is a clock that a test can set.
 type moving struct{ off atomic.Int64 }
 
 func (m *moving) now() time.Time      { return now.Add(time.Duration(m.off.Load())) }
@@ -62,35 +62,35 @@ func TestLoad_AnOutageIsNoDenial(t *testing.T) {
 			t.Errorf("after %v: %+v, %v", c.after, d, err)
 		}
 		if _, err := a.Authenticate("dvt_unknown"); !c.ok && !errors.Is(err, authz.ErrUnavailable) {
-			t.Errorf("after %v a token is %v", c.after, err)
+			t.Errorf("after %v Authenticate returned %v, want the same outage", c.after, err)
 		}
 	}
 	a.Confirm()
 	if !decide(t, a, who("ola"), authz.Pause, shopDev).Allowed {
-		t.Error("a source that is back decides nothing")
+		t.Error("no decision is made although the source is back")
 	}
 	if err := a.Load(authz.Stored{
 		Version: 2, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := a.Decide(who("ola"), authz.Pause, shopDev); d.Allowed || !errors.Is(err, authz.ErrUnavailable) {
-		t.Errorf("a policy that cannot be read: %+v, %v", d, err)
+		t.Errorf("a policy that cannot be read: %+v, %v, want ErrUnavailable", d, err)
 	}
 	if d, err := a.Decide(authz.Principal{ID: "m", TenantID: "globex"}, authz.Pause, shopDev); d.Allowed || err != nil {
-		t.Errorf("a stranger is told of the outage: %+v, %v", d, err)
+		t.Errorf("a principal of another tenant: %+v, %v, want a plain denial that hides the outage", d, err)
 	}
 }
 
-// A policy of a tenant takes the place of the settings' grants and of the default rules, for that tenant alone.
+// The policy of a tenant replaces the grants of the settings and the default rules, for that tenant only.
 // contract: O3
-func TestLoad_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
+func TestLoad_PolicyOfATenantReplacesTheSettings(t *testing.T) {
 	t.Parallel()
 	other := account("mallory", grant(authz.Admin))
 	other.TenantID = "globex"
 	a := loaded(t, clock, authz.Stored{Version: 7}, account("ola", grant(authz.Operator)),
 		account("ana", grant(authz.Admin)), other)
 	if !decide(t, a, who("ola"), authz.Pause, shopDev).Allowed {
-		t.Error("without a policy the settings do not hold")
+		t.Error("without a policy the grants of the settings do not apply")
 	}
 	if doc, version := a.Policy("acme"); version != 0 || len(doc.Grants) != 2 || !doc.SOD.Approve ||
 		!doc.SOD.CompleteManual || doc.Rules != nil {
@@ -108,7 +108,7 @@ func TestLoad_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("Load woke nobody")
+		t.Error("Load did not close the channel of Changed")
 	}
 	prod := authz.Object{TenantID: "acme", ProjectID: "shop", EnvironmentID: "prod"}
 	for _, c := range []struct {
@@ -122,21 +122,21 @@ func TestLoad_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
 		{"ana", authz.Read, prod, ""}, {"eve", authz.Read, prod, ""}, {"ola", authz.Resume, shopDev, ""},
 	} {
 		if d := decide(t, a, who(c.id), c.action, c.o); d.Rule != c.rule || d.Allowed != (c.rule != "") || d.Policy != 1 {
-			t.Errorf("%s %s on %v: %+v", c.id, c.action, c.o, d)
+			t.Errorf("%s %s on %v: %+v, want the rule %q", c.id, c.action, c.o, d, c.rule)
 		}
 	}
 	if d := decide(t, a, authz.Principal{ID: "mallory", TenantID: "globex"}, authz.Cancel,
 		authz.Object{TenantID: "globex", ProjectID: "x", EnvironmentID: "y"}); !d.Allowed || d.Policy != 0 {
-		t.Errorf("another tenant: %+v", d)
+		t.Errorf("another tenant: %+v, want it unaffected", d)
 	}
 	if could := a.WhoCould(authz.Pause, shopDev); !cmp.Equal(could, []string{"ola"}) {
-		t.Errorf("could pause: %v", could)
+		t.Errorf("%v could pause, want only ola", could)
 	}
 }
 
-// Casbin with the places in its matcher is asked about whole random policies; the look-up says the same.
+// The test compares random policies with Casbin, which matches projects and environments itself.
 // contract: O3
-func TestLoad_TheLookUpIsWhatCasbinSays(t *testing.T) {
+func TestLoad_LookUpAgreesWithCasbin(t *testing.T) {
 	t.Parallel()
 	const scoped = `
 [request_definition]
@@ -201,7 +201,7 @@ m = g(r.role, p.role) && r.act == p.act && (p.project == "*" || p.project == r.p
 	}
 }
 
-func TestCheck_NamesEverythingWrongAndKeepsTheTenantOpen(t *testing.T) {
+func TestCheck_ReportsEveryProblemAndLockOuts(t *testing.T) {
 	t.Parallel()
 	gone := account("gone")
 	gone.ExpiresAt = now
@@ -252,7 +252,7 @@ func TestCheck_NamesEverythingWrongAndKeepsTheTenantOpen(t *testing.T) {
 	} {
 		ps := a.Check("acme", c.doc)
 		if (len(ps) == 0) != c.ok || !c.ok && ps[0].Code != authz.LockedOut {
-			t.Errorf("%s: %+v", name, ps)
+			t.Errorf("%s: the problems are %+v, want LockedOut: %t", name, ps, !c.ok)
 		}
 	}
 	many := authz.Document{Grants: []authz.PrincipalGrant{holder("ana", authz.Admin)}}
@@ -260,12 +260,12 @@ func TestCheck_NamesEverythingWrongAndKeepsTheTenantOpen(t *testing.T) {
 		many.Grants = append(many.Grants, holder(fmt.Sprintf("p%d", i), authz.Viewer))
 	}
 	if ps := a.Check("acme", many); len(ps) != 1 || ps[0].Code != "RANGE" {
-		t.Errorf("%d rows: %+v", len(many.Grants), ps)
+		t.Errorf("%d rows: the problems are %+v, want one RANGE", len(many.Grants), ps)
 	}
 }
 
 // contract: O6
-func TestToken_NarrowsItsPrincipal(t *testing.T) {
+func TestToken_LimitsItsPrincipal(t *testing.T) {
 	t.Parallel()
 	clock := &moving{}
 	secret, _ := authz.NewSecret()
@@ -305,14 +305,14 @@ func TestToken_NarrowsItsPrincipal(t *testing.T) {
 		}
 	}
 	if _, err := a.Authenticate(secret + "4"); !errors.Is(err, authz.ErrUnauthenticated) {
-		t.Errorf("the token of one who left: %v", err)
+		t.Errorf("the token of a principal without an account: %v, want ErrUnauthenticated", err)
 	}
 	p, err := a.Authenticate(secret + "2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]authz.Grant{grant(authz.Admin, "shop", "dev")}, a.Grants(p)); diff != "" {
-		t.Errorf("where it may do anything (-want +got):\n%s", diff)
+		t.Errorf("the grants of the token (-want +got):\n%s", diff)
 	}
 	if used := a.TakeUsed(); len(used) != 4 || len(a.TakeUsed()) != 0 {
 		t.Errorf("used %v", used)
@@ -320,14 +320,14 @@ func TestToken_NarrowsItsPrincipal(t *testing.T) {
 	clock.set(59 * time.Minute)
 	a.Confirm()
 	if _, err := a.Authenticate(secret + "2"); err != nil || len(a.TakeUsed()) != 0 {
-		t.Errorf("used again within the hour: %v", err)
+		t.Errorf("a second use within the hour: %v, want no new use to store", err)
 	}
 	clock.set(time.Hour)
 	if _, err := a.Authenticate(secret + "2"); !errors.Is(err, authz.ErrExpired) {
-		t.Errorf("an expired token: %v", err)
+		t.Errorf("an expired token: %v, want ErrExpired", err)
 	}
 	if decide(t, a, p, authz.Pause, shopDev).Allowed {
-		t.Error("who came with an expired token may still pause")
+		t.Error("a principal with an expired token may still pause")
 	}
 	clock.set(0)
 	stored.Tokens = nil
@@ -335,7 +335,7 @@ func TestToken_NarrowsItsPrincipal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if decide(t, a, p, authz.Pause, shopDev).Allowed {
-		t.Error("who came with a revoked token may still pause")
+		t.Error("a principal with a revoked token may still pause")
 	}
 }
 
@@ -360,12 +360,12 @@ func TestMayGive_NobodyGivesMoreThanItHas(t *testing.T) {
 		{"nobody", grant(authz.Viewer), false},
 	} {
 		if got, err := a.MayGive(who(c.id), []authz.Grant{c.grant}); err != nil || got != c.want {
-			t.Errorf("%s gives %v: %t, %v", c.id, c.grant, got, err)
+			t.Errorf("%s may give %v: %t, %v, want %t", c.id, c.grant, got, err, c.want)
 		}
 	}
 }
 
-func TestUntil_GrantsEndByThemselves(t *testing.T) {
+func TestUntil_IsTheEarliestExpiry(t *testing.T) {
 	t.Parallel()
 	clock := &moving{}
 	until := now.Add(10 * time.Minute)
@@ -385,7 +385,7 @@ func TestUntil_GrantsEndByThemselves(t *testing.T) {
 	}
 }
 
-func TestThrottle_SlowsWhoGuessesAndNobodyElse(t *testing.T) {
+func TestThrottle_SlowsOnlyAddressesThatGuess(t *testing.T) {
 	t.Parallel()
 	clock := &moving{}
 	th := authz.NewThrottle(clock.now)
@@ -393,7 +393,7 @@ func TestThrottle_SlowsWhoGuessesAndNobodyElse(t *testing.T) {
 	th.Done(proxy, "good", true)
 	for i := range 10 {
 		if th.Wait(proxy, "x") != 0 {
-			t.Fatalf("slowed after %d", i)
+			t.Fatalf("the address must wait after %d failures, want 10 free ones", i)
 		}
 		th.Done(proxy, "x", false)
 	}
@@ -402,19 +402,19 @@ func TestThrottle_SlowsWhoGuessesAndNobodyElse(t *testing.T) {
 		if w := th.Wait(proxy, "x"); w != 0 {
 			t.Fatalf("at %v still %v to wait", at, w)
 		}
-		for range 7 { // what has come back meanwhile is used up
+		for range 7 { // use up the failures that became free in the meantime
 			if th.Wait(proxy, "x") == 0 {
 				th.Done(proxy, "x", false)
 			}
 		}
 		if w := th.Wait(proxy, "x"); w != want {
-			t.Fatalf("to wait %v, want %v", w, want)
+			t.Fatalf("the address must wait %v, want %v", w, want)
 		}
 		if th.Wait(proxy, "good") != 0 {
-			t.Error("who was known before is slowed")
+			t.Error("a token that was good before must wait")
 		}
 		if th.Wait("192.0.2.2", "x") != 0 || th.Wait("2001:db8:1::1", "x") != 0 {
-			t.Error("another address is slowed")
+			t.Error("another address must wait")
 		}
 		at += want
 		clock.set(at)
@@ -423,20 +423,20 @@ func TestThrottle_SlowsWhoGuessesAndNobodyElse(t *testing.T) {
 		th.Done(proxy, "good", false) // revoked
 	}
 	if th.Wait(proxy, "good") == 0 {
-		t.Error("a token that is good no more passes")
+		t.Error("a token that was revoked need not wait")
 	}
 	clock.set(at + 3*time.Minute)
 	th.Done(proxy, "x", false)
 	if th.Wait(proxy, "x") != 0 {
-		t.Error("who was quiet for long is slowed at once")
+		t.Error("an address without failures for a long time must wait after the first one")
 	}
 	for range 12 {
 		th.Done("2001:db8::1", "x", false)
 	}
 	if th.Wait("2001:db8::ffff", "y") == 0 {
-		t.Error("another address of the same /64 is not slowed")
+		t.Error("another address of the same /64 need not wait")
 	}
 	if w := (*authz.Throttle)(nil).Wait(proxy, strings.Repeat("x", 9)); w != 0 {
-		t.Error("none slows")
+		t.Error("a nil Throttle makes callers wait")
 	}
 }

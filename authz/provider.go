@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Provider says who people are beside the accounts: an OIDC issuer that the settings trust.
+// Provider is a source of identities beside the accounts: an OIDC issuer that the settings trust.
 type Provider struct {
 	Name     string
-	TenantID string // of whom it says; "": it names the tenant itself
+	TenantID string // tenant of everybody whom it identifies; "": its tokens name the tenant
 }
 
-// Trust adds a provider. Tokens and sessions of who came by one that is not trusted have no rights.
+// Trust adds a provider. Tokens and sessions of principals that an untrusted provider identified have no rights.
 func (d *Directory) Trust(p Provider) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -26,9 +26,9 @@ func (d *Directory) trusts(provider, tenantID string) bool {
 	})
 }
 
-// mayCome reports whether somebody could come as the principal, or as one of the group: it
-// has an account that has not expired, or a provider could name it.
-func (d *Directory) mayCome(tenantID, id string) bool {
+// canSignIn reports whether a caller could authenticate as the principal or as a member of the group: it has an account
+// that has not expired, or a trusted provider could name it.
+func (d *Directory) canSignIn(tenantID, id string) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if a, ok := d.accounts[name{tenantID, id}]; ok && !a.OIDC {
@@ -40,14 +40,14 @@ func (d *Directory) mayCome(tenantID, id string) bool {
 // groupPrefix begins the names by which the policy gives grants to groups.
 const groupPrefix = "group:"
 
-// GroupID is the name of a group in the policy.
+// GroupID returns the name of a group in the policy.
 func GroupID(name string) string { return groupPrefix + name }
 
-// IsGroup reports whether a name is that of a group.
+// IsGroup reports whether a name in the policy is a group.
 func IsGroup(id string) bool { return strings.HasPrefix(id, groupPrefix) }
 
-// Nameable reports whether a policy could name the principal or group, and a provider may:
-// 1 to 256 printable characters without spaces, and no service's.
+// Nameable reports whether id is a valid name of a principal or group for a policy and a provider: 1 to 256 printable
+// characters without spaces, and not a service.
 func Nameable(id string) bool {
 	return id != "" && len(id) <= maxNameLength && !strings.ContainsFunc(id, unprintable) && !IsService(id)
 }

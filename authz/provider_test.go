@@ -14,7 +14,8 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// federated is a tenant whose policy names a person and two groups that a provider knows, beside an account.
+// federated returns an Authorizer for a tenant whose policy names a person and two groups of a provider, and an
+// account.
 func federated(t *testing.T, now func() time.Time, tokens ...authz.Token) *authz.Authorizer {
 	t.Helper()
 	d, err := authz.NewDirectory([]authz.Account{
@@ -36,7 +37,7 @@ func federated(t *testing.T, now func() time.Time, tokens ...authz.Token) *authz
 	return a
 }
 
-// people is the policy of acme.
+// people returns the policy of acme.
 func people() []authz.StoredPolicy {
 	return []authz.StoredPolicy{{TenantID: "acme", Version: 1, Document: &authz.Document{Grants: []authz.PrincipalGrant{
 		{Principal: "ada", Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"},
@@ -71,22 +72,22 @@ func TestDecide_GroupsHaveGrants(t *testing.T) {
 			authz.Object{TenantID: "globex", ProjectID: "p", EnvironmentID: "e"}, true},
 	} {
 		if d, err := a.Decide(c.who, c.action, c.at); err != nil || d.Allowed != c.want {
-			t.Errorf("%s %v %s: %v (%v)", c.who.ID, c.who.Groups, c.action, d.Allowed, err)
+			t.Errorf("%s %v %s: %t, %v, want %t", c.who.ID, c.who.Groups, c.action, d.Allowed, err, c.want)
 		}
 	}
 	if got := len(a.Grants(ops)); got != 2 {
-		t.Errorf("%d grants", got)
+		t.Errorf("the principal has %d grants, want 2", got)
 	}
 	if got := a.WhoCould(authz.SetPolicy, inShop); !cmp.Equal(got, []string{"group:admins"}) {
-		t.Errorf("who could set the policy: %v", got)
+		t.Errorf("%v could set the policy, want only the group", got)
 	}
 	held := authz.Document{
 		Grants: []authz.PrincipalGrant{{Principal: "group:admins", Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}}}
 	if problems := a.Check("acme", held); len(problems) != 0 {
-		t.Errorf("administrators that a provider knows: %v", problems)
+		t.Errorf("administrators from a trusted provider: problems %v, want none", problems)
 	}
 	if problems := a.Check("globex", held); len(problems) != 1 || problems[0].Code != authz.LockedOut {
-		t.Errorf("where no provider is trusted: %v", problems)
+		t.Errorf("administrators without a trusted provider: problems %v, want LockedOut", problems)
 	}
 }
 
@@ -114,10 +115,10 @@ func TestSession_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 
 	p, err := a.Session(secret, time.Hour)
 	if err != nil || p.SessionID != "s" || p.TokenID != "" || !p.ExpiresAt.Equal(session.ExpiresAt) || len(p.Grants) != 2 {
-		t.Fatalf("%+v, %v", p, err)
+		t.Fatalf("Session returned %+v, %v, want the session with two grants", p, err)
 	}
 	if d, _ := a.Decide(p, authz.Pause, inShop); !d.Allowed {
-		t.Error("it may not do what its group may")
+		t.Error("the session may not do what the group of its principal may")
 	}
 	for name, err := range map[string]error{
 		"an unknown one":                    second(a.Session("dvt_unknown", 0)),
@@ -126,45 +127,45 @@ func TestSession_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 		"a session as a token":              second(a.Authenticate(secret)),
 	} {
 		if !errors.Is(err, authz.ErrUnauthenticated) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want ErrUnauthenticated", name, err)
 		}
 	}
 	if p, err := a.Authenticate(apiSecret); err != nil || p.TokenID != "t" || !cmp.Equal(p.Groups, session.Groups) {
-		t.Errorf("a token of somebody whom a provider named: %+v, %v", p, err)
+		t.Errorf("an API token of a principal from a provider: %+v, %v, want its groups", p, err)
 	}
 	if used := a.TakeUsed(); !slices.Contains(used, "s") || !slices.Contains(used, "t") {
-		t.Errorf("used: %v", used)
+		t.Errorf("TakeUsed returned %v, want s and t", used)
 	}
 	now = now.Add(time.Hour)
 	a.Confirm()
 	if _, err := a.Session(secret, time.Hour); !errors.Is(err, authz.ErrIdle) {
-		t.Errorf("after an hour: %v", err)
+		t.Errorf("after an hour without use: %v, want ErrIdle", err)
 	}
 	a.Used("s", now.Add(-time.Minute))
 	if _, err := a.Session(secret, time.Hour); err != nil {
-		t.Errorf("used elsewhere a minute ago: %v", err)
+		t.Errorf("after a use on another server: %v, want the session", err)
 	}
-	now = now.Add(7 * time.Minute) // more than a tenth
+	now = now.Add(7 * time.Minute) // more than a tenth of the idle time
 	a.Confirm()
 	if _, err := a.Session(secret, time.Hour); err != nil || !slices.Contains(a.TakeUsed(), "s") {
-		t.Errorf("its use is not handed out again: %v", err)
+		t.Errorf("TakeUsed does not return the session again: %v", err)
 	}
 	if err := a.Load(authz.Stored{Version: 2, Policies: people()}); err != nil {
 		t.Fatal(err)
 	}
 	if d, _ := a.Decide(p, authz.Read, authz.Object{TenantID: "acme", ProjectID: "shop",
 		EnvironmentID: "dev"}); d.Allowed || len(a.Grants(p)) != 0 {
-		t.Error("it has rights after its end")
+		t.Error("a principal has rights after the end of its session")
 	}
 	if _, err := a.Session(secret, 0); !errors.Is(err, authz.ErrUnauthenticated) {
-		t.Errorf("revoked: %v", err)
+		t.Errorf("a revoked session: %v, want ErrUnauthenticated", err)
 	}
 }
 
 func second[T any](_ T, err error) error { return err }
 
 // contract: O6
-func TestDirectory_WhatOIDCKnowsHasNoToken(t *testing.T) {
+func TestNewDirectory_OIDCAccountsHaveNoToken(t *testing.T) {
 	t.Parallel()
 	for name, account := range map[string]authz.Account{
 		"oidc with a token":       {ID: "x", TenantID: "acme", OIDC: true, TokenSHA256: hashOf("x")},
@@ -174,7 +175,7 @@ func TestDirectory_WhatOIDCKnowsHasNoToken(t *testing.T) {
 		"a service by a provider": {ID: "service/x", TenantID: "acme", OIDC: true},
 	} {
 		if _, err := authz.NewDirectory([]authz.Account{account}, time.Now); err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("NewDirectory accepted %s, want an error", name)
 		}
 	}
 	d, err := authz.NewDirectory([]authz.Account{{ID: "x", TenantID: "acme", OIDC: true},
@@ -183,7 +184,7 @@ func TestDirectory_WhatOIDCKnowsHasNoToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Authenticate(""); !errors.Is(err, authz.ErrUnauthenticated) {
-		t.Errorf("no token at all: %v", err)
+		t.Errorf("an empty token: %v, want ErrUnauthenticated", err)
 	}
 }
 
@@ -207,7 +208,7 @@ func FuzzBearer(f *testing.F) {
 			}
 		}
 		if again := authz.Bearer("Bearer " + token); again != token {
-			t.Errorf("%q is read as %q", token, again)
+			t.Errorf("Bearer of the token %q returned %q", token, again)
 		}
 	})
 }

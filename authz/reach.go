@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// Grants of a principal are those in force now, so that a right that was taken away is
-// gone for one that signed in before. With an API token they are those of the token,
-// where the principal has any.
+// Grants returns the grants of p that are in force now, not those of the time when p signed in: a revoked grant is gone
+// at once. With an API token it returns the token's grants, restricted to the scopes where p itself has any grant.
 func (a *Authorizer) Grants(p Principal) []Grant {
 	s, now := a.state.Load(), a.directory.now()
-	held := a.held(s, p)
-	if p.SessionID != "" && a.live(s, p, p.SessionID, now) == nil {
+	held := a.heldGrants(s, p)
+	if p.SessionID != "" && a.liveToken(s, p, p.SessionID, now) == nil {
 		return nil
 	}
 	if slices.ContainsFunc(held, func(g Grant) bool { return !g.lasts(now) }) {
@@ -21,10 +20,11 @@ func (a *Authorizer) Grants(p Principal) []Grant {
 		return held
 	}
 	var out []Grant
-	if t := a.live(s, p, p.TokenID, now); t != nil {
+	if t := a.liveToken(s, p, p.TokenID, now); t != nil {
 		for _, narrow := range t.Grants {
 			for _, own := range held {
-				if at, ok := (place{narrow.ProjectID, narrow.EnvironmentID}).and(place{own.ProjectID, own.EnvironmentID}); ok {
+				ofToken, ofOwn := scope{narrow.ProjectID, narrow.EnvironmentID}, scope{own.ProjectID, own.EnvironmentID}
+				if at, ok := ofToken.intersect(ofOwn); ok {
 					g := Grant{Role: narrow.Role, ProjectID: at.project, EnvironmentID: at.environment, ExpiresAt: own.ExpiresAt,
 						BreakGlass: own.BreakGlass}
 					if !slices.Contains(out, g) {
@@ -37,7 +37,7 @@ func (a *Authorizer) Grants(p Principal) []Grant {
 	return out
 }
 
-// Until is when rights of p end by themselves at the earliest; zero: not known to end.
+// Until returns the earliest time at which a right of p expires; zero: no right expires.
 func (a *Authorizer) Until(p Principal) time.Time {
 	until := p.ExpiresAt
 	for _, g := range a.Grants(p) {
@@ -51,15 +51,15 @@ func (a *Authorizer) Until(p Principal) time.Time {
 // maxWhoCould bounds the names that a denial gives.
 const maxWhoCould = 10
 
-// WhoCould names principals of o's tenant with an account that may do action to
-// o, sorted, at most ten. Ask only for a caller of that tenant.
+// WhoCould returns at most ten principals of o's tenant who may do action to o and can authenticate, sorted. The result
+// must be shown only to callers of that tenant.
 func (a *Authorizer) WhoCould(action Action, o Object) []string {
 	s := a.state.Load()
 	t, names := s.tenants[o.TenantID], []string(nil)
 	switch {
 	case t == nil:
 		names = a.directory.Principals(o.TenantID)
-	case t.rules != nil && least(t.rules.covering(place{o.ProjectID, o.EnvironmentID}), action) != "":
+	case t.rules != nil && least(t.rules.tablesFor(scope{o.ProjectID, o.EnvironmentID}), action) != "":
 		names = t.names
 	}
 	var out []string
@@ -75,10 +75,10 @@ func (a *Authorizer) WhoCould(action Action, o Object) []string {
 	return out
 }
 
-// reachable reports whether anybody could come as the principal.
+// reachable reports whether a caller could authenticate as the principal.
 func (a *Authorizer) reachable(s *state, tenantID, id string) bool {
 	if !IsService(id) {
-		return a.directory.mayCome(tenantID, id)
+		return a.directory.canSignIn(tenantID, id)
 	}
 	for _, t := range s.tokens {
 		if t.TenantID == tenantID && t.Principal == id && a.directory.now().Before(t.ExpiresAt) {
@@ -88,15 +88,15 @@ func (a *Authorizer) reachable(s *state, tenantID, id string) bool {
 	return false
 }
 
-// Allows lists the actions that a grant of p gives everywhere in its place, in the order of Actions.
+// Allows lists the actions that a grant of p allows in its whole scope, in the order of Actions.
 func (a *Authorizer) Allows(p Principal, g Grant) []Action {
-	s, at := a.state.Load(), place{g.ProjectID, g.EnvironmentID}
-	tables := s.base.covering(at)
+	s, at := a.state.Load(), scope{g.ProjectID, g.EnvironmentID}
+	tables := s.base.tablesFor(at)
 	if t := s.tenants[p.TenantID]; t != nil {
 		if t.rules == nil {
 			return nil
 		}
-		tables = t.rules.covering(at)
+		tables = t.rules.tablesFor(at)
 	}
 	var out []Action
 	for _, action := range Actions() {
@@ -113,8 +113,8 @@ func (a *Authorizer) Allows(p Principal, g Grant) []Action {
 	return out
 }
 
-// MayGive reports whether p has all the rights that the grants give, so that it may
-// give them away.
+// MayGive reports whether p has all rights that the grants give, so that p may give them to others. The error is that
+// of Decide.
 func (a *Authorizer) MayGive(p Principal, grants []Grant) (bool, error) {
 	s := a.state.Load()
 	r := s.base
@@ -123,7 +123,7 @@ func (a *Authorizer) MayGive(p Principal, grants []Grant) (bool, error) {
 	}
 	for _, g := range grants {
 		for _, named := range r.named {
-			at, ok := named.and(place{g.ProjectID, g.EnvironmentID})
+			at, ok := named.intersect(scope{g.ProjectID, g.EnvironmentID})
 			if !ok {
 				continue
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/casbin/casbin/v2/model"
 )
 
-// Rule gives an action to a role and, by inheritance, to the roles above it, in a
-// project and environment; "*" (or nothing, in Go) is all.
+// Rule allows an action for a role and, by inheritance, for the roles above it, in a project and environment; "*" or ""
+// is all.
 type Rule struct {
 	Role          Role   `json:"role"`
 	Action        Action `json:"action"`
@@ -19,8 +19,7 @@ type Rule struct {
 	EnvironmentID string `json:"environmentId"`
 }
 
-// DefaultPolicy is the roles of O3, T92 and T222. The role of every action is
-// data: what no rule names is denied.
+// DefaultPolicy returns the default rules (contract O3, T92, T222). An action that no rule names is denied.
 func DefaultPolicy() []Rule {
 	var out []Rule
 	for _, of := range []struct {
@@ -56,7 +55,7 @@ func Actions() []Action {
 // Roles lists every role there is, those that inherit first.
 func Roles() []Role { return []Role{Viewer, Operator, Engineer, Admin, Planner, System, SRE} }
 
-// inherits is the ladder of O3: each role has what the one after it has.
+// inherits are the pairs of roles where the first has all actions of the second (contract O3).
 //
 //nolint:gochecknoglobals // a table
 var inherits = [][2]Role{{Admin, Engineer}, {Engineer, Operator}, {Operator, Viewer}}
@@ -74,26 +73,26 @@ e = some(where (p.eft == allow))
 m = g(r.role, p.role) && r.act == p.act
 `
 
-// place is a project and an environment; "*" is all of them.
-type place struct{ project, environment string }
+// scope is a project and an environment; "*" is all of them.
+type scope struct{ project, environment string }
 
-func placeOf(project, environment string) place {
-	return place{cmp.Or(project, "*"), cmp.Or(environment, "*")}
+func scopeOf(project, environment string) scope {
+	return scope{cmp.Or(project, "*"), cmp.Or(environment, "*")}
 }
 
 // covers reports whether everything in other lies in p.
-func (p place) covers(other place) bool {
+func (p scope) covers(other scope) bool {
 	return (p.project == "*" || p.project == other.project) && (p.environment == "*" || p.environment == other.environment)
 }
 
-// and is where both are; false: nowhere.
-func (p place) and(other place) (place, bool) {
-	project, ok1 := both(p.project, other.project)
-	environment, ok2 := both(p.environment, other.environment)
-	return place{project, environment}, ok1 && ok2
+// intersect returns the scope that both cover, and false if there is none.
+func (p scope) intersect(other scope) (scope, bool) {
+	project, ok1 := intersectNames(p.project, other.project)
+	environment, ok2 := intersectNames(p.environment, other.environment)
+	return scope{project, environment}, ok1 && ok2
 }
 
-func both(a, b string) (string, bool) {
+func intersectNames(a, b string) (string, bool) {
 	if a == "*" {
 		return b, true
 	}
@@ -105,42 +104,41 @@ type roleAction struct {
 	action Action
 }
 
-// rules is a policy's rules with every role, action and place that they name
-// decided once, so that a decision is a few look-ups.
+// rules is a compiled policy. Every combination of role, action and scope in it is decided once, so that a decision
+// costs a few map look-ups.
 type rules struct {
-	at    map[place]*table
-	named []place // the places, for those who ask about parts of one
+	at    map[scope]*table
+	named []scope // the scopes that rules name
 }
 
-// table is what holds in one place by the rules that name just this place.
+// table holds the decisions of the rules that name exactly one scope.
 type table struct {
-	allows map[roleAction]string // the rule that allows; absent: none does
-	least  map[Action]Role
+	allows map[roleAction]string // the rule that allows it; absent: no rule does
+	least  map[Action]Role       // the lowest role that has the action
 }
 
-// known refuses rules that name no role or no action.
-func known(list []Rule) error {
+// checkRules returns an error for a rule with an unknown role or action.
+func checkRules(list []Rule) error {
 	for _, r := range list {
 		if !slices.Contains(Roles(), r.Role) || !slices.Contains(Actions(), r.Action) {
-			return fmt.Errorf("authz: rule %s %s names no role or no action", r.Role, r.Action)
+			return fmt.Errorf("authz: rule %s %s has an unknown role or action", r.Role, r.Action)
 		}
 	}
 	return nil
 }
 
-// compile asks Casbin everything that can be asked about the rules (contract T202). Rules of
-// words that this program does not know are left out: they are a later program's,
-// and nobody asks for them here.
+// compile lets Casbin decide every role and action in every scope of the rules (contract T202). It skips rules with
+// unknown words: they come from a later version of the program, and nobody can ask this one for them.
 func compile(list []Rule) (*rules, error) {
-	at := map[place][]roleAction{}
+	at := map[scope][]roleAction{}
 	for _, r := range list {
-		if known([]Rule{r}) == nil {
-			p := placeOf(r.ProjectID, r.EnvironmentID)
+		if checkRules([]Rule{r}) == nil {
+			p := scopeOf(r.ProjectID, r.EnvironmentID)
 			at[p] = append(at[p], roleAction{r.Role, r.Action})
 		}
 	}
-	out := &rules{at: make(map[place]*table, len(at))}
-	answers := map[string]map[roleAction]roleAction{} // places mostly have the same rules
+	out := &rules{at: make(map[scope]*table, len(at))}
+	answers := map[string]map[roleAction]roleAction{} // by the rules, because most scopes have the same ones
 	for p, pairs := range at {
 		slices.SortFunc(pairs, func(a, b roleAction) int {
 			return cmp.Or(cmp.Compare(a.role, b.role),
@@ -149,7 +147,7 @@ func compile(list []Rule) (*rules, error) {
 		pairs = slices.Compact(pairs)
 		key := fmt.Sprint(pairs)
 		if answers[key] == nil {
-			asked, err := ask(pairs)
+			asked, err := enforceAll(pairs)
 			if err != nil {
 				return nil, err
 			}
@@ -161,9 +159,9 @@ func compile(list []Rule) (*rules, error) {
 	return out, nil
 }
 
-// ask loads the rules of one place into a fresh enforcer and asks which role gets which
-// of the actions, and by which of the rules.
-func ask(pairs []roleAction) (map[roleAction]roleAction, error) {
+// enforceAll loads the rules of one scope into a new enforcer and returns, for each role and action that they allow,
+// the rule that does.
+func enforceAll(pairs []roleAction) (map[roleAction]roleAction, error) {
 	m, err := model.NewModelFromString(policyModel)
 	if err != nil {
 		return nil, fmt.Errorf("authz: model: %w", err)
@@ -199,11 +197,11 @@ func ask(pairs []roleAction) (map[roleAction]roleAction, error) {
 	return out, nil
 }
 
-func newTable(p place, answers map[roleAction]roleAction) *table {
+func newTable(p scope, answers map[roleAction]roleAction) *table {
 	t := &table{allows: make(map[roleAction]string, len(answers)), least: map[Action]Role{}}
 	for asked, by := range answers {
 		words := []string{"p", string(by.role), string(by.action)}
-		if p != (place{"*", "*"}) {
+		if p != (scope{"*", "*"}) {
 			words = append(words, p.project, p.environment)
 		}
 		t.allows[asked] = strings.Join(words, ", ")
@@ -214,7 +212,7 @@ func newTable(p place, answers map[roleAction]roleAction) *table {
 	return t
 }
 
-// rank orders roles as Roles does.
+// rank returns the index of a role in Roles.
 func rank(r Role) int {
 	switch r {
 	case Viewer:
@@ -233,17 +231,17 @@ func rank(r Role) int {
 	return 6
 }
 
-// covering are the tables of the places that cover p.
-func (r *rules) covering(p place) (out [4]*table) {
-	out[0] = r.at[place{"*", "*"}]
+// tablesFor returns the tables of the scopes that cover p; missing ones are nil.
+func (r *rules) tablesFor(p scope) (out [4]*table) {
+	out[0] = r.at[scope{"*", "*"}]
 	if len(r.at) == 1 && out[0] != nil {
 		return out
 	}
 	if p.project != "*" {
-		out[1] = r.at[place{p.project, "*"}]
+		out[1] = r.at[scope{p.project, "*"}]
 	}
 	if p.environment != "*" {
-		out[2] = r.at[place{"*", p.environment}]
+		out[2] = r.at[scope{"*", p.environment}]
 	}
 	if p.project != "*" && p.environment != "*" {
 		out[3] = r.at[p]
@@ -251,7 +249,7 @@ func (r *rules) covering(p place) (out [4]*table) {
 	return out
 }
 
-// least is the least role that has the action in all of the place; "": none has.
+// least returns the lowest role that has the action by the tables, or "".
 func least(tables [4]*table, action Action) (role Role) {
 	for _, t := range tables {
 		if t == nil {
@@ -264,7 +262,7 @@ func least(tables [4]*table, action Action) (role Role) {
 	return role
 }
 
-// allow is the rule that gives the action to the role; "": none does.
+// allow returns the rule that allows the action for the role, or "".
 func allow(tables [4]*table, role Role, action Action) string {
 	for _, t := range tables {
 		if t == nil {

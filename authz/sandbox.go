@@ -41,31 +41,31 @@ func (a *Authorizer) Sandbox(tenantID, project, environment string) (plan.Sandbo
 	if t.rules == nil {
 		return plan.SandboxCeiling{}, ErrUnavailable
 	}
-	if c, ok := t.sandboxes[place{project, environment}]; ok {
+	if c, ok := t.sandboxes[scope{project, environment}]; ok {
 		return c, nil
 	}
-	ofProject, ok := t.sandboxes[place{project, "*"}]
-	ofEnvironment, ok2 := t.sandboxes[place{"*", environment}]
+	ofProject, ok := t.sandboxes[scope{project, "*"}]
+	ofEnvironment, ok2 := t.sandboxes[scope{"*", environment}]
 	if ok || ok2 {
 		return ofProject.Strictest(ofEnvironment), nil
 	}
-	return t.sandboxes[place{"*", "*"}], nil
+	return t.sandboxes[scope{"*", "*"}], nil
 }
 
 // sandboxesOf returns the ceilings of rows by project and environment.
-func sandboxesOf(rows []Sandbox) map[place]plan.SandboxCeiling {
-	out := make(map[place]plan.SandboxCeiling, len(rows))
+func sandboxesOf(rows []Sandbox) map[scope]plan.SandboxCeiling {
+	out := make(map[scope]plan.SandboxCeiling, len(rows))
 	for _, r := range rows {
-		out[placeOf(r.ProjectID, r.EnvironmentID)] = r.ceiling()
+		out[scopeOf(r.ProjectID, r.EnvironmentID)] = r.ceiling()
 	}
 	return out
 }
 
 // sandboxes checks the ceilings of a document against the same ranges that apply to plans.
-func (c *checking) sandboxes(rows []Sandbox) {
+func (c *checker) sandboxes(rows []Sandbox) {
 	for i, r := range rows {
 		path := fmt.Sprintf("sandbox[%d]", i)
-		c.place(path, r.ProjectID, r.EnvironmentID)
+		c.scope(path, r.ProjectID, r.EnvironmentID)
 		c.once(path, "sandbox", r.ProjectID, r.EnvironmentID)
 		number := func(field string, n, low, high float64) {
 			if n != 0 && (n < low || n > high) {

@@ -1,6 +1,6 @@
 package authz
 
-// KnowsTenant reports whether anybody has an account in the tenant, or it has a policy or tokens.
+// KnowsTenant reports whether the tenant has an account, a policy or a token.
 func (a *Authorizer) KnowsTenant(tenantID string) bool {
 	s := a.state.Load()
 	if s.tenants[tenantID] != nil || len(a.directory.all(tenantID)) > 0 {

@@ -9,11 +9,10 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Throttle slows those who guess tokens. An address may fail 10 times, and once more every
-// 6 s; who goes on is not looked at for 1 s, then 2, 4 and 8 s. A token that was good
-// within the last hour is always looked at, so that nobody is locked out by others behind the same
-// proxy. It remembers the last 16,384 addresses, of IPv6 their /64, and as many tokens,
-// those by their SHA-256. It is safe for concurrent use; nil slows nobody.
+// Throttle slows callers that guess tokens. An address may fail 10 times, and once more every 6 s. After that its
+// tokens are not checked for 1 s, then for 2, 4 and 8 s. A token that was valid within the last hour is always checked,
+// so that callers behind the same proxy cannot lock each other out. It remembers the last 16,384 addresses (the /64 of
+// an IPv6 address) and as many tokens, by their SHA-256. It is safe for concurrent use; a nil Throttle slows nobody.
 type Throttle struct {
 	now func() time.Time
 
@@ -23,18 +22,18 @@ type Throttle struct {
 }
 
 const (
-	failures    = 10              // at once
-	failureSpan = 6 * time.Second // for one more
+	failures    = 10              // free failures of an address
+	failureSpan = 6 * time.Second // time after which one more is free
 	maxPenalty  = 8 * time.Second
 	goodFor     = time.Hour
 	maxTracked  = 16384
 )
 
 type bucket struct {
-	left    float64 // failures
+	left    float64 // failures that are free
 	at      time.Time
 	penalty time.Duration
-	until   time.Time // nobody is looked at before
+	until   time.Time // tokens are not checked before
 }
 
 // NewThrottle makes a Throttle.
@@ -42,12 +41,13 @@ func NewThrottle(now func() time.Time) *Throttle {
 	buckets, err1 := lru.New[string, *bucket](maxTracked)
 	good, err2 := lru.New[[sha256.Size]byte, time.Time](maxTracked)
 	if err1 != nil || err2 != nil {
-		panic("authz: a cache of a fixed size") // only a size below 1 is refused
+		panic("authz: a cache of a fixed size") // lru.New only fails for a size below 1
 	}
 	return &Throttle{now: now, buckets: buckets, good: good}
 }
 
-// Wait is how long a token from the address is not looked at; 0: look at it now, and say Done.
+// Wait returns how long the caller must wait before it checks a token from the address. After 0 it may check the token
+// now and must call Done.
 func (t *Throttle) Wait(address, token string) time.Duration {
 	if t == nil {
 		return 0
@@ -65,7 +65,7 @@ func (t *Throttle) Wait(address, token string) time.Duration {
 	return b.until.Sub(now)
 }
 
-// Done says what became of a token from the address.
+// Done records whether a token from the address was good.
 func (t *Throttle) Done(address, token string, good bool) {
 	if t == nil {
 		return
@@ -96,7 +96,7 @@ func (t *Throttle) Done(address, token string, good bool) {
 	b.until = now.Add(b.penalty)
 }
 
-// Network is an address as limits count it: of IPv6 its /64, which one machine may have whole.
+// Network returns the key of an address for limits: the /64 of an IPv6 address, because one machine may own all of it.
 func Network(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// Stored is what the source of policies and tokens has, as of Version.
+// Stored is the content of the source of policies and tokens as of Version.
 type Stored struct {
 	Version  int64
-	Policies []StoredPolicy // the newest of each tenant that has one
-	Tokens   []Token        // none that was revoked
+	Policies []StoredPolicy // the newest policy of each tenant that has one
+	Tokens   []Token        // without revoked ones
 }
 
-// StoredPolicy is the newest policy of a tenant; Document is nil when it cannot be read.
+// StoredPolicy is the newest policy of a tenant. Document is nil if it cannot be read.
 type StoredPolicy struct {
 	TenantID string
 	Version  int64
 	Document *Document
 }
 
-// Token is an API token: whoever has its secret may do what its grants and the rights
-// of its principal both allow, until it ends or is revoked (contract O6).
+// Token is an API token or a session. The bearer of an API token may do what both its grants and the rights of its
+// principal allow, until it expires or is revoked (contract O6).
 type Token struct {
 	ID         string
 	TenantID   string
@@ -38,25 +38,25 @@ type Token struct {
 	Grants     []Grant
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
-	LastUsedAt time.Time // as it is stored; zero: never
-	Session    bool      // a browser's, in its cookie: Grants do not narrow it
-	Provider   string    // that said who the principal is; "": the settings did, or it is a service
-	Groups     []string  // of the principal, as the provider said when it was made
+	LastUsedAt time.Time // the stored value, see TakeUsed; zero: never
+	Session    bool      // a browser's session; it has all rights of the principal, Grants do not limit it
+	Provider   string    // name of the provider that identified the principal; "": an account or a service
+	Groups     []string  // groups of the principal, as the provider reported them when the token was made
 }
 
 // servicePrefix begins the ids of principals that have no account, only API tokens.
 const servicePrefix = "service/"
 
-// ServiceID is the principal of a service.
+// ServiceID returns the principal id of a service.
 func ServiceID(name string) string { return servicePrefix + name }
 
-// IsService reports whether a principal is a service: it has API tokens and no account.
+// IsService reports whether the principal is a service. A service has API tokens and no account.
 func IsService(id string) bool { return strings.HasPrefix(id, servicePrefix) }
 
-// secretPrefix lets people, and programs that look for leaks, see what it is.
+// secretPrefix lets people and secret scanners recognise a token.
 const secretPrefix = "dvt_"
 
-// NewSecret makes the secret of an API token, of 256 random bits, and its SHA-256 in hex.
+// NewSecret returns a new secret with 256 random bits, and its SHA-256 in hex.
 func NewSecret() (secret, hash string) {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // it never fails
@@ -65,12 +65,13 @@ func NewSecret() (secret, hash string) {
 	return secret, hex.EncodeToString(sum[:])
 }
 
-// LooksLikeSecret reports whether NewSecret could have made it.
+// LooksLikeSecret reports whether s has the form of NewSecret's secrets.
 func LooksLikeSecret(s string) bool {
 	return len(s) == len(secretPrefix)+base64.RawURLEncoding.EncodedLen(32) && strings.HasPrefix(s, secretPrefix)
 }
 
-// Bearer is the token of an Authorization header, "" when it has none: printable, without spaces.
+// Bearer returns the token of an Authorization header. It returns "" for another scheme and for a token with spaces or
+// characters other than printable ASCII.
 func Bearer(header string) string {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.Trim(token, " ")
@@ -83,9 +84,8 @@ func Bearer(header string) string {
 	return token
 }
 
-// Authenticate returns the principal of a token, that of an account or an API token:
-// ErrUnauthenticated, ErrExpired, or ErrUnavailable while what is stored cannot be read. It
-// does no I/O; the token is hashed before anything is compared.
+// Authenticate returns the principal of an account's token or an API token. Its errors are ErrUnauthenticated,
+// ErrExpired, and ErrUnavailable while the stored tokens are not confirmed. It does no I/O and compares only hashes.
 func (a *Authorizer) Authenticate(token string) (Principal, error) {
 	p, err := a.directory.Authenticate(token)
 	if !errors.Is(err, ErrUnauthenticated) || !strings.HasPrefix(token, secretPrefix) {
@@ -93,38 +93,39 @@ func (a *Authorizer) Authenticate(token string) (Principal, error) {
 	}
 	s, now := a.state.Load(), a.directory.now()
 	t := s.hashes[sha256.Sum256([]byte(token))]
-	if err := a.usable(t, false, now); err != nil {
+	if err := a.checkToken(t, false, now); err != nil {
 		return Principal{}, err
 	}
-	return a.came(t, Principal{TokenID: t.ID}, useEvery, now)
+	return a.principalOf(t, Principal{TokenID: t.ID}, useEvery, now)
 }
 
-// Session returns the principal of a browser's session, by the secret in its cookie:
-// ErrUnauthenticated, ErrExpired, ErrUnavailable, or ErrIdle when it was not used for longer than
-// idle as far as is known here; 0 is no limit. It does no I/O.
+// Session returns the principal of a browser's session by the secret in its cookie. Its errors are ErrUnauthenticated,
+// ErrExpired, ErrUnavailable, and ErrIdle if this process knows of no use within idle; 0 is no limit. After ErrIdle the
+// caller should read the last use from the store and report it with Used, because another server may know of one.
+// Session does no I/O.
 func (a *Authorizer) Session(secret string, idle time.Duration) (Principal, error) {
 	s, now := a.state.Load(), a.directory.now()
 	t := s.hashes[sha256.Sum256([]byte(secret))]
-	if err := a.usable(t, true, now); err != nil {
+	if err := a.checkToken(t, true, now); err != nil {
 		return Principal{}, err
 	}
 	every := useEvery
 	if idle > 0 {
 		every = min(every, idle/10)
-		if now.Sub(a.uses.of(t)) >= idle {
+		if now.Sub(a.uses.lastUsed(t)) >= idle {
 			return Principal{SessionID: t.ID, TenantID: t.TenantID}, ErrIdle
 		}
 	}
-	return a.came(t, Principal{SessionID: t.ID}, every, now)
+	return a.principalOf(t, Principal{SessionID: t.ID}, every, now)
 }
 
-// Used says when a token was used last, as it was read of the store.
-func (a *Authorizer) Used(id string, at time.Time) { a.uses.heard(id, at) }
+// Used records the last use of a token as the store has it.
+func (a *Authorizer) Used(id string, at time.Time) { a.uses.setLastUsed(id, at) }
 
-// usable says why a token cannot be used.
-func (a *Authorizer) usable(t *Token, session bool, now time.Time) error {
+// checkToken returns the error for a token that cannot be used: ErrUnavailable, ErrUnauthenticated or ErrExpired.
+func (a *Authorizer) checkToken(t *Token, session bool, now time.Time) error {
 	switch {
-	case a.unconfirmed():
+	case a.isUnconfirmed():
 		return ErrUnavailable
 	case t == nil || t.Session != session:
 		return ErrUnauthenticated
@@ -134,21 +135,23 @@ func (a *Authorizer) usable(t *Token, session bool, now time.Time) error {
 	return nil
 }
 
-// came is who comes with a token; p has how.
-func (a *Authorizer) came(t *Token, p Principal, every time.Duration, now time.Time) (Principal, error) {
+// principalOf completes p, which has the id of the token or session, with the data of t. It records the use, at most
+// once within every.
+func (a *Authorizer) principalOf(t *Token, p Principal, every time.Duration, now time.Time) (Principal, error) {
 	p.ID, p.TenantID, p.ExpiresAt, p.Provider, p.Groups = t.Principal, t.TenantID, t.ExpiresAt, t.Provider, t.Groups
-	if a.live(a.state.Load(), p, t.ID, now) == nil {
-		return Principal{}, ErrUnauthenticated // its principal or its provider has gone
+	if a.liveToken(a.state.Load(), p, t.ID, now) == nil {
+		return Principal{}, ErrUnauthenticated // the account or the provider is gone
 	}
 	p.Grants = a.Grants(p)
-	a.uses.note(t, every, now)
+	a.uses.record(t, every, now)
 	return p, nil
 }
 
-// Alive reports whether who came as p could come so again: its token or session has not ended, its account
-// or its provider is still known. It says nothing of rights. ErrUnavailable while what is stored cannot be read.
+// Alive reports whether p could authenticate again in the same way: its token or session is valid, and its account or
+// provider still exists. It does not look at rights. The error is ErrUnavailable while the stored tokens are not
+// confirmed.
 func (a *Authorizer) Alive(p Principal) (bool, error) {
-	if a.unconfirmed() {
+	if a.isUnconfirmed() {
 		return false, ErrUnavailable
 	}
 	now := a.directory.now()
@@ -157,7 +160,7 @@ func (a *Authorizer) Alive(p Principal) (bool, error) {
 	}
 	for _, id := range []string{p.TokenID, p.SessionID} {
 		if id != "" {
-			return a.live(a.state.Load(), p, id, now) != nil, nil
+			return a.liveToken(a.state.Load(), p, id, now) != nil, nil
 		}
 	}
 	if p.Provider != "" {
@@ -166,20 +169,19 @@ func (a *Authorizer) Alive(p Principal) (bool, error) {
 	return a.directory.Alive(p.TenantID, p.ID), nil
 }
 
-// useEvery is how coarsely the last use of a token is known, that of a session ten times in its
-// longest idle time.
+// useEvery is the resolution of the stored last use of a token. A session has a tenth of its longest idle time, if that
+// is shorter.
 const useEvery = time.Hour
 
-// uses remembers when tokens were used, until somebody stores it. It has at most as many
-// entries as there are tokens.
+// uses holds the last uses of tokens until TakeUsed hands them out for storage. It has at most one entry per token.
 type uses struct {
 	mu   sync.Mutex
-	last map[string]time.Time // as it was handed out or is stored
-	due  []string
+	last map[string]time.Time // last use that was handed out or read from the store, by token id
+	due  []string             // ids for the next TakeUsed
 }
 
-// of is when a token was used last, or else made.
-func (u *uses) of(t *Token) time.Time {
+// lastUsed returns the last known use of a token, or its creation.
+func (u *uses) lastUsed(t *Token) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return latest(t.CreatedAt, t.LastUsedAt, u.last[t.ID])
@@ -194,7 +196,7 @@ func latest(at time.Time, others ...time.Time) time.Time {
 	return at
 }
 
-func (u *uses) note(t *Token, every time.Duration, now time.Time) {
+func (u *uses) record(t *Token, every time.Duration, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now.Sub(latest(t.LastUsedAt, u.last[t.ID])) < every {
@@ -204,22 +206,22 @@ func (u *uses) note(t *Token, every time.Duration, now time.Time) {
 	u.due = append(u.due, t.ID)
 }
 
-func (u *uses) heard(id string, at time.Time) {
+func (u *uses) setLastUsed(id string, at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.last[id] = latest(u.last[id], at)
 }
 
-// keep forgets all others.
-func (u *uses) keep(tokens map[string]*Token) {
+// retain forgets all tokens but these.
+func (u *uses) retain(tokens map[string]*Token) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	maps.DeleteFunc(u.last, func(id string, _ time.Time) bool { return tokens[id] == nil })
 	u.due = slices.DeleteFunc(u.due, func(id string) bool { return tokens[id] == nil })
 }
 
-// TakeUsed hands out the ids of tokens that were used and whose last use, as it is stored, is an
-// hour ago or more, of sessions a tenth of their longest idle time. Each is handed out at most as often.
+// TakeUsed returns the ids of the tokens whose use the caller should store, and forgets them. A token is returned at
+// most once an hour, a session at most once in a tenth of its longest idle time.
 func (a *Authorizer) TakeUsed() []string {
 	a.uses.mu.Lock()
 	defer a.uses.mu.Unlock()

@@ -1,6 +1,5 @@
-// Package client is dvt's public API as Go sees it: typed operations generated
-// from schema.graphqls, and streams over Server-Sent Events. It knows nothing that
-// a script could not know.
+// Package client is a Go client of dvt's public API: typed operations generated from schema.graphqls, and subscriptions
+// over Server-Sent Events. It uses only the public API, so that scripts can do everything that dvt's commands do.
 package client
 
 import (
@@ -22,7 +21,7 @@ import (
 
 //go:generate go tool genqlient genqlient.yaml
 
-// Client speaks to one server as one principal.
+// Client calls one server with one token. It is safe for concurrent use.
 type Client struct {
 	graphql.Client
 	url    string
@@ -30,13 +29,15 @@ type Client struct {
 	stream *http.Client
 }
 
-// New makes a client of the server at base (http://127.0.0.1:8080) with a token.
+// New makes a client of the server at base, for example http://127.0.0.1:8080. It does no I/O. Calls time out after a
+// minute; subscriptions end only with their context.
 func New(base, token string) *Client {
 	url := strings.TrimSuffix(base, "/") + "/graphql"
 	doer := &authorized{token: token, http: &http.Client{Timeout: time.Minute}}
 	return &Client{Client: graphql.NewClient(url, doer), url: url, doer: doer, stream: &http.Client{}}
 }
 
+// authorized is an HTTP client that adds the token to each request.
 type authorized struct {
 	token string
 	http  *http.Client
@@ -47,28 +48,28 @@ func (a *authorized) Do(r *http.Request) (*http.Response, error) {
 	return a.http.Do(r)
 }
 
-// Error is an error that the API named.
+// Error is an error of the API with its code and details. Named makes it of an error of an operation.
 type Error struct {
 	Code       string
 	Message    string
 	RetryAfter time.Duration
 	Violations []Violation
 	Denial     Denial
-	RunSeq     int64    // of RUN_MOVED: where the run is now
-	RequestID  string   // what the server's log has it under
-	More       []string // lines that a printer of the error adds
+	RunSeq     int64    // with RUN_MOVED: the current seq of the run
+	RequestID  string   // id of the request in the server's log
+	More       []string // further lines for Error, which the caller may add
 }
 
 // Violation is one thing wrong with a request.
 type Violation struct{ Path, Code, Message string }
 
-// Denial says what was not allowed, by which rule, and who could do it.
+// Denial explains a refusal: the action, the rule that denied it, and principals who could do it.
 type Denial struct {
 	Action, Rule string
 	WhoCould     []string
 }
 
-// Error says it in lines: the code and the message, then what is known beside them, each indented.
+// Error returns the code and the message, followed by an indented line for each further detail.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Code, e.Message)
@@ -93,7 +94,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Named turns what an operation returned into an *Error when the API said why.
+// Named returns the first error of the API in err as an *Error. It returns err unchanged if it is none, such as a
+// failed connection or an answer of another server.
 func Named(err error) error {
 	var list gqlerror.List
 	var status *graphql.HTTPError
@@ -107,7 +109,7 @@ func Named(err error) error {
 		return err
 	}
 	first := list[0]
-	raw, _ := json.Marshal(first.Extensions) // what came as JSON
+	raw, _ := json.Marshal(first.Extensions) // cannot fail: it was decoded from JSON
 	var x struct {
 		Code         string `json:"code"`
 		RetryAfterMS int64  `json:"retryAfterMs"`
@@ -120,7 +122,7 @@ func Named(err error) error {
 	}
 	_ = json.Unmarshal(raw, &x)
 	if x.Code == "" && status != nil {
-		return err // not a server of dvt
+		return err // the answer is not one of dvt
 	}
 	if len(first.Path) > 1 && first.Path[0] == ast.PathName("variable") {
 		first.Message = first.Path[1:].String() + ": " + first.Message
@@ -131,10 +133,12 @@ func Named(err error) error {
 	}
 }
 
-// maxEvent bounds one event of a stream: a whole run of 5,000 steps fits.
+// maxEvent bounds one event of a stream, in bytes. A whole run with 5,000 steps fits.
 const maxEvent = 32 << 20
 
-// stream runs a subscription until it ends, ctx ends or each returns an error.
+// stream runs a subscription and calls each with its messages, one at a time. It returns nil when the server completes
+// the subscription, otherwise the error of ctx, of each, of the API or of the connection. A connection that ends
+// without an error also returns ctx's error, which may be nil.
 func stream[T any](ctx context.Context, c *Client, operation string, variables any, each func(T) error) error {
 	body, err := json.Marshal(map[string]any{"query": operation, "variables": variables})
 	if err != nil {
@@ -191,6 +195,7 @@ func stream[T any](ctx context.Context, c *Client, operation string, variables a
 	return ctx.Err()
 }
 
+// refused returns the error of an answer that is not a stream.
 func refused(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var out struct{ Errors gqlerror.List }
@@ -200,14 +205,16 @@ func refused(res *http.Response) error {
 	return fmt.Errorf("the server answered %s", res.Status)
 }
 
-// Position is a place in the history of a run; the zero value is before everything.
+// Position is a position in the log of a run. The zero value is the beginning.
 type Position struct {
 	Seq   int64
-	Epoch string // of the store that Seq counts in
+	Epoch string // epoch of the store; Seq is valid only within it
 }
 
-// Watch follows a run from a position on; see Subscription.runUpdates of the schema. With the zero
-// position the first frame carries the whole run, else what changed since.
+// Watch follows a run from a position; see Subscription.runUpdates of the schema. With the zero position the first
+// frame has the whole run, otherwise the changes since the position. Watch ends like every subscription: with nil when
+// the server completes it, or with the error of ctx, of each, of the API (see Named) or of the connection. It does not
+// reconnect.
 func (c *Client) Watch(ctx context.Context, runID string, after Position,
 	each func(WatchRunRunUpdatesRunUpdate) error) error {
 	variables := map[string]any{"runId": runID}
@@ -217,7 +224,7 @@ func (c *Client) Watch(ctx context.Context, runID string, after Position,
 	return stream(ctx, c, WatchRun_Operation, variables, func(r WatchRunResponse) error { return each(r.RunUpdates) })
 }
 
-// Events follows the log of a run from a position on; see Subscription.runEvents of the schema.
+// Events follows the log of a run from a position; see Subscription.runEvents of the schema. It ends like Watch.
 func (c *Client) Events(ctx context.Context, runID string, after Position,
 	each func(FollowEventsRunEventsRunEventUpdate) error) error {
 	variables := map[string]any{"runId": runID, "after": after.Seq}
@@ -228,11 +235,11 @@ func (c *Client) Events(ctx context.Context, runID string, after Position,
 		func(r FollowEventsResponse) error { return each(r.RunEvents) })
 }
 
-// beyond is a runSeq that no log has.
+// beyond is a seq that no log reaches.
 const beyond = 1<<53 - 1
 
-// StoreTime is what the store's clock said at a moment between the call and its
-// return. A viewer who knows more of a run than there is makes the server ask the store.
+// StoreTime returns the store's time at some moment between the call and its return. It subscribes to the run at a seq
+// beyond its log: the server must then read the store, and the first frame has the time of that read.
 func (c *Client) StoreTime(ctx context.Context, runID string) (at time.Time, err error) {
 	known := errors.New("known")
 	err = stream(ctx, c, StoreTime_Operation, map[string]any{"runId": runID, "after": beyond},
@@ -249,7 +256,8 @@ func (c *Client) StoreTime(ctx context.Context, runID string) (at time.Time, err
 	return at, err
 }
 
-// Follow follows what a step prints from a line on; see Subscription.stepLogUpdates of the schema.
+// Follow follows the output of a step from a line; see Subscription.stepLogUpdates of the schema. A nil attempt is the
+// latest one. It ends like Watch.
 func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int, fromLine int,
 	each func(FollowStepLogStepLogUpdatesStepLogUpdate) error) error {
 	variables := map[string]any{"runId": runID, "stepId": stepID, "attempt": attempt, "fromLine": fromLine}
@@ -257,7 +265,7 @@ func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int,
 		func(r FollowStepLogResponse) error { return each(r.StepLogUpdates) })
 }
 
-// WatchBulk follows a bulk; see Subscription.bulkUpdates of the schema.
+// WatchBulk follows a bulk; see Subscription.bulkUpdates of the schema. It ends like Watch.
 func (c *Client) WatchBulk(ctx context.Context, id string, each func(WatchBulkBulkUpdatesBulkUpdate) error) error {
 	return stream(ctx, c, WatchBulk_Operation, map[string]any{"id": id},
 		func(r WatchBulkResponse) error { return each(r.BulkUpdates) })

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 )
 
-// newServer answers every request with one JSON text, in the place of a server of dvt.
+// newServer starts a server that answers every request with the same JSON text.
 func newServer(answer string) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -32,7 +32,7 @@ func ExampleNew() {
 	// Output: ola acme
 }
 
-// Named gives an error of the API its code, so that a program can decide what to do.
+// Named returns the code of an error of the API, so that a program can decide what to do.
 func ExampleNamed() {
 	server := newServer(`{"errors": [{"message": "Your role may not do this.", "extensions": {"code": "FORBIDDEN",
 	  "denial": {"action": "PAUSE", "rule": "OPERATOR may PAUSE", "whoCould": ["ola"]}}}]}`)

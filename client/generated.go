@@ -11,7 +11,7 @@ import (
 	"github.com/Khan/genqlient/graphql"
 )
 
-// What one can do.
+// An action that a principal may be allowed to do.
 type Action string
 
 const (
@@ -72,7 +72,7 @@ var AllAction = []Action{
 	ActionDebug,
 }
 
-// One action on one thing.
+// One action with its target.
 type ActionInput struct {
 	Signal             *SignalActionInput       `json:"signal"`
 	Cancel             *CancelActionInput       `json:"cancel"`
@@ -137,10 +137,10 @@ var AllAlertLevel = []AlertLevel{
 // ApprovalRow includes the GraphQL fields of RunApproval requested by the fragment ApprovalRow.
 // The GraphQL type's documentation follows.
 //
-// A run's way through approval.
+// The approval of a run.
 type ApprovalRow struct {
 	Required int `json:"required"`
-	// Null: it is decided.
+	// When the run is cancelled without a decision; null: it is decided.
 	ExpiresAt *time.Time                             `json:"expiresAt"`
 	Decisions []ApprovalRowDecisionsApprovalDecision `json:"decisions"`
 }
@@ -192,7 +192,7 @@ func (v *ApproveRunApproveRunRunPayload) GetRun() ApproveRunApproveRunRunPayload
 // ApproveRunApproveRunRunPayloadRun includes the requested fields of the GraphQL type Run.
 type ApproveRunApproveRunRunPayloadRun struct {
 	RunRow `json:"-"`
-	// While it waits for approval, and what was decided; null when it needed none. Not available in lists and subscriptions.
+	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
 	Approval *ApproveRunApproveRunRunPayloadRunApproval `json:"approval"`
 }
 
@@ -358,7 +358,7 @@ func (v *ApproveRunApproveRunRunPayloadRun) __premarshalJSON() (*__premarshalApp
 // ApproveRunApproveRunRunPayloadRunApproval includes the requested fields of the GraphQL type RunApproval.
 // The GraphQL type's documentation follows.
 //
-// A run's way through approval.
+// The approval of a run.
 type ApproveRunApproveRunRunPayloadRunApproval struct {
 	ApprovalRow `json:"-"`
 }
@@ -452,9 +452,9 @@ func (v *ApproveRunInput) GetExpectedRunSeq() *int64 { return v.ExpectedRunSeq }
 
 // ApproveRunResponse is returned by ApproveRun on success.
 type ApproveRunResponse struct {
-	// Approves or rejects a run that waits for approval. A run starts when as many people as its policy asks for have
-	// approved; one rejection ends it as CANCELLED. Who asked for it may not (SOD_VIOLATION). Safe to repeat: one's first
-	// decision stands. Errors: FORBIDDEN, SOD_VIOLATION, NOT_FOUND, INVALID_RUN_STATE (it does not wait), RUN_MOVED,
+	// Approves or rejects a run that waits for approval. The run starts when the number of people that the policy requires have
+	// approved; one rejection ends it as CANCELLED. The requester of the run may not decide (SOD_VIOLATION). Safe to repeat: the
+	// first decision of a principal is final. Errors: FORBIDDEN, SOD_VIOLATION, NOT_FOUND, INVALID_RUN_STATE (it does not wait), RUN_MOVED,
 	// BAD_USER_INPUT, STORE_UNAVAILABLE.
 	ApproveRun ApproveRunApproveRunRunPayload `json:"approveRun"`
 }
@@ -473,7 +473,7 @@ type AuditFilter struct {
 	RunId  *string    `json:"runId"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome"`
-	// false leaves out the rows SEAL_LOG, by which dvt itself seals the log of each run; the numbers then have gaps.
+	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
 	Seals *bool `json:"seals"`
 }
 
@@ -501,11 +501,11 @@ func (v *AuditFilter) GetSeals() *bool { return v.Seals }
 type BackpressureStrategy string
 
 const (
-	// What is over the quota waits in the queue.
+	// Runs over the quota wait in the queue.
 	BackpressureStrategyQueue BackpressureStrategy = "QUEUE"
-	// It is refused with QUOTA_EXCEEDED.
+	// Runs over the quota are refused with QUOTA_EXCEEDED.
 	BackpressureStrategyReject BackpressureStrategy = "REJECT"
-	// It is accepted for the time at which there will be a token.
+	// Runs over the quota are accepted and start when a token becomes available.
 	BackpressureStrategyDelay BackpressureStrategy = "DELAY"
 )
 
@@ -554,8 +554,8 @@ func (v *BreakGlassInput) GetReason() string { return v.Reason }
 
 // BreakGlassResponse is returned by BreakGlass on success.
 type BreakGlassResponse struct {
-	// Takes a role on the whole tenant for some minutes, in an emergency: only for principals that the policy names for
-	// it under `breakGlass`. It becomes a version of the policy and stands in the audit. Safe to repeat.
+	// Gives the viewer a role on the whole tenant for some minutes, in an emergency. Only principals that the policy names for
+	// the role under `breakGlass` may do so. It makes a new version of the policy and is audited. Safe to repeat.
 	// Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	BreakGlass BreakGlassBreakGlassBreakGlassPayload `json:"breakGlass"`
 }
@@ -565,7 +565,7 @@ func (v *BreakGlassResponse) GetBreakGlass() BreakGlassBreakGlassBreakGlassPaylo
 	return v.BreakGlass
 }
 
-// What is done to each of them.
+// The action of a bulk, for each of its runs.
 type BulkActionInput struct {
 	Signal *SignalInput     `json:"signal"`
 	Cancel *BulkCancelInput `json:"cancel"`
@@ -592,17 +592,17 @@ type BulkHead struct {
 	Id      string    `json:"id"`
 	State   BulkState `json:"state"`
 	TypeRaw string    `json:"typeRaw"`
-	// Null when no step is meant.
+	// Null when the signal concerns no step.
 	StepId    *string   `json:"stepId"`
 	Reason    string    `json:"reason"`
 	CreatedAt time.Time `json:"createdAt"`
 	// When the last run got its outcome; null before.
 	FinishedAt *time.Time `json:"finishedAt"`
-	// When it was asked to stop.
+	// When a stop was requested.
 	StoppedAt *time.Time `json:"stoppedAt"`
 	// A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …
 	PacedCode *string `json:"pacedCode"`
-	// When it goes on, while PACED.
+	// When it continues, while PACED.
 	PacedUntil *time.Time               `json:"pacedUntil"`
 	Counts     BulkHeadCountsBulkCounts `json:"counts"`
 }
@@ -643,7 +643,7 @@ func (v *BulkHead) GetCounts() BulkHeadCountsBulkCounts { return v.Counts }
 // BulkHeadCountsBulkCounts includes the requested fields of the GraphQL type BulkCounts.
 // The GraphQL type's documentation follows.
 //
-// Runs by outcome; together they are `total`.
+// Numbers of runs by outcome; their sum is `total`.
 type BulkHeadCountsBulkCounts struct {
 	Total    int `json:"total"`
 	Waiting  int `json:"waiting"`
@@ -714,12 +714,12 @@ func (v *BulkLine) GetSignal() *BulkLineSignal { return v.Signal }
 // BulkLineSignal includes the requested fields of the GraphQL type Signal.
 // The GraphQL type's documentation follows.
 //
-// The receipt of a command: how far it has come.
+// The receipt of a signal: its decision and how far the engine has applied it.
 type BulkLineSignal struct {
 	// Null when rejected.
 	Application *SignalApplication `json:"application"`
-	// Why it is NOOP or NOT_APPLIED. Of a CANCEL or EMERGENCY_STOP while it is PENDING or DELIVERED: how far the engine has
-	// come, and when dvt ends the run by itself; once it is APPLIED, that dvt did so because the engine did not.
+	// Why it is NOOP or NOT_APPLIED. For a CANCEL or EMERGENCY_STOP that is PENDING or DELIVERED: the progress of the engine,
+	// and when dvt will end the run itself; for one that is APPLIED: that dvt ended the run because the engine did not.
 	ApplicationReason *string `json:"applicationReason"`
 	// runSeq of the effect.
 	AppliedSeq *int64 `json:"appliedSeq"`
@@ -745,13 +745,13 @@ func (v *BulkPreviewInput) GetRuns() BulkRunsInput { return v.Runs }
 // GetAction returns BulkPreviewInput.Action, and is useful for accessing the field via an interface.
 func (v *BulkPreviewInput) GetAction() BulkActionInput { return v.Action }
 
-// Which runs are meant.
+// The selection of the runs of a bulk.
 type BulkRunsInput struct {
 	// runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out.
 	Ids []string `json:"ids"`
-	// All that match now.
+	// All runs that match now.
 	Filter *RunFilter `json:"filter"`
-	// Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED.
+	// The runs for which one of the viewer's bulks has failed so far: REJECTED, REFUSED, or NOT_APPLIED.
 	FailedOf *string `json:"failedOf"`
 }
 
@@ -769,13 +769,13 @@ type BulkState string
 const (
 	// Signals are being sent.
 	BulkStateRunning BulkState = "RUNNING"
-	// It waits before it goes on: `pacedCode` says why.
+	// It waits before it continues; `pacedCode` is the reason.
 	BulkStatePaced BulkState = "PACED"
-	// It was stopped, and what was not sent is not yet marked.
+	// It was stopped, and the remaining runs are not marked NOT_SENT yet.
 	BulkStateStopping BulkState = "STOPPING"
-	// It was stopped: some runs have no signal. Receipts of the others may go on.
+	// It was stopped: some runs got no signal. Receipts of the others may still change.
 	BulkStateStopped BulkState = "STOPPED"
-	// Each run has its outcome; receipts may go on.
+	// Each run has its outcome; receipts may still change.
 	BulkStateDone BulkState = "DONE"
 )
 
@@ -950,8 +950,8 @@ func (v *CancelBulkInput) GetReason() string { return v.Reason }
 
 // CancelBulkResponse is returned by CancelBulk on success.
 type CancelBulkResponse struct {
-	// Stops one of the viewer's own bulks: signals that wait are not sent, and their rows say NOT_SENT. None is
-	// sent after the answer; what was sent stays so. One that is done or was stopped is answered as it is. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Stops one of the viewer's own bulks: waiting signals are not sent, and their rows become NOT_SENT. No signal is
+	// sent after the answer; signals that were sent stay valid. A bulk that is done or stopped is returned unchanged. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	// Example: `cancelBulk(input: {id: "…", requestId: "s-1", reason: "wrong runs"}) { bulk { state } }`.
 	CancelBulk CancelBulkCancelBulkCancelBulkPayload `json:"cancelBulk"`
 }
@@ -974,7 +974,7 @@ func (v *CancelRunCancelRunSignalRunPayload) GetSignal() CancelRunCancelRunSigna
 // CancelRunCancelRunSignalRunPayloadSignal includes the requested fields of the GraphQL type Signal.
 // The GraphQL type's documentation follows.
 //
-// The receipt of a command: how far it has come.
+// The receipt of a signal: its decision and how far the engine has applied it.
 type CancelRunCancelRunSignalRunPayloadSignal struct {
 	Receipt `json:"-"`
 }
@@ -1133,7 +1133,7 @@ func (v *CancelRunInput) GetExpectedRunSeq() *int64 { return v.ExpectedRunSeq }
 
 // CancelRunResponse is returned by CancelRun on success.
 type CancelRunResponse struct {
-	// Cancels a run: what is in flight is stopped, nothing else starts. Receipts and errors as signalRun.
+	// Cancels a run: running steps are stopped, and no other step starts. Receipts and errors as signalRun.
 	CancelRun CancelRunCancelRunSignalRunPayload `json:"cancelRun"`
 }
 
@@ -1146,10 +1146,10 @@ func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { 
 // One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows.
 type CheckAuditAuditCheck struct {
 	Checked int `json:"checked"`
-	// Objects among `checked` whose row comes from an earlier version and recorded no digest. They are compared only by what the row
-	// names, and are no problem.
+	// The number of objects in `checked` whose row comes from an earlier version and recorded no digest. Only the other fields of the
+	// row are compared. They are not a problem.
 	Uncovered int `json:"uncovered"`
-	// One sentence for each object or log that no row accounts for.
+	// One sentence for each object or log without a matching row.
 	Problems []string `json:"problems"`
 	// Pass it as `after` for the next page; null at the end.
 	Next *string `json:"next"`
@@ -1169,8 +1169,8 @@ func (v *CheckAuditAuditCheck) GetNext() *string { return v.Next }
 
 // CheckAuditResponse is returned by CheckAudit on success.
 type CheckAuditResponse struct {
-	// Compares a page of the tenant's tokens, policies, settings and approval decisions with the audit rows that made
-	// them, and then the logs of runs with the rows that sealed them. Takes READ_AUDIT as `audit` does. Errors: FORBIDDEN, CURSOR_INVALID.
+	// Compares a page of the tenant's tokens, policies, settings and approval decisions with the audit rows that created
+	// them, and after those the logs of runs with the rows that sealed them. Requires READ_AUDIT as `audit` does. Errors: FORBIDDEN, CURSOR_INVALID.
 	// Example: `auditCheck { checked problems next }`.
 	AuditCheck CheckAuditAuditCheck `json:"auditCheck"`
 }
@@ -1191,7 +1191,7 @@ func (v *CompleteManualStepCompleteManualStepSignalRunPayload) GetSignal() Compl
 // CompleteManualStepCompleteManualStepSignalRunPayloadSignal includes the requested fields of the GraphQL type Signal.
 // The GraphQL type's documentation follows.
 //
-// The receipt of a command: how far it has come.
+// The receipt of a signal: its decision and how far the engine has applied it.
 type CompleteManualStepCompleteManualStepSignalRunPayloadSignal struct {
 	Receipt `json:"-"`
 }
@@ -1344,15 +1344,15 @@ func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) __premarsha
 type CompleteManualStepInput struct {
 	RunId  string `json:"runId"`
 	StepId string `json:"stepId"`
-	// Of the open task; see manualTasks.
+	// Token of the open task; see manualTasks.
 	Token   string        `json:"token"`
 	Outcome ManualOutcome `json:"outcome"`
 	Notes   *string       `json:"notes"`
-	// Addresses of what proves it, at most 50.
+	// Addresses of evidence, at most 50.
 	EvidenceRefs []string `json:"evidenceRefs"`
-	// When it was done, if that was earlier.
+	// When the work was done, if earlier than now.
 	CompletedAt *time.Time `json:"completedAt"`
-	// If given it must be the caller.
+	// If given, it must be the caller.
 	Actor          *string `json:"actor"`
 	ExpectedRunSeq *int64  `json:"expectedRunSeq"`
 }
@@ -1386,8 +1386,8 @@ func (v *CompleteManualStepInput) GetExpectedRunSeq() *int64 { return v.Expected
 
 // CompleteManualStepResponse is returned by CompleteManualStep on success.
 type CompleteManualStepResponse struct {
-	// Completes a MANUAL step that waits for a person, by the token of its task. Safe to repeat: the
-	// first outcome stands, and the same token again returns its receipt with `duplicate: true`, whatever it says.
+	// Completes a MANUAL step that waits for a person, with the token of its task. Safe to repeat: the
+	// first outcome is final, and the same token returns its receipt again with `duplicate: true`, also for another outcome.
 	// Errors: MANUAL_TOKEN_INVALID, MANUAL_NOT_WAITING, SOD_VIOLATION, FORBIDDEN, NOT_FOUND, RUN_MOVED, BAD_USER_INPUT,
 	// STORE_UNAVAILABLE.
 	CompleteManualStep CompleteManualStepCompleteManualStepSignalRunPayload `json:"completeManualStep"`
@@ -1419,7 +1419,7 @@ func (v *CountAttemptsRun) GetStep() *CountAttemptsRunStep { return v.Step }
 
 // CountAttemptsRunStep includes the requested fields of the GraphQL type Step.
 type CountAttemptsRunStep struct {
-	// 0 before the first attempt began. 2 is shown as "Retry #1".
+	// 0 before the first attempt. People see 2 as "Retry #1".
 	LogicalAttemptId int `json:"logicalAttemptId"`
 }
 
@@ -1428,11 +1428,11 @@ func (v *CountAttemptsRunStep) GetLogicalAttemptId() int { return v.LogicalAttem
 
 // CountLooseAuditAuditAuditConnection includes the requested fields of the GraphQL type AuditConnection.
 type CountLooseAuditAuditAuditConnection struct {
-	// Rows that were committed a moment ago and are not in the chain yet.
+	// The number of new rows that are not in the chain yet.
 	Waiting float64 `json:"waiting"`
-	// Rows that are not in the chain and never will be: they did not come through dvt.
+	// The number of rows that are not in the chain and never will be, because dvt did not write them.
 	Stray float64 `json:"stray"`
-	// How many seconds the oldest waiting row has waited; 0 when none waits. More than 10 is a fault.
+	// Seconds that the oldest waiting row has waited; 0 when none waits. More than 10 is a fault.
 	OldestWaitingSeconds float64 `json:"oldestWaitingSeconds"`
 }
 
@@ -1449,8 +1449,8 @@ func (v *CountLooseAuditAuditAuditConnection) GetOldestWaitingSeconds() float64 
 
 // CountLooseAuditResponse is returned by CountLooseAudit on success.
 type CountLooseAuditResponse struct {
-	// Who did or was refused what, newest first, or from the first row on with `oldestFirst`. The rows of a
-	// tenant are a chain of hashes: `dvt audit verify` checks it. `first` is at most 200. Takes the action
+	// The record of actions and refusals, newest first, or oldest first with `oldestFirst`. The rows of a
+	// tenant form a chain of hashes, which `dvt audit verify` checks. `first` is at most 200. Requires the action
 	// READ_AUDIT on the whole tenant.
 	// Example: `audit(filter: {outcome: "DENIED"}, first: 20) { edges { node { at actor action code } } }`.
 	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
@@ -1463,7 +1463,7 @@ func (v *CountLooseAuditResponse) GetAudit() CountLooseAuditAuditAuditConnection
 // CreateTokenCreateTokenCreateTokenPayload includes the requested fields of the GraphQL type CreateTokenPayload.
 type CreateTokenCreateTokenCreateTokenPayload struct {
 	Token CreateTokenCreateTokenCreateTokenPayloadToken `json:"token"`
-	// Shown this once; null when this answer repeats an earlier one.
+	// Shown only in this answer; null when it repeats an earlier one.
 	Secret *string `json:"secret"`
 }
 
@@ -1478,7 +1478,7 @@ func (v *CreateTokenCreateTokenCreateTokenPayload) GetSecret() *string { return 
 // CreateTokenCreateTokenCreateTokenPayloadToken includes the requested fields of the GraphQL type Token.
 // The GraphQL type's documentation follows.
 //
-// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type CreateTokenCreateTokenCreateTokenPayloadToken struct {
 	TokenRow `json:"-"`
 }
@@ -1611,13 +1611,13 @@ func (v *CreateTokenCreateTokenCreateTokenPayloadToken) __premarshalJSON() (*__p
 type CreateTokenInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
 	RequestId string `json:"requestId"`
-	// For people, at most 100 bytes.
+	// A name for people, at most 100 bytes.
 	Name string `json:"name"`
-	// Make it for the principal `service/NAME`, which has an account nowhere; the policy gives it rights. Null: for oneself.
+	// Makes the token for the principal `service/NAME`, which has no account; the policy gives it rights. Null: for the viewer.
 	Service *string `json:"service"`
 	// 1 to 20.
 	Grants []TokenGrantInput `json:"grants"`
-	// At most a year away; null: in 90 days.
+	// At most one year from now; null: in 90 days.
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
@@ -1638,9 +1638,9 @@ func (v *CreateTokenInput) GetExpiresAt() *time.Time { return v.ExpiresAt }
 
 // CreateTokenResponse is returned by CreateToken on success.
 type CreateTokenResponse struct {
-	// Makes an API token with at most the rights of who makes it. Its secret is in this answer and nowhere else; a repeated
-	// request answers with the token without it. It may do what its grants and the rights of its principal, as they are
-	// when it is used, both allow. Takes the action CREATE_TOKEN where its grants are, or with `service` MANAGE_TOKENS on the
+	// Makes an API token with at most the rights of the viewer. Its secret is only in this answer; a repeated
+	// request returns the token without it. The token allows what both its grants and the rights of its principal at the time
+	// of use allow. Requires the action CREATE_TOKEN in the scope of its grants, or with `service` MANAGE_TOKENS on the
 	// whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
 	CreateToken CreateTokenCreateTokenCreateTokenPayload `json:"createToken"`
 }
@@ -1650,7 +1650,7 @@ func (v *CreateTokenResponse) GetCreateToken() CreateTokenCreateTokenCreateToken
 	return v.CreateToken
 }
 
-// Which dead letters are meant.
+// The selection of dead letters.
 type DeadLettersInput struct {
 	// Ids of DeadLetter, 1 to 200.
 	Ids []string `json:"ids"`
@@ -1683,7 +1683,7 @@ var AllDecision = []Decision{
 
 // DiffRunResponse is returned by DiffRun on success.
 type DiffRunResponse struct {
-	// What changed in a run between two moments of its log: what moved since one looked, or from here to now.
+	// The changes in a run between two positions of its log.
 	// Null when the run does not exist or is not yours. Errors: BAD_USER_INPUT (`a` above `b`, or `b` above the head).
 	// Example: `runDiff(runId: "r1", a: 812, b: 830) { to { status } steps { stepId from { status } to { status } } }`.
 	RunDiff *DiffRunRunDiff `json:"runDiff"`
@@ -1693,12 +1693,15 @@ type DiffRunResponse struct {
 func (v *DiffRunResponse) GetRunDiff() *DiffRunRunDiff { return v.RunDiff }
 
 // DiffRunRunDiff includes the requested fields of the GraphQL type RunDiff.
+// The GraphQL type's documentation follows.
+//
+// The changes of a run from the position `from.runSeq` to `to.runSeq`.
 type DiffRunRunDiff struct {
 	From DiffRunRunDiffFromRun `json:"from"`
 	To   DiffRunRunDiffToRun   `json:"to"`
 	// Steps that changed, in plan order.
 	Steps []DiffRunRunDiffStepsStepDiff `json:"steps"`
-	// What people and dvt decided about the run meanwhile, in order, at most 200: approvals, pauses, signals, its end.
+	// Decisions of people and dvt about the run in between, in order, at most 200: approvals, pauses, signals, its end.
 	Decisions []DiffRunRunDiffDecisionsRunEvent `json:"decisions"`
 }
 
@@ -1719,7 +1722,7 @@ func (v *DiffRunRunDiff) GetDecisions() []DiffRunRunDiffDecisionsRunEvent { retu
 //
 // A fact of the log, verbatim.
 type DiffRunRunDiffDecisionsRunEvent struct {
-	// A string on purpose: later versions may add types.
+	// A string, because later versions may add types.
 	EventType string `json:"eventType"`
 	RunSeq    int64  `json:"runSeq"`
 	// The store's clock.
@@ -1746,7 +1749,7 @@ func (v *DiffRunRunDiffDecisionsRunEvent) GetPayload() *json.RawMessage { return
 // DiffRunRunDiffFromRun includes the requested fields of the GraphQL type Run.
 type DiffRunRunDiffFromRun struct {
 	Status RunStatus `json:"status"`
-	// The stored word, also when `status` is UNKNOWN.
+	// The stored value, also when `status` is UNKNOWN.
 	StatusRaw string        `json:"statusRaw"`
 	Substatus *RunSubstatus `json:"substatus"`
 	// Position of this state in the log.
@@ -1785,7 +1788,7 @@ func (v *DiffRunRunDiffStepsStepDiff) GetTo() DiffRunRunDiffStepsStepDiffToStep 
 // DiffRunRunDiffStepsStepDiffFromStep includes the requested fields of the GraphQL type Step.
 type DiffRunRunDiffStepsStepDiffFromStep struct {
 	StatusRaw string `json:"statusRaw"`
-	// 0 before the first attempt began. 2 is shown as "Retry #1".
+	// 0 before the first attempt. People see 2 as "Retry #1".
 	LogicalAttemptId int `json:"logicalAttemptId"`
 }
 
@@ -1799,7 +1802,7 @@ func (v *DiffRunRunDiffStepsStepDiffFromStep) GetLogicalAttemptId() int { return
 type DiffRunRunDiffStepsStepDiffToStep struct {
 	Status    StepStatus `json:"status"`
 	StatusRaw string     `json:"statusRaw"`
-	// 0 before the first attempt began. 2 is shown as "Retry #1".
+	// 0 before the first attempt. People see 2 as "Retry #1".
 	LogicalAttemptId int                                     `json:"logicalAttemptId"`
 	Error            *DiffRunRunDiffStepsStepDiffToStepError `json:"error"`
 }
@@ -1833,7 +1836,7 @@ func (v *DiffRunRunDiffStepsStepDiffToStepError) GetMessage() *string { return v
 // DiffRunRunDiffToRun includes the requested fields of the GraphQL type Run.
 type DiffRunRunDiffToRun struct {
 	Status RunStatus `json:"status"`
-	// The stored word, also when `status` is UNKNOWN.
+	// The stored value, also when `status` is UNKNOWN.
 	StatusRaw string        `json:"statusRaw"`
 	Substatus *RunSubstatus `json:"substatus"`
 	// Position of this state in the log.
@@ -1854,7 +1857,7 @@ func (v *DiffRunRunDiffToRun) GetRunSeq() int64 { return v.RunSeq }
 
 type EmergencyStopInput struct {
 	Reason string `json:"reason"`
-	// End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while.
+	// End the execution in the engine at once, without its cooperation: running attempts end as TERMINATED, and their programs may go on for a while.
 	ForceKill *bool `json:"forceKill"`
 }
 
@@ -1868,9 +1871,9 @@ type EngineMode string
 
 const (
 	EngineModeNormal EngineMode = "NORMAL"
-	// Nothing new starts and nothing is published: viewers read the store. What runs goes on.
+	// No new run starts and nothing is published: viewers read the store. Running runs go on.
 	EngineModeReadOnly EngineMode = "READ_ONLY"
-	// Nothing new starts; what runs ends. Then the installation may be stopped.
+	// No new run starts, and running ones go on to their end. After that the installation may be stopped.
 	EngineModeDrained EngineMode = "DRAINED"
 )
 
@@ -1897,7 +1900,7 @@ func (v *EscalateAlertInput) GetNote() *string { return v.Note }
 // A fact of the log, verbatim.
 type EventRow struct {
 	EventId string `json:"eventId"`
-	// A string on purpose: later versions may add types.
+	// A string, because later versions may add types.
 	EventType        string  `json:"eventType"`
 	RunId            string  `json:"runId"`
 	RunSeq           int64   `json:"runSeq"`
@@ -1971,7 +1974,7 @@ func (v *EventRow) GetPayload() *json.RawMessage { return v.Payload }
 
 // FollowEventsResponse is returned by FollowEvents on success.
 type FollowEventsResponse struct {
-	// The log as it grows: every event after `after`, in order, none twice, none missing.
+	// The growing log: every event after `after`, in order, each exactly once.
 	RunEvents FollowEventsRunEventsRunEventUpdate `json:"runEvents"`
 }
 
@@ -2200,7 +2203,7 @@ func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) __premarshalJSON() (
 
 // FollowStepLogResponse is returned by FollowStepLog on success.
 type FollowStepLogResponse struct {
-	// Lines as a step prints them, from `fromLine` on (default 1).
+	// The lines of a step while it prints them, beginning with `fromLine` (default 1).
 	StepLogUpdates FollowStepLogStepLogUpdatesStepLogUpdate `json:"stepLogUpdates"`
 }
 
@@ -2239,10 +2242,10 @@ func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetLines() []LogLine { return
 // FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines includes the requested fields of the GraphQL type MissingLines.
 // The GraphQL type's documentation follows.
 //
-// Lines that a log past its limits lost between its beginning and its end, both numbers included.
+// The inclusive range of lines that were dropped from the middle of a log that exceeds its limits.
 type FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines struct {
 	From int `json:"from"`
-	// Under this number stands a line of the stream dvt that says what is missing.
+	// The line with this number is in the stream dvt and reports what is missing.
 	To int `json:"to"`
 }
 
@@ -2265,7 +2268,7 @@ func (v *FreezeTenantFreezeTenantServicePayload) GetService() FreezeTenantFreeze
 // FreezeTenantFreezeTenantServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
 // The GraphQL type's documentation follows.
 //
-// What a banner says; everything here holds for the viewer's tenant.
+// The state of the service for the viewer's tenant, for a banner.
 type FreezeTenantFreezeTenantServicePayloadServiceServiceState struct {
 	ServiceRow `json:"-"`
 }
@@ -2405,9 +2408,9 @@ func (v *FreezeTenantInput) GetReason() string { return v.Reason }
 
 // FreezeTenantResponse is returned by FreezeTenant on success.
 type FreezeTenantResponse struct {
-	// Freezes a tenant or lifts its freeze: while it holds, nothing new starts (TENANT_FROZEN), what runs goes on, what
-	// waits goes on waiting. Takes the action FREEZE_TENANT on the whole tenant; for another tenant than one's own it
-	// takes SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Freezes or unfreezes a tenant. In a frozen tenant no new run starts (TENANT_FROZEN), running ones go on, and waiting
+	// ones keep waiting. Requires the action FREEZE_TENANT on the whole tenant; another tenant than the viewer's
+	// requires SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	FreezeTenant FreezeTenantFreezeTenantServicePayload `json:"freezeTenant"`
 }
 
@@ -2422,7 +2425,7 @@ func (v *FreezeTenantResponse) GetFreezeTenant() FreezeTenantFreezeTenantService
 // One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type GetBulkBulk struct {
 	BulkHead `json:"-"`
-	// How far the receipts have come. Not available in lists of bulks.
+	// The progress of the receipts. Not available in lists of bulks.
 	Applications GetBulkBulkApplications `json:"applications"`
 	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
@@ -2550,7 +2553,7 @@ func (v *GetBulkBulk) __premarshalJSON() (*__premarshalGetBulkBulk, error) {
 // GetBulkBulkApplications includes the requested fields of the GraphQL type BulkApplications.
 // The GraphQL type's documentation follows.
 //
-// Accepted signals by how far they have come; together they are `counts.accepted`.
+// Numbers of accepted signals by their progress; their sum is `counts.accepted`.
 type GetBulkBulkApplications struct {
 	Pending    int `json:"pending"`
 	Delivered  int `json:"delivered"`
@@ -2728,7 +2731,7 @@ func (v *GetBulkResponse) GetBulk() *GetBulkBulk { return v.Bulk }
 
 // GetSignalResponse is returned by GetSignal on success.
 type GetSignalResponse struct {
-	// The receipt of a signal; null when there is none.
+	// The receipt of a signal; null when it does not exist.
 	Signal *GetSignalSignal `json:"signal"`
 }
 
@@ -2738,7 +2741,7 @@ func (v *GetSignalResponse) GetSignal() *GetSignalSignal { return v.Signal }
 // GetSignalSignal includes the requested fields of the GraphQL type Signal.
 // The GraphQL type's documentation follows.
 //
-// The receipt of a command: how far it has come.
+// The receipt of a signal: its decision and how far the engine has applied it.
 type GetSignalSignal struct {
 	Receipt `json:"-"`
 }
@@ -2876,7 +2879,7 @@ func (v *HeadOfRunResponse) GetRun() *HeadOfRunRun { return v.Run }
 type HeadOfRunRun struct {
 	// Position of this state in the log.
 	RunSeq int64 `json:"runSeq"`
-	// The error that explains the run's failure, or the failed step that holds it up.
+	// The error that explains the run's failure, or that of the failed step that holds the run up.
 	RootCause *HeadOfRunRunRootCauseRunError `json:"rootCause"`
 }
 
@@ -2910,7 +2913,7 @@ var AllHealthStatus = []HealthStatus{
 
 type InjectOverrideInput struct {
 	StepId string `json:"stepId"`
-	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets.
+	// A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets.
 	Override json.RawMessage `json:"override"`
 	Reason   string          `json:"reason"`
 }
@@ -2927,19 +2930,19 @@ func (v *InjectOverrideInput) GetReason() string { return v.Reason }
 // Letter includes the GraphQL fields of DeadLetter requested by the fragment Letter.
 // The GraphQL type's documentation follows.
 //
-// A message that was given up: what changed in a run after fromSeq, up to toSeq, was
-// not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
+// A message that dvt gave up: the changes of a run after fromSeq, up to toSeq, were
+// not published separately. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
 type Letter struct {
 	Id        string `json:"id"`
 	ProjectId string `json:"projectId"`
 	RunId     string `json:"runId"`
-	// What changed after this runSeq.
+	// The message has the changes after this runSeq.
 	FromSeq int64 `json:"fromSeq"`
-	// What changed up to this runSeq.
+	// The message has the changes up to this runSeq.
 	ToSeq int64 `json:"toSeq"`
-	// How often the bus refused it.
+	// The number of refusals by the bus.
 	Attempts int `json:"attempts"`
-	// What the bus said the last time, at most 500 bytes.
+	// The last error of the bus, at most 500 bytes.
 	Cause    string    `json:"cause"`
 	BuriedAt time.Time `json:"buriedAt"`
 	// Null while it is open.
@@ -3002,9 +3005,9 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdge) GetNode() ListApproval
 // ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun includes the requested fields of the GraphQL type Run.
 type ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
 	RunRow `json:"-"`
-	// While it waits for approval, and what was decided; null when it needed none. Not available in lists and subscriptions.
+	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
 	Approval *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval `json:"approval"`
-	// What the viewer may do now and why not. Not available inside runUpdates and runListUpdates.
+	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability `json:"actions"`
 }
 
@@ -3209,7 +3212,7 @@ type ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailabi
 	Code *string `json:"code"`
 	// For people: what to do.
 	Reason *string `json:"reason"`
-	// Principals of the tenant that could, within what the viewer may know.
+	// Principals of the tenant that could do it, as far as the viewer may know.
 	WhoCould []string `json:"whoCould"`
 }
 
@@ -3241,7 +3244,7 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvai
 // ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval includes the requested fields of the GraphQL type RunApproval.
 // The GraphQL type's documentation follows.
 //
-// A run's way through approval.
+// The approval of a run.
 type ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval struct {
 	ApprovalRow `json:"-"`
 }
@@ -3510,7 +3513,7 @@ func (v *ListBulksBulksBulkConnectionPageInfo) GetEndCursor() *string { return v
 
 // ListBulksResponse is returned by ListBulks on success.
 type ListBulksResponse struct {
-	// The bulks that the viewer asked for, newest first, at most the 50 that are kept; `first` is at most 50. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	// The viewer's own bulks, newest first. dvt keeps the newest 50; `first` is at most 50. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Bulks ListBulksBulksBulkConnection `json:"bulks"`
 }
 
@@ -3546,8 +3549,8 @@ func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge) GetN
 // ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter includes the requested fields of the GraphQL type DeadLetter.
 // The GraphQL type's documentation follows.
 //
-// A message that was given up: what changed in a run after fromSeq, up to toSeq, was
-// not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
+// A message that dvt gave up: the changes of a run after fromSeq, up to toSeq, were
+// not published separately. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
 type ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter struct {
 	Letter `json:"-"`
 }
@@ -3683,10 +3686,10 @@ func (v *ListDeadLettersDeadLettersDeadLetterConnectionPageInfo) GetEndCursor() 
 
 // ListDeadLettersResponse is returned by ListDeadLetters on success.
 type ListDeadLettersResponse struct {
-	// Messages that the bus refused until dvt gave them up, newest first. Nothing is lost:
-	// the log has it, and viewers have resynced over the hole. `open` leaves out those that
-	// were redriven since; `first` is at most 200. Takes the action READ_DEAD_LETTERS on the
-	// whole tenant, or on the place of the run that `runId` names.
+	// Messages that dvt gave up because the bus refused them, newest first. No event is lost:
+	// the log has them, and viewers have resynced. `open` leaves out those that
+	// were redriven; `first` is at most 200. Requires the action READ_DEAD_LETTERS on the
+	// whole tenant, or in the project and environment of the run `runId`.
 	// Example: `deadLetters(open: true, first: 20) { edges { node { id runId cause } } }`.
 	// Errors: FORBIDDEN, NOT_FOUND (no such run, or not yours), BAD_USER_INPUT, CURSOR_INVALID.
 	DeadLetters ListDeadLettersDeadLettersDeadLetterConnection `json:"deadLetters"`
@@ -3733,14 +3736,14 @@ type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManual
 	LogicalAttemptId int    `json:"logicalAttemptId"`
 	ProjectId        string `json:"projectId"`
 	EnvironmentId    string `json:"environmentId"`
-	// What to do, from the plan.
+	// Instructions from the plan.
 	Instructions *string `json:"instructions"`
-	// What the plan asks to be left as evidence.
+	// The evidence that the plan requests.
 	Evidence *json.RawMessage `json:"evidence"`
 	Since    time.Time        `json:"since"`
 	// When the wait times out; null for never.
 	Deadline *time.Time `json:"deadline"`
-	// What completes it; null for those who may not. A retry of the step makes it void.
+	// The token that completes the step; null if the viewer may not complete it. A retry of the step makes it invalid.
 	Token *string `json:"token"`
 	// Whether the viewer may complete it, and why not.
 	Action ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability `json:"action"`
@@ -3808,7 +3811,7 @@ type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManual
 	Code *string `json:"code"`
 	// For people: what to do.
 	Reason *string `json:"reason"`
-	// Principals of the tenant that could, within what the viewer may know.
+	// Principals of the tenant that could do it, as far as the viewer may know.
 	WhoCould []string `json:"whoCould"`
 }
 
@@ -3851,7 +3854,7 @@ func (v *ListManualTasksManualTasksManualTaskConnectionPageInfo) GetEndCursor() 
 // ListManualTasksResponse is returned by ListManualTasks on success.
 type ListManualTasksResponse struct {
 	// MANUAL steps that wait for a person, the longest wait first; `first` is at most 200.
-	// Errors: BAD_USER_INPUT, CURSOR_INVALID, NOT_FOUND (of `runId`).
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID, NOT_FOUND (no run `runId`).
 	ManualTasks ListManualTasksManualTasksManualTaskConnection `json:"manualTasks"`
 }
 
@@ -3889,7 +3892,7 @@ func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge) GetNode() Lis
 // ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy includes the requested fields of the GraphQL type Policy.
 // The GraphQL type's documentation follows.
 //
-// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+// One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
 type ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy struct {
 	PolicyRow `json:"-"`
 }
@@ -4041,7 +4044,7 @@ func (v *ListPoliciesPolicyHistoryPolicyConnectionPageInfo) GetEndCursor() *stri
 
 // ListPoliciesResponse is returned by ListPolicies on success.
 type ListPoliciesResponse struct {
-	// Earlier versions too, newest first; `first` is at most 200. Errors as policy, BAD_USER_INPUT, CURSOR_INVALID.
+	// All versions of the policy, newest first; `first` is at most 200. Errors as policy, BAD_USER_INPUT, CURSOR_INVALID.
 	PolicyHistory ListPoliciesPolicyHistoryPolicyConnection `json:"policyHistory"`
 }
 
@@ -4054,7 +4057,7 @@ func (v *ListPoliciesResponse) GetPolicyHistory() ListPoliciesPolicyHistoryPolic
 type ListQueueQueueQueueEntryConnection struct {
 	Edges    []ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge `json:"edges"`
 	PageInfo ListQueueQueueQueueEntryConnectionPageInfo              `json:"pageInfo"`
-	// How many runs of the tenant wait, whoever may see them.
+	// The number of waiting runs of the tenant, including those that the viewer may not see.
 	Depth int `json:"depth"`
 }
 
@@ -4084,27 +4087,27 @@ func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge) GetNode() ListQu
 // ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry includes the requested fields of the GraphQL type QueueEntry.
 // The GraphQL type's documentation follows.
 //
-// A run that is to be started.
+// A run that waits to be started.
 type ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry struct {
 	RunId         string `json:"runId"`
 	PlanId        string `json:"planId"`
 	PlanVersion   string `json:"planVersion"`
 	ProjectId     string `json:"projectId"`
 	EnvironmentId string `json:"environmentId"`
-	// Who asked for the run: a principal id.
+	// The principal that requested the run.
 	TriggeredBy string `json:"triggeredBy"`
-	// PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED.
+	// PENDING, LOCKED while a server starts it, STARTED, FAILED or CANCELLED.
 	Status string `json:"status"`
-	// From 0 to 9; higher goes first within a project.
+	// From 0 to 9; a higher one starts first within a project.
 	Priority  int       `json:"priority"`
 	CreatedAt time.Time `json:"createdAt"`
-	// When it fails with QUEUE_TTL_EXCEEDED if it still waits then.
+	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time.
 	ExpiresAt *time.Time `json:"expiresAt"`
-	// What it waits for; null: it is being started.
+	// What the run waits for; null: it is being started.
 	WaitsFor *QueueWait `json:"waitsFor"`
-	// Among the waiting runs of its project, from 1; null when it does not wait.
+	// Position among the waiting runs of its project, from 1; null when it does not wait.
 	Position *int `json:"position"`
-	// From now; null when nothing is known.
+	// Expected remaining wait; null when unknown.
 	EstimatedWaitMs *float64 `json:"estimatedWaitMs"`
 }
 
@@ -4187,8 +4190,8 @@ func (v *ListQueueQueueQueueEntryConnectionPageInfo) GetEndCursor() *string { re
 
 // ListQueueResponse is returned by ListQueue on success.
 type ListQueueResponse struct {
-	// Runs that wait for their quota or a free place, in the order of their lanes: by project, then priority, then
-	// age. `first` is at most 200. Takes READ on the projects shown. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	// Runs that wait for quota or a free slot, ordered by project, then priority, then
+	// age. `first` is at most 200. Shows the projects that the viewer may READ. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	// Example: `queue(first: 20) { edges { node { runId position estimatedWaitMs } } }`.
 	Queue ListQueueQueueQueueEntryConnection `json:"queue"`
 }
@@ -4358,7 +4361,7 @@ func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo) GetEndCur
 
 // ListQuotaSettingsResponse is returned by ListQuotaSettings on success.
 type ListQuotaSettingsResponse struct {
-	// The versions of the tenant's own settings, newest first; `first` is at most 200. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+	// The versions of the tenant's own quota settings, newest first; `first` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
 	QuotaHistory ListQuotaSettingsQuotaHistoryQuotaSettingsConnection `json:"quotaHistory"`
 }
 
@@ -4591,8 +4594,8 @@ func (v *ListRunsRunsRunConnectionPageInfo) GetEndCursor() *string { return v.En
 
 // ListTokensResponse is returned by ListTokens on success.
 type ListTokensResponse struct {
-	// API tokens and sessions of browsers, newest first; `first` is at most 200. The viewer's own, or with `all` everybody's, which takes
-	// the action MANAGE_TOKENS. `live` leaves out those that were revoked or have expired.
+	// API tokens and browser sessions of the viewer, newest first; `first` is at most 200. `all` also shows those of others and requires
+	// the action MANAGE_TOKENS. `live` leaves out revoked and expired ones.
 	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
 	Tokens ListTokensTokensTokenConnection `json:"tokens"`
 }
@@ -4629,7 +4632,7 @@ func (v *ListTokensTokensTokenConnectionEdgesTokenEdge) GetNode() ListTokensToke
 // ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken includes the requested fields of the GraphQL type Token.
 // The GraphQL type's documentation follows.
 //
-// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken struct {
 	TokenRow `json:"-"`
 }
@@ -4812,8 +4815,8 @@ var AllManualOutcome = []ManualOutcome{
 
 // MeasureStepLogResponse is returned by MeasureStepLog on success.
 type MeasureStepLogResponse struct {
-	// Lines of what one logical attempt printed, by number from 1. `attempt` defaults to the
-	// latest; `first` is at most 1000. With `find` the matches are counted over the whole log.
+	// The output of one logical attempt, with line numbers from 1. `attempt` defaults to the
+	// latest; `first` is at most 1000. With `find` matches in the whole log are counted.
 	StepLog *MeasureStepLogStepLog `json:"stepLog"`
 }
 
@@ -4825,8 +4828,8 @@ type MeasureStepLogStepLog struct {
 	Attempt int `json:"attempt"`
 	// The number of the last line.
 	TotalLines int `json:"totalLines"`
-	// Where to begin to read why the attempt failed: the first line on stderr that speaks of an error or failure, else the first
-	// on stderr, else the last. dbt's messages of level error are on stderr. Null while it has not failed or when it printed nothing.
+	// The line at which to start reading why the attempt failed: the first line on stderr that mentions an error or failure, else the
+	// first on stderr, else the last. dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
 	ErrorLine *int `json:"errorLine"`
 }
 
@@ -4847,9 +4850,9 @@ type PauseInput struct {
 func (v *PauseInput) GetReason() *string { return v.Reason }
 
 type PlanInput struct {
-	// A plan that lies somewhere: fetched and checked by a control activity.
+	// A plan at an address. A control activity fetches and checks it.
 	Ref *PlanRefInput `json:"ref"`
-	// The plan document itself: validated at once, kept by its hash.
+	// The plan document itself. It is validated at once and stored under its hash.
 	Inline *json.RawMessage `json:"inline"`
 }
 
@@ -4926,7 +4929,7 @@ type PolicyGrantInput struct {
 	ProjectId     string     `json:"projectId"`
 	EnvironmentId string     `json:"environmentId"`
 	ExpiresAt     *time.Time `json:"expiresAt"`
-	// Keep the mark of a role that was taken in an emergency.
+	// true keeps the mark of a role that was taken in an emergency.
 	BreakGlass bool `json:"breakGlass"`
 }
 
@@ -4950,13 +4953,13 @@ func (v *PolicyGrantInput) GetBreakGlass() bool { return v.BreakGlass }
 
 // At most 10,000 rules, grants, approvals, break-glass entries and ceilings of sandboxes together, and 200 grants of one principal.
 type PolicyInput struct {
-	// Null: the defaults of dvt, now and after upgrades.
+	// Null: the defaults of dvt, which may change with an upgrade.
 	Rules      []PolicyRuleInput       `json:"rules"`
 	Grants     []PolicyGrantInput      `json:"grants"`
 	Sod        PolicySodInput          `json:"sod"`
 	Approvals  []PolicyApprovalInput   `json:"approvals"`
 	BreakGlass []PolicyBreakGlassInput `json:"breakGlass"`
-	// Null keeps the ceilings as they are, so that a client that does not know them removes none.
+	// Null keeps the current ceilings, so that a client that does not know them removes none.
 	Sandbox []PolicySandboxInput `json:"sandbox"`
 }
 
@@ -4981,21 +4984,21 @@ func (v *PolicyInput) GetSandbox() []PolicySandboxInput { return v.Sandbox }
 // PolicyRow includes the GraphQL fields of Policy requested by the fragment PolicyRow.
 // The GraphQL type's documentation follows.
 //
-// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+// One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
 type PolicyRow struct {
-	// 0: the tenant has none of its own; this is what the server's settings and the defaults amount to.
+	// 0: the tenant has no policy of its own; the document shows the server's settings and the defaults.
 	Version int `json:"version"`
-	// The rules are the defaults of this version of dvt, and follow them.
+	// The rules are the defaults of dvt, and change with them in later versions.
 	DefaultRules bool                         `json:"defaultRules"`
 	Rules        []PolicyRowRulesPolicyRule   `json:"rules"`
 	Grants       []PolicyRowGrantsPolicyGrant `json:"grants"`
-	// Separation of duties: who asked for a run may not decide these for it.
+	// Separation of duties: what the requester of a run may not decide for it.
 	Sod        PolicyRowSodPolicySod                 `json:"sod"`
 	Approvals  []PolicyRowApprovalsPolicyApproval    `json:"approvals"`
 	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
-	// Ceilings of the sandboxes that plans ask for.
+	// Ceilings for the sandboxes that plans request.
 	Sandbox []PolicyRowSandboxPolicySandbox `json:"sandbox"`
-	// Who made this version; null for version 0.
+	// The principal that made this version; null for version 0.
 	Actor  *string    `json:"actor"`
 	Reason *string    `json:"reason"`
 	At     *time.Time `json:"at"`
@@ -5056,7 +5059,7 @@ func (v *PolicyRowApprovalsPolicyApproval) GetRequired() int { return v.Required
 // PolicyRowBreakGlassPolicyBreakGlass includes the requested fields of the GraphQL type PolicyBreakGlass.
 // The GraphQL type's documentation follows.
 //
-// Who may take a role in an emergency, for how long at most.
+// A principal that may take a role in an emergency, and for how long at most.
 type PolicyRowBreakGlassPolicyBreakGlass struct {
 	Principal  string `json:"principal"`
 	Role       string `json:"role"`
@@ -5126,19 +5129,19 @@ func (v *PolicyRowRulesPolicyRule) GetEnvironmentId() string { return v.Environm
 // PolicyRowSandboxPolicySandbox includes the requested fields of the GraphQL type PolicySandbox.
 // The GraphQL type's documentation follows.
 //
-// The most that programs of a project and environment may use and reach; null bounds nothing.
+// Upper bounds for the programs of a project and environment; null sets no bound.
 type PolicyRowSandboxPolicySandbox struct {
 	ProjectId     string `json:"projectId"`
 	EnvironmentId string `json:"environmentId"`
-	// Bytes of all processes of a step together.
+	// Bytes, for all processes of a step together.
 	Memory *float64 `json:"memory"`
 	// Cores.
 	Cpu *float64 `json:"cpu"`
-	// Processes and threads at once.
+	// Number of processes and threads at the same time.
 	Pids *int `json:"pids"`
-	// Bytes of one file that a program writes.
+	// Bytes, for each file that a program writes.
 	Disk *float64 `json:"disk"`
-	// Permitted TCP destinations, PORT or HOST:PORT; null permits all that the guard of outgoing addresses permits.
+	// Permitted TCP destinations, PORT or HOST:PORT; null permits every destination that the egress rules permit.
 	Connect []string `json:"connect"`
 	// Parts that every program must have.
 	Require []string `json:"require"`
@@ -5171,11 +5174,11 @@ func (v *PolicyRowSandboxPolicySandbox) GetRequire() []string { return v.Require
 // PolicyRowSodPolicySod includes the requested fields of the GraphQL type PolicySod.
 // The GraphQL type's documentation follows.
 //
-// Separation of duties. While a part is on, a service, which has API tokens and no person, does not decide in that part.
+// Separation of duties. While a part is on, services may not decide in it, because people act through their API tokens.
 type PolicyRowSodPolicySod struct {
-	// Who asked for a run may not approve it.
+	// The requester of a run may not approve it.
 	Approve bool `json:"approve"`
-	// Who asked for or approved a run may not complete its manual steps, unless the plan says `sod: false`.
+	// The requester and the approvers of a run may not complete its manual steps, unless the plan says `sod: false`.
 	CompleteManual bool `json:"completeManual"`
 	// A plan cannot lift completeManual by `sod: false`.
 	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan"`
@@ -5211,7 +5214,7 @@ func (v *PolicyRuleInput) GetProjectId() string { return v.ProjectId }
 // GetEnvironmentId returns PolicyRuleInput.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *PolicyRuleInput) GetEnvironmentId() string { return v.EnvironmentId }
 
-// A field that is null or 0 bounds nothing.
+// A field that is null or 0 sets no bound.
 type PolicySandboxInput struct {
 	ProjectId     string   `json:"projectId"`
 	EnvironmentId string   `json:"environmentId"`
@@ -5219,7 +5222,7 @@ type PolicySandboxInput struct {
 	Cpu           *float64 `json:"cpu"`
 	Pids          *int     `json:"pids"`
 	Disk          *float64 `json:"disk"`
-	// An empty list permits no connection; null permits all that the guard of outgoing addresses permits.
+	// An empty list permits no connection; null permits every destination that the egress rules permit.
 	Connect []string `json:"connect"`
 	Require []string `json:"require"`
 }
@@ -5266,20 +5269,20 @@ func (v *PolicySodInput) GetCompleteManualInEveryPlan() bool { return v.Complete
 
 // PreviewActionPreview includes the requested fields of the GraphQL type ActionPreview.
 type PreviewActionPreview struct {
-	// runSeq of the state that was looked at; 0 for `start`.
+	// runSeq of the state on which the preview is based; 0 for `start`.
 	BasedOnSeq int64         `json:"basedOnSeq"`
 	Outcome    ActionOutcome `json:"outcome"`
 	// A code of the error table when refused, or why it would do nothing.
 	Code *string `json:"code"`
-	// For people.
+	// Explanation for people.
 	Reason *string `json:"reason"`
-	// Status of the run once the action is applied and nothing else happens; null when refused.
+	// Status of the run after the action if nothing else happens; null when refused.
 	Status *RunStatus `json:"status"`
-	// Steps that would wait on, and could not start.
+	// Steps that would still not be able to start.
 	Blocked []string `json:"blocked"`
-	// What one should know before.
+	// Facts that a person should know before.
 	Warnings []string `json:"warnings"`
-	// What becomes of steps, in plan order.
+	// Changes of steps, in plan order.
 	Changes []PreviewActionPreviewChangesStepChange `json:"changes"`
 }
 
@@ -5333,10 +5336,10 @@ func (v *PreviewActionPreviewChangesStepChange) GetWhy() string { return v.Why }
 
 // PreviewActionResponse is returned by PreviewAction on success.
 type PreviewActionResponse struct {
-	// What an action would do now, by the same interpreter and policy that would do it, without
-	// a trace in the log. It holds while nothing else happens: send `basedOnSeq` along as
-	// `expectedRunSeq`. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
-	// SIGNAL_TOO_LARGE, PLAN_INVALID (of `start`), BULK_TOO_LARGE, FORBIDDEN (nothing to READ; of `bulk`), STORE_UNAVAILABLE.
+	// What an action would do now, decided by the interpreter and policy that would carry it out, without
+	// a trace in the log. The preview is valid while nothing else happens: send `basedOnSeq` as
+	// `expectedRunSeq` with the action. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
+	// SIGNAL_TOO_LARGE, PLAN_INVALID (with `start`), BULK_TOO_LARGE, FORBIDDEN (with `bulk`: nothing to READ), STORE_UNAVAILABLE.
 	// Example: `preview(action: {signal: {runId: "r1", signal: {pause: {}}}}) { outcome reason changes { stepId kind why } }`.
 	Preview PreviewActionPreview `json:"preview"`
 }
@@ -5349,9 +5352,9 @@ type PreviewBulkPreviewActionPreview struct {
 	Outcome ActionOutcome `json:"outcome"`
 	// A code of the error table when refused, or why it would do nothing.
 	Code *string `json:"code"`
-	// For people.
+	// Explanation for people.
 	Reason *string `json:"reason"`
-	// Of `bulk`, whose outcome is APPLY when there is a run that nothing is known to refuse; null for other actions.
+	// With `bulk`, whose outcome is APPLY if at least one run would not refuse as far as known; null for other actions.
 	Bulk *PreviewBulkPreviewActionPreviewBulkBulkPreview `json:"bulk"`
 }
 
@@ -5372,13 +5375,13 @@ func (v *PreviewBulkPreviewActionPreview) GetBulk() *PreviewBulkPreviewActionPre
 // PreviewBulkPreviewActionPreviewBulkBulkPreview includes the requested fields of the GraphQL type BulkPreview.
 // The GraphQL type's documentation follows.
 //
-// Of which runs a bulk would be, and what is known of them now.
+// The runs of a bulk, and what is known about them now.
 type PreviewBulkPreviewActionPreviewBulkBulkPreview struct {
-	// What `expectedCount` is to be.
+	// The value for `expectedCount`.
 	Count int `json:"count"`
-	// Runs that were named and would not be in it.
+	// Named runs that the bulk would leave out.
 	Excluded []PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason `json:"excluded"`
-	// Runs that would be in it and, as things are, refuse: those where the viewer may not do it, and those that have ended.
+	// Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended.
 	Refusals []PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason `json:"refusals"`
 	// The first runs, at most 5.
 	Samples []PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample `json:"samples"`
@@ -5406,9 +5409,9 @@ func (v *PreviewBulkPreviewActionPreviewBulkBulkPreview) GetSamples() []PreviewB
 type PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason struct {
 	// A code of the error table.
 	Code string `json:"code"`
-	// For people.
+	// Explanation for people.
 	Reason string `json:"reason"`
-	// How many runs.
+	// The number of runs.
 	Count int `json:"count"`
 }
 
@@ -5431,9 +5434,9 @@ func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason) GetCo
 type PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason struct {
 	// A code of the error table.
 	Code string `json:"code"`
-	// For people.
+	// Explanation for people.
 	Reason string `json:"reason"`
-	// How many runs.
+	// The number of runs.
 	Count int `json:"count"`
 }
 
@@ -5455,14 +5458,14 @@ func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason) GetCo
 // PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample includes the requested fields of the GraphQL type BulkSample.
 // The GraphQL type's documentation follows.
 //
-// What would become of one run; fields as of ActionPreview.
+// The preview for one run; fields like those of ActionPreview.
 type PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample struct {
 	RunId string `json:"runId"`
-	// As it is.
+	// The current status.
 	Status  RunStatus     `json:"status"`
 	Outcome ActionOutcome `json:"outcome"`
 	Reason  *string       `json:"reason"`
-	// Status of the run once the action is applied; null when refused.
+	// Status of the run after the action; null when refused.
 	StatusAfter *RunStatus `json:"statusAfter"`
 }
 
@@ -5493,10 +5496,10 @@ func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetSta
 
 // PreviewBulkResponse is returned by PreviewBulk on success.
 type PreviewBulkResponse struct {
-	// What an action would do now, by the same interpreter and policy that would do it, without
-	// a trace in the log. It holds while nothing else happens: send `basedOnSeq` along as
-	// `expectedRunSeq`. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
-	// SIGNAL_TOO_LARGE, PLAN_INVALID (of `start`), BULK_TOO_LARGE, FORBIDDEN (nothing to READ; of `bulk`), STORE_UNAVAILABLE.
+	// What an action would do now, decided by the interpreter and policy that would carry it out, without
+	// a trace in the log. The preview is valid while nothing else happens: send `basedOnSeq` as
+	// `expectedRunSeq` with the action. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
+	// SIGNAL_TOO_LARGE, PLAN_INVALID (with `start`), BULK_TOO_LARGE, FORBIDDEN (with `bulk`: nothing to READ), STORE_UNAVAILABLE.
 	// Example: `preview(action: {signal: {runId: "r1", signal: {pause: {}}}}) { outcome reason changes { stepId kind why } }`.
 	Preview PreviewBulkPreviewActionPreview `json:"preview"`
 }
@@ -5524,9 +5527,9 @@ type QueueWait string
 const (
 	// Tokens of its tenant or project.
 	QueueWaitQuota QueueWait = "QUOTA"
-	// A place: as many runs as may be active at once are.
+	// A free slot: the maximum number of runs is active.
 	QueueWaitPlace QueueWait = "PLACE"
-	// Those before it.
+	// The runs before it.
 	QueueWaitTurn QueueWait = "TURN"
 	// The mode of the engine or a freeze of the tenant.
 	QueueWaitHold QueueWait = "HOLD"
@@ -5553,7 +5556,7 @@ var AllQuotaAction = []QuotaAction{
 	QuotaActionSignal,
 }
 
-// 0 to what the tier has. 0 lets nothing through.
+// From 0 to the limit of the tier. 0 permits nothing.
 type QuotaLimitsInput struct {
 	StartRunPerMinute   *int `json:"startRunPerMinute"`
 	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute"`
@@ -5600,7 +5603,7 @@ func (v *QuotaSettingsInput) GetTtlMs() *float64 { return v.TtlMs }
 
 // QuotaSettingsRow includes the GraphQL fields of QuotaSettings requested by the fragment QuotaSettingsRow.
 type QuotaSettingsRow struct {
-	// 0: the tenant has none of its own, its tier holds.
+	// 0: the tenant has no settings of its own, those of its tier apply.
 	Version  int                                    `json:"version"`
 	Tier     string                                 `json:"tier"`
 	Tenant   QuotaSettingsRowTenantQuotaLimits      `json:"tenant"`
@@ -5643,7 +5646,7 @@ func (v *QuotaSettingsRow) GetAt() *time.Time { return v.At }
 // QuotaSettingsRowProjectsProjectQuota includes the requested fields of the GraphQL type ProjectQuota.
 // The GraphQL type's documentation follows.
 //
-// A project with limits per minute of its own takes nothing from its tenant's.
+// A project with limits per minute of its own does not use those of its tenant.
 type QuotaSettingsRowProjectsProjectQuota struct {
 	ProjectId string `json:"projectId"`
 	// Its share against other projects of the tenant while runs wait, from 1 to 100.
@@ -5665,8 +5668,8 @@ func (v *QuotaSettingsRowProjectsProjectQuota) GetLimits() QuotaSettingsRowProje
 // QuotaSettingsRowProjectsProjectQuotaLimits includes the requested fields of the GraphQL type QuotaLimits.
 // The GraphQL type's documentation follows.
 //
-// A limit that is null is that of the tier, or for a project that of its tenant. Limits per minute of projects come
-// out of the tier's: the tenant has what they leave, unless the operators gave a project its own.
+// A null limit inherits from the tier, or for a project from its tenant. Limits per minute of projects are part of
+// the tier's limit: the tenant has the rest, unless the operators gave a project an additional limit.
 type QuotaSettingsRowProjectsProjectQuotaLimits struct {
 	StartRunPerMinute   *int `json:"startRunPerMinute"`
 	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute"`
@@ -5699,8 +5702,8 @@ func (v *QuotaSettingsRowProjectsProjectQuotaLimits) GetMaxQueueDepth() *int { r
 // QuotaSettingsRowTenantQuotaLimits includes the requested fields of the GraphQL type QuotaLimits.
 // The GraphQL type's documentation follows.
 //
-// A limit that is null is that of the tier, or for a project that of its tenant. Limits per minute of projects come
-// out of the tier's: the tenant has what they leave, unless the operators gave a project its own.
+// A null limit inherits from the tier, or for a project from its tenant. Limits per minute of projects are part of
+// the tier's limit: the tenant has the rest, unless the operators gave a project an additional limit.
 type QuotaSettingsRowTenantQuotaLimits struct {
 	StartRunPerMinute   *int `json:"startRunPerMinute"`
 	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute"`
@@ -5761,16 +5764,16 @@ func (v *ReadAuditAuditAuditConnectionEdgesAuditEdge) GetNode() ReadAuditAuditAu
 //
 // One link of the tenant's chain.
 type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry struct {
-	// From 1, without holes.
+	// From 1, without gaps.
 	No int64 `json:"no"`
-	// Of the row, a UUID.
+	// Id of the row, a UUID.
 	Id string `json:"id"`
 	// SHA-256 in hex over the strings v2, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
 	// second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, credential, address,
 	// via, object, digest, each written as its length in bytes, a colon and itself. Rows of format 1 begin with v1 and end
 	// with detail.
 	Hash string `json:"hash"`
-	// Null when the row was taken away.
+	// Null when the row was removed.
 	Row *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow `json:"row"`
 }
 
@@ -5794,24 +5797,24 @@ type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow struct
 	TenantId string    `json:"tenantId"`
 	Actor    string    `json:"actor"`
 	Action   string    `json:"action"`
-	// Empty when no run is meant, as are the other strings.
+	// Empty when the row concerns no run. Other strings are empty in the same way.
 	RunId     string `json:"runId"`
 	SignalId  string `json:"signalId"`
 	Outcome   string `json:"outcome"`
 	Code      string `json:"code"`
 	Reason    string `json:"reason"`
 	RequestId string `json:"requestId"`
-	// A JSON document as it is kept, or empty.
+	// The stored JSON document, or empty.
 	Detail string `json:"detail"`
-	// Of the hash: 1 does not cover the fields below.
+	// Format of the hash: 1 does not cover the fields below.
 	Format int `json:"format"`
-	// That the actor showed, without its secret: token:ID, session:ID, jwt or account, and @PROVIDER behind it.
+	// The credential of the actor without its secret: token:ID, session:ID, jwt or account, followed by @PROVIDER.
 	Credential string `json:"credential"`
-	// That the request came from, behind trusted proxies.
+	// Client address of the request, behind trusted proxies.
 	Address string `json:"address"`
 	// http, websocket, sign-in or worker.
 	Via string `json:"via"`
-	// That the row made: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID.
+	// The object that the action created: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID.
 	Object string `json:"object"`
 	// SHA-256 in hex of the content of the object.
 	Digest string `json:"digest"`
@@ -5916,8 +5919,8 @@ func (v *ReadAuditAuditAuditConnectionPageInfo) GetEndCursor() *string { return 
 
 // ReadAuditResponse is returned by ReadAudit on success.
 type ReadAuditResponse struct {
-	// Who did or was refused what, newest first, or from the first row on with `oldestFirst`. The rows of a
-	// tenant are a chain of hashes: `dvt audit verify` checks it. `first` is at most 200. Takes the action
+	// The record of actions and refusals, newest first, or oldest first with `oldestFirst`. The rows of a
+	// tenant form a chain of hashes, which `dvt audit verify` checks. `first` is at most 200. Requires the action
 	// READ_AUDIT on the whole tenant.
 	// Example: `audit(filter: {outcome: "DENIED"}, first: 20) { edges { node { at actor action code } } }`.
 	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
@@ -6177,9 +6180,9 @@ func (v *ReadPlanResponse) GetRun() *ReadPlanRun { return v.Run }
 
 // ReadPlanRun includes the requested fields of the GraphQL type Run.
 type ReadPlanRun struct {
-	// The document of the plan, without the values of members that look like a secret by their names: `***` stands there. Null when no
-	// worker has fetched it yet, or when it is of another place than the run. Its digest is `plan.sha256`. What was changed of it for this run are the `signals` of the types
-	// UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	// The document of the plan. `***` replaces the values of members whose names look like those of secrets. Null when no
+	// worker has fetched it yet, or when its scope is not that of the run. Its digest is `plan.sha256`. Changes for this run are the
+	// `signals` of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	PlanDocument *json.RawMessage `json:"planDocument"`
 }
 
@@ -6188,8 +6191,8 @@ func (v *ReadPlanRun) GetPlanDocument() *json.RawMessage { return v.PlanDocument
 
 // ReadStepLogResponse is returned by ReadStepLog on success.
 type ReadStepLogResponse struct {
-	// Lines of what one logical attempt printed, by number from 1. `attempt` defaults to the
-	// latest; `first` is at most 1000. With `find` the matches are counted over the whole log.
+	// The output of one logical attempt, with line numbers from 1. `attempt` defaults to the
+	// latest; `first` is at most 1000. With `find` matches in the whole log are counted.
 	StepLog *ReadStepLogStepLog `json:"stepLog"`
 }
 
@@ -6201,9 +6204,9 @@ type ReadStepLogStepLog struct {
 	Attempt int `json:"attempt"`
 	// The number of the last line.
 	TotalLines int `json:"totalLines"`
-	// Null while the whole log is kept.
+	// Null while the log is complete.
 	Missing *ReadStepLogStepLogMissingMissingLines `json:"missing"`
-	// In order, from the line that was asked for or the first one kept behind it.
+	// In order, from the requested line or the first stored one after it.
 	Lines []LogLine `json:"lines"`
 }
 
@@ -6222,10 +6225,10 @@ func (v *ReadStepLogStepLog) GetLines() []LogLine { return v.Lines }
 // ReadStepLogStepLogMissingMissingLines includes the requested fields of the GraphQL type MissingLines.
 // The GraphQL type's documentation follows.
 //
-// Lines that a log past its limits lost between its beginning and its end, both numbers included.
+// The inclusive range of lines that were dropped from the middle of a log that exceeds its limits.
 type ReadStepLogStepLogMissingMissingLines struct {
 	From int `json:"from"`
-	// Under this number stands a line of the stream dvt that says what is missing.
+	// The line with this number is in the stream dvt and reports what is missing.
 	To int `json:"to"`
 }
 
@@ -6237,7 +6240,7 @@ func (v *ReadStepLogStepLogMissingMissingLines) GetTo() int { return v.To }
 
 // ReadTenantResponse is returned by ReadTenant on success.
 type ReadTenantResponse struct {
-	// Who is asking, and what they may do where.
+	// The caller, and what they may do where.
 	Viewer ReadTenantViewer `json:"viewer"`
 }
 
@@ -6255,7 +6258,7 @@ func (v *ReadTenantViewer) GetTenantId() string { return v.TenantId }
 // Receipt includes the GraphQL fields of Signal requested by the fragment Receipt.
 // The GraphQL type's documentation follows.
 //
-// The receipt of a command: how far it has come.
+// The receipt of a signal: its decision and how far the engine has applied it.
 type Receipt struct {
 	SignalId  string            `json:"signalId"`
 	RunId     string            `json:"runId"`
@@ -6266,8 +6269,8 @@ type Receipt struct {
 	Rejection *ReceiptRejection `json:"rejection"`
 	// Null when rejected.
 	Application *SignalApplication `json:"application"`
-	// Why it is NOOP or NOT_APPLIED. Of a CANCEL or EMERGENCY_STOP while it is PENDING or DELIVERED: how far the engine has
-	// come, and when dvt ends the run by itself; once it is APPLIED, that dvt did so because the engine did not.
+	// Why it is NOOP or NOT_APPLIED. For a CANCEL or EMERGENCY_STOP that is PENDING or DELIVERED: the progress of the engine,
+	// and when dvt will end the run itself; for one that is APPLIED: that dvt ended the run because the engine did not.
 	ApplicationReason *string `json:"applicationReason"`
 	// True when this answer repeats an earlier one.
 	Duplicate bool `json:"duplicate"`
@@ -6275,7 +6278,7 @@ type Receipt struct {
 	AcceptedSeq *int64 `json:"acceptedSeq"`
 	// runSeq of the effect.
 	AppliedSeq *int64 `json:"appliedSeq"`
-	// PAUSE: runSeq at which nothing ran any more.
+	// With PAUSE: the runSeq from which on no step runs.
 	QuiescentSeq *int64 `json:"quiescentSeq"`
 }
 
@@ -6344,9 +6347,9 @@ func (v *RedriveDeadLettersInput) GetLetters() DeadLettersInput { return v.Lette
 
 // RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload includes the requested fields of the GraphQL type RedriveDeadLettersPayload.
 type RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload struct {
-	// One for each letter: in the order of `ids`, else newest first.
+	// One for each dead letter: in the order of `ids`, otherwise newest first.
 	Results []RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult `json:"results"`
-	// More than 200 were open: look at the results, then ask again.
+	// More than 200 were open: check the results, then repeat the request.
 	More bool `json:"more"`
 }
 
@@ -6365,7 +6368,7 @@ type RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedrive
 	// A code of the error table when FAILED: NOT_FOUND, or UNAVAILABLE when the bus does not answer or still refuses.
 	Code    *string `json:"code"`
 	Message *string `json:"message"`
-	// As it is now; null when there is none.
+	// The current dead letter; null when it does not exist.
 	Letter *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter `json:"letter"`
 }
 
@@ -6397,8 +6400,8 @@ func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRed
 // RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter includes the requested fields of the GraphQL type DeadLetter.
 // The GraphQL type's documentation follows.
 //
-// A message that was given up: what changed in a run after fromSeq, up to toSeq, was
-// not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
+// A message that dvt gave up: the changes of a run after fromSeq, up to toSeq, were
+// not published separately. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
 type RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter struct {
 	Letter `json:"-"`
 }
@@ -6518,9 +6521,9 @@ func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRed
 
 // RedriveDeadLettersResponse is returned by RedriveDeadLetters on success.
 type RedriveDeadLettersResponse struct {
-	// Publishes dead letters again, with what their runs are now. Harmless when it was
-	// delivered meanwhile: whoever has seen later states ignores it. Safe to repeat: a letter that was redriven is
-	// left alone. Takes the action REDRIVE where deadLetters takes READ_DEAD_LETTERS, and is audited.
+	// Publishes dead letters again, with the current state of their runs. Harmless if the events were
+	// delivered in the meantime: viewers that have seen later states ignore the message. Safe to repeat: a letter that was
+	// redriven is not published again. Requires the action REDRIVE where deadLetters requires READ_DEAD_LETTERS, and is audited.
 	// Example: `redriveDeadLetters(input: {requestId: "r-1", letters: {allOpen: true}}) { results { id outcome } more }`.
 	// Errors: FORBIDDEN, NOT_FOUND (no such run, or not yours), BAD_USER_INPUT, NOT_SUPPORTED, STORE_UNAVAILABLE.
 	RedriveDeadLetters RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload `json:"redriveDeadLetters"`
@@ -6534,11 +6537,11 @@ func (v *RedriveDeadLettersResponse) GetRedriveDeadLetters() RedriveDeadLettersR
 type RedriveOutcome string
 
 const (
-	// It was published now.
+	// The message was published now.
 	RedriveOutcomeRedriven RedriveOutcome = "REDRIVEN"
-	// It had been published before; nothing was done.
+	// The message had been published before; nothing was done.
 	RedriveOutcomeAlreadyRedriven RedriveOutcome = "ALREADY_REDRIVEN"
-	// It is as it was.
+	// The dead letter is unchanged.
 	RedriveOutcomeFailed RedriveOutcome = "FAILED"
 )
 
@@ -6548,13 +6551,13 @@ var AllRedriveOutcome = []RedriveOutcome{
 	RedriveOutcomeFailed,
 }
 
-// What runs again; the steps that do not are taken over with their outputs.
+// The steps that run again. The new run takes over the outputs of the others.
 type RerunFromInput struct {
-	// Everything; `true`.
+	// All steps; `true`.
 	Start *bool `json:"start"`
-	// What did not succeed, and all that depends on it; `true`.
+	// The steps that did not succeed, and their dependants; `true`.
 	Failed *bool `json:"failed"`
-	// These steps and all that depends on them, with what did not succeed.
+	// These steps and their dependants, and the steps that did not succeed.
 	Steps []string `json:"steps"`
 }
 
@@ -6752,8 +6755,8 @@ func (v *RerunRerunStartRunPayloadRun) __premarshalJSON() (*__premarshalRerunRer
 
 // RerunResponse is returned by Rerun on success.
 type RerunResponse struct {
-	// Starts a new run of the same plan that takes the outputs of steps of a run that has ended
-	// instead of running them again. Safe to repeat as startRun. Errors: INVALID_RUN_STATE (it has not ended),
+	// Starts a new run of the same plan that reuses the outputs of steps of an ended run
+	// instead of running them again. Safe to repeat like startRun. Errors: INVALID_RUN_STATE (the run has not ended),
 	// STEP_NOT_FOUND, NOT_FOUND, FORBIDDEN, REQUEST_ID_CONFLICT, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	Rerun RerunRerunStartRunPayload `json:"rerun"`
 }
@@ -6770,10 +6773,10 @@ func (v *ResumeInput) GetReason() *string { return v.Reason }
 
 type RetryStepInput struct {
 	StepId string `json:"stepId"`
-	// Retry although the policy says no; audited.
+	// Retry even if the policy forbids it; audited.
 	Force  *bool   `json:"force"`
 	Reason *string `json:"reason"`
-	// The failed attempt that is meant; default the latest.
+	// The failed attempt to retry; default the latest.
 	ExpectedLogicalAttemptId *int `json:"expectedLogicalAttemptId"`
 }
 
@@ -6808,8 +6811,8 @@ func (v *RevokeTokenInput) GetReason() string { return v.Reason }
 
 // RevokeTokenResponse is returned by RevokeToken on success.
 type RevokeTokenResponse struct {
-	// Ends a token or a session for good, with its streams: on this server at once, on every other within 2 s. One's own, or
-	// with the action MANAGE_TOKENS anybody's. Safe to repeat. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Revokes a token or session for good and ends its streams: on this server at once, on every other within 2 s. Tokens
+	// of others require the action MANAGE_TOKENS. Safe to repeat. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	RevokeToken RevokeTokenRevokeTokenRevokeTokenPayload `json:"revokeToken"`
 }
 
@@ -6831,7 +6834,7 @@ func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetToken() RevokeTokenRevokeT
 // RevokeTokenRevokeTokenRevokeTokenPayloadToken includes the requested fields of the GraphQL type Token.
 // The GraphQL type's documentation follows.
 //
-// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type RevokeTokenRevokeTokenRevokeTokenPayloadToken struct {
 	TokenRow `json:"-"`
 }
@@ -6988,7 +6991,7 @@ type RunFilter struct {
 	EnvironmentId *string     `json:"environmentId"`
 	Statuses      []RunStatus `json:"statuses"`
 	PlanId        *string     `json:"planId"`
-	// The principal that started them; `me` is the viewer.
+	// The principal that started the runs; `me` is the viewer.
 	TriggeredBy *string `json:"triggeredBy"`
 	// Beginning of a runId, or part of a planId.
 	Text        *string    `json:"text"`
@@ -7026,10 +7029,10 @@ type RunRow struct {
 	ProjectId     string    `json:"projectId"`
 	EnvironmentId string    `json:"environmentId"`
 	Status        RunStatus `json:"status"`
-	// The stored word, also when `status` is UNKNOWN.
+	// The stored value, also when `status` is UNKNOWN.
 	StatusRaw string        `json:"statusRaw"`
 	Substatus *RunSubstatus `json:"substatus"`
-	// The substatus in words, for people.
+	// A text about the substatus, for people.
 	Message *string `json:"message"`
 	// Position of this state in the log.
 	RunSeq      int64             `json:"runSeq"`
@@ -7041,9 +7044,9 @@ type RunRow struct {
 	CompletedAt *time.Time        `json:"completedAt"`
 	// From start to end, pauses included; null before the end.
 	TotalDurationMs *float64 `json:"totalDurationMs"`
-	// While the retry window is open: when the run will fail if nobody retries.
+	// When the run will fail if nobody retries; null unless the retry window is open.
 	RetryDeadline *time.Time `json:"retryDeadline"`
-	// The error that explains the run's failure, or the failed step that holds it up.
+	// The error that explains the run's failure, or that of the failed step that holds the run up.
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 }
 
@@ -7117,7 +7120,7 @@ type RunRowRootCauseRunError struct {
 	Code             string  `json:"code"`
 	Message          *string `json:"message"`
 	Retryable        bool    `json:"retryable"`
-	// How many steps wait behind it; 0 in lists without `steps`.
+	// The number of steps that wait for it; 0 in lists without `steps`.
 	BlockedSteps int `json:"blockedSteps"`
 }
 
@@ -7214,19 +7217,19 @@ var AllRunSubstatus = []RunSubstatus{
 // ServiceRow includes the GraphQL fields of ServiceState requested by the fragment ServiceRow.
 // The GraphQL type's documentation follows.
 //
-// What a banner says; everything here holds for the viewer's tenant.
+// The state of the service for the viewer's tenant, for a banner.
 type ServiceRow struct {
 	Mode EngineMode `json:"mode"`
-	// Why; null in NORMAL mode that nobody set.
+	// Why the mode was set; null in a NORMAL mode that nobody set.
 	ModeReason *string    `json:"modeReason"`
 	ModeSince  *time.Time `json:"modeSince"`
 	// The viewer's tenant is frozen.
 	Frozen       bool       `json:"frozen"`
 	FrozenReason *string    `json:"frozenReason"`
 	FrozenSince  *time.Time `json:"frozenSince"`
-	// The engine starts runs too slowly: startRun answers ENGINE_DEGRADED until it is well again.
+	// The engine starts runs too slowly: startRun returns ENGINE_DEGRADED until it has recovered.
 	Degraded bool `json:"degraded"`
-	// When to try again, while new runs are refused for a reason that passes by itself.
+	// When to try again, while new runs are refused for a temporary reason.
 	RetryAfterMs *float64 `json:"retryAfterMs"`
 	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
 	ActiveRuns *int `json:"activeRuns"`
@@ -7299,7 +7302,7 @@ func (v *SetEngineModeSetEngineModeServicePayload) GetService() SetEngineModeSet
 // SetEngineModeSetEngineModeServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
 // The GraphQL type's documentation follows.
 //
-// What a banner says; everything here holds for the viewer's tenant.
+// The state of the service for the viewer's tenant, for a banner.
 type SetEngineModeSetEngineModeServicePayloadServiceServiceState struct {
 	ServiceRow `json:"-"`
 }
@@ -7441,10 +7444,10 @@ func (v *SetPolicyInput) GetReason() string { return v.Reason }
 
 // SetPolicyResponse is returned by SetPolicy on success.
 type SetPolicyResponse struct {
-	// Replaces the policy of the tenant, whole. In force on this server when it answers, on every other within 2 s;
-	// streams of those who lose a right end. Compare-and-set: POLICY_MOVED with `current{policyVersion}` when the policy is not
-	// at `expectedVersion`. Everything wrong is said at once in `violations`, also that nobody could change the policy any more
-	// (LOCKED_OUT). Safe to repeat. Takes the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, POLICY_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Replaces the whole policy of the tenant. It is in force on this server with the answer, and on every other within 2 s;
+	// streams of principals that lose a right end. Compare-and-set: POLICY_MOVED with `current{policyVersion}` when the policy is not
+	// at `expectedVersion`. `violations` lists every problem, including LOCKED_OUT: nobody could change the policy any more.
+	// Safe to repeat. Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, POLICY_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	SetPolicy SetPolicySetPolicySetPolicyPayload `json:"setPolicy"`
 }
 
@@ -7464,7 +7467,7 @@ func (v *SetPolicySetPolicySetPolicyPayload) GetPolicy() SetPolicySetPolicySetPo
 // SetPolicySetPolicySetPolicyPayloadPolicy includes the requested fields of the GraphQL type Policy.
 // The GraphQL type's documentation follows.
 //
-// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+// One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
 type SetPolicySetPolicySetPolicyPayloadPolicy struct {
 	PolicyRow `json:"-"`
 }
@@ -7611,8 +7614,8 @@ func (v *SetQuotaInput) GetSettings() QuotaSettingsInput { return v.Settings }
 
 // SetQuotaResponse is returned by SetQuota on success.
 type SetQuotaResponse struct {
-	// Replaces the tenant's own settings of its quotas, whole; they may not go above the limits of its tier. In force on
-	// this server when it answers, on every other within 2 s. Compare-and-set as setPolicy (QUOTA_MOVED). Takes the
+	// Replaces all of the tenant's own quota settings; they may not exceed the limits of its tier. They are in force on
+	// this server with the answer, and on every other within 2 s. Compare-and-set like setPolicy (QUOTA_MOVED). Requires the
 	// action SET_QUOTA on the whole tenant. Errors: FORBIDDEN, QUOTA_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	SetQuota SetQuotaSetQuotaSetQuotaPayload `json:"setQuota"`
 }
@@ -7782,7 +7785,7 @@ func (v *ShowHealthHealthChecksHealthCheck) GetMessage() *string { return v.Mess
 
 // ShowHealthResponse is returned by ShowHealth on success.
 type ShowHealthResponse struct {
-	// Whether dvt and what it stands on are well.
+	// The health of dvt and of its dependencies.
 	Health ShowHealthHealth `json:"health"`
 }
 
@@ -7792,7 +7795,7 @@ func (v *ShowHealthResponse) GetHealth() ShowHealthHealth { return v.Health }
 // ShowPolicyPolicy includes the requested fields of the GraphQL type Policy.
 // The GraphQL type's documentation follows.
 //
-// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+// One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
 type ShowPolicyPolicy struct {
 	PolicyRow `json:"-"`
 }
@@ -7910,7 +7913,7 @@ func (v *ShowPolicyPolicy) __premarshalJSON() (*__premarshalShowPolicyPolicy, er
 
 // ShowPolicyResponse is returned by ShowPolicy on success.
 type ShowPolicyResponse struct {
-	// The policy of the tenant: which role may do what where, and who has which role. Takes the action
+	// The policy of the tenant: which role may do what where, and who has which role. Requires the action
 	// READ_POLICY on the whole tenant. Example: `policy { version grants { principal role projectId } }`.
 	// Errors: FORBIDDEN, STORE_UNAVAILABLE.
 	Policy ShowPolicyPolicy `json:"policy"`
@@ -8066,7 +8069,7 @@ type ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket struct {
 	PerMinute       int         `json:"perMinute"`
 	TokensRemaining int         `json:"tokensRemaining"`
 	UsedPercent     float64     `json:"usedPercent"`
-	// When there is another token; null: it is full, or never.
+	// When the next token is available; null: the bucket is full, or there will be none.
 	NextRefillAt *time.Time `json:"nextRefillAt"`
 }
 
@@ -8093,10 +8096,10 @@ func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetNextRefillAt() *time
 
 // ShowQuotaResponse is returned by ShowQuota on success.
 type ShowQuotaResponse struct {
-	// What the tenant and those of its projects that have limits of their own may use, and how much of it is
-	// used now; the tenant first, then the projects that the viewer may READ. Empty when nothing is limited.
+	// Limits and current usage: of the tenant first, then of the projects with limits of their own that the viewer
+	// may READ. Empty when nothing is limited.
 	Quotas []ShowQuotaQuotasQuotaSnapshot `json:"quotas"`
-	// The tenant's own settings of its quotas. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE.
+	// The tenant's own quota settings. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE.
 	QuotaSettings ShowQuotaQuotaSettings `json:"quotaSettings"`
 }
 
@@ -8121,9 +8124,9 @@ type ShowRunRun struct {
 	RunRow `json:"-"`
 	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []ShowRunRunStepsStep `json:"steps"`
-	// While PAUSED.
+	// Null unless the run is PAUSED.
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
-	// What the viewer may do now and why not. Not available inside runUpdates and runListUpdates.
+	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
 }
 
@@ -8296,7 +8299,7 @@ type ShowRunRunActionsActionAvailability struct {
 	Code *string `json:"code"`
 	// For people: what to do.
 	Reason *string `json:"reason"`
-	// Principals of the tenant that could, within what the viewer may know.
+	// Principals of the tenant that could do it, as far as the viewer may know.
 	WhoCould []string `json:"whoCould"`
 }
 
@@ -8334,7 +8337,7 @@ func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
 // ShowRunRunStepsStep includes the requested fields of the GraphQL type Step.
 type ShowRunRunStepsStep struct {
 	StepRow `json:"-"`
-	// Follows from the whole run; a DELTA brings a step again only when its own events changed it.
+	// Depends on the whole run. A DELTA contains a step only when its own events changed it, so `wait` may be outdated there.
 	Wait *StepWait `json:"wait"`
 }
 
@@ -8465,7 +8468,7 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 
 // ShowServiceResponse is returned by ShowService on success.
 type ShowServiceResponse struct {
-	// In which mode dvt is, for the viewer's tenant: what a banner says.
+	// The mode of dvt as it affects the viewer's tenant, for a banner.
 	Service ShowServiceServiceServiceState `json:"service"`
 }
 
@@ -8475,7 +8478,7 @@ func (v *ShowServiceResponse) GetService() ShowServiceServiceServiceState { retu
 // ShowServiceServiceServiceState includes the requested fields of the GraphQL type ServiceState.
 // The GraphQL type's documentation follows.
 //
-// What a banner says; everything here holds for the viewer's tenant.
+// The state of the service for the viewer's tenant, for a banner.
 type ShowServiceServiceServiceState struct {
 	ServiceRow `json:"-"`
 }
@@ -8577,8 +8580,8 @@ func (v *ShowServiceServiceServiceState) __premarshalJSON() (*__premarshalShowSe
 
 // ShowWorkersResponse is returned by ShowWorkers on success.
 type ShowWorkersResponse struct {
-	// The newest report of each data worker about each of its queues, of the last 24 hours, at most 1,000. Takes DEBUG on the
-	// whole tenant: of the operators, where the installation has such a tenant. Errors: FORBIDDEN.
+	// The newest report of each data worker about each of its queues in the last 24 hours, at most 1,000. Requires DEBUG on the
+	// whole tenant: that of the operators, if the installation has one. Errors: FORBIDDEN.
 	Workers []ShowWorkersWorkersWorkerReport `json:"workers"`
 }
 
@@ -8588,9 +8591,9 @@ func (v *ShowWorkersResponse) GetWorkers() []ShowWorkersWorkersWorkerReport { re
 // ShowWorkersWorkersWorkerReport includes the requested fields of the GraphQL type WorkerReport.
 // The GraphQL type's documentation follows.
 //
-// What a data worker says about its sandbox. Runtimes and parts are strings on purpose: later versions may add some.
+// The report of a data worker about its sandbox. Runtimes and parts are strings, because later versions may add some.
 type ShowWorkersWorkersWorkerReport struct {
-	// The account that sent it, and the name that the worker gave itself.
+	// The account that sent the report; `worker` is the name that the worker gave itself.
 	Account string `json:"account"`
 	Worker  string `json:"worker"`
 	Queue   string `json:"queue"`
@@ -8606,7 +8609,7 @@ type ShowWorkersWorkersWorkerReport struct {
 	// The user that programs run as.
 	Uid        int       `json:"uid"`
 	ReportedAt time.Time `json:"reportedAt"`
-	// It reported in the last two minutes, so that plans are admitted by it.
+	// The worker reported in the last two minutes, so its report counts when plans are admitted.
 	Live bool `json:"live"`
 }
 
@@ -8744,7 +8747,7 @@ type SignalRunInput struct {
 	RunId string `json:"runId"`
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128.
 	SignalId string `json:"signalId"`
-	// Refuse with RUN_MOVED when what the signal concerns has changed since.
+	// Refuse with RUN_MOVED if the target of the signal has changed since this runSeq.
 	ExpectedRunSeq *int64      `json:"expectedRunSeq"`
 	Signal         SignalInput `json:"signal"`
 }
@@ -8765,7 +8768,7 @@ func (v *SignalRunInput) GetSignal() SignalInput { return v.Signal }
 type SignalRunResponse struct {
 	// Sends one signal to a run and returns its receipt. Safe to repeat: the same
 	// signalId with the same content returns the same receipt with `duplicate: true`,
-	// with other content SIGNAL_ID_CONFLICT. A refusal by the state of the run is a receipt
+	// with other content SIGNAL_ID_CONFLICT. A refusal because of the state of the run is a receipt
 	// with `decision: REJECTED`. Errors: FORBIDDEN, NOT_FOUND, RUN_MOVED, SIGNAL_ID_CONFLICT, SIGNAL_TOO_LARGE,
 	// BAD_USER_INPUT, STORE_UNAVAILABLE.
 	SignalRun SignalRunSignalRunSignalRunPayload `json:"signalRun"`
@@ -8787,7 +8790,7 @@ func (v *SignalRunSignalRunSignalRunPayload) GetSignal() SignalRunSignalRunSigna
 // SignalRunSignalRunSignalRunPayloadSignal includes the requested fields of the GraphQL type Signal.
 // The GraphQL type's documentation follows.
 //
-// The receipt of a command: how far it has come.
+// The receipt of a signal: its decision and how far the engine has applied it.
 type SignalRunSignalRunSignalRunPayloadSignal struct {
 	Receipt `json:"-"`
 }
@@ -8930,9 +8933,9 @@ type SignalRunsInput struct {
 	RequestId string          `json:"requestId"`
 	Runs      BulkRunsInput   `json:"runs"`
 	Action    BulkActionInput `json:"action"`
-	// At most 1,000 bytes; it stands in the audit, and with each run whose action says no other.
+	// At most 1,000 bytes; kept in the audit, and used for each run unless the action has a reason of its own.
 	Reason string `json:"reason"`
-	// How many runs are meant, as `preview` counts them.
+	// The number of runs, as `preview` counted them.
 	ExpectedCount int `json:"expectedCount"`
 }
 
@@ -8953,12 +8956,12 @@ func (v *SignalRunsInput) GetExpectedCount() int { return v.ExpectedCount }
 
 // SignalRunsResponse is returned by SignalRuns on success.
 type SignalRunsResponse struct {
-	// Sends one signal to many runs, on the server: each gets its own receipt. The runs are fixed now, those that the viewer may
-	// READ and at most 5,000; whether the viewer may do it to a run is decided when it is that run's turn. The bulk goes on when
-	// nobody watches, with the rights of its asker, and ends with the token or session that it was asked with. Safe to repeat: the same
-	// requestId with the same content answers with the same bulk and `duplicate: true`. At most 5 of a principal may be open, and
-	// the newest 50 are kept. Errors: BULK_MOVED with `current{count}` (as many runs as `expectedCount` says are not there now),
-	// BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, FORBIDDEN (nothing to READ), NOT_FOUND (of `failedOf`), SIGNAL_TOO_LARGE (64 KiB), BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Sends one signal to many runs, on the server: each run gets its own receipt. The set of runs is fixed when the request is
+	// accepted: those that the viewer may READ, at most 5,000. The right to do the action is checked for each run when its signal is
+	// sent. The bulk goes on without a watcher, with the rights of the viewer, and ends with the viewer's token or session. Safe to
+	// repeat: the same requestId with the same content returns the same bulk and `duplicate: true`. A principal may have at most 5
+	// open bulks, and dvt keeps the newest 50. Errors: BULK_MOVED with `current{count}` (the number of runs is not `expectedCount`),
+	// BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, FORBIDDEN (nothing to READ), NOT_FOUND (no bulk `failedOf`), SIGNAL_TOO_LARGE (64 KiB), BAD_USER_INPUT, STORE_UNAVAILABLE.
 	// Example: `signalRuns(input: {requestId: "b-1", runs: {filter: {statuses: [RUNNING]}}, action: {signal: {pause: {}}}, reason: "release", expectedCount: 12}) { bulk { id } }`.
 	SignalRuns SignalRunsSignalRunsBulkSignalPayload `json:"signalRuns"`
 }
@@ -8970,7 +8973,7 @@ func (v *SignalRunsResponse) GetSignalRuns() SignalRunsSignalRunsBulkSignalPaylo
 
 // SignalRunsSignalRunsBulkSignalPayload includes the requested fields of the GraphQL type BulkSignalPayload.
 type SignalRunsSignalRunsBulkSignalPayload struct {
-	// The request was carried out before.
+	// An earlier request with this requestId was accepted already.
 	Duplicate bool                                      `json:"duplicate"`
 	Bulk      SignalRunsSignalRunsBulkSignalPayloadBulk `json:"bulk"`
 }
@@ -9143,7 +9146,7 @@ var AllSignalType = []SignalType{
 }
 
 type SkipStepInput struct {
-	// PENDING or FAILED; what depends on it goes on as if it had succeeded.
+	// A PENDING or FAILED step; its dependants go on as if it had succeeded.
 	StepId string  `json:"stepId"`
 	Reason *string `json:"reason"`
 }
@@ -9160,9 +9163,9 @@ type StartRunInput struct {
 	RunRequestId  string `json:"runRequestId"`
 	ProjectId     string `json:"projectId"`
 	EnvironmentId string `json:"environmentId"`
-	// Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own.
+	// Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them.
 	Params *json.RawMessage `json:"params"`
-	// From 0 to 9: while runs wait, higher goes first within a project.
+	// From 0 to 9: while runs wait, a higher one starts first within a project.
 	Priority int `json:"priority"`
 }
 
@@ -9187,7 +9190,7 @@ func (v *StartRunInput) GetPriority() int { return v.Priority }
 // StartRunResponse is returned by StartRun on success.
 type StartRunResponse struct {
 	// Starts a run of a plan. Safe to repeat: the same runRequestId with the same plan
-	// answers with the same run and `deduplicated: true`. A websocket takes messages of at
+	// returns the same run and `deduplicated: true`. A websocket accepts messages of at
 	// most 1 MiB: send larger plans by POST. Errors: PLAN_INVALID (all
 	// `violations`), PLAN_SCHEMA_UNSUPPORTED, PLAN_TOO_LARGE, PLAN_TOO_MANY_STEPS, FORBIDDEN, BAD_USER_INPUT,
 	// STORE_UNAVAILABLE.
@@ -9218,11 +9221,11 @@ func (v *StartRunStartRunStartRunPayload) GetDeduplicated() bool { return v.Dedu
 // StartRunStartRunStartRunPayloadQueueQueueEntry includes the requested fields of the GraphQL type QueueEntry.
 // The GraphQL type's documentation follows.
 //
-// A run that is to be started.
+// A run that waits to be started.
 type StartRunStartRunStartRunPayloadQueueQueueEntry struct {
-	// Among the waiting runs of its project, from 1; null when it does not wait.
+	// Position among the waiting runs of its project, from 1; null when it does not wait.
 	Position *int `json:"position"`
-	// From now; null when nothing is known.
+	// Expected remaining wait; null when unknown.
 	EstimatedWaitMs *float64 `json:"estimatedWaitMs"`
 }
 
@@ -9393,17 +9396,17 @@ func (v *StartRunStartRunStartRunPayloadRun) __premarshalJSON() (*__premarshalSt
 type StepChangeKind string
 
 const (
-	// It starts.
+	// The step starts.
 	StepChangeKindSchedule StepChangeKind = "SCHEDULE"
-	// It starts again, as a new attempt.
+	// The step starts again, as a new attempt.
 	StepChangeKindRerun StepChangeKind = "RERUN"
-	// It is asked to stop.
+	// The step is told to stop.
 	StepChangeKindCancel StepChangeKind = "CANCEL"
-	// It will never run.
+	// The step will never run.
 	StepChangeKindSkip StepChangeKind = "SKIP"
-	// Its outputs are taken over from the earlier run.
+	// The outputs are taken over from the earlier run.
 	StepChangeKindReuse StepChangeKind = "REUSE"
-	// Its coming attempts see other inputs.
+	// Later attempts get other inputs.
 	StepChangeKindChange StepChangeKind = "CHANGE"
 )
 
@@ -9423,11 +9426,11 @@ type StepRow struct {
 	Status    StepStatus    `json:"status"`
 	StatusRaw string        `json:"statusRaw"`
 	Substatus *RunSubstatus `json:"substatus"`
-	// 0 before the first attempt began. 2 is shown as "Retry #1".
+	// 0 before the first attempt. People see 2 as "Retry #1".
 	LogicalAttemptId int        `json:"logicalAttemptId"`
 	DurationMs       *float64   `json:"durationMs"`
 	StartedAt        *time.Time `json:"startedAt"`
-	// A retry was accepted and has not begun.
+	// A retry was accepted and has not started yet.
 	PendingRetry bool `json:"pendingRetry"`
 	// runSeq of the last event that changed this step.
 	ChangedSeq int64                  `json:"changedSeq"`
@@ -9528,12 +9531,12 @@ type StepWait struct {
 	Since         *time.Time `json:"since"`
 	Until         *time.Time `json:"until"`
 	BlockingSteps []string   `json:"blockingSteps"`
-	// Who can end the wait.
+	// With kind PAUSED: the principal that paused the run; else null.
 	Who *string `json:"who"`
-	// Of kind WORKER: the queue that a worker must serve.
+	// With kind WORKER: the queue that a worker must serve.
 	TaskQueue *string `json:"taskQueue"`
-	// Of kind WORKER: when a worker last asked that queue for work, as this server knew at most 15 s ago; null when none is known to
-	// have. A worker whose slots are all taken asks for nothing. Not in subscriptions, which say nothing while the run stands still.
+	// With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known.
+	// A worker without a free slot does not poll. Not available in subscriptions, which send nothing while the run does not change.
 	PollerSeenAt *time.Time `json:"pollerSeenAt"`
 }
 
@@ -9560,9 +9563,9 @@ func (v *StepWait) GetPollerSeenAt() *time.Time { return v.PollerSeenAt }
 
 // StoreTimeResponse is returned by StoreTime on success.
 type StoreTimeResponse struct {
-	// A run as it moves. Frames never go back within a `storeEpoch`; `sync` says honestly
-	// whether the view is fresh. At least one frame every 15 s. `after` (with the `storeEpoch` it
-	// came from) resumes from any runSeq of the run's life. Ends with a named error:
+	// The changing state of a run. Frames never go back within a `storeEpoch`; `sync` tells
+	// whether the view is fresh. At least one frame every 15 s. `after`, together with its `storeEpoch`,
+	// resumes from any runSeq of the run. Ends with a named error:
 	// NOT_FOUND, FORBIDDEN, TOKEN_EXPIRED, RESYNC_FAILED, SERVER_SHUTDOWN, CURSOR_INVALID.
 	RunUpdates StoreTimeRunUpdatesRunUpdate `json:"runUpdates"`
 }
@@ -9572,7 +9575,7 @@ func (v *StoreTimeResponse) GetRunUpdates() StoreTimeRunUpdatesRunUpdate { retur
 
 // StoreTimeRunUpdatesRunUpdate includes the requested fields of the GraphQL type RunUpdate.
 type StoreTimeRunUpdatesRunUpdate struct {
-	// The store's clock at which this was known.
+	// Time of this knowledge by the store's clock.
 	AsOf time.Time `json:"asOf"`
 }
 
@@ -9608,11 +9611,11 @@ type SyncState string
 const (
 	// The frame shows the head of the log as of `asOf`.
 	SyncStateLive SyncState = "LIVE"
-	// The frame may be behind; `reason` says why.
+	// The frame may be behind; `reason` is the cause.
 	SyncStateStale SyncState = "STALE"
-	// Being brought up to date.
+	// The view is being brought up to date.
 	SyncStateResyncing SyncState = "RESYNCING"
-	// Being compared with the head.
+	// The view is being compared with the head.
 	SyncStateVerifying SyncState = "VERIFYING"
 )
 
@@ -9625,9 +9628,9 @@ var AllSyncState = []SyncState{
 
 // Where a dbt step writes; at least one member. Other steps have no target: use injectOverride.
 type TargetInput struct {
-	// The var dvt_target_database, which the profile is to read.
+	// The value of the var dvt_target_database, which the dbt profile must read.
 	DestinationDb *string `json:"destinationDb"`
-	// The var dvt_target_schema, which the profile is to read.
+	// The value of the var dvt_target_schema, which the dbt profile must read.
 	Schema *string `json:"schema"`
 }
 
@@ -9655,9 +9658,9 @@ func (v *TokenGrantInput) GetEnvironmentId() string { return v.EnvironmentId }
 type TokenKind string
 
 const (
-	// Somebody made it.
+	// A token for programs, made with createToken.
 	TokenKindApi TokenKind = "API"
-	// A browser signed in; it is in its cookie. Its grants are empty: it has all rights of its principal.
+	// The session of a browser that signed in, kept in a cookie. Its grants are empty: it has all rights of its principal.
 	TokenKindSession TokenKind = "SESSION"
 	TokenKindUnknown TokenKind = "UNKNOWN"
 )
@@ -9671,12 +9674,12 @@ var AllTokenKind = []TokenKind{
 // TokenRow includes the GraphQL fields of Token requested by the fragment TokenRow.
 // The GraphQL type's documentation follows.
 //
-// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type TokenRow struct {
 	TokenId string    `json:"tokenId"`
 	Kind    TokenKind `json:"kind"`
 	Name    string    `json:"name"`
-	// Whose rights it has, at most.
+	// The principal whose rights are the upper bound.
 	Principal string                     `json:"principal"`
 	Grants    []TokenRowGrantsTokenGrant `json:"grants"`
 	CreatedBy string                     `json:"createdBy"`
@@ -9684,7 +9687,7 @@ type TokenRow struct {
 	ExpiresAt time.Time                  `json:"expiresAt"`
 	RevokedAt *time.Time                 `json:"revokedAt"`
 	RevokedBy *string                    `json:"revokedBy"`
-	// Known to the hour, of sessions to a tenth of their longest idle time; null: never used.
+	// Accurate to one hour, for sessions to a tenth of their longest idle time; null: never used.
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 }
 
@@ -9740,7 +9743,7 @@ func (v *TokenRowGrantsTokenGrant) GetEnvironmentId() string { return v.Environm
 type UpdateParamsInput struct {
 	// Only this step; default the whole run.
 	StepId *string `json:"stepId"`
-	// Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that begin from now on; at most 1 MiB. Members that look like a secret are refused.
+	// Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that start from now on; at most 1 MiB. Members that look like a secret are refused.
 	NewParams json.RawMessage `json:"newParams"`
 	Reason    *string         `json:"reason"`
 }
@@ -9822,7 +9825,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdate) GetRows() []WatchBulkBulkUpdatesBulkUpd
 // One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type WatchBulkBulkUpdatesBulkUpdateBulk struct {
 	BulkHead `json:"-"`
-	// How far the receipts have come. Not available in lists of bulks.
+	// The progress of the receipts. Not available in lists of bulks.
 	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
 }
 
@@ -9946,7 +9949,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) __premarshalJSON() (*__premarshalWa
 // WatchBulkBulkUpdatesBulkUpdateBulkApplications includes the requested fields of the GraphQL type BulkApplications.
 // The GraphQL type's documentation follows.
 //
-// Accepted signals by how far they have come; together they are `counts.accepted`.
+// Numbers of accepted signals by their progress; their sum is `counts.accepted`.
 type WatchBulkBulkUpdatesBulkUpdateBulkApplications struct {
 	Pending    int `json:"pending"`
 	Delivered  int `json:"delivered"`
@@ -10067,8 +10070,8 @@ func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) __premarshalJSON() (*__prema
 
 // WatchBulkResponse is returned by WatchBulk on success.
 type WatchBulkResponse struct {
-	// One of the viewer's own bulks: first as it is, then with the rows that changed since, also when a receipt moves. Read `bulk { rows }`
-	// after the first frame, and again after one with `reset`. At least one frame every 15 s. Ends as runUpdates.
+	// One of the viewer's own bulks: first its current state, then the changed rows, also when only a receipt changes. Read `bulk { rows }`
+	// after the first frame, and again after one with `reset`. At least one frame every 15 s. Ends like runUpdates.
 	BulkUpdates WatchBulkBulkUpdatesBulkUpdate `json:"bulkUpdates"`
 }
 
@@ -10077,9 +10080,9 @@ func (v *WatchBulkResponse) GetBulkUpdates() WatchBulkBulkUpdatesBulkUpdate { re
 
 // WatchRunResponse is returned by WatchRun on success.
 type WatchRunResponse struct {
-	// A run as it moves. Frames never go back within a `storeEpoch`; `sync` says honestly
-	// whether the view is fresh. At least one frame every 15 s. `after` (with the `storeEpoch` it
-	// came from) resumes from any runSeq of the run's life. Ends with a named error:
+	// The changing state of a run. Frames never go back within a `storeEpoch`; `sync` tells
+	// whether the view is fresh. At least one frame every 15 s. `after`, together with its `storeEpoch`,
+	// resumes from any runSeq of the run. Ends with a named error:
 	// NOT_FOUND, FORBIDDEN, TOKEN_EXPIRED, RESYNC_FAILED, SERVER_SHUTDOWN, CURSOR_INVALID.
 	RunUpdates WatchRunRunUpdatesRunUpdate `json:"runUpdates"`
 }
@@ -10090,20 +10093,20 @@ func (v *WatchRunResponse) GetRunUpdates() WatchRunRunUpdatesRunUpdate { return 
 // WatchRunRunUpdatesRunUpdate includes the requested fields of the GraphQL type RunUpdate.
 type WatchRunRunUpdatesRunUpdate struct {
 	Sync SyncState `json:"sync"`
-	// Null when LIVE for no special cause.
+	// The cause of a state other than LIVE, or a restriction of LIVE; else null.
 	Reason *SyncReason `json:"reason"`
-	// What this frame shows.
+	// Position of the state in this frame.
 	RunSeq int64 `json:"runSeq"`
-	// What the store is known to have.
+	// Highest known position of the store.
 	HeadSeq    *int64 `json:"headSeq"`
 	StoreEpoch string `json:"storeEpoch"`
-	// The store's clock at which this was known.
+	// Time of this knowledge by the store's clock.
 	AsOf time.Time `json:"asOf"`
-	// When the newest fact that this frame shows was committed, by the store's clock; null when that is not known.
+	// Commit time of the newest event in this frame, by the store's clock; null when unknown.
 	CommittedAt *time.Time `json:"committedAt"`
-	// Age of the oldest fact not shown; 0 when none.
+	// Age of the oldest event that is not in the frame; 0 when there is none.
 	LagMs float64 `json:"lagMs"`
-	// Forget what you had: this frame starts anew.
+	// Discard all earlier frames: this one starts over.
 	Reset    bool                                      `json:"reset"`
 	Snapshot *WatchRunRunUpdatesRunUpdateSnapshotRun   `json:"snapshot"`
 	Delta    *WatchRunRunUpdatesRunUpdateDeltaRunDelta `json:"delta"`
@@ -10149,7 +10152,7 @@ func (v *WatchRunRunUpdatesRunUpdate) GetDelta() *WatchRunRunUpdatesRunUpdateDel
 // WatchRunRunUpdatesRunUpdateDeltaRunDelta includes the requested fields of the GraphQL type RunDelta.
 // The GraphQL type's documentation follows.
 //
-// Header fields and the steps that changed in (fromSeq, toSeq], whole.
+// The header, and all fields of the steps that changed in (fromSeq, toSeq].
 type WatchRunRunUpdatesRunUpdateDeltaRunDelta struct {
 	FromSeq int64 `json:"fromSeq"`
 	ToSeq   int64 `json:"toSeq"`
@@ -10822,7 +10825,7 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) __premarshalJSON() (*_
 
 // WhoAmIResponse is returned by WhoAmI on success.
 type WhoAmIResponse struct {
-	// Who is asking, and what they may do where.
+	// The caller, and what they may do where.
 	Viewer WhoAmIViewer `json:"viewer"`
 }
 
@@ -10833,9 +10836,9 @@ func (v *WhoAmIResponse) GetViewer() WhoAmIViewer { return v.Viewer }
 type WhoAmIViewer struct {
 	Principal string `json:"principal"`
 	TenantId  string `json:"tenantId"`
-	// Version of the tenant's policy; 0: it has none of its own, and the server's settings hold.
+	// Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply.
 	PolicyVersion int `json:"policyVersion"`
-	// When the last role that the viewer took in an emergency ends; null mostly.
+	// When the last role that the viewer took in an emergency expires; null when there is none.
 	BreakGlassUntil *time.Time `json:"breakGlassUntil"`
 	// What the viewer may do, by project and environment; `*` is all.
 	Grants []WhoAmIViewerGrantsGrant `json:"grants"`
@@ -10861,7 +10864,7 @@ type WhoAmIViewerGrantsGrant struct {
 	Role          Role   `json:"role"`
 	ProjectId     string `json:"projectId"`
 	EnvironmentId string `json:"environmentId"`
-	// Null: it stays.
+	// Null: it does not expire.
 	ExpiresAt *time.Time `json:"expiresAt"`
 	// It was taken in an emergency.
 	BreakGlass bool `json:"breakGlass"`
@@ -10884,8 +10887,8 @@ func (v *WhoAmIViewerGrantsGrant) GetBreakGlass() bool { return v.BreakGlass }
 
 // WhoCouldResponse is returned by WhoCould on success.
 type WhoCouldResponse struct {
-	// Principals of the tenant that may do the action to a run, or else in a place (both of its ids), at most ten. Takes the action READ_POLICY
-	// there. Example: `whoCould(action: "START", projectId: "shop", environmentId: "prod")`. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
+	// At most ten principals of the tenant that may do the action to a run, or in a project and environment (both ids). Requires
+	// the action READ_POLICY there. Example: `whoCould(action: "START", projectId: "shop", environmentId: "prod")`. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
 	WhoCould []string `json:"whoCould"`
 }
 

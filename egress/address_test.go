@@ -126,7 +126,7 @@ func TestNew_NamesEveryRuleThatIsWrong(t *testing.T) {
 	}
 	_, err := egress.New(egress.Settings{Rules: map[string]egress.Rules{"acme": {Allow: bad[:6], Deny: bad[6:]}}}, nil)
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("New accepted wrong rules, want an error")
 	}
 	for _, rule := range bad {
 		if !strings.Contains(err.Error(), fmt.Sprintf("%q is no host", rule)) {

@@ -188,7 +188,7 @@ func TestTransport_ASecondAnswerOfTheResolverIsJudgedToo(t *testing.T) {
 		t.Errorf("second call: error %v, want ErrRefused", err)
 	}
 	if asked.Load() < 2 || calls.Load() != 1 {
-		t.Errorf("%d questions and %d calls, want 2 questions or more and 1 call", asked.Load(), calls.Load())
+		t.Errorf("%d queries and %d calls, want at least 2 queries and 1 call", asked.Load(), calls.Load())
 	}
 }
 

@@ -248,7 +248,7 @@ func (e *entry) load(ctx context.Context) error {
 	return nil
 }
 
-// degraded reports whether messages cannot be expected, so that heads are polled instead (contract T127).
+// isDegraded reports whether messages cannot be expected, so that heads are polled instead (contract T127).
 func (e *entry) isDegraded() bool { return !e.confirmed || !e.hub.bus.Up() }
 
 // healthyReason returns the reason of a frame that is LIVE.

@@ -65,7 +65,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// viewing is a hub on a swappableStore, with one viewer of the run.
+// hubFixture is a hub on a swappableStore, with one viewer of the run.
 type hubFixture struct {
 	*testing.T
 	hub  *live.Hub
@@ -169,7 +169,7 @@ func restoration(t *testing.T, now, copied store.Store, bump bool) {
 }
 
 // contract: S13, T30
-func TestHub_RestoredSQLite(t *testing.T) {
+func TestHub_RestoredSQLiteResetsViewers(t *testing.T) {
 	for _, bump := range []bool{true, false} {
 		t.Run(fmt.Sprintf("new epoch %v", bump), func(t *testing.T) {
 			dir := t.TempDir()
@@ -194,7 +194,7 @@ func TestHub_RestoredSQLite(t *testing.T) {
 
 // Covers a restored base backup and a promoted standby.
 // contract: S13, T30, T194
-func TestHub_RestoredAndFailedOverPostgres(t *testing.T) {
+func TestHub_RestoredOrFailedOverPostgresResetsViewers(t *testing.T) {
 	primary, err := testserver.StartPostgres(testserver.PostgresOptions{Settings: []string{"fsync=off"}})
 	ok(t, err)
 	t.Cleanup(func() { _ = primary.Close() })

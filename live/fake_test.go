@@ -93,7 +93,7 @@ func (w *fakeBus) deliver(runID string, d live.Delivery) {
 	}
 }
 
-// cut makes all subscriptions deaf until they are confirmed again.
+// disconnect makes all subscriptions deaf until they are confirmed again.
 func (w *fakeBus) disconnect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +102,7 @@ func (w *fakeBus) disconnect() {
 	}
 }
 
-// hearing returns false when a subscription exists and none would receive a message.
+// isListening returns false when a subscription exists and none would receive a message.
 func (w *fakeBus) isListening() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -490,7 +490,7 @@ func (s *fixture) expect(st *live.Stream, want ...frameSummary) {
 	}
 }
 
-// silent requires that no frame arrives for d.
+// expectSilence requires that no frame arrives for d.
 func (s *fixture) expectSilence(st *live.Stream, d time.Duration) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), d)
@@ -512,7 +512,7 @@ func (s *fixture) step() {
 	s.send(s.store.message(testRunID, head, head+1))
 }
 
-// equal compares a frame's state with the fold of the log.
+// requireEqual compares a frame's state with the fold of the log.
 func (s *fixture) requireEqual(f live.Frame) {
 	s.Helper()
 	if want := s.store.state(f.State.RunID, f.State.Seq); !reflect.DeepEqual(want, f.State) {

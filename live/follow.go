@@ -41,7 +41,7 @@ func (e *entry) handleDelivery(ctx context.Context, d Delivery) {
 // storeDown reports whether the store did not answer and no later check has succeeded.
 func (e *entry) storeDown() bool { return e.cur.Sync == Stale && e.cur.Reason == StoreDown }
 
-// received applies a message by the overlap rule (contract T188). While the store does not answer, a delta still
+// handleMessage applies a message by the overlap rule (contract T188). While the store does not answer, a delta still
 // moves the state, but the frame stays STALE because the head is unknown.
 func (e *entry) handleMessage(ctx context.Context, m Message) {
 	f := e.cur
@@ -119,7 +119,7 @@ func (e *entry) adopt(l store.Loaded) {
 	e.setFrame(f, time.Time{})
 }
 
-// committed returns the commit time of the newest event that l shows, or zero if unknown.
+// committedAt returns the commit time of the newest event that l shows, or zero if unknown.
 func committedAt(l store.Loaded) time.Time {
 	if l.State.Seq == 0 || l.State.Seq != l.Head.LastSeq {
 		return time.Time{}
@@ -127,7 +127,7 @@ func committedAt(l store.Loaded) time.Time {
 	return l.Head.LastAt
 }
 
-// oldest returns the commit time of the oldest event that l does not show.
+// oldestHidden returns the commit time of the oldest event that l does not show.
 func oldestHidden(l store.Loaded) time.Time {
 	if !l.OldestUnprojected.IsZero() {
 		return l.OldestUnprojected

@@ -238,7 +238,7 @@ func TestHub_StoreDownReachesAllRuns(t *testing.T) {
 		}
 		all.Wait()
 		if n := late.Load(); n > 0 {
-			t.Errorf("%d of %d runs were told late", n, runs)
+			t.Errorf("%d of %d runs showed the outage late", n, runs)
 		}
 	})
 }
@@ -281,7 +281,7 @@ func TestStream_ResetIsAlwaysDelivered(t *testing.T) {
 				time.Sleep(1100 * time.Millisecond)
 				last := s.next(fresh) // it has not read anything yet
 				if !last.Reset || last.State.Seq != 100 {
-					t.Errorf("%+v", summarize(last))
+					t.Errorf("the last frame is %+v, want a reset to 100", summarize(last))
 				}
 				switch then {
 				case "another one":
@@ -375,7 +375,7 @@ func TestStream_ConflationKeepsChanged(t *testing.T) {
 
 // Opens 10,000 viewers of 200 runs at once, half of them with a position, and counts the reads of the store.
 // contract: T125, T173
-func TestHub_MassReconnect(t *testing.T) {
+func TestHub_MassReconnectCostsFewReads(t *testing.T) {
 	t.Parallel()
 	const runs, viewers = 200, 10000
 	ids := make([]string, runs)
@@ -435,8 +435,7 @@ func TestHub_MassReconnect(t *testing.T) {
 					below.Load() == 0 {
 					t.Fatalf("%d viewers had a position", n)
 				}
-				// One read to start, and one for all viewers that were ahead, whether they were there already or came during the
-				// first read.
+				// One read to start, one for all viewers that are ahead, and one for those that came during that read.
 				if reads > 3*runs || s.bus.opened != runs {
 					t.Errorf("%d reads and %d subscriptions for %d runs", reads, s.bus.opened, runs)
 				}

@@ -291,7 +291,7 @@ func (e *listEntry) readChanges(ctx context.Context, cursor string) ([]store.Run
 	return e.hub.src.Changed(ctx, f, cursor)
 }
 
-// reading runs read with a timeout and cancels it when a check finds that the store does not answer.
+// withTimeout runs read with a timeout and cancels it when a check finds that the store does not answer.
 func (e *listEntry) withTimeout(ctx context.Context, read func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, e.hub.cfg.ReadTimeout)
 	defer cancel()

@@ -275,7 +275,7 @@ func runListScenario(t *testing.T, cfg live.ListsConfig, f func(*listFixture)) {
 	})
 }
 
-// only returns the filter of a page of one project.
+// projectPage returns the filter of a page of one project.
 func projectPage(limit int, statuses ...run.Status) store.RunFilter {
 	return store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Statuses: statuses, Limit: limit}
 }
@@ -302,7 +302,7 @@ func (g *listFixture) change(n int, status run.Status) {
 	synctest.Wait()
 }
 
-// silent requires that no frame arrives for d.
+// expectSilence requires that no frame arrives for d.
 func (g *listFixture) expectSilence(s *live.ListStream, d time.Duration) {
 	g.Helper()
 	ctx, cancel := context.WithTimeout(g.Context(), d)

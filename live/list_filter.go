@@ -28,7 +28,7 @@ func selects(f *store.RunFilter, h *run.Header) bool {
 	return true
 }
 
-// displayed returns the order in which f lists rows.
+// displayOrder returns the order in which f lists rows.
 func displayOrder(f *store.RunFilter) func(a, b *store.RunRow) int {
 	return func(a, b *store.RunRow) int {
 		if !f.Ascending {

@@ -19,7 +19,7 @@ import (
 
 // Without wake-ups a list is read every 5 s, and every second without a bus.
 // contract: T127, T226
-func TestLists_NetAndPoll(t *testing.T) {
+func TestLists_AreReadWithoutWakeUps(t *testing.T) {
 	r := prometheus.NewRegistry()
 	runListScenario(t, live.ListsConfig{Metrics: r}, func(g *listFixture) {
 		s := g.watch(projectPage(5))
@@ -36,13 +36,13 @@ func TestLists_NetAndPoll(t *testing.T) {
 			return changes
 		}
 		if n := count(50 * time.Second); n < 9 || n > 10 {
-			t.Errorf("%d reads of changes in 50 s of silence", n)
+			t.Errorf("%d reads of changes in 50 s of silence, want 9 or 10", n)
 		}
 		g.within(0, s, listSummary{Sync: live.Live})
 		g.bus.setDown(true)
 		g.within(2*time.Second, s, listSummary{Sync: live.Live, Reason: live.BusDegraded})
 		if n := count(20 * time.Second); n < 19 || n > 20 {
-			t.Errorf("%d reads of changes in 20 s without a bus", n)
+			t.Errorf("%d reads of changes in 20 s without a bus, want 19 or 20", n)
 		}
 		g.within(0, s, listSummary{Sync: live.Live, Reason: live.BusDegraded})
 		g.store.put(1, run.Running)
@@ -63,7 +63,7 @@ func TestLists_NetAndPoll(t *testing.T) {
 	})
 }
 
-// gathered returns one value of a registry.
+// metricValue returns one value of a registry.
 func metricValue(t *testing.T, r *prometheus.Registry, name, cause string) (n float64) {
 	t.Helper()
 	families, err := r.Gather()
@@ -80,7 +80,7 @@ func metricValue(t *testing.T, r *prometheus.Registry, name, cause string) (n fl
 
 // A lost wake-up delays a change by at most NetInterval, and AsOf does not claim more.
 // contract: T125
-func TestLists_LostWakeUp(t *testing.T) {
+func TestLists_LostWakeUpDelaysAChangeAtMostNetInterval(t *testing.T) {
 	runListScenario(t, live.ListsConfig{Quiet: time.Second}, func(g *listFixture) {
 		s := g.watch(projectPage(5))
 		g.expect(s, listSummary{Sync: live.Live, Reset: true})
@@ -106,7 +106,7 @@ func TestLists_LostWakeUp(t *testing.T) {
 }
 
 // contract: T226
-func TestLists_StoreDownAndBack(t *testing.T) {
+func TestLists_StoreDownIsShownAndRecovers(t *testing.T) {
 	for name, fault := range map[string]func(*fakeListStore){
 		"refuses":                   func(s *fakeListStore) { s.err = store.ErrUnavailable },
 		"hangs":                     func(s *fakeListStore) { s.hang = true },
@@ -147,7 +147,7 @@ func TestLists_StoreDownAndBack(t *testing.T) {
 }
 
 // contract: T30
-func TestLists_AnotherHistory(t *testing.T) {
+func TestLists_AnotherHistoryResetsThePage(t *testing.T) {
 	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		g.store.put(1, run.Running)
 		g.store.put(2, run.Completed)
@@ -170,7 +170,7 @@ func TestLists_AnotherHistory(t *testing.T) {
 			t.Errorf("after %s (-want +got):\n%s", time.Since(reset), diff)
 		}
 		if f.Epoch != "e2" || f.Rows[0].Header.Seq != 1 {
-			t.Errorf("%s at %d", f.Epoch, f.Rows[0].Header.Seq)
+			t.Errorf("the page is of epoch %s with a run at seq %d, want e2 and 1", f.Epoch, f.Rows[0].Header.Seq)
 		}
 		// The epoch changes between the read of changes and its check: rows of the new history must not be shown under the
 		// old epoch.
@@ -180,7 +180,7 @@ func TestLists_AnotherHistory(t *testing.T) {
 		g.change(1, run.Running)
 		for f.Epoch != "e3" {
 			if f = g.next(s); f.Epoch == "e2" && len(f.Rows) > 0 {
-				t.Errorf("%+v", summarizeList(f))
+				t.Errorf("rows of epoch e3 were shown under e2: %+v", summarizeList(f))
 			}
 		}
 		// A restore without a new epoch: the log is shorter.
@@ -225,7 +225,7 @@ func TestLists_FailingPageDoesNotAffectOthers(t *testing.T) {
 		g.expect(well, listSummary{Sync: live.Live, Rows: "1:running", Reset: true})
 		bad, long := named("bad"), named("run")
 		if _, err := bad.Next(g.Context()); !errors.Is(err, errRefused) {
-			t.Errorf("%v", err)
+			t.Errorf("Next of the refused page returned %v, want errRefused", err)
 		}
 		g.within(3*time.Second, long, listSummary{Sync: live.Stale, Reason: live.StoreDown})
 		began := time.Now()
@@ -235,10 +235,10 @@ func TestLists_FailingPageDoesNotAffectOthers(t *testing.T) {
 			time.Sleep(time.Duration(n) * 100 * time.Millisecond)
 		}
 		if _, pages, _ := g.lists.Watched(); pages != 2 {
-			t.Errorf("%d pages", pages)
+			t.Errorf("%d pages are watched, want 2", pages)
 		}
 		if n := tries.Load(); time.Duration(n-2)*4*time.Second > time.Since(began) { // 2 s for each try and 2 s of waiting
-			t.Errorf("%d tries in %s", n, time.Since(began))
+			t.Errorf("%d attempts in %s, want one in 4 s", n, time.Since(began))
 		}
 		slow.Store(false)
 		repaired := time.Now()

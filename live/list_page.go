@@ -20,7 +20,7 @@ type listPage struct {
 	read     bool      // rows belong to the current history
 	whole    bool      // the store has no further rows
 	moved    bool      // rows differ from the last view
-	asOf     time.Time // as of which store time rows were read
+	asOf     time.Time // store's time at which rows were read
 	failedAt time.Time // when a read of only this page failed
 
 	mu      sync.Mutex
@@ -137,7 +137,7 @@ func (p *listPage) show(epoch string, reason Reason, first bool) {
 	p.put(v)
 }
 
-// say keeps the rows and changes only the sync state and its reason.
+// setSync keeps the rows and changes only the sync state and its reason.
 func (p *listPage) setSync(s Sync, r Reason) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,7 @@ func onStores(t *testing.T, test func(t *testing.T, s store.Store)) {
 	t.Run("postgres", func(t *testing.T) {
 		server, err := testserver.StartPostgres(testserver.PostgresOptions{Settings: []string{"fsync=off"}})
 		if err != nil {
-			t.Fatalf("no PostgreSQL: %v", err)
+			t.Fatalf("PostgreSQL cannot be started: %v", err)
 		}
 		t.Cleanup(func() { ok(t, server.Close()) })
 		s, err := postgres.Open(t.Context(), server.Database(t, "dvt"), postgres.Options{Migrate: true})
@@ -102,7 +102,7 @@ func (l *runFactory) imported(created time.Time) {
 	l.runs = append(l.runs, id)
 }
 
-// move appends the run's next event, if there is one, and projects it.
+// advance appends the run's next event, if there is one, and projects it.
 func (l *runFactory) advance(id run.Identity) {
 	l.Helper()
 	n := l.moves[id.RunID]
@@ -209,7 +209,7 @@ func TestLists_FiltersMatchTheStores(t *testing.T) {
 			}
 		}
 		if len(all) != 150 {
-			t.Fatalf("%d rows", len(all))
+			t.Fatalf("the store has %d rows, want 150", len(all))
 		}
 		found := 0
 		for range 2000 {

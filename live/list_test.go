@@ -42,7 +42,7 @@ func (g *listFixture) within(d time.Duration, s *live.ListStream, want listSumma
 
 // Rows enter, change, leave and displace others on a filtered page.
 // contract: T186
-func TestLists_EnterChangeLeave(t *testing.T) {
+func TestLists_RowsEnterChangeAndLeave(t *testing.T) {
 	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		for n := range 3 {
 			g.store.put(n+1, run.Running)
@@ -119,7 +119,7 @@ func TestLists_ReserveHasNoGaps(t *testing.T) {
 }
 
 // The cost of a change does not depend on the number of viewers, pages or runs.
-func TestLists_StatementsPerChange(t *testing.T) {
+func TestLists_CostOfAChangeIsConstant(t *testing.T) {
 	for _, runs := range []int{10, 5000} {
 		for _, n := range []int{1, 100, 1000} {
 			t.Run(fmt.Sprintf("%d runs, %d viewers of %d pages", runs, 2*n, n), func(t *testing.T) {
@@ -170,14 +170,14 @@ func TestLists_WakeUpsCoalesce(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		if _, changes, _ := g.store.reads(); changes < 10 || changes > 11 {
-			t.Errorf("%d reads for 200 wake-ups in one second", changes)
+			t.Errorf("%d reads for 200 wake-ups in one second, want 10 or 11", changes)
 		}
 	})
 }
 
 // A slow viewer gets the newest page in one frame.
 // contract: O9
-func TestLists_SlowViewer(t *testing.T) {
+func TestLists_SlowViewerGetsTheNewestPage(t *testing.T) {
 	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		g.store.put(1, run.Running)
 		g.store.put(2, run.Running)
@@ -205,7 +205,7 @@ func TestLists_SlowViewer(t *testing.T) {
 
 // Frames are at most 15 s apart, and AsOf is at most 6 s old.
 // contract: O9
-func TestLists_Quiet(t *testing.T) {
+func TestLists_QuietFramesShowTheAge(t *testing.T) {
 	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		s := g.watch(projectPage(5))
 		g.next(s)
@@ -233,14 +233,14 @@ func TestLists_TooManyChangesReloadThePage(t *testing.T) {
 		g.change(1, run.Paused)
 		g.within(time.Second, s, listSummary{Sync: live.Live, Rows: "40000:running 39999:running", Reset: true})
 		if _, changes, lists := g.store.reads(); changes > 17 || lists != 1 {
-			t.Errorf("%d reads of changes, %d of the page", changes, lists)
+			t.Errorf("%d reads of changes and %d of the page, want at most 17 and 1", changes, lists)
 		}
 		g.change(40000, run.Failed)
 		g.within(time.Second, s, listSummary{Sync: live.Live, Rows: "40000:failed"})
 	})
 }
 
-func TestLists_Limits(t *testing.T) {
+func TestLists_LimitsAreEnforced(t *testing.T) {
 	runListScenario(t, live.ListsConfig{MaxLists: 2, MaxPages: 3, MaxStreams: 5}, func(g *listFixture) {
 		refused := func(want error, f store.RunFilter) {
 			t.Helper()
@@ -264,13 +264,13 @@ func TestLists_Limits(t *testing.T) {
 		refused(live.ErrTooMany, store.RunFilter{TenantID: "t2", Limit: 1}) // a third list
 		g.watch(projectPage(4))
 		if lists, pages, streams := g.lists.Watched(); lists != 2 || pages != 4 || streams != 5 {
-			t.Errorf("%d lists, %d pages, %d streams", lists, pages, streams)
+			t.Errorf("%d lists, %d pages and %d streams are watched, want 2, 4 and 5", lists, pages, streams)
 		}
 	})
 }
 
 // After the last viewer leaves, nothing runs: otherwise the bubble would not end.
-func TestLists_NothingIsLeft(t *testing.T) {
+func TestLists_NothingRunsWithoutViewers(t *testing.T) {
 	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		for range 3 {
 			a, b, c := g.watch(projectPage(1)), g.watch(projectPage(2)), g.watch(store.RunFilter{TenantID: "t2", Limit: 1})
@@ -294,7 +294,7 @@ func TestLists_NothingIsLeft(t *testing.T) {
 }
 
 // On shutdown streams end with their last frame and ErrShutdown, and new viewers are refused.
-func TestLists_Shutdown(t *testing.T) {
+func TestLists_ShutdownEndsStreams(t *testing.T) {
 	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		s := g.watch(projectPage(1))
 		g.next(s)

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/live"
 )
 
-// faultyWire panics when one run is subscribed to.
+// faultyBus panics when one run is subscribed to.
 type faultyBus struct {
 	*fakeBus
 	run string

@@ -18,10 +18,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TestHub_Property simulates a store and two unreliable buses for the hubs of two servers, one of which has a clock
-// that is one minute off. It checks every frame of every viewer against the contract of frames.
+// The test simulates a store and two unreliable buses for the hubs of two servers. The clock of one server is one
+// minute off. Every frame of every viewer is checked against the contract of frames.
 // contract: O9, T21, T22, T187, T226
-func TestHub_Property(t *testing.T) {
+func TestHub_FramesObeyTheContractUnderFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -156,7 +156,7 @@ func (w *simulation) run() {
 	}
 }
 
-// trouble injects faults for half a minute.
+// injectFaults injects faults for half a minute.
 func (w *simulation) injectFaults() {
 	published := run.Seq(2)
 	var delayed [2][]live.Message
@@ -316,7 +316,7 @@ func (w *simulation) monitor() {
 	}
 }
 
-// judge checks the last frame of a prompt viewer against contract T226. The caller holds w.mu.
+// checkFreshness checks the last frame of a prompt viewer against contract T226. The caller holds w.mu.
 func (w *simulation) checkFreshness(who string, v *viewer, now time.Time, era *epochRecord) {
 	f := v.last
 	earlier := func(d time.Duration) time.Time { // not before the viewer joined
@@ -434,7 +434,7 @@ func (v *viewer) follow(st *live.Stream, resumed bool) {
 	}
 }
 
-// check validates a frame and applies it. The caller holds world.mu.
+// check validates a frame and applies it. The caller holds the mu of the simulation.
 func (v *viewer) check(f live.Frame, first, resumed bool) {
 	last := v.last
 	switch {

@@ -35,7 +35,7 @@ func TestHub_StuckReadIsNeverLive(t *testing.T) {
 }
 
 // contract: S13, T30
-func TestHub_Restore(t *testing.T) {
+func TestHub_RestoreResetsViewers(t *testing.T) {
 	t.Parallel()
 	for name, restore := range map[string]func(*fixture){
 		"found by the head check": func(s *fixture) { s.store.restore(testRunID, 100, "e2") },
@@ -58,7 +58,7 @@ func TestHub_Restore(t *testing.T) {
 				}
 				f := s.next(st)
 				if summarize(f) != isLive(100) {
-					t.Errorf("%+v", summarize(f))
+					t.Errorf("the frame after the restore is %+v, want LIVE at 100", summarize(f))
 				}
 				s.requireEqual(f)
 				s.step()
@@ -69,7 +69,7 @@ func TestHub_Restore(t *testing.T) {
 }
 
 // contract: T176, T226
-func TestHub_StoreDownAndBack(t *testing.T) {
+func TestHub_StoreDownIsShownAndRecovers(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(a *fakeStore){
 		"refuses":     func(a *fakeStore) { a.err = store.ErrUnavailable },
@@ -130,7 +130,7 @@ func TestHub_StoreDownIsShownDuringASlowRead(t *testing.T) {
 }
 
 // contract: T127, S12
-func TestHub_BusDegraded(t *testing.T) {
+func TestHub_PollsHeadsWhileTheBusIsDown(t *testing.T) {
 	t.Parallel()
 	runScenario(t, 10, live.Config{}, func(s *fixture) {
 		st := s.watch()
@@ -147,7 +147,8 @@ func TestHub_BusDegraded(t *testing.T) {
 			began = time.Now()
 			f := s.next(st)
 			if summarize(f) != (frameSummary{live.Live, live.BusDegraded, seq, seq, false}) || time.Since(began) > time.Second {
-				t.Fatalf("%+v after %v", summarize(f), time.Since(began))
+				t.Fatalf("the frame is %+v after %v, want LIVE with BUS_DEGRADED at %d within 1 s", summarize(f),
+					time.Since(began), seq)
 			}
 		}
 		s.bus.setUp(true)

@@ -44,7 +44,7 @@ func TestHub_RunsDoNotDelayEachOther(t *testing.T) {
 }
 
 // contract: T187
-func TestHub_After(t *testing.T) {
+func TestHub_PositionOfAViewerDecidesItsFirstFrame(t *testing.T) {
 	t.Parallel()
 	t.Run("catch-up is LIVE with the position in From", func(t *testing.T) {
 		t.Parallel()
@@ -52,7 +52,7 @@ func TestHub_After(t *testing.T) {
 			st := s.watchAt(at(7), "e1")
 			f := s.next(st)
 			if summarize(f) != isLive(20) || f.From != 7 {
-				t.Errorf("%+v from %d", summarize(f), f.From)
+				t.Errorf("the first frame is %+v from %d, want LIVE at 20 from 7", summarize(f), f.From)
 			}
 			next, verdict := s.store.state(testRunID, 7).Apply(f.State.Since(f.From))
 			if verdict != run.Applied || next.Seq != 20 {
@@ -69,7 +69,7 @@ func TestHub_After(t *testing.T) {
 			st := s.watchAt(at(21), "e1")
 			f := s.next(st)
 			if summarize(f) != isLive(22) || f.From != 21 {
-				t.Errorf("%+v from %d", summarize(f), f.From)
+				t.Errorf("the first frame is %+v from %d, want LIVE at 22 from 21", summarize(f), f.From)
 			}
 			s.expect(first, isLive(22))
 			s.send(s.store.message(testRunID, 20, 21)) // late: no viewer may go back
@@ -116,7 +116,7 @@ func TestHub_After(t *testing.T) {
 }
 
 // contract: O9
-func TestHub_QuietFrames(t *testing.T) {
+func TestHub_QuietFramesRepeatTheState(t *testing.T) {
 	t.Parallel()
 	runScenario(t, 9, live.Config{}, func(s *fixture) {
 		st := s.watch()
@@ -168,7 +168,7 @@ func TestHub_QuietFrameFollowsAChange(t *testing.T) {
 }
 
 // contract: T204
-func TestHub_OperationalChangeAlone(t *testing.T) {
+func TestHub_OperationalChangeAloneIsShown(t *testing.T) {
 	t.Parallel()
 	runScenario(t, 9, live.Config{}, func(s *fixture) {
 		st := s.watch()
@@ -177,7 +177,8 @@ func TestHub_OperationalChangeAlone(t *testing.T) {
 		s.send(s.store.message(testRunID, 9, 9))
 		f := s.next(st)
 		if summarize(f) != isLive(9) || f.OpsRev != 3 || f.Changed {
-			t.Errorf("%+v ops %d changed %v", summarize(f), f.OpsRev, f.Changed)
+			t.Errorf("the frame is %+v with ops %d and changed %v, want LIVE at 9 with ops 3, unchanged", summarize(f),
+				f.OpsRev, f.Changed)
 		}
 		s.store.set(func() { s.store.runs[testRunID].ops = 4 }) // its message is lost
 		began := time.Now()
@@ -200,7 +201,8 @@ func TestHub_SlowViewerGetsTheNewestState(t *testing.T) {
 		}
 		f := s.next(slow)
 		if summarize(f) != isLive(152) || f.From != 2 || slow.Conflated() != 149 {
-			t.Errorf("%+v from %d, %d conflated", summarize(f), f.From, slow.Conflated())
+			t.Errorf("the frame is %+v from %d, %d conflated, want LIVE at 152 from 2 and 149", summarize(f), f.From,
+				slow.Conflated())
 		}
 		for range 20 { // changes of the sync state are conflated, too
 			s.store.grow(testRunID, 2)
@@ -215,7 +217,7 @@ func TestHub_SlowViewerGetsTheNewestState(t *testing.T) {
 			}
 		}
 		if len(frames) > 9 {
-			t.Errorf("%d frames were pending", len(frames))
+			t.Errorf("%d frames were pending, want at most 9", len(frames))
 		}
 		slowly := false
 		for _, f := range frames {

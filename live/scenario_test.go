@@ -96,7 +96,7 @@ func gap(s *fixture, st *live.Stream) {
 }
 
 // contract: S02, W-4
-func TestHub_LostMiddleMessage(t *testing.T) {
+func TestHub_LostMiddleMessageCausesAResync(t *testing.T) {
 	t.Parallel()
 	runScenario(t, 10, live.Config{}, func(s *fixture) {
 		st := s.watch()
@@ -106,7 +106,7 @@ func TestHub_LostMiddleMessage(t *testing.T) {
 }
 
 // contract: S03, W-3
-func TestHub_OutOfOrder(t *testing.T) {
+func TestHub_MessagesOutOfOrderCauseOneResync(t *testing.T) {
 	t.Parallel()
 	runScenario(t, 10, live.Config{}, func(s *fixture) {
 		st := s.watch()
@@ -158,7 +158,7 @@ func TestHub_OverlapIsApplied(t *testing.T) {
 }
 
 // contract: S05, W-4
-func TestHub_LostLastMessage(t *testing.T) {
+func TestHub_HeadCheckFindsALostLastMessage(t *testing.T) {
 	t.Parallel()
 	runScenario(t, len(firstVariant())-1, live.Config{}, func(s *fixture) {
 		last := run.Seq(len(firstVariant()))
@@ -174,7 +174,7 @@ func TestHub_LostLastMessage(t *testing.T) {
 		s.expect(st, frameSummary{live.Resyncing, live.TailLoss, last - 1, last, false})
 		f := s.next(st)
 		if summarize(f) != isLive(last) || f.State.Status != run.Completed {
-			t.Errorf("%+v %s", summarize(f), f.State.Status)
+			t.Errorf("the frame is %+v with status %s, want LIVE at %d and COMPLETED", summarize(f), f.State.Status, last)
 		}
 		f = s.next(st) // the stream of a finished run stays open (contract T226)
 		if summarize(f) != isLive(last) || f.Changed {
@@ -203,7 +203,7 @@ func TestHub_BusyRunIsNotTailLoss(t *testing.T) {
 }
 
 // contract: T187
-func TestHub_ProjectorLag(t *testing.T) {
+func TestHub_ProjectorLagIsNotALoss(t *testing.T) {
 	t.Parallel()
 	runScenario(t, 10, live.Config{}, func(s *fixture) {
 		st := s.watch()
@@ -212,17 +212,17 @@ func TestHub_ProjectorLag(t *testing.T) {
 		s.store.grow(testRunID, 2)
 		f := s.next(st)
 		if summarize(f) != (frameSummary{live.Stale, live.ProjectorLag, 10, 12, false}) || f.Lag != 3*time.Second {
-			t.Errorf("%+v lag %v", summarize(f), f.Lag)
+			t.Errorf("the frame is %+v with a lag of %v, want STALE(PROJECTOR_LAG) and 3 s", summarize(f), f.Lag)
 		}
 		s.expect(st, frameSummary{live.Resyncing, live.ProjectorLag, 10, 12, false})
 		if f = s.next(st); summarize(f) != isLive(12) || f.Lag != 0 { // the hub folds the unprojected events itself
-			t.Errorf("%+v lag %v", summarize(f), f.Lag)
+			t.Errorf("the frame is %+v with a lag of %v, want LIVE at 12 without lag", summarize(f), f.Lag)
 		}
 	})
 }
 
 // contract: S06, W-17
-func TestHub_QuietReconnect(t *testing.T) {
+func TestHub_ReconnectWithoutChangesIsVerified(t *testing.T) {
 	t.Parallel()
 	runScenario(t, 9, live.Config{}, func(s *fixture) {
 		st := s.watchAt(at(9), "e1")
@@ -234,13 +234,13 @@ func TestHub_QuietReconnect(t *testing.T) {
 }
 
 // contract: W-17
-func TestHub_ClientAhead(t *testing.T) {
+func TestHub_ViewerAheadOfTheLogIsReset(t *testing.T) {
 	t.Parallel()
 	runScenario(t, 9, live.Config{}, func(s *fixture) {
 		st := s.watchAt(at(12), "e1")
 		f := s.next(st)
 		if summarize(f) != (frameSummary{live.Resyncing, "", 9, 9, true}) || f.From != 0 || !f.Changed {
-			t.Errorf("%+v from %d", summarize(f), f.From)
+			t.Errorf("the first frame is %+v from %d, want a reset to 9", summarize(f), f.From)
 		}
 		s.expect(st, isLive(9))
 	})
@@ -285,7 +285,7 @@ func TestHub_UnreadableMessagesAreNotices(t *testing.T) {
 				s.send(m)
 				f := s.next(st)
 				if summarize(f) != isLive(12) {
-					t.Errorf("%+v", summarize(f))
+					t.Errorf("the frame is %+v, want LIVE at 12", summarize(f))
 				}
 				s.requireEqual(f)
 				s.expectSilence(st, 3*time.Second)
@@ -327,7 +327,7 @@ func TestHub_ViewersAheadOfTheLogShareReads(t *testing.T) {
 			s.expect(<-done, frameSummary{live.Resyncing, "", 10, 10, true}, isLive(10))
 		}
 		if n := s.store.count(); n > 3 {
-			t.Errorf("%d reads for 100 concurrent viewers", n)
+			t.Errorf("%d reads for 100 concurrent viewers, want at most 3", n)
 		}
 		before := s.store.count()
 		for range 200 { // sequentially
@@ -338,7 +338,7 @@ func TestHub_ViewersAheadOfTheLogShareReads(t *testing.T) {
 			<-done
 		}
 		if n := s.store.count() - before; n > 6 {
-			t.Errorf("%d reads for 200 viewers within 200 ms", n)
+			t.Errorf("%d reads for 200 viewers within 200 ms, want at most 6", n)
 		}
 	})
 }

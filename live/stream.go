@@ -94,7 +94,7 @@ func (s *Stream) ring() {
 	}
 }
 
-// lose counts frames that no viewer will see. The caller holds s.mu.
+// countConflated counts frames that no viewer will see. The caller holds s.mu.
 func (s *Stream) countConflated(n int) {
 	s.conflated += int64(n)
 	s.hub.metrics.conflated.Add(float64(n))
@@ -172,7 +172,7 @@ func (s *Stream) repeat() (Frame, bool) {
 	return s.deliver(f, kindQuiet), true
 }
 
-// give prepares f for this viewer and counts it. The caller holds s.mu.
+// deliver prepares f for this viewer and counts it. The caller holds s.mu.
 func (s *Stream) deliver(f Frame, kind Sync) Frame {
 	m := s.hub.metrics
 	if f.Reset {
@@ -195,7 +195,7 @@ func (s *Stream) deliver(f Frame, kind Sync) Frame {
 	return f
 }
 
-// unshow removes the stream from the gauge of viewers. The caller holds s.mu.
+// clearShowing removes the stream from the gauge of viewers. The caller holds s.mu.
 func (s *Stream) clearShowing() {
 	if s.showing != "" {
 		s.hub.metrics.viewers[s.showing].Dec()

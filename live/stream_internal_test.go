@@ -24,7 +24,7 @@ func TestStream_NextDoesNotAllocate(t *testing.T) {
 	}
 	next()
 	if n := testing.AllocsPerRun(1000, next); n > 0 {
-		t.Errorf("%v allocations a frame", n)
+		t.Errorf("a frame costs %v allocations, want none", n)
 	}
 	if n := testing.AllocsPerRun(1000, func() { // a frame that has to be waited for
 		f.State.Seq++
@@ -32,7 +32,7 @@ func TestStream_NextDoesNotAllocate(t *testing.T) {
 		s.push(f)
 		_, _ = s.Next(t.Context())
 	}); n > 0 {
-		t.Errorf("%v allocations a frame that was waited for", n)
+		t.Errorf("a frame that Next waits for costs %v allocations, want none", n)
 	}
 }
 

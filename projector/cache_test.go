@@ -94,7 +94,7 @@ func TestProjector_RunsWokenTogetherShareWrites(t *testing.T) {
 		t.Logf("%d writes, %d saves", s.rounds.Load(), s.saves.Load())
 	}
 	if n := s.rounds.Load(); n > 3 {
-		t.Errorf("%d writes for 40 runs, want fewer", n)
+		t.Errorf("%d writes for 40 runs, want at most 3", n)
 	}
 	for _, id := range ids {
 		replay(t, s, id, bus.of(id))

@@ -23,7 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/store/decorate"
 )
 
-// quick returns a configuration with short delays.
+// quickConfig returns a configuration with short delays.
 func quickConfig(change ...func(*projector.Config)) projector.Config {
 	cfg := projector.Config{Window: time.Millisecond, SweepAge: 20 * time.Millisecond, Backoff: time.Millisecond,
 		MaxBackoff: 20 * time.Millisecond}
@@ -33,8 +33,8 @@ func quickConfig(change ...func(*projector.Config)) projector.Config {
 	return cfg
 }
 
-// measured registers the metrics and returns a function that reads one of them: the sum over its labels, restricted
-// by name=value pairs.
+// registerMetrics registers the metrics and returns a function that reads one of them: the sum over its labels,
+// restricted by name=value pairs.
 func registerMetrics(cfg *projector.Config) func(t *testing.T, name string, labels ...string) float64 {
 	r := prometheus.NewRegistry()
 	cfg.Metrics = r
@@ -195,7 +195,7 @@ func TestProjector_ReturningBusIsProbedAtOnce(t *testing.T) {
 	replay(t, s, runID, bus.of(runID))
 }
 
-// poisoned is a bus that refuses messages with one event of a run.
+// refusingBus is a bus that refuses messages with one event of a run.
 type refusingBus struct {
 	live.Bus
 	seq run.Seq
@@ -221,7 +221,7 @@ func (p *refusingBus) tried() []time.Time {
 	return p.tries
 }
 
-// drive returns frames until one fits. It fails when a frame is older than the previous one.
+// framesUntil returns frames until one fits. It fails when a frame is older than the previous one.
 func framesUntil(t *testing.T, st *live.Stream, ok func(live.Frame) bool) (frames []live.Frame) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -254,7 +254,7 @@ func openRedis(t *testing.T) *redisbus.Bus {
 	return b
 }
 
-// watching opens a viewer of a run whose hub learns of events only from the bus.
+// watch opens a viewer of a run whose hub learns of events only from the bus.
 func watch(t *testing.T, s store.Store, bus live.Bus, runID string) *live.Stream {
 	t.Helper()
 	hub := live.New(s, bus, live.Config{HeadInterval: time.Hour, ReadTimeout: time.Minute, Quiet: time.Hour})

@@ -109,7 +109,7 @@ func TestBreaker_ReturningBusIsProbedAtOnce(t *testing.T) {
 	}
 }
 
-// atMostIn returns the largest number of times within any window.
+// maxInWindow returns the largest number of times within any window.
 func maxInWindow(window time.Duration, times []time.Time) (most int) {
 	for i, from := range times {
 		n := 0
@@ -204,7 +204,7 @@ func TestSchedule_LateMessageDelaysNoLaterOne(t *testing.T) {
 }
 
 // contract: O8
-func TestSchedule_RandomWakes(t *testing.T) {
+func TestSchedule_RandomWakesKeepTheLimit(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -297,7 +297,7 @@ func TestSchedule_KeepsAWokenRun(t *testing.T) {
 	ms.finish(now, "a", false)
 	take()
 	if len(ms.runs) != 0 {
-		t.Errorf("%d runs are in the schedule", len(ms.runs))
+		t.Errorf("%d runs are in the schedule, want none", len(ms.runs))
 	}
 }
 
@@ -316,7 +316,7 @@ func TestPendingEvents_AreOrderedAndContiguous(t *testing.T) {
 		}
 		evs, whole := n.after(run.State{Header: run.Header{Seq: 5}})
 		if whole != (c.want >= 0) || whole && len(evs) != c.want {
-			t.Errorf("%v: %d events, whole %v", c.seqs, len(evs), whole)
+			t.Errorf("%v: %d events, whole %v, want %d (-1: not whole)", c.seqs, len(evs), whole, c.want)
 		}
 	}
 }
@@ -340,9 +340,9 @@ func TestPendingEvents_AreBounded(t *testing.T) {
 		}
 	}
 	if n := ms.runs["large19"].pending; !n.mustRead || n.events != nil {
-		t.Errorf("pending events beyond the limit: %+v", n)
+		t.Errorf("beyond the limit the pending events are %+v, want only mustRead", n)
 	}
 	if taken, _ := ms.next(epoch, 1000); len(taken) != 21 || ms.size != 0 {
-		t.Errorf("%d runs taken, %d bytes still counted", len(taken), ms.size)
+		t.Errorf("%d runs taken and %d bytes still counted, want 21 and 0", len(taken), ms.size)
 	}
 }

@@ -94,7 +94,7 @@ func TestPendingAfter_EqualsTheLog(t *testing.T) {
 				}
 				got, reported := projector.PendingAfter(before.State, e.a, out)
 				if reported == e.read {
-					t.Errorf("%s: reported events: %v", e.name, reported)
+					t.Errorf("%s: reported events: %v, want %v", e.name, reported, !e.read)
 				}
 				if !reported {
 					continue
@@ -263,7 +263,7 @@ func (b *reorderingWaker) Notify(a store.Append, out store.Appended) {
 }
 
 // contract: T211
-func TestProjector_WakesInAnyOrder(t *testing.T) {
+func TestProjector_AcceptsWakesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &fakeBus{}
 	p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
@@ -401,7 +401,7 @@ func TestProjector_MessagesOfABatchAreConcurrent(t *testing.T) {
 	eventually(t, 30*time.Second, "all published", func() bool { return bus.count() == 16 })
 }
 
-// patient is a bus that accepts no message before 16 are in flight.
+// barrierBus is a bus that accepts no message before 16 are in flight.
 type barrierBus struct {
 	*fakeBus
 	came atomic.Int64

@@ -20,7 +20,7 @@ import (
 )
 
 // contract: O01, W-1
-func TestProjector_CrashBetweenAppendAndPublish(t *testing.T) {
+func TestProjector_SweepPublishesAfterACrash(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &fakeBus{}
 	runID := create(t, s, 1) // nobody projects, as after a crash
@@ -119,7 +119,7 @@ func TestProjector_CrashAtAnyStageLosesNoMessage(t *testing.T) {
 }
 
 // contract: T173, O05
-func TestProjector_TwoConcurrentProjectors(t *testing.T) {
+func TestProjector_TwoProjectorsMayWorkOnOneRun(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) store.Store{"sqlite": openSQLite, "postgres": openPostgres} {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestProjector_BusDownKeepsTheMarkAndMovesTheCheckpoint(t *testing.T) {
 	replay(t, s, runID, bus.of(runID))
 }
 
-// slow is States without runs that counts concurrent calls.
+// countingStates is States without runs that counts concurrent calls.
 type countingStates struct {
 	store.Store
 	now, most, loads atomic.Int64
@@ -296,7 +296,7 @@ func TestProjector_TenThousandWakesAreBounded(t *testing.T) {
 		return s.loads.Load() >= 9000
 	})
 	if most > 10 || s.most.Load() > 4 {
-		t.Errorf("%d goroutines, %d concurrent loads", most, s.most.Load())
+		t.Errorf("%d goroutines and %d concurrent loads, want at most 10 and 4", most, s.most.Load())
 	}
 	time.Sleep(50 * time.Millisecond)
 	for range 2000 { // one run, woken constantly in every stage

@@ -8,10 +8,10 @@
 // even after a crash between publication and save. A list shows saved states and is woken after the save.
 //
 // An append also reports the events that it added. If these directly follow the cached state, they are folded and
-// published without a read of the store. The log is read after gaps, for events of other processes, and for events of
-// which the store sets a part. Cached states and reported events are bounded, so that a wake costs only the work for
-// the changes. Epoch and head are read before anything is saved: if the log was replaced, it is folded and published
-// again (contract T194).
+// published without a read of the store. The log is read after gaps, for events of other processes, and for events that
+// the store completes. Cached states and reported events are bounded, so that a wake costs only the work for the
+// changes. Epoch and head are read before anything is saved: if the log was replaced, it is folded and published again
+// (contract T194).
 //
 // Runs that are woken together are projected together, without waiting for more: at most one read of new events, and
 // concurrent messages. Saves are collected for SaveInterval after that: one transaction writes the checkpoints and

@@ -181,7 +181,7 @@ func (p *Projector) writeRefusals(ctx context.Context, works []*runWork, sent []
 	return sent
 }
 
-// verify reads the heads of runs that were not read or that waited, before anything of them is saved. A run whose log
+// verify reads the head of each run that was not read or that waited, before its checkpoint is saved. A run whose log
 // was replaced, for example by a restore, is dropped from the cache and projected again (contract T194).
 func (p *Projector) verify(ctx context.Context, works []*runWork) error {
 	var asked []store.Known

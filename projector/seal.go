@@ -31,7 +31,7 @@ type sealKey struct {
 func newSealer(s Store, size int) *sealer {
 	last, err := lru.New[sealKey, run.Seq](size)
 	if err != nil {
-		panic(err) // only a size below 1 is refused
+		panic(err) // lru.New only fails for a size below 1
 	}
 	return &sealer{store: s, last: last}
 }

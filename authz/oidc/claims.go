@@ -13,15 +13,16 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// algorithms that may sign: none with a shared secret, and not none.
+// algorithms are those that may sign tokens. Algorithms with a shared secret and "none" are not among them.
 var algorithms = []jose.SignatureAlgorithm{ //nolint:gochecknoglobals // a table
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// kinds of tokens that say who calls; a logout token is signed by the same keys and does not.
-var kinds = []string{"", "jwt", "at+jwt", "application/jwt", "application/at+jwt"} //nolint:gochecknoglobals // a table
+// tokenTypes are the header types of tokens that identify a caller. Other tokens, such as logout tokens, are signed by
+// the same keys and must not be accepted.
+var tokenTypes = []string{"", "jwt", "at+jwt", "application/jwt", "application/at+jwt"} //nolint:gochecknoglobals // a table
 
-// claims of a token whose signature, issuer, audience and times hold.
+// claims are the claims of a verified token.
 type claims struct {
 	jwt.Claims
 	Nonce           string `json:"nonce"`
@@ -29,21 +30,22 @@ type claims struct {
 	all             map[string]any
 }
 
-// parse reads a signed token in its compact form: authz.ErrUnauthenticated.
+// parse reads a signed token in its compact form without verifying it. The error is authz.ErrUnauthenticated.
 func parse(token string) (*jwt.JSONWebToken, error) {
 	t, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(t.Headers) != 1 {
 		return nil, fmt.Errorf("%w: no JWT signed by an algorithm of %v", authz.ErrUnauthenticated, algorithms)
 	}
 	kind, _ := t.Headers[0].ExtraHeaders[jose.HeaderType].(string)
-	if !slices.Contains(kinds, strings.ToLower(kind)) {
+	if !slices.Contains(tokenTypes, strings.ToLower(kind)) {
 		return nil, fmt.Errorf("%w: a JWT of the type %q", authz.ErrUnauthenticated, kind)
 	}
 	return t, nil
 }
 
-// verify checks everything but who it is. What is wrong whoever signed it is refused before
-// anybody is asked for a key.
+// verify checks all claims except the subject, and the signature. Tokens that are invalid regardless of their signature
+// are rejected before keys are fetched, so that a forger cannot cause requests to the issuer. The errors are
+// authz.ErrUnauthenticated, authz.ErrExpired and authz.ErrUnavailable.
 func (ps *Providers) verify(ctx context.Context, p *provider, t *jwt.JSONWebToken, audience string) (claims, error) {
 	expected := jwt.Expected{Issuer: p.URL, AnyAudience: jwt.Audience{audience}, Time: ps.cfg.Now()}
 	var said jwt.Claims
@@ -54,7 +56,7 @@ func (ps *Providers) verify(ctx context.Context, p *provider, t *jwt.JSONWebToke
 	if wrong != nil && !errors.Is(wrong, jwt.ErrExpired) {
 		return claims{}, fmt.Errorf("%w: %w", authz.ErrUnauthenticated, wrong)
 	}
-	found, err := p.keys.named(ctx, t.Headers[0].KeyID, wrong == nil)
+	found, err := p.keys.byID(ctx, t.Headers[0].KeyID, wrong == nil)
 	if errors.Is(err, errNoKey) {
 		return claims{}, fmt.Errorf("%w: %w", authz.ErrUnauthenticated, err)
 	}
@@ -74,10 +76,11 @@ func (ps *Providers) verify(ctx context.Context, p *provider, t *jwt.JSONWebToke
 	return claims{}, fmt.Errorf("%w: the signature is by no key of %s", authz.ErrUnauthenticated, p.Name)
 }
 
-// maxGroups of a principal that count.
+// maxGroups bounds the groups of a principal; further ones are ignored.
 const maxGroups = 200
 
-// principal is who the claims speak of: authz.ErrUnauthenticated when that cannot be said.
+// principal returns the principal that the claims identify. The error is authz.ErrUnauthenticated if a claim is missing
+// or not acceptable.
 func (p *provider) principal(c claims) (authz.Principal, error) {
 	id, ok := c.text(p.PrincipalClaim)
 	if !ok {
@@ -103,7 +106,7 @@ func (p *provider) principal(c claims) (authz.Principal, error) {
 		ExpiresAt: c.Expiry.Time().UTC()}, nil
 }
 
-// groups are those that a policy could name, at most maxGroups.
+// groups returns the groups in the claims that a policy could name, at most maxGroups.
 func (p *provider) groups(c claims) []string {
 	if p.GroupsClaim == "" {
 		return nil
@@ -131,7 +134,7 @@ func (c claims) text(name string) (string, bool) {
 	return s, ok && s != ""
 }
 
-// at is a claim by its name, or by a path of names with dots: realm_access.roles.
+// at returns a claim by its name, or by a path with dots such as realm_access.roles; nil if it is absent.
 func (c claims) at(name string) any {
 	if v, ok := c.all[name]; ok {
 		return v

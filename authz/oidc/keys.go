@@ -25,35 +25,35 @@ import (
 
 const (
 	fetchTimeout = 5 * time.Second
-	fetchGap     = 2 * time.Second // between two looks for a key that is not known
-	failureGap   = 5 * time.Second // after one that failed
-	maxBody      = 1 << 20         // of an answer of an issuer
+	fetchGap     = 2 * time.Second // least time between two fetches because of an unknown key
+	failureGap   = 5 * time.Second // least time after a failed fetch
+	maxBody      = 1 << 20         // bytes of an issuer's answer
 	maxKeys      = 100
 	minRSABits   = 2048
 )
 
-// keys are what an issuer publishes: its keys and where it is asked.
+// keys caches the keys and endpoints that an issuer publishes. It is safe for concurrent use.
 type keys struct {
 	issuer string
 	client *http.Client
 	now    func() time.Time
-	turn   chan struct{} // one fetch at a time
+	turn   chan struct{} // held during a fetch
 	known  atomic.Pointer[published]
-	last   attempt // under turn
+	last   attempt // guarded by turn
 }
 
-// attempt is the last try to read keys.
+// attempt is the last attempt to fetch keys.
 type attempt struct {
 	began, ended time.Time
 	err          error
 }
 
-// published is never changed.
+// published is the result of one fetch. It is never changed.
 type published struct {
 	generation int64
 	keys       []jose.JSONWebKey
 	endpoint   oauth2.Endpoint
-	inHeader   bool // how a client shows its secret
+	inHeader   bool // the client sends its secret in the header, not in the body
 }
 
 func newKeys(issuer string, client *http.Client, now func() time.Time) *keys {
@@ -65,10 +65,10 @@ func newKeys(issuer string, client *http.Client, now func() time.Time) *keys {
 // generation grows when the keys change.
 func (k *keys) generation() int64 { return k.known.Load().generation }
 
-// named are the keys that may have made a signature: those of the id, all when it has none. It asks
-// the issuer when there is none and mayAsk: errNoKey, authz.ErrUnavailable.
-func (k *keys) named(ctx context.Context, id string, mayAsk bool) ([]jose.JSONWebKey, error) {
-	found := k.known.Load().named(id)
+// byID returns the keys that may have made a signature: those with the id, or all if the id is empty. If there is none
+// and mayAsk is true, it fetches the keys first. The errors are errNoKey and authz.ErrUnavailable.
+func (k *keys) byID(ctx context.Context, id string, mayAsk bool) ([]jose.JSONWebKey, error) {
+	found := k.known.Load().byID(id)
 	if len(found) > 0 {
 		return found, nil
 	}
@@ -78,13 +78,13 @@ func (k *keys) named(ctx context.Context, id string, mayAsk bool) ([]jose.JSONWe
 	if err := k.refresh(ctx, k.now()); err != nil {
 		return nil, err
 	}
-	if found = k.known.Load().named(id); len(found) == 0 {
+	if found = k.known.Load().byID(id); len(found) == 0 {
 		return nil, errNoKey
 	}
 	return found, nil
 }
 
-func (p *published) named(id string) []jose.JSONWebKey {
+func (p *published) byID(id string) []jose.JSONWebKey {
 	if id == "" {
 		return p.keys
 	}
@@ -97,8 +97,8 @@ func (p *published) named(id string) []jose.JSONWebKey {
 	return out
 }
 
-// refresh makes sure that the keys are those at since or a moment before, by one fetch for all
-// who wait: authz.ErrUnavailable.
+// refresh fetches the keys unless another caller began to do so at or after since, or did so within the last fetchGap
+// (failureGap after a failure). All waiting callers share one fetch. The error is authz.ErrUnavailable.
 func (k *keys) refresh(ctx context.Context, since time.Time) error {
 	select {
 	case k.turn <- struct{}{}:
@@ -114,7 +114,7 @@ func (k *keys) refresh(ctx context.Context, since time.Time) error {
 		return k.last.err
 	}
 	began := k.now()
-	// Whoever asked may be gone before the answer, which is for everybody.
+	// The fetch must not end with the request that started it, because other callers wait for it too.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	err := k.fetch(bounded)
@@ -129,7 +129,7 @@ func (k *keys) refresh(ctx context.Context, since time.Time) error {
 func (k *keys) fetch(ctx context.Context) error {
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, k.client), k.issuer)
 	if err != nil {
-		return fmt.Errorf("oidc: discovery of %s: %.200s", k.issuer, err.Error()) // it may hold a page
+		return fmt.Errorf("oidc: discovery of %s: %.200s", k.issuer, err.Error()) // the error may contain a whole page
 	}
 	var more struct {
 		Keys    string   `json:"jwks_uri"`
@@ -177,15 +177,15 @@ func (k *keys) read(ctx context.Context, address string) ([]jose.JSONWebKey, err
 	var out []jose.JSONWebKey
 	for _, doc := range set.Keys[:min(len(set.Keys), maxKeys)] {
 		var key jose.JSONWebKey
-		if key.UnmarshalJSON(doc) == nil && usable(key) {
+		if key.UnmarshalJSON(doc) == nil && isUsable(key) {
 			out = append(out, key)
 		}
 	}
 	return out, nil
 }
 
-// usable keys verify signatures and are no secret.
-func usable(key jose.JSONWebKey) bool {
+// isUsable reports whether a key is public, strong enough and made for signatures.
+func isUsable(key jose.JSONWebKey) bool {
 	if key.Use != "" && key.Use != "sig" || !key.Valid() {
 		return false
 	}
@@ -206,21 +206,22 @@ func sameKeys(a, b []jose.JSONWebKey) bool {
 	})
 }
 
-// newClient follows no redirects and reads no endless answers.
+// newClient returns a client that follows no redirects and reads at most maxBody of an answer, because the issuer may
+// be hostile.
 func newClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
 	return &http.Client{
-		Transport: short{transport}, Timeout: 2 * fetchTimeout,
+		Transport: limitedTransport{transport}, Timeout: 2 * fetchTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// short cuts answers off after maxBody.
-type short struct{ http.RoundTripper }
+// limitedTransport cuts answers off after maxBody.
+type limitedTransport struct{ http.RoundTripper }
 
-func (s short) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := s.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err

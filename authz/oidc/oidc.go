@@ -1,8 +1,7 @@
-// Package oidc says who somebody is by the tokens of OIDC providers, and signs browsers in with
-// them (contract O6). A token counts when its issuer is configured and its signature, by a key that the
-// issuer publishes now, its audience and its times hold; which algorithms may sign is a list of
-// our own. What it cannot know, because an issuer does not answer, is authz.ErrUnavailable and
-// never a refusal; keys that are known go on working meanwhile.
+// Package oidc authenticates callers by the tokens of OIDC providers, and signs browsers in with them (contract O6). A
+// token is accepted if its issuer is configured, its signature verifies with a key that the issuer publishes now, and
+// its audience and times are valid. Only algorithms of a fixed list may sign. An issuer that does not answer leads to
+// authz.ErrUnavailable and never to a refusal; known keys continue to work meanwhile.
 package oidc
 
 import (
@@ -21,42 +20,42 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// MaxToken is the largest token that is looked at, in bytes.
+// MaxToken is the largest accepted token, in bytes.
 const MaxToken = 16 << 10
 
-// maxVerified bounds the tokens that are known to be good.
+// maxVerified bounds the cache of verified tokens.
 const maxVerified = 8192
 
-// Issuer is one provider, as the settings describe it.
+// Issuer is the configuration of one provider.
 type Issuer struct {
 	Name         string // in addresses and the audit
 	Label        string // for people
-	URL          string // compared as it is with the claim iss
+	URL          string // must equal the claim iss exactly
 	ClientID     string
-	ClientSecret string   // "": a public client, which PKCE alone protects
-	Audience     string   // of bearer tokens
-	Scopes       []string // that a sign-in asks for beside openid
+	ClientSecret string   // "": a public client, protected by PKCE only
+	Audience     string   // required audience of bearer tokens
+	Scopes       []string // scopes that a sign-in requests beside openid
 
 	PrincipalClaim string // sub, or another that the issuer keeps stable and unique; email must be verified
-	Prefix         string // before the principal's name and those of its groups
-	TenantID       string // of everybody; "": TenantClaim says it
+	Prefix         string // prefix for the names of principals and groups
+	TenantID       string // tenant of everybody; "": TenantClaim names it
 	TenantClaim    string
-	Tenants        []string // that TenantClaim may say; none: any
-	GroupsClaim    string   // "": none
+	Tenants        []string // permitted values of TenantClaim; empty: any
+	GroupsClaim    string   // "": principals have no groups
 }
 
-// Config is what Providers stand on.
+// Config configures Providers.
 type Config struct {
 	Issuers  []Issuer
-	Callback string        // address of the callback, for browsers; "": nobody signs in
-	Key      []byte        // of the cookies of sign-ins under way, the same for all servers; 32 bytes or more
-	Skew     time.Duration // by which clocks may differ
-	// KeysEvery is how often keys are read again, and so how long one that the issuer took back may
-	// work; 5 min.
+	Callback string        // URL of the callback; "": browsers cannot sign in
+	Key      []byte        // for the cookies of unfinished sign-ins, the same on all servers; at least 32 bytes
+	Skew     time.Duration // tolerated difference of clocks
+	// KeysEvery is the interval at which keys are fetched, and so the longest time that a revoked key works. 0 is 5
+	// min.
 	KeysEvery time.Duration
 	Now       func() time.Time
 	Logger    *slog.Logger
-	// Transport reaches the issuers; nil is http.DefaultTransport.
+	// Transport is used for requests to issuers. nil is http.DefaultTransport.
 	Transport http.RoundTripper
 }
 
@@ -65,7 +64,7 @@ type Providers struct {
 	cfg      Config
 	list     []*provider
 	byURL    map[string]*provider
-	verified *lru.Cache[[sha256.Size]byte, verified]
+	verified *lru.Cache[[sha256.Size]byte, verifiedToken]
 }
 
 type provider struct {
@@ -73,21 +72,21 @@ type provider struct {
 	keys *keys
 }
 
-// verified is a token that was good under a generation of its issuer's keys.
-type verified struct {
+// verifiedToken is the result of a verification. It is valid only for one generation of the issuer's keys.
+type verifiedToken struct {
 	by         *provider
 	generation int64
 	principal  authz.Principal
 }
 
-// New makes Providers. It calls nobody: an issuer that is down does not keep a server from starting.
+// New makes Providers. It does no I/O, so that an issuer that is down does not prevent a server from starting.
 func New(cfg Config) *Providers {
 	if cfg.KeysEvery == 0 {
 		cfg.KeysEvery = 5 * time.Minute
 	}
-	cache, err := lru.New[[sha256.Size]byte, verified](maxVerified)
+	cache, err := lru.New[[sha256.Size]byte, verifiedToken](maxVerified)
 	if err != nil {
-		panic(err) // only a size below 1 is refused
+		panic(err) // lru.New only fails for a size below 1
 	}
 	ps := &Providers{cfg: cfg, byURL: map[string]*provider{}, verified: cache}
 	client := newClient(cfg.Transport)
@@ -98,7 +97,7 @@ func New(cfg Config) *Providers {
 	return ps
 }
 
-// Run reads keys again every KeysEvery, and soon after a failure, until ctx ends.
+// Run fetches the keys of every issuer every KeysEvery, and every 15 s after a failure, until ctx ends. It returns nil.
 func (ps *Providers) Run(ctx context.Context) error {
 	var g errgroup.Group
 	for _, p := range ps.list {
@@ -107,7 +106,7 @@ func (ps *Providers) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// retryEvery is how often an issuer that does not answer is asked for its keys.
+// retryEvery is the interval at which keys are fetched after a failure.
 const retryEvery = 15 * time.Second
 
 func (ps *Providers) follow(ctx context.Context, p *provider) {
@@ -134,7 +133,7 @@ func (ps *Providers) follow(ctx context.Context, p *provider) {
 	}
 }
 
-// Looks reports whether a token looks like a JWT; others need not be shown here.
+// Looks reports whether a token has the form of a JWT. Authenticate refuses every other token.
 func Looks(token string) bool {
 	dots := 0
 	for i := range len(token) {
@@ -145,9 +144,9 @@ func Looks(token string) bool {
 	return dots == 2
 }
 
-// Authenticate returns the principal of a bearer token: authz.ErrUnauthenticated, ErrExpired, or
-// ErrUnavailable when it is signed by a key that is not known here and the issuer does not answer.
-// It calls the issuer for such a key only, once for all who wait, and then not again for 2 s.
+// Authenticate returns the principal of a bearer token. Its errors are authz.ErrUnauthenticated, authz.ErrExpired, and
+// authz.ErrUnavailable if the signing key is unknown and the issuer does not answer. It calls the issuer only for an
+// unknown key, once for all waiting callers, and at most every 2 s.
 func (ps *Providers) Authenticate(ctx context.Context, token string) (authz.Principal, error) {
 	if len(token) > MaxToken {
 		return authz.Principal{}, fmt.Errorf("%w: larger than %d bytes", authz.ErrUnauthenticated, MaxToken)
@@ -180,8 +179,8 @@ func (ps *Providers) Authenticate(ctx context.Context, token string) (authz.Prin
 	if err != nil {
 		return authz.Principal{}, err
 	}
-	if generation == p.keys.generation() { // else it was perhaps one of the former keys
-		ps.verified.Add(hash, verified{by: p, generation: generation, principal: who})
+	if generation == p.keys.generation() { // otherwise a key that was just revoked may have verified the token
+		ps.verified.Add(hash, verifiedToken{by: p, generation: generation, principal: who})
 	}
 	return who, nil
 }

@@ -29,7 +29,7 @@ import (
 
 const callback = "http://127.0.0.1:1/auth/callback"
 
-// clock that tests move.
+// clock is a clock that a test can move forward.
 type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -93,7 +93,7 @@ func (w *world) is(t *testing.T, what, token string, want error) authz.Principal
 }
 
 // contract: O6
-func TestAuthenticate_AJWTOfTheIssuer(t *testing.T) {
+func TestAuthenticate_AcceptsAJWTOfTheIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	exp := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
@@ -125,9 +125,9 @@ func TestAuthenticate_AJWTOfTheIssuer(t *testing.T) {
 	w.is(t, "a logout token", w.op.Sign(w.op.Claims("dvt-api"), "logout+jwt"), authz.ErrUnauthenticated)
 }
 
-// What a forger could write himself.
+// The tokens are those that a forger could make without a key of the issuer.
 // contract: O6
-func TestAuthenticate_ForgedTokens(t *testing.T) {
+func TestAuthenticate_RefusesForgedTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	good := w.with(nil)
@@ -139,7 +139,7 @@ func TestAuthenticate_ForgedTokens(t *testing.T) {
 	if err := json.Unmarshal(raw, &h); err != nil {
 		t.Fatal(err)
 	}
-	// the RSA key as the secret of an HMAC, and a key that the token brings itself
+	// One token uses the public RSA key as the secret of an HMAC, the other carries its own key.
 	shared, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(strings.Repeat("public", 9))},
 		(&jose.SignerOptions{}).WithHeader("kid", h.Kid))
 	if err != nil {
@@ -171,12 +171,12 @@ func TestAuthenticate_ForgedTokens(t *testing.T) {
 		w.is(t, "an unknown key", kid+"."+parts[1]+"."+parts[2], authz.ErrUnauthenticated)
 	}
 	if n := w.calls.keys.Load() - before; n > 3 {
-		t.Errorf("50 tokens of unknown keys asked the issuer %d times", n)
+		t.Errorf("50 tokens with unknown keys caused %d requests to the issuer", n)
 	}
 }
 
 // contract: O6
-func TestAuthenticate_ExpiryAndSkew(t *testing.T) {
+func TestAuthenticate_ToleratesSkewOfClocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ends := time.Now().Add(10 * time.Minute)
@@ -186,7 +186,7 @@ func TestAuthenticate_ExpiryAndSkew(t *testing.T) {
 	w.is(t, "made 30 s from now", w.with(map[string]any{"iat": time.Now().Add(30 * time.Second).Unix()}), nil)
 	w.clock.forward(10*time.Minute + 40*time.Second)
 	if p := w.is(t, "40 s after its end", token, nil); !p.ExpiresAt.Equal(ends.Truncate(time.Second)) {
-		t.Errorf("its streams end at %v, not %v", p.ExpiresAt, ends)
+		t.Errorf("the principal expires at %v, want %v", p.ExpiresAt, ends)
 	}
 	w.clock.forward(30 * time.Second)
 	w.is(t, "70 s after its end", token, authz.ErrExpired)
@@ -195,10 +195,10 @@ func TestAuthenticate_ExpiryAndSkew(t *testing.T) {
 	w.is(t, "expired and forged", fresh[:len(fresh)-8]+"AAAAAAAA", authz.ErrUnauthenticated)
 }
 
-// A new key counts at once, also for many at a time with one question to the issuer; one that was
-// taken back ends with the next look.
+// A new key is accepted at once, and many concurrent tokens cause one fetch. A revoked key is refused after the next
+// fetch.
 // contract: O6
-func TestAuthenticate_KeysRotate(t *testing.T) {
+func TestAuthenticate_FetchesANewKeyOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	old := w.with(nil)
@@ -212,11 +212,11 @@ func TestAuthenticate_KeysRotate(t *testing.T) {
 	}
 	for range cap(done) {
 		if err := <-done; err != nil {
-			t.Errorf("the second key: %v", err)
+			t.Errorf("a token of the new key: %v, want it accepted", err)
 		}
 	}
 	if n := w.calls.keys.Load() - before; n != 1 {
-		t.Errorf("20 tokens asked the issuer %d times", n)
+		t.Errorf("20 tokens of the new key caused %d requests to the issuer", n)
 	}
 	w.is(t, "the first key is still published", old, nil)
 	w.op.Rotate(false)
@@ -226,9 +226,9 @@ func TestAuthenticate_KeysRotate(t *testing.T) {
 	w.is(t, "another that was taken back", next, authz.ErrUnauthenticated)
 }
 
-// Nobody shows a new key: the former ends by the regular look.
+// If no token uses a new key, the periodic fetch still removes the old one.
 // contract: O6
-func TestRun_AKeyThatWasTakenBackEnds(t *testing.T) {
+func TestRun_RevokedKeyStopsWorking(t *testing.T) {
 	t.Parallel()
 	op := testserver.OIDC(t, callback)
 	ps := oidc.New(oidc.Config{
@@ -249,13 +249,13 @@ func TestRun_AKeyThatWasTakenBackEnds(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the key still works")
+			t.Fatal("the revoked key still works")
 		}
 	}
 }
 
 // contract: O6
-func TestAuthenticate_TheIssuerIsDown(t *testing.T) {
+func TestAuthenticate_KnownKeysWorkWhileTheIssuerIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	known := w.with(nil)
@@ -279,7 +279,7 @@ func TestAuthenticate_TheIssuerIsDown(t *testing.T) {
 }
 
 // contract: O6
-func TestAuthenticate_WhoAndWhere(t *testing.T) {
+func TestAuthenticate_MapsClaimsToThePrincipal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(i *oidc.Issuer) {
 		i.PrincipalClaim, i.Prefix, i.TenantID, i.TenantClaim, i.Tenants, i.GroupsClaim = "email", "corp:", "",
@@ -303,7 +303,7 @@ func TestAuthenticate_WhoAndWhere(t *testing.T) {
 	}
 }
 
-// browser signs in at the provider as its login form wants it, and stops at the callback.
+// browser fills in the login form of the provider as user and returns the parameters of the redirect to the callback.
 func browser(t *testing.T, at, user string) url.Values {
 	t.Helper()
 	jar, _ := cookiejar.New(nil)
@@ -321,7 +321,7 @@ func browser(t *testing.T, at, user string) url.Values {
 	res.Body.Close()
 	id := regexp.MustCompile(`name="id" value="([^"]+)"`).FindSubmatch(page)
 	if id == nil {
-		t.Fatalf("no login form: %d %s", res.StatusCode, page)
+		t.Fatalf("the provider answered %d without a login form: %s", res.StatusCode, page)
 	}
 	res, err = c.PostForm(res.Request.URL.ResolveReference(&url.URL{Path: "/login/username"}).String(),
 		url.Values{"id": {string(id[1])}, "username": {user}, "password": {"verysecure"}})
@@ -331,13 +331,13 @@ func browser(t *testing.T, at, user string) url.Values {
 	res.Body.Close()
 	back, err := res.Location()
 	if err != nil {
-		t.Fatalf("%v: %d", err, res.StatusCode)
+		t.Fatalf("the provider answered %d without a redirect: %v", res.StatusCode, err)
 	}
 	return back.Query()
 }
 
 // contract: O6
-func TestSignIn_CodeWithPKCE(t *testing.T) {
+func TestSignIn_UsesACodeWithPKCE(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string][2]string{"a client with a secret": {"dvt", "secret"},
 		"a public client": {"dvt-public", ""}} {
@@ -362,14 +362,14 @@ func TestSignIn_CodeWithPKCE(t *testing.T) {
 				t.Errorf("signed in as %+v by %s to %s: %v", p, name, to, err)
 			}
 			if _, _, _, err := w.Finish(t.Context(), cookie, answer); !errors.Is(err, authz.ErrUnauthenticated) {
-				t.Errorf("the same answer again: %v", err)
+				t.Errorf("the same answer again: %v, want ErrUnauthenticated", err)
 			}
 		})
 	}
 }
 
 // contract: O6
-func TestSignIn_RefusesWhatIsNotItsOwn(t *testing.T) {
+func TestSignIn_RefusesAnswersOfOtherSignIns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	begin := func() (string, string) {
@@ -382,7 +382,7 @@ func TestSignIn_RefusesWhatIsNotItsOwn(t *testing.T) {
 	refused := func(what, cookie string, answer url.Values) {
 		t.Helper()
 		if p, _, _, err := w.Finish(t.Context(), cookie, answer); !errors.Is(err, authz.ErrUnauthenticated) || p.ID != "" {
-			t.Errorf("%s: %+v, %v", what, p, err)
+			t.Errorf("%s: signed in as %q, %v, want ErrUnauthenticated", what, p.ID, err)
 		}
 	}
 	at1, cookie1 := begin()
@@ -401,19 +401,19 @@ func TestSignIn_RefusesWhatIsNotItsOwn(t *testing.T) {
 	w.clock.forward(11 * time.Minute)
 	refused("too late", cookie3, answer3)
 	if _, _, err := w.Begin(t.Context(), "nobody", "/"); !errors.Is(err, oidc.ErrUnknown) {
-		t.Errorf("an unknown provider: %v", err)
+		t.Errorf("an unknown provider: %v, want ErrUnknown", err)
 	}
 	w.op.Stop()
 	_, cookie4 := begin()
 	if _, _, _, err := w.Finish(t.Context(), cookie4, url.Values{"state": {"x"}}); !errors.Is(err,
 		authz.ErrUnauthenticated) {
-		t.Errorf("a wrong state while the provider is down: %v", err)
+		t.Errorf("a wrong state while the provider is down: %v, want ErrUnauthenticated", err)
 	}
 }
 
-// The provider's answer may be another's: what it holds is looked at.
+// The provider's answer may contain an ID token of another sign-in, client or issuer.
 // contract: O6
-func TestSignIn_TheIDTokenIsOfThisSignIn(t *testing.T) {
+func TestSignIn_ChecksTheIDToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for what, c := range map[string]struct {
@@ -446,8 +446,8 @@ func TestSignIn_TheIDTokenIsOfThisSignIn(t *testing.T) {
 	}
 }
 
-// Without an audience of their own, bearer tokens and ID tokens have the same one. An ID token lies in logs and in
-// browsers.
+// If the settings name no separate audience, bearer tokens and ID tokens have the same one. An ID token must not be
+// accepted as a bearer token, because it is stored in logs and browsers.
 func TestAuthenticate_AnIDTokenIsNoBearerToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(i *oidc.Issuer) { i.Audience = i.ClientID })

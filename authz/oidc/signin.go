@@ -22,16 +22,16 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// AttemptLife is how long somebody may take to sign in.
+// AttemptLife is the time that a person has to sign in.
 const AttemptLife = 10 * time.Minute
 
-// ErrUnknown says that no provider has the name, or that it signs nobody in.
+// ErrUnknown means that no provider has the name, or that the provider cannot sign browsers in.
 var ErrUnknown = errors.New("oidc: no such provider")
 
-// Method is a way to sign in.
+// Method is a provider with which people can sign in.
 type Method struct{ Name, Label string }
 
-// Methods are the ways to sign in, in the order of the settings.
+// Methods returns the providers with which people can sign in, in the order of the settings.
 func (ps *Providers) Methods() []Method {
 	var out []Method
 	for _, p := range ps.list {
@@ -44,7 +44,7 @@ func (ps *Providers) Methods() []Method {
 
 func (ps *Providers) signsIn(p *provider) bool { return p.ClientID != "" && ps.cfg.Callback != "" }
 
-// pending is a sign-in under way; only the cookie of its browser holds it, sealed.
+// pending is a sign-in that is not finished. It is stored only in the browser's cookie, encrypted.
 type pending struct {
 	Provider string    `json:"p"`
 	State    string    `json:"s"`
@@ -54,8 +54,9 @@ type pending struct {
 	Until    time.Time `json:"u"`
 }
 
-// Begin starts a sign-in with the named provider: where to send the browser, and what its cookie is
-// to hold for AttemptLife. Finish gives to back. ErrUnknown, authz.ErrUnavailable.
+// Begin starts a sign-in with the named provider. It returns the address to which the browser must be redirected, and
+// the value of a cookie with the lifetime AttemptLife. Finish returns to again. The errors are ErrUnknown and
+// authz.ErrUnavailable.
 func (ps *Providers) Begin(ctx context.Context, name, to string) (address, cookie string, err error) {
 	i := slices.IndexFunc(ps.list, func(p *provider) bool { return p.Name == name && ps.signsIn(p) })
 	if i < 0 {
@@ -77,10 +78,10 @@ func (ps *Providers) Begin(ctx context.Context, name, to string) (address, cooki
 	return ps.oauth(p).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), cookie, nil
 }
 
-// Finish ends a sign-in with what the provider sent the browser back with and the browser's cookie,
-// and says who signed in and where it wanted to go. authz.ErrUnauthenticated with the reason, or
-// ErrUnavailable. The provider takes a code once, so nothing is signed in by repeating it. The name of
-// the provider is also given with an error, as far as it is known.
+// Finish ends a sign-in. answer are the parameters with which the provider redirected the browser to the callback, and
+// cookie is that of Begin. It returns the principal, the name of the provider and the to of Begin. The errors are
+// authz.ErrUnauthenticated with a reason and authz.ErrUnavailable; with an error the name and to are returned as far as
+// they are known. A call cannot be repeated, because the provider accepts a code only once.
 func (ps *Providers) Finish(ctx context.Context, cookie string, answer url.Values) (who authz.Principal, name,
 	to string, err error) {
 	refuse := func(format string, args ...any) (authz.Principal, string, string, error) {
@@ -113,7 +114,7 @@ func (ps *Providers) Finish(ctx context.Context, cookie string, answer url.Value
 	return who, name, to, err
 }
 
-// exchange gives the provider the code for an ID token.
+// exchange trades the code for an ID token at the provider.
 func (ps *Providers) exchange(ctx context.Context, p *provider, code, verifier string) (string, error) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.keys.client), fetchTimeout)
 	defer cancel()
@@ -122,7 +123,7 @@ func (ps *Providers) exchange(ctx context.Context, p *provider, code, verifier s
 		return "", fmt.Errorf("%w: the provider refused the code (%s)", authz.ErrUnauthenticated, refused.ErrorCode)
 	}
 	if err != nil {
-		// what it said may hold the code
+		// The error is not wrapped, because it may contain the code.
 		return "", fmt.Errorf("%w: the provider did not take the code", authz.ErrUnavailable)
 	}
 	raw, _ := token.Extra("id_token").(string)
@@ -132,7 +133,7 @@ func (ps *Providers) exchange(ctx context.Context, p *provider, code, verifier s
 	return raw, nil
 }
 
-// identify says who an ID token is of.
+// identify returns the principal of an ID token that belongs to the sign-in with the nonce.
 func (ps *Providers) identify(ctx context.Context, p *provider, raw, nonce string) (authz.Principal, error) {
 	t, err := parse(raw)
 	if err != nil {
@@ -163,7 +164,7 @@ func (ps *Providers) oauth(p *provider) *oauth2.Config {
 	}
 }
 
-// cookieUse binds sealed attempts to what they are for.
+// cookieUse derives the key of the cookie, so that the same configured key can protect other things.
 const cookieUse = "dvt sign-in under way"
 
 func (ps *Providers) aead() (cipher.AEAD, error) {

@@ -16,11 +16,11 @@ import (
 
 func bulkCommand() *cobra.Command {
 	s := &session{}
-	return s.command("bulk", "One signal to many runs: send it, see and watch what becomes of it, stop it",
+	return s.command("bulk", "Send one signal to many runs; watch or stop the sending",
 		s.bulkSignalCommand(), s.bulkListCommand(), s.bulkShowCommand(), s.bulkWatchCommand(), s.bulkStopCommand())
 }
 
-// bulkRuns are the flags that say which runs are meant.
+// bulkRuns are the flags that select the runs of a bulk.
 type bulkRuns struct {
 	status                     []string
 	project, environment, plan string
@@ -34,10 +34,10 @@ func (r *bulkRuns) flags(c *cobra.Command) {
 	c.Flags().StringVar(&r.environment, "environment", "", "runs in this environment")
 	c.Flags().StringVar(&r.plan, "plan", "", "runs of this plan")
 	c.Flags().StringVar(&r.by, "by", "", "runs that this principal started; me: you")
-	c.Flags().StringVar(&r.text, "text", "", "runs whose id begins, or whose plan's id is in part, so")
+	c.Flags().StringVar(&r.text, "text", "", "runs whose id begins with this text, or whose plan id contains it")
 	c.Flags().StringVar(
-		&r.idsFrom, "ids-from", "", "the runs whose ids stand in this file, one a line; - reads standard input")
-	c.Flags().StringVar(&r.failedOf, "failed-of", "", "the runs of this bulk that failed")
+		&r.idsFrom, "ids-from", "", "the runs whose ids are in this file, one per line; - reads standard input")
+	c.Flags().StringVar(&r.failedOf, "failed-of", "", "the runs for which this bulk failed")
 	filters := []string{"status", "project", "environment", "plan", "by", "text"}
 	for _, f := range filters {
 		c.MarkFlagsMutuallyExclusive(f, "ids-from")
@@ -47,7 +47,7 @@ func (r *bulkRuns) flags(c *cobra.Command) {
 	c.MarkFlagsOneRequired(append(filters, "ids-from", "failed-of")...)
 }
 
-// input reads what the flags name.
+// input returns the selection of the flags. It reads the file of --ids-from.
 func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 	switch {
 	case r.failedOf != "":
@@ -59,7 +59,7 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 			return client.BulkRunsInput{}, cmdline.Usage(err)
 		case len(text) > maxIDs:
 			return client.BulkRunsInput{}, cmdline.Usage(
-				fmt.Errorf("%s is larger than 1 MiB, more than a bulk has ids. Nothing was sent", documentName(r.idsFrom)))
+				fmt.Errorf("%s is larger than 1 MiB, the limit for the ids of a bulk. Nothing was sent", documentName(r.idsFrom)))
 		}
 		ids := []string{}
 		for line := range strings.Lines(string(text)) {
@@ -76,7 +76,7 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 	return client.BulkRunsInput{Filter: &f}, err
 }
 
-// maxIDs is how many bytes a file of ids may have: more than the largest bulk needs.
+// maxIDs bounds a file of ids, in bytes. It is more than the largest bulk needs.
 const maxIDs = 1 << 20
 
 func orNil(s string) *string {
@@ -86,7 +86,7 @@ func orNil(s string) *string {
 	return &s
 }
 
-// bulkVerbs are the actions that make sense for many runs.
+// bulkVerbs returns the actions of a bulk by the name on the command line. Each takes the reason.
 func bulkVerbs(step string, force bool) map[string]func(why string) client.BulkActionInput {
 	signal := func(in client.SignalInput) client.BulkActionInput { return client.BulkActionInput{Signal: &in} }
 	return map[string]func(string) client.BulkActionInput{
@@ -118,16 +118,17 @@ func (s *session) bulkSignalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "signal pause|resume|cancel|stop|retry|skip", Short: "Send one signal to many runs, on the server",
 		Args: cmdline.ExactArgs(1),
-		Long: `Send one signal to many runs. Which runs it is of is fixed when it is accepted; the server goes on when this command ends.
-It first shows of how many runs it would be and what is known to refuse, and asks; --yes sends it at once.`,
+		Long: `Send one signal to many runs. The set of runs is fixed when the server accepts the request, and the server goes on
+when this command ends. The command first shows how many runs are selected and how many would refuse, and asks for
+confirmation; --yes sends it at once.`,
 		ValidArgs: []string{"pause", "resume", "cancel", "stop", "retry", "skip"},
 		RunE: func(c *cobra.Command, args []string) error {
 			verb, ok := bulkVerbs(step, force)[args[0]]
 			switch {
 			case !ok:
-				return cmdline.Usage(fmt.Errorf("%q is none of pause, resume, cancel, stop, retry and skip", args[0]))
+				return cmdline.Usage(fmt.Errorf("the signal must be pause, resume, cancel, stop, retry or skip, not %q", args[0]))
 			case (step == "") != (args[0] != "retry" && args[0] != "skip"):
-				return cmdline.Usage(errors.New("retry and skip take a --step, and nothing else does"))
+				return cmdline.Usage(errors.New("retry and skip need --step; the other signals do not take it"))
 			}
 			reason = cmdline.ReasonFor(c, reason)
 			if err := cmdline.NeedReason(reason); err != nil {
@@ -145,10 +146,10 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 			p := preview.Preview
 			s.showBulkPreview(p)
 			if p.Bulk != nil && p.Bulk.Count == 0 {
-				return &cmdline.Error{Status: 4, Err: errors.New("NOT_FOUND: no run is meant. Nothing was sent")}
+				return &cmdline.Error{Status: 4, Err: errors.New("NOT_FOUND: no run is selected. Nothing was sent")}
 			}
 			if p.Outcome == client.ActionOutcomeRefused {
-				return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s: it would be refused. Nothing was sent",
+				return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s: the server would refuse it. Nothing was sent",
 					runtext.Deref(p.Code))}
 			}
 			if cmdline.IsPreview(c) {
@@ -179,13 +180,13 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 		},
 	}
 	runs.flags(c)
-	c.Flags().StringVar(&step, "step", "", "of retry and skip: the step")
-	c.Flags().BoolVar(&force, "force", false, "of retry: although the policy says no; of stop: end it in the engine "+
-		"without its cooperation")
+	c.Flags().StringVar(&step, "step", "", "for retry and skip: the step")
+	c.Flags().BoolVar(&force, "force", false, "for retry: even if the policy forbids it; for stop: end the run in the "+
+		"engine without its cooperation")
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().BoolVar(&follow, "watch", false, "watch it until each run has its outcome")
+	c.Flags().BoolVar(&follow, "watch", false, "watch the bulk until each run has its outcome")
 	cmdline.AddPreview(c)
 	return c
 }
@@ -206,14 +207,15 @@ func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
 	}
 }
 
-// confirmBulk asks for the number of runs.
+// confirmBulk asks the person to type the number of runs. Without a terminal it is a usage error, because a script must
+// pass --yes.
 func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
 	if yes {
 		return nil
 	}
 	if !console.CanAnswer(c.InOrStdin()) {
 		return cmdline.Usage(errors.New(
-			"dvt bulk signal needs --yes where nobody can be asked: see first what it would do with --preview"))
+			"dvt bulk signal needs --yes without a terminal: see what it would do with --preview first"))
 	}
 	fmt.Fprintf(s.err, "To send it to %s, type %d: ", cmdline.Count(count, "run"), count)
 	answer, err := readLine(c)

@@ -15,7 +15,7 @@ import (
 )
 
 func (s *session) bulkListCommand() *cobra.Command {
-	l := listed{none: "You have sent no bulk yet: dvt bulk signal --help."}
+	l := listing{none: "You have sent no bulk yet: dvt bulk signal --help."}
 	c := &cobra.Command{
 		Use: "list", Short: "List your own bulks, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -27,7 +27,7 @@ func (s *session) bulkListCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Bulks
-				return behind(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("BULK", "STATE", "SIGNAL", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "MADE", "REASON")
 				for _, e := range all.Edges {
@@ -46,9 +46,9 @@ func (s *session) bulkListCommand() *cobra.Command {
 
 func (s *session) bulkShowCommand() *cobra.Command {
 	var failed bool
-	l := listed{none: "No run of it is so."}
+	l := listing{none: "No run of this bulk matches."}
 	c := &cobra.Command{
-		Use: "show BULK", Short: "Show what became of each run; status 1 when one failed", Args: cmdline.ExactArgs(1),
+		Use: "show BULK", Short: "Show the outcome of each run; status 1 when one failed", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var all client.GetBulkBulk
 			read := func(ctx context.Context, first int, after *string) (page, error) {
@@ -61,7 +61,7 @@ func (s *session) bulkShowCommand() *cobra.Command {
 				}
 				before := all.Rows.Edges
 				all = *out.Bulk
-				return behind(before, &all.Rows.Edges, &all.Rows.PageInfo), nil
+				return prepend(before, &all.Rows.Edges, &all.Rows.PageInfo), nil
 			}
 			err := s.list(c.Context(), l, &all, read, func() *table {
 				fmt.Fprintln(s.err, bulkSummary(all.BulkHead))
@@ -71,7 +71,7 @@ func (s *session) bulkShowCommand() *cobra.Command {
 				}
 				return t
 			})
-			return errors.Join(err, failedBulk(all.BulkHead))
+			return errors.Join(err, bulkError(all.BulkHead))
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only the runs that failed")
@@ -100,13 +100,14 @@ func bulkSummary(b client.BulkHead) string {
 	return out
 }
 
-// failedBulk is the exit status of a bulk that is over.
-func failedBulk(b client.BulkHead) error {
+// bulkError returns the error of a finished bulk: some runs failed, or the bulk was stopped. It is nil while the bulk
+// is running.
+func bulkError(b client.BulkHead) error {
 	n := b.Counts.Rejected + b.Counts.Refused
 	switch {
 	case b.FinishedAt == nil:
 	case b.Counts.NotSent > 0:
-		return &cmdline.Error{Status: 1, Err: fmt.Errorf("the bulk was stopped: %d of %d runs have no signal",
+		return &cmdline.Error{Status: 1, Err: fmt.Errorf("the bulk was stopped: %d of %d runs got no signal",
 			b.Counts.NotSent,
 			b.Counts.Total)}
 	case n > 0:
@@ -124,8 +125,8 @@ func (s *session) bulkWatchCommand() *cobra.Command {
 	}
 }
 
-// watchBulk prints a line for each run that failed and for each frame that moves on, over as many connections as it
-// takes.
+// watchBulk prints a line for each run that failed and for each change of the counts, until the bulk has finished. It
+// reconnects when a connection is lost.
 func (s *session) watchBulk(ctx context.Context, id string) error {
 	var last client.BulkHead
 	said, told := "", map[string]bool{}
@@ -141,7 +142,7 @@ func (s *session) watchBulk(ctx context.Context, id string) error {
 			} else {
 				for _, r := range f.Rows {
 					if r.Failed && !told[r.RunId] {
-						told[r.RunId] = true // rows may come again behind a connection that was lost
+						told[r.RunId] = true // rows may be repeated after a lost connection
 						fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, runtext.Deref(r.Code), console.OneLine(runtext.Deref(r.Message)))
 					}
 				}
@@ -159,9 +160,9 @@ func (s *session) watchBulk(ctx context.Context, id string) error {
 			}
 			return nil
 		})
-	}, s.offline())
+	}, s.offlineReporter())
 	if !errors.Is(err, errOver) {
 		return cmdline.Failure(err)
 	}
-	return failedBulk(last)
+	return bulkError(last)
 }

@@ -11,8 +11,8 @@ import (
 func (s *session) bulkStopCommand() *cobra.Command {
 	in := client.CancelBulkInput{}
 	c := &cobra.Command{
-		Use: "stop BULK", Short: "Stop a bulk: what is not sent yet is not sent", Args: cmdline.ExactArgs(1),
-		Long: "Stop a bulk of yours: signals that wait are not sent, and those runs say NOT_SENT. What was sent stays so.",
+		Use: "stop BULK", Short: "Stop a bulk: send no more signals", Args: cmdline.ExactArgs(1),
+		Long: "Stop a bulk of yours. Waiting signals are not sent, and their runs become NOT_SENT. Signals that were sent stay valid.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := cmdline.NeedReason(in.Reason); err != nil {
 				return err
@@ -31,7 +31,7 @@ func (s *session) bulkStopCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&in.Reason, "reason", "", "why; it is kept in the audit")
-	c.Flags().StringVar(&in.RequestId, "request-id", "", "name of this request in the audit; one is made when not given")
+	c.Flags().StringVar(&in.Reason, "reason", "", "why; kept in the audit")
+	c.Flags().StringVar(&in.RequestId, "request-id", "", "client key that makes repeating safe; default: a new one")
 	return c
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// sendBulks is another server on the store of file, which sends bulks until the test ends.
+// sendBulks runs the sender of bulks of another server on the database until the test ends.
 func sendBulks(t *testing.T, file string) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), file, sqlite.Options{})
@@ -57,17 +57,17 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 	}{
 		{"dev-engineer", "signal pause --reason x --yes", 2, "give one of --status, --project"},
 		{"dev-engineer", "signal pause --text r1 --yes", 2, "reason"},
-		{"dev-engineer", "signal jump --text r1 --reason x --yes", 2, "none of pause"},
+		{"dev-engineer", "signal jump --text r1 --reason x --yes", 2, "must be pause, resume"},
 		{"dev-engineer", "signal retry --text r1 --reason x --yes", 2, "--step"},
 		{"dev-engineer", "signal pause --step s --text r1 --reason x --yes", 2, "--step"},
-		{"dev-engineer", "signal pause --text r1 --ids-from - --reason x --yes", 2, "of --text, --ids-from at most one"},
+		{"dev-engineer", "signal pause --text r1 --ids-from - --reason x --yes", 2, "at most one of --text, --ids-from"},
 		{"dev-engineer", "signal cancel --text r1 --reason x", 2, "--yes"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + ".none --reason x --yes", 2, "no such file"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + ".line --reason x --preview", 0, "left out 2"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + ".long --reason x --yes", 2, "larger than 1 MiB"},
 		{"dev-engineer", "signal cancel --ids-from " + t.TempDir() + " --reason x --yes", 2, "is a directory"},
 		{"dev-viewer", "signal cancel --text r1 --reason x --yes", 3, "1 would refuse: FORBIDDEN"},
-		{"dev-mallory", "signal cancel --ids-from " + ids + " --reason x --yes", 4, "no run is meant"},
+		{"dev-mallory", "signal cancel --ids-from " + ids + " --reason x --yes", 4, "no run is selected"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + " --reason x --preview", 0, "left out 1"},
 		{"dev-engineer", "signal cancel --text r1 --preview", 0, "1 run\n"},
 		{"dev-engineer", "list", 0, "You have sent no bulk yet"},
@@ -108,13 +108,13 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		t.Errorf("show: %s", out)
 	}
 	sendBulks(t, file)
-	// the run has not begun
+	// A run that has not started rejects PAUSE.
 	if out := ask(1, "watch", id); !strings.Contains(out, "PAUSE DONE: 1 of 1 sent, 0 accepted, 1 rejected") {
 		t.Errorf("watch: %s", out)
 	}
 	if out := ask(1, "watch", stopped); !strings.Contains(out,
 		"PAUSE STOPPED: 0 of 1 sent, 0 accepted, 0 rejected, 0 refused, 1 not sent") {
-		t.Errorf("watch what was stopped: %s", out)
+		t.Errorf("watch of the stopped bulk: %s", out)
 	}
 	if out := ask(1, "show", "--failed", id); !strings.Contains(out, "REJECTED") ||
 		!strings.Contains(out, "INVALID_RUN_STATE") {
@@ -129,8 +129,8 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 	}
 }
 
-// A watch goes on over a connection that was lost, and says what failed once.
-func TestBulkWatch_GoesOnOverAnotherConnection(t *testing.T) {
+// A server may send rows again after a lost connection. The watch prints each failed run once.
+func TestBulkWatch_ReconnectsAndPrintsEachFailureOnce(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -143,10 +143,11 @@ func TestBulkWatch_GoesOnOverAnotherConnection(t *testing.T) {
 			`"counts":{"total":2,"accepted":1,"rejected":1}},"rows":[{"no":1,"runId":"r7","code":"RUN_TERMINAL","failed":true}]}}}`)
 	}))
 	t.Cleanup(s.Close)
-	out, said, status := apart(t, s.URL, "t", "bulk", "watch", "b1")
+	out, said, status := runSplit(t, s.URL, "t", "bulk", "watch", "b1")
 	if status != 1 || connections.Load() != 2 || strings.Count(out, "r7 RUN_TERMINAL") != 1 ||
 		strings.Count(said, "OFFLINE: ") != 1 || !strings.Contains(out, "PAUSE DONE") {
-		t.Errorf("status %d, %d connections, %q\n%s", status, connections.Load(), said, out)
+		t.Errorf("status %d after %d connections, want 1 after 2, and r7 and OFFLINE once: %q\n%s",
+			status, connections.Load(), said, out)
 	}
 }
 

@@ -37,8 +37,8 @@ func TestCleanWriter_PassesTextAndOwnEscapesOnly(t *testing.T) {
 	}
 }
 
-// hostile starts a server that answers every call with control sequences for terminals.
-func hostile(t *testing.T) string {
+// serveHostile starts a server that answers every call with control sequences for terminals.
+func serveHostile(t *testing.T) string {
 	t.Helper()
 	const bad = `\u001b]52;c;eA==\u0007\u009b2J\u202e`
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,9 +56,9 @@ func hostile(t *testing.T) string {
 	return s.URL
 }
 
-func TestCommands_TextOfOthersReachesNoTerminal(t *testing.T) {
-	address := hostile(t)
-	out, said, status := apart(t, address, "x", "token", "revoke", "t1", "--reason", "lost")
+func TestCommands_ReplaceControlCharactersOfTheServer(t *testing.T) {
+	address := serveHostile(t)
+	out, said, status := runSplit(t, address, "x", "token", "revoke", "t1", "--reason", "lost")
 	if status != 0 || !strings.Contains(out, "is revoked") {
 		t.Fatalf("status %d, %q, %q; want the token revoked", status, out, said)
 	}
@@ -69,7 +69,7 @@ func TestCommands_TextOfOthersReachesNoTerminal(t *testing.T) {
 	c.SetArgs([]string{"run", "show", "00000000-0000-4000-8000-000000000000", "--server", address, "--token", "x"})
 	report(c, c.ExecuteContext(t.Context()))
 	if !strings.Contains(failed.String(), "error: ") {
-		t.Fatalf("%q is no error of the command", failed.String())
+		t.Fatalf("%q, want the error of the command", failed.String())
 	}
 	for _, text := range []string{out, failed.String()} {
 		if i := strings.IndexFunc(text, func(r rune) bool {
@@ -81,7 +81,7 @@ func TestCommands_TextOfOthersReachesNoTerminal(t *testing.T) {
 	}
 }
 
-func TestAuditExport_CellsOfARowAreNoFormulas(t *testing.T) {
+func TestAuditExport_QuotesFormulasInRows(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	write, flush, err := (&session{out: &out}).auditWriter("csv")
@@ -101,7 +101,7 @@ func TestAuditExport_CellsOfARowAreNoFormulas(t *testing.T) {
 	}
 }
 
-func TestAuditExport_NoCellIsAFormula(t *testing.T) {
+func TestCell_QuotesEveryBeginningOfAFormula(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		`=HYPERLINK("x")`: `'=HYPERLINK("x")`, "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1",

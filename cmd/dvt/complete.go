@@ -12,12 +12,12 @@ import (
 	"github.com/dvt-engine/dvt/client"
 )
 
-// completionWait is how long a shell waits for an answer at most; tests wait longer on a busy machine.
+// completionWait bounds the wait of a shell for candidates. Tests wait longer, because their machine may be busy.
 var completionWait = time.Second //nolint:gochecknoglobals // only TestMain sets it
 
-// shared gives c, and the commands below it, what their usage line promises: an
-// argument RUN may be the beginning of a run id, and a shell completes RUN, STEP and FILE.
-func (s *session) shared(c *cobra.Command) {
+// completeArgs makes c and the commands below it handle the arguments that their usage line names. An argument RUN may
+// be the beginning of a run id, and a shell completes RUN, STEP and FILE.
+func (s *session) completeArgs(c *cobra.Command) {
 	words := strings.Fields(c.Use)[1:]
 	if c.RunE != nil {
 		run := c.RunE
@@ -42,7 +42,7 @@ func (s *session) shared(c *cobra.Command) {
 		}
 	}
 	for _, child := range c.Commands() {
-		s.shared(child)
+		s.completeArgs(child)
 	}
 }
 
@@ -50,22 +50,22 @@ func (s *session) completeFlag(c *cobra.Command, flag, word string) {
 	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, begun string) ([]cobra.Completion,
 		cobra.ShellCompDirective) {
 		return s.complete(c, word, args, begun)
-	}) // the flag is there, and has none yet
+	}) // cannot fail: the flag exists and has no completion yet
 }
 
-// complete says what may stand for word. A server that does not answer soon, or
-// refuses, has nothing to say.
+// complete returns the candidates for an argument that the usage line calls word. It returns none if the server does
+// not answer within completionWait or refuses, and prints nothing.
 func (s *session) complete(c *cobra.Command, word string, args []string, begun string) (out []cobra.Completion,
 	d cobra.ShellCompDirective) {
 	switch word = strings.Trim(word, "[]"); word {
 	case "FILE", "PATCH", "PARAMS":
 		return nil, cobra.ShellCompDirectiveDefault
 	case "MODE":
-		return beginning(begun, client.AllEngineMode), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(begun, client.AllEngineMode), cobra.ShellCompDirectiveNoFileComp
 	case "STATUS":
-		return beginning(begun, client.AllRunStatus), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(begun, client.AllRunStatus), cobra.ShellCompDirectiveNoFileComp
 	case "ACTION":
-		return beginning(begun, client.AllAction), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(begun, client.AllAction), cobra.ShellCompDirectiveNoFileComp
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completionWait)
 	defer cancel()
@@ -114,7 +114,7 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 			break
 		}
 		for _, st := range run.Run.Steps {
-			if strings.HasPrefix(st.StepId, begun) && suits(c.Name(), st.Status) {
+			if strings.HasPrefix(st.StepId, begun) && isUsefulFor(c.Name(), st.Status) {
 				out = append(out, cobra.CompletionWithDesc(st.StepId, st.StatusRaw+" "+st.Type))
 			}
 		}
@@ -122,8 +122,8 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// beginning are the names of an enum that begin with what is typed.
-func beginning[T ~string](begun string, all []T) (out []cobra.Completion) {
+// withPrefix returns the values of an enum that begin with the typed text, in any case.
+func withPrefix[T ~string](begun string, all []T) (out []cobra.Completion) {
 	for _, name := range all {
 		if strings.HasPrefix(string(name), strings.ToUpper(begun)) {
 			out = append(out, string(name))
@@ -132,8 +132,8 @@ func beginning[T ~string](begun string, all []T) (out []cobra.Completion) {
 	return out
 }
 
-// suits reports whether a command is of use for a step in that status.
-func suits(command string, is client.StepStatus) bool {
+// isUsefulFor reports whether a command makes sense for a step with that status.
+func isUsefulFor(command string, is client.StepStatus) bool {
 	switch command {
 	case "retry":
 		return is == client.StepStatusFailed

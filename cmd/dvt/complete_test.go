@@ -16,15 +16,15 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Runs of which two begin alike, and one whose plan others are named after.
+// Run ids. The first two have the same beginning.
 const (
 	runA = "deadbeef-0000-4000-8000-000000000001"
 	runB = "deadbeef-0000-4000-8000-000000000002"
 	runC = "cafe0000-0000-4000-8000-000000000003"
 )
 
-// several is a server with runs, and how many requests came to it.
-func several(t *testing.T) (address string, requests *atomic.Int64) {
+// serveThreeRuns serves runA, runB and runC beside r1, and counts the requests.
+func serveThreeRuns(t *testing.T) (address string, requests *atomic.Int64) {
 	t.Helper()
 	behind, r := serve(t)
 	s, _ := r.Outbox.(store.Store)
@@ -53,16 +53,16 @@ func several(t *testing.T) (address string, requests *atomic.Int64) {
 	return front.URL, requests
 }
 
-// completions are the words that a shell would offer.
+// completions returns the words that a shell would offer.
 func completions(t *testing.T, address, token string, args ...string) (out []string) {
 	t.Helper()
 	words := append([]string{"__complete", args[0], "--server=" + address, "--token=" + token}, args[1:]...)
 	text, status, err := local(t, "", words...)
 	if status != 0 {
-		t.Errorf("%v: %d, %v", args, status, err)
+		t.Errorf("completion of %v: status %d, %v, want 0", args, status, err)
 	}
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, ":") { // what the shell is to do besides
+		if strings.HasPrefix(line, ":") { // the directive to the shell, behind the words
 			break
 		}
 		word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -71,9 +71,9 @@ func completions(t *testing.T, address, token string, args ...string) (out []str
 	return out
 }
 
-func TestComplete_OffersWhatThereIs(t *testing.T) {
+func TestComplete_OffersExistingRunsStepsAndValues(t *testing.T) {
 	t.Parallel()
-	address, _ := several(t)
+	address, _ := serveThreeRuns(t)
 	for _, c := range []struct {
 		token, args, want string
 	}{
@@ -103,8 +103,8 @@ func TestComplete_OffersWhatThereIs(t *testing.T) {
 	}
 }
 
-// A server that hangs or is not there offers nothing, soon and without a word.
-func TestComplete_IsQuickAndSilent(t *testing.T) {
+// A person at a shell must not wait for a server that hangs or does not exist, nor see its errors.
+func TestComplete_WithoutAnAnswerIsQuickAndSilent(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	hung := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -114,12 +114,12 @@ func TestComplete_IsQuickAndSilent(t *testing.T) {
 		began := time.Now()
 		for _, args := range [][]string{{"run", "show", "c"}, {"run", "logs", "cafe", ""}} {
 			if out := completions(t, address, "dev-viewer", args...); len(out) != 0 {
-				t.Errorf("%v: %q", args, out)
+				t.Errorf("%v: %q, want no candidates", args, out)
 			}
 		}
 		if took := time.Since(began); took > testtime.Of(2*completionWait+3*time.Second) ||
-			completionWait > patienter*time.Second {
-			t.Errorf("it took %v, and a person waits for %v", took, completionWait/patienter)
+			completionWait > waitFactor*time.Second {
+			t.Errorf("two completions took %v, want at most twice the wait of %v", took, completionWait)
 		}
 	}
 }

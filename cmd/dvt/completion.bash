@@ -1,8 +1,8 @@
-# bash completion for dvt. It needs nothing beside bash.
+# bash completion for dvt. It needs only bash.
 
 __dvt_complete()
 {
-    # The words of the line, as blanks part them: bash also parts them at = : and @.
+    # Split the line into words at blanks only, because bash also splits at = : and @.
     local words=() line=$COMP_LINE word gap i at=0
     for ((i = 0; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]} gap=${line%%[![:space:]]*}
@@ -20,7 +20,7 @@ __dvt_complete()
     out=$("$program" {{.Request}} "${words[@]:1}" 2>/dev/null) || return
     directive=${out##*:} out=${out%:*}
 
-    # What readline replaces is its own idea of the word, $2: what stands before that stays.
+    # readline replaces only its own idea of the word, $2, and keeps the text before it (lead).
     local typed=${words[at]} lead
     case $typed in -*=*) typed=${typed#*=} ;; esac
     lead=${typed%"$2"}

@@ -13,7 +13,8 @@ import (
 //go:embed completion.bash
 var bashScript string
 
-// shells are those that dvt has completion for, and how each is told of it.
+// shells are the supported shells: the command that turns completion on now, the one that turns it on for good, and the
+// script.
 var shells = []struct {
 	name, now, always string
 	script            func(root *cobra.Command, out io.Writer, bare bool) error
@@ -36,25 +37,26 @@ var shells = []struct {
 }
 
 func completionCommand() *cobra.Command {
-	c := &cobra.Command{Use: "completion", Short: "Scripts that let a shell complete the command lines of dvt"}
+	c := &cobra.Command{Use: "completion", Short: "Print scripts that let a shell complete the command lines of dvt"}
 	for _, s := range shells {
 		var bare bool
 		sub := &cobra.Command{
 			Use: s.name, Short: "Print the script for " + s.name, Args: cmdline.ExactArgs(0),
 			ValidArgsFunction: cobra.NoFileCompletions,
-			Long: "Print the script for " + s.name + ". In a shell that is open it is turned on by\n\n  " + s.now +
-				"\n\nand in every new one by\n\n  " + s.always,
+			Long: "Print the script for " + s.name + ". Turn completion on in the current shell with\n\n  " + s.now +
+				"\n\nand in every new one with\n\n  " + s.always,
 			RunE: func(c *cobra.Command, _ []string) error {
 				return s.script(c.Root(), c.OutOrStdout(), bare)
 			},
 		}
-		sub.Flags().BoolVar(&bare, "no-descriptions", false, "names alone, without what they are")
+		sub.Flags().BoolVar(&bare, "no-descriptions", false, "only names, without descriptions")
 		c.AddCommand(sub)
 	}
 	return c
 }
 
-// bashCompletion writes a script that needs no package, and knows that @ is a part of a word.
+// bashCompletion writes a script of our own instead of that of cobra. It works without the package bash-completion, and
+// it treats @ as a part of a word.
 func bashCompletion(_ *cobra.Command, out io.Writer, bare bool) error {
 	request := cobra.ShellCompRequestCmd
 	if bare {

@@ -16,21 +16,21 @@ import (
 	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
-// asDVT makes this test binary be dvt.
-const asDVT = "DVT_TEST_AS_DVT"
+// runAsDVT is the environment variable that makes this test binary run as dvt.
+const runAsDVT = "DVT_TEST_AS_DVT"
 
-// patienter is how many times as long as a person's the tests' shells wait: a busy machine may take more than a second.
-const patienter = 5
+// waitFactor multiplies completionWait in tests, because a busy machine may take more than a second.
+const waitFactor = 5
 
 func TestMain(m *testing.M) {
-	completionWait *= patienter
-	if os.Getenv(asDVT) != "" {
+	completionWait *= waitFactor
+	if os.Getenv(runAsDVT) != "" {
 		os.Exit(execute())
 	}
 	os.Exit(m.Run())
 }
 
-// typist is somebody at a shell.
+// typist types into a shell and reads its output.
 type typist struct {
 	t    *testing.T
 	tty  *os.File
@@ -38,15 +38,15 @@ type typist struct {
 	seen strings.Builder
 }
 
-// at starts a shell in which dvt is this program, and asks the server at address.
-func at(t *testing.T, address, shell string, args ...string) *typist {
+// startShell starts a shell in which the command dvt is this program and the server is at address.
+func startShell(t *testing.T, address, shell string, args ...string) *typist {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "dvt"), fmt.Appendf(nil, "#!/bin/sh\n%s=1 exec %q \"$@\"\n", asDVT, self),
+	if err := os.WriteFile(filepath.Join(dir, "dvt"), fmt.Appendf(nil, "#!/bin/sh\n%s=1 exec %q \"$@\"\n", runAsDVT, self),
 		0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func at(t *testing.T, address, shell string, args ...string) *typist {
 
 var ansi = regexp.MustCompile(`\x1b(\[[0-9;?>]*[a-zA-Z]|\][^\x07]*\x07|[=>()]B?)`)
 
-// types types, and waits for what it comes to.
+// types types text and waits until the output after it matches the pattern.
 func (p *typist) types(text, pattern string) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -104,14 +104,14 @@ func (p *typist) types(text, pattern string) {
 			return
 		}
 	}
-	p.t.Errorf("after %q no %s in\n%q", text, pattern, seen)
+	p.t.Errorf("the output after typing %q does not match %s:\n%q", text, pattern, seen)
 }
 
-// The scripts are sourced by the shells themselves, without a package beside, and a person presses the tabulator. bash
-// must be there; zsh and fish are tried where they are.
+// Real shells source the scripts, without a completion package, and the test presses the tabulator. bash must be
+// installed; zsh and fish are tested if they are.
 func TestCompletion_InRealShells(t *testing.T) {
 	t.Parallel()
-	address, _ := several(t)
+	address, _ := serveThreeRuns(t)
 	const empty = "\x15" // Ctrl-U
 	for _, shell := range []struct {
 		name, on string
@@ -128,9 +128,10 @@ func TestCompletion_InRealShells(t *testing.T) {
 				if shell.name == "bash" {
 					t.Fatal("install bash: its completion is tested by it")
 				}
-				t.Skipf("%s is not installed here: its script is checked for its words alone", shell.name)
+				t.Skipf("%s is not installed: TestCompletion_ScriptsCallTheirProgram checks only the text of its script",
+					shell.name)
 			}
-			p := at(t, address, path, shell.args...)
+			p := startShell(t, address, path, shell.args...)
 			p.types(shell.on, `\nready`)
 			p.types("dvt run sho\t", `run show `)
 			p.types(" @la\t", `@last `)
@@ -143,14 +144,14 @@ func TestCompletion_InRealShells(t *testing.T) {
 	}
 }
 
-func TestCompletion_ScriptsAreOfTheirShells(t *testing.T) {
+func TestCompletion_ScriptsCallTheirProgram(t *testing.T) {
 	t.Parallel()
 	for _, shell := range shells {
 		for _, args := range [][]string{{"completion", shell.name}, {"completion", shell.name, "--no-descriptions"}} {
 			script, status, err := local(t, "", args...)
 			if status != 0 || !strings.Contains(script, "__complete") || strings.Contains(script,
 				"__completeNoDesc") != (len(args) > 2) {
-				t.Errorf("%v: %d, %v\n%.200s", args, status, err, script)
+				t.Errorf("%v: status %d, %v, want a script that calls __complete\n%.200s", args, status, err, script)
 			}
 		}
 	}

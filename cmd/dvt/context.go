@@ -23,21 +23,21 @@ type contextCommands struct{ output document.Format }
 func contextCommand() *cobra.Command {
 	x := &contextCommands{}
 	c := &cobra.Command{
-		Use: "context", Short: "Servers that you use, by name: which, and where your token for each is",
-		Long: "A context is the address of a server, and the file or the variable of the environment that holds your " +
+		Use: "context", Short: "Name the servers that you use, and where your token for each is",
+		Long: "A context is the address of a server, and the file or the environment variable that holds your " +
 			"token for it.\n" +
 			"Contexts are kept in DVT_CONFIG, or else in dvt/config.yaml under XDG_CONFIG_HOME or ~/.config, with the " +
 			"mode 0600.\n" +
 			"The file never holds a token. The flags --server, --token and --context win over DVT_SERVER and DVT_TOKEN, " +
 			"and those\n" +
-			"over the context that is in use.",
+			"win over the context in use.",
 	}
 	document.AddFlag(c, &x.output)
 	c.AddCommand(x.list(), x.show(), x.set(), x.use(), x.remove())
 	return c
 }
 
-// contextRow is a context as programs read it.
+// contextRow is a context in the output for programs.
 type contextRow struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
@@ -110,7 +110,7 @@ func (x *contextCommands) show() *cobra.Command {
 func (x *contextCommands) set() *cobra.Command {
 	var p contexts.Profile
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Make a context, or replace it; the first one is in use at once", Args: cmdline.ExactArgs(1),
+		Use: "set NAME", Short: "Make or replace a context; the first one is in use at once", Args: cmdline.ExactArgs(1),
 		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if p.TokenFile != "" {
@@ -132,8 +132,8 @@ func (x *contextCommands) set() *cobra.Command {
 	}
 	c.Flags().StringVar(&p.Server, "server", "", "address of dvt")
 	c.Flags().StringVar(&p.TokenFile, "token-file", "", "file that holds the token, with the mode 0600")
-	c.Flags().StringVar(&p.TokenEnv, "token-env", "", "name of the variable of the environment that holds the token")
-	_ = c.MarkFlagRequired("server") // the flag is there
+	c.Flags().StringVar(&p.TokenEnv, "token-env", "", "name of the environment variable that holds the token")
+	_ = c.MarkFlagRequired("server") // cannot fail: the flag exists
 	return c
 }
 
@@ -152,7 +152,7 @@ func (x *contextCommands) use() *cobra.Command {
 
 func (x *contextCommands) remove() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Forget a context; the file of its token stays", Args: cmdline.ExactArgs(1),
+		Use: "delete NAME", Short: "Delete a context; the file of its token stays", Args: cmdline.ExactArgs(1),
 		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			return x.change(c, args[0], func(f *contexts.File) error {
@@ -169,7 +169,7 @@ func (x *contextCommands) remove() *cobra.Command {
 	}
 }
 
-// change reads the file, lets do change it, and writes and prints it.
+// change reads the file, calls do to change it, writes it and prints the named context.
 func (x *contextCommands) change(c *cobra.Command, name string, do func(*contexts.File) error) error {
 	f, err := contexts.Read()
 	if err != nil {
@@ -179,14 +179,14 @@ func (x *contextCommands) change(c *cobra.Command, name string, do func(*context
 		return err
 	}
 	if err := f.Write(); err != nil {
-		return fmt.Errorf("the contexts cannot be written: %w", err)
+		return fmt.Errorf("the file of contexts cannot be written: %w", err)
 	}
 	_, there := f.Contexts[name]
 	switch {
 	case !there && x.output.IsData():
 		return x.output.Write(c.OutOrStdout(), map[string]string{"deleted": name})
 	case !there:
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%s is no context any more\n", name)
+		_, err = fmt.Fprintf(c.OutOrStdout(), "the context %s was deleted\n", name)
 		return err
 	case x.output.IsData():
 		return x.output.Write(c.OutOrStdout(), rowOf(f, name))
@@ -194,7 +194,7 @@ func (x *contextCommands) change(c *cobra.Command, name string, do func(*context
 	return x.print(c.OutOrStdout(), rowOf(f, name))
 }
 
-// contextNames completes the name of a context.
+// contextNames completes the names of contexts for a shell.
 func contextNames(_ *cobra.Command, args []string, _ string) (out []cobra.Completion, d cobra.ShellCompDirective) {
 	if f, err := contexts.Read(); err == nil && len(args) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
@@ -206,7 +206,7 @@ func contextNames(_ *cobra.Command, args []string, _ string) (out []cobra.Comple
 
 func whoamiCommand() *cobra.Command {
 	s := &session{}
-	c := s.command("whoami", "Who you are to the server, and what you may do where")
+	c := s.command("whoami", "Show who you are to the server, and what you may do where")
 	c.Args = cmdline.ExactArgs(0)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out, err := client.WhoAmI(c.Context(), s.client)
@@ -222,7 +222,7 @@ func whoamiCommand() *cobra.Command {
 		for _, g := range v.Grants {
 			until := s.when(g.ExpiresAt)
 			if g.BreakGlass {
-				until += " (taken in an emergency)"
+				until += " (break-glass)"
 			}
 			t.row(g.Role, g.ProjectId, g.EnvironmentId, until)
 		}

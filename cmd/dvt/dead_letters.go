@@ -22,7 +22,7 @@ func deadLettersCommand() *cobra.Command {
 func (s *session) lettersCommand() *cobra.Command {
 	var runID string
 	var redriven bool
-	l := listed{none: "No dead letter is open; --all shows those that were redriven too."}
+	l := listing{none: "No dead letter is open; --all also shows the redriven ones."}
 	c := &cobra.Command{
 		Use: "list", Short: "List dead letters, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -35,7 +35,7 @@ func (s *session) lettersCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.DeadLetters
-				return behind(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("LETTER", "RUN", "SEQ", "TRIED", "BURIED", "REDRIVEN", "CAUSE")
 				for _, e := range all.Edges {
@@ -47,8 +47,8 @@ func (s *session) lettersCommand() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&runID, "run", "", "only those of this run")
-	c.Flags().BoolVar(&redriven, "all", false, "those that were redriven too")
+	c.Flags().StringVar(&runID, "run", "", "only dead letters of this run")
+	c.Flags().BoolVar(&redriven, "all", false, "also those that were redriven")
 	l.flag(c, 50)
 	return c
 }
@@ -71,7 +71,7 @@ func (s *session) redriveCommand() *cobra.Command {
 				in.Letters.AllOpen, given = &allOpen, given+1
 			}
 			if given != 1 {
-				return cmdline.Usage(errors.New("say which: letters, or --run RUN, or --all-open"))
+				return cmdline.Usage(errors.New("give exactly one of: ids of dead letters, --run RUN, --all-open"))
 			}
 			if in.RequestId == "" {
 				in.RequestId = uuid.NewString()
@@ -80,7 +80,7 @@ func (s *session) redriveCommand() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.redriven(out.RedriveDeadLetters)
+			return s.printRedriven(out.RedriveDeadLetters)
 		},
 	}
 	c.Flags().StringVar(&runID, "run", "", "the open ones of this run, at most 200")
@@ -89,8 +89,9 @@ func (s *session) redriveCommand() *cobra.Command {
 	return c
 }
 
-// redriven prints a line for each letter. Its status is that of the worst one.
-func (s *session) redriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload) error {
+// printRedriven prints a line for each dead letter. Its error has the status of the worst outcome: 1 for a failed
+// publication, 4 if the only failures are unknown ids.
+func (s *session) printRedriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload) error {
 	if s.output.IsData() {
 		if err := s.print(p); err != nil {
 			return err
@@ -114,7 +115,7 @@ func (s *session) redriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveD
 		fmt.Fprintln(s.err, "no dead letters are open")
 	}
 	if !s.output.IsData() && p.More {
-		fmt.Fprintln(s.err, "more are open: ask again")
+		fmt.Fprintln(s.err, "more dead letters are open: run the command again")
 	}
 	if failed > 0 {
 		return &cmdline.Error{Status: status, Err: fmt.Errorf("%d of %d dead letters were not published", failed,

@@ -23,7 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// redriver refuses until it is told to mark.
+// redriver marks dead letters as redriven, or refuses them like a bus that is down.
 type redriver struct {
 	store.Outbox
 	refuse bool
@@ -37,7 +37,7 @@ func (r *redriver) Redrive(ctx context.Context, d reads.DeadLetter) error {
 	return err
 }
 
-// serve is the API on a store with one dead letter of run r1.
+// serve serves the API on a new store with run r1, which has one dead letter.
 func serve(t *testing.T) (address string, r *redriver) {
 	t.Helper()
 	return serveFile(t, filepath.Join(t.TempDir(), "dvt.db"))
@@ -81,7 +81,7 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	return server.URL, r
 }
 
-// dvt runs a command as a principal; status is its exit status.
+// dvt runs a command with a token and returns its output on both streams, its exit status and its error.
 func dvt(t *testing.T, address, token string, args ...string) (out string, status int, err error) {
 	t.Helper()
 	c := root()
@@ -135,7 +135,7 @@ func TestDeadLetters_ListAndRedrive(t *testing.T) {
 	r.refuse = true
 	if out, status := ask("dev-admin", "redrive", "--run", "r1"); status != 1 || !strings.Contains(out,
 		"FAILED: UNAVAILABLE") {
-		t.Errorf("a bus that still refuses: status %d", status)
+		t.Errorf("a bus that still refuses: status %d, want 1 and FAILED", status)
 	}
 	r.refuse = false
 	for _, c := range []struct {
@@ -158,6 +158,6 @@ func TestDeadLetters_ListAndRedrive(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &page); err != nil || status != 0 || len(page.Edges) != 1 ||
 		page.Edges[0].Node.RedrivenAt == nil {
-		t.Errorf("list --all: status %d, %v", status, err)
+		t.Errorf("list --all: status %d, %v, want the redriven letter", status, err)
 	}
 }

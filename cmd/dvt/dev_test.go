@@ -46,16 +46,16 @@ func keyRing(t *testing.T, address string, running bool) (data string) {
 
 // A token of `dvt dev` goes only to the process that wrote its address beside it, and only while that process runs.
 func TestDevToken_GoesToItsOwnAddressOnly(t *testing.T) {
-	alone(t)
-	own, gotOwn := bearer(t)
-	other, gotOther := bearer(t)
+	isolateEnvironment(t)
+	own, gotOwn := serveBearer(t)
+	other, gotOther := serveBearer(t)
 	_, port, _ := strings.Cut(strings.TrimPrefix(own, "http://"), ":")
 	ask := func(name string, got *string, want, server string) {
 		t.Helper()
 		*gotOwn, *gotOther = "", ""
-		out := says(t, 3, "FORBIDDEN", "whoami", "--server", server)
+		out := runAndExpect(t, 3, "FORBIDDEN", "whoami", "--server", server)
 		if *got != want || strings.Contains(out, aSecret) {
-			t.Errorf("%s: %q came, want %q\n%s", name, *got, want, out)
+			t.Errorf("%s got the token %q, want %q\n%s", name, *got, want, out)
 		}
 	}
 	keyRing(t, strings.TrimPrefix(own, "http://"), false)
@@ -69,10 +69,10 @@ func TestDevToken_GoesToItsOwnAddressOnly(t *testing.T) {
 
 // Without --server commands ask the process that runs on the data directory, whatever its port.
 func TestCommands_FindTheDevThatRuns(t *testing.T) {
-	alone(t)
-	own, got := bearer(t)
+	isolateEnvironment(t)
+	own, got := serveBearer(t)
 	keyRing(t, strings.TrimPrefix(own, "http://"), true)
-	if says(t, 3, "FORBIDDEN", "whoami"); *got != aSecret+"e" {
+	if runAndExpect(t, 3, "FORBIDDEN", "whoami"); *got != aSecret+"e" {
 		t.Errorf("the process got the token %q, want that of dev-engineer", *got)
 	}
 }
@@ -87,49 +87,49 @@ func TestDevToken_IsReadFromAPrivateFileOnly(t *testing.T) {
 		"is not a file of yours": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
 	} {
 		t.Run(want, func(t *testing.T) {
-			alone(t)
-			own, got := bearer(t)
+			isolateEnvironment(t)
+			own, got := serveBearer(t)
 			data := keyRing(t, strings.TrimPrefix(own, "http://"), true)
 			if err := spoil(filepath.Join(data, "tokens")); err != nil {
 				t.Fatal(err)
 			}
-			if says(t, 2, want, "whoami", "--server", own); *got != "" {
-				t.Errorf("%q came", *got)
+			if runAndExpect(t, 2, want, "whoami", "--server", own); *got != "" {
+				t.Errorf("the server got the token %q, want none", *got)
 			}
-			says(t, 2, want, "dev", "token", "dev-viewer")
+			runAndExpect(t, 2, want, "dev", "token", "dev-viewer")
 		})
 	}
 }
 
 // localhost may lead to another program on another loopback address, so the command uses the address in the file.
 func TestDevToken_LocalhostIsTheAddressInTheFile(t *testing.T) {
-	alone(t)
+	isolateEnvironment(t)
 	keyRing(t, "127.0.0.1:1", true)
-	says(t, 1, "http://127.0.0.1:1:", "whoami", "--server", "http://localhost:1")
+	runAndExpect(t, 1, "http://127.0.0.1:1:", "whoami", "--server", "http://localhost:1")
 }
 
 func TestDevToken_IsPrintedByName(t *testing.T) {
-	dir := alone(t)
-	says(t, 4, "no `dvt dev` has run on this data directory", "dev", "token", "dev-viewer", "--data",
+	dir := isolateEnvironment(t)
+	runAndExpect(t, 4, "no `dvt dev` has run on this data directory", "dev", "token", "dev-viewer", "--data",
 		filepath.Join(dir, "none"))
 	data := keyRing(t, "127.0.0.1:1", false)
-	if out := says(t, 0, aSecret+"v\n", "dev", "token", "dev-viewer"); out != aSecret+"v\n" {
+	if out := runAndExpect(t, 0, aSecret+"v\n", "dev", "token", "dev-viewer"); out != aSecret+"v\n" {
 		t.Errorf("more than the token is printed: %q", out)
 	}
-	says(t, 4, `there is no dev principal "dev-nobody": the names are dev-engineer, dev-viewer`, "dev", "token",
+	runAndExpect(t, 4, `there is no dev principal "dev-nobody": the names are dev-engineer, dev-viewer`, "dev", "token",
 		"dev-nobody", "--data", data)
-	says(t, 2, "usage: dvt dev token NAME", "dev", "token")
-	says(t, 0, "dev-viewer", "__complete", "dev", "token", "")
-	says(t, 1, "no `dvt dev` runs on", "dev", "link")
-	says(t, 1, "no `dvt dev` runs on", "dev", "sample", "shop")
+	runAndExpect(t, 2, "usage: dvt dev token NAME", "dev", "token")
+	runAndExpect(t, 0, "dev-viewer", "__complete", "dev", "token", "")
+	runAndExpect(t, 1, "no `dvt dev` runs on", "dev", "link")
+	runAndExpect(t, 1, "no `dvt dev` runs on", "dev", "sample", "shop")
 	if err := os.WriteFile(filepath.Join(data, "tokens"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	says(t, 2, "holds no tokens: stop `dvt dev`, delete the file", "dev", "token", "dev-viewer")
+	runAndExpect(t, 2, "holds no tokens: stop `dvt dev`, delete the file", "dev", "token", "dev-viewer")
 }
 
 func TestDevLink_AsksTheProcessThatRuns(t *testing.T) {
-	alone(t)
+	isolateEnvironment(t)
 	var asked []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
@@ -137,9 +137,9 @@ func TestDevLink_AsksTheProcessThatRuns(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	keyRing(t, strings.TrimPrefix(s.URL, "http://"), true)
-	says(t, 0, "http://127.0.0.1:1/?key=k\n", "dev", "link")
-	says(t, 0, "http://127.0.0.1:1/?key=k\n", "dev", "link", "dev-viewer")
-	says(t, 4, "the names are", "dev", "link", "dev-nobody")
+	runAndExpect(t, 0, "http://127.0.0.1:1/?key=k\n", "dev", "link")
+	runAndExpect(t, 0, "http://127.0.0.1:1/?key=k\n", "dev", "link", "dev-viewer")
+	runAndExpect(t, 4, "the names are", "dev", "link", "dev-nobody")
 	if got, want := strings.Join(asked, ", "), "POST /dev/link Bearer "+aSecret+"e, POST /dev/link Bearer "+aSecret+
 		"v"; got != want {
 		t.Errorf("dvt dev was asked %q, want %q", got, want)

@@ -9,17 +9,18 @@ import (
 )
 
 var (
-	shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
-	ownCommand = regexp.MustCompile(`(?:^|[\s(])(?:bin/)?dvt (.*)$`)
-	filledIn   = strings.NewReplacer("run start -", "run start plan.yaml", "NUMBER:HASH", "7:"+strings.Repeat("a", 64))
-	fileGiven  = regexp.MustCompile(`^(?:FILE|[a-z]+\.ya?ml)$`)
+	shellBlock   = regexp.MustCompile("(?s)```sh\n(.*?)```")
+	ownCommand   = regexp.MustCompile(`(?:^|[\s(])(?:bin/)?dvt (.*)$`)
+	fillIn       = strings.NewReplacer("run start -", "run start plan.yaml", "NUMBER:HASH", "7:"+strings.Repeat("a", 64))
+	fileArgument = regexp.MustCompile(`^(?:FILE|[a-z]+\.ya?ml)$`)
 )
 
-// Each command that the documents print goes out as it is printed: where no server answers, that is all that stops it.
-func TestDocs_CommandsAreTakenAsPrinted(t *testing.T) {
+// Each command in the documentation must parse. The test runs it against an address without a server: the missing
+// server must be its only error.
+func TestDocs_CommandsParseAsPrinted(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/guides/*.md")
 	if err != nil || len(pages) < 4 {
-		t.Fatalf("%v, %v", pages, err)
+		t.Fatalf("found the pages %v, %v, want at least 4", pages, err)
 	}
 	texts := map[string]string{}
 	for _, page := range append(pages, "../../README.md", "../../docs/operations.md") {
@@ -29,7 +30,7 @@ func TestDocs_CommandsAreTakenAsPrinted(t *testing.T) {
 		}
 		texts[filepath.Base(page)] = string(doc)
 	}
-	t.Chdir(alone(t))
+	t.Chdir(isolateEnvironment(t))
 	ran := 0
 	for page, doc := range texts {
 		for _, block := range shellBlock.FindAllStringSubmatch(doc, -1) {
@@ -39,20 +40,20 @@ func TestDocs_CommandsAreTakenAsPrinted(t *testing.T) {
 				if found == nil {
 					continue
 				}
-				args := words("dvt " + filledIn.Replace(found[1]))
+				args := words("dvt " + fillIn.Replace(found[1]))
 				c, _, err := root().Find(args)
 				if err != nil {
 					t.Errorf("%s: %s: %v", page, command, err)
 					continue
 				}
 				if c.InheritedFlags().Lookup("context") == nil || c.HasParent() && c.Parent().Name() == "context" {
-					continue // it asks no server
+					continue // it calls no server
 				}
 				if c.Flags().Lookup("yes") != nil {
 					args = append(args, "--yes")
 				}
 				for i, arg := range args {
-					if i > 0 && fileGiven.MatchString(arg) {
+					if i > 0 && fileArgument.MatchString(arg) {
 						content := twoSteps
 						if c.Parent().Name() == "policy" {
 							content = "grants: []"
@@ -64,13 +65,13 @@ func TestDocs_CommandsAreTakenAsPrinted(t *testing.T) {
 				}
 				if out, status, err := dvt(t, "http://127.0.0.1:1", "t", args...); status != 1 ||
 					!strings.Contains(text(err), "no dvt answers") {
-					t.Errorf("%s: %s: status %d, %v\n%s", page, command, status, err, out)
+					t.Errorf("%s: %s: status %d, %v, want only the missing server\n%s", page, command, status, err, out)
 				}
 				ran++
 			}
 		}
 	}
 	if ran < 30 {
-		t.Errorf("only %d commands", ran)
+		t.Errorf("found %d commands, want at least 30", ran)
 	}
 }

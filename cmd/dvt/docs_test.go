@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
-// words splits a command line as a shell would, up to what is not dvt's any more.
+// words returns the arguments of dvt in a command line. It understands quotes and stops at a pipe, a redirection or &&.
 func words(text string) (out []string) {
 	if _, after, piped := strings.Cut(text, "| dvt "); piped {
 		text = "dvt " + after
@@ -33,8 +33,7 @@ func words(text string) (out []string) {
 	return out[1:]
 }
 
-// Each command has an example, and each example is a command line that dvt takes.
-func TestExamples_Parse(t *testing.T) {
+func TestExamples_EveryCommandHasOnesThatParse(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
 	walk(root(), func(c *cobra.Command) {
@@ -57,15 +56,15 @@ func TestExamples_Parse(t *testing.T) {
 	})
 	for path := range cmdline.Examples {
 		if !known[path] {
-			t.Errorf("there is no %s to give an example of", path)
+			t.Errorf("there are examples of %s, which is not a command", path)
 		}
 	}
 }
 
 const guidePage = "../../docs/cli.md"
 
-// docs/cli.md is what the commands say of themselves.
-func TestDocs_AreWhatTheCommandsSay(t *testing.T) {
+// docs/cli.md is generated from the help texts. With -update the test writes it.
+func TestDocs_PageIsCurrent(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(guidePage)
 	if err != nil {
@@ -88,7 +87,7 @@ func TestDocs_AreWhatTheCommandsSay(t *testing.T) {
 	}
 }
 
-// reference describes every command, in the order of their names.
+// reference returns the description of every command in Markdown, in the order of their names.
 func reference() string {
 	var b strings.Builder
 	group := ""
@@ -110,7 +109,7 @@ func reference() string {
 			fmt.Fprintf(&b, "\n### %s\n", c.CommandPath())
 		}
 		long := cmp.Or(c.Long, c.Short+".")
-		if strings.Contains(long, "\n  ") { // what is indented stays so
+		if strings.Contains(long, "\n  ") { // keep the indentation
 			long = c.Short + ".\n\n```text\n" + long + "\n```"
 		}
 		fmt.Fprintf(&b, "\n```\n%s\n```\n\n%s\n", c.UseLine(), long)

@@ -14,8 +14,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// answering is a server that gives everything one answer.
-func answering(t *testing.T, status int, body string) string {
+// serveAnswer starts a server that gives the same answer to every request.
+func serveAnswer(t *testing.T, status int, body string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -26,18 +26,17 @@ func answering(t *testing.T, status int, body string) string {
 	return s.URL
 }
 
-// Every exit status, and that an error says what is wrong and what to do.
-func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
+func TestErrors_HaveAnExitStatusAndTellWhatToDo(t *testing.T) {
 	address, _ := serve(t)
-	alone(t)
-	full := answering(t, 200, `{"errors":[{"message":"It is full.","extensions":{"code":"QUEUE_FULL","retryAfterMs":3000}}],"data":null}`)
-	broken := answering(
+	isolateEnvironment(t)
+	full := serveAnswer(t, 200, `{"errors":[{"message":"It is full.","extensions":{"code":"QUEUE_FULL","retryAfterMs":3000}}],"data":null}`)
+	broken := serveAnswer(
 		t, 200, `{"errors":[{"message":"Something went wrong inside dvt.","extensions":{"code":"INTERNAL","requestId":"req-7"}}],"data":null}`)
-	denied := answering(
+	denied := serveAnswer(
 		t, 200, `{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN","denial":{"action":"CANCEL","rule":"prod-freeze","whoCould":["ana"]}}}],"data":null}`)
-	other := answering(t, 404, `{}`)
-	nameless := answering(t, 404, `{"errors":[{"message":"there is nothing here"}]}`)
-	older := answering(
+	other := serveAnswer(t, 404, `{}`)
+	nameless := serveAnswer(t, 404, `{"errors":[{"message":"there is nothing here"}]}`)
+	older := serveAnswer(
 		t, 422, `{"errors":[{"message":"unknown field","path":["variable","filter","mine"],"extensions":{"code":"BAD_USER_INPUT"}}]}`)
 	for _, c := range []struct {
 		address, token, args string
@@ -54,7 +53,7 @@ func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 			"\n  try again in 3s"}},
 		{denied, "t", "run list", 3, []string{"FORBIDDEN: No.\n  CANCEL is denied by prod-freeze\n  could: ana\n"}},
 		{broken, "t", "run list", 1, []string{"INTERNAL: ", "\n  request id: req-7"}},
-		{other, "t", "run list", 1, []string{"answered 404 Not Found", "is the address right"}},
+		{other, "t", "run list", 1, []string{"answered 404 Not Found", "check the address"}},
 		{"http://127.0.0.1:1", "t", "run list", 1, []string{"no dvt answers at http://127.0.0.1:1: ", "connection refused",
 			"dvt dev", "DVT_SERVER"}},
 		{"http://127.0.0.1:1", "t", "run watch r1", 1, []string{"no dvt answers"}},
@@ -66,15 +65,16 @@ func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 			"dvt run list --help"}},
 		{address, "dev-viewer", "run list r1", 2, []string{"usage: dvt run list"}},
 		{address, "dev-viewer", "run list --limit x", 2, []string{`--limit must be a whole number, not "x"`}},
-		{address, "dev-viewer", "run list --status failing", 2, []string{"--status is one of PENDING, ", `not "failing"`}},
-		{address, "dev-viewer", "run alert r1 --level loud", 2, []string{"--level is one of LOW"}},
-		{address, "dev-viewer", "service mode sideways --reason r", 2, []string{"MODE is one of "}},
-		{address, "dev-viewer", "token create n --role god", 2, []string{"--role is one of VIEWER, "}},
-		{address, "dev-viewer", "bulk signal pause --status so --reason r", 2, []string{"--status is one of "}},
-		{address, "dev-viewer", "run start ../../go.sum", 2, []string{"go.sum is no plan"}},
+		{address, "dev-viewer", "run list --status failing", 2,
+			[]string{"--status must be one of PENDING, ", `not "failing"`}},
+		{address, "dev-viewer", "run alert r1 --level loud", 2, []string{"--level must be one of LOW"}},
+		{address, "dev-viewer", "service mode sideways --reason r", 2, []string{"MODE must be one of "}},
+		{address, "dev-viewer", "token create n --role god", 2, []string{"--role must be one of VIEWER, "}},
+		{address, "dev-viewer", "bulk signal pause --status so --reason r", 2, []string{"--status must be one of "}},
+		{address, "dev-viewer", "run start ../../go.sum", 2, []string{"go.sum is not a plan"}},
 		{address, "dev-viewer", "run start testdata/watch.txt", 2, []string{"dvt plan new writes one"}},
-		{"nowhere", "t", "run list", 2, []string{`address is like https://dvt.example.com, not "nowhere"`}},
-		{nameless, "t", "run list", 1, []string{"answered 404 Not Found", "is the address right"}},
+		{"nowhere", "t", "run list", 2, []string{`address must be like https://dvt.example.com, not "nowhere"`}},
+		{nameless, "t", "run list", 1, []string{"answered 404 Not Found", "check the address"}},
 		{older, "t", "run list", 2, []string{"BAD_USER_INPUT: filter.mine: unknown field\n  Nothing was done."}},
 		{address, "dev-viewer", "token create n", 2, []string{"give --role"}},
 		{address, "dev-viewer", "run show r1 --at x", 2, []string{`--at must be a whole number, not "x"`}},
@@ -94,20 +94,19 @@ func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 		}
 		for _, want := range c.says {
 			if !strings.Contains(out, want) {
-				t.Errorf("dvt %s: no %q in\n%s", c.args, want, out)
+				t.Errorf("dvt %s: want %q in\n%s", c.args, want, out)
 			}
 		}
 	}
 	for _, args := range []string{"rnu list", "runn"} {
 		out, status, err := local(t, "", strings.Fields(args)...)
 		if status != 2 || !strings.Contains(err.Error(), "did you mean run?") {
-			t.Errorf("dvt %s: %d, %v\n%s", args, status, err, out)
+			t.Errorf("dvt %s: status %d, %v, want 2 and a suggestion\n%s", args, status, err, out)
 		}
 	}
 }
 
-// Every code of the table has an exit status and a hint.
-func TestErrors_EveryCodeHasAStatus(t *testing.T) {
+func TestErrors_EveryCodeHasAnExitStatusAndAHint(t *testing.T) {
 	t.Parallel()
 	want := map[run.Code]int{
 		run.CodeNotFound: 4, "STEP_NOT_FOUND": 4, run.CodeForbidden: 3, run.CodeUnauthenticated: 3, run.CodeTokenExpired: 3,
@@ -120,16 +119,15 @@ func TestErrors_EveryCodeHasAStatus(t *testing.T) {
 		var e *cmdline.Error
 		err := cmdline.Failure(&client.Error{Code: string(c.Code), Message: "m"})
 		if !errors.As(err, &e) || e.Status < 1 || e.Status > 4 || !strings.Contains(err.Error(), "\n  ") {
-			t.Errorf("%s: %v", c.Code, err)
+			t.Errorf("%s: %v, want a status from 1 to 4 and a hint", c.Code, err)
 		}
 		if status, is := want[c.Code]; is && e.Status != status {
-			t.Errorf("%s: %d, want %d", c.Code, e.Status, status)
+			t.Errorf("%s: status %d, want %d", c.Code, e.Status, status)
 		}
 	}
 }
 
-// A failed step of several lines, violations: one a line.
-func TestErrors_OneViolationALine(t *testing.T) {
+func TestErrors_EachViolationHasALine(t *testing.T) {
 	t.Parallel()
 	e := &client.Error{
 		Code: "PLAN_INVALID", Message: "m", Violations: []client.Violation{{Path: "steps[0]", Code: "MISSING", Message: "a"},
@@ -140,21 +138,22 @@ func TestErrors_OneViolationALine(t *testing.T) {
 	want := "PLAN_INVALID: m\n  MISSING steps[0]: a\n  CYCLE steps[1]: b\n  PAUSE is denied by r1\n  could: ana, ben\n " +
 		" one\n    two\n  request id: q"
 	if e.Error() != want {
-		t.Errorf("%s", e)
+		t.Errorf("the error is\n%s\nwant\n%s", e, want)
 	}
 }
 
-// A command that only holds others says so in its usage, and has no line without one.
-func TestUsage_GroupsTakeACommand(t *testing.T) {
+// A group cannot run by itself, so its usage must not offer that.
+func TestUsage_GroupsNeedASubcommand(t *testing.T) {
 	t.Parallel()
 	root().InitDefaultHelpCmd()
 	out, status, _ := local(t, "", "run", "--help")
 	if status != 0 || strings.Contains(out, "dvt run [flags]\n") || !strings.Contains(out, "dvt run [command]") {
-		t.Errorf("%d\n%s", status, out)
+		t.Errorf("dvt run --help: status %d, want 0 and no usage without a command\n%s", status, out)
 	}
 	walk(root(), func(c *cobra.Command) {
-		if c.HasSubCommands() && c.CommandPath() != "dvt dev" { // it is run far more often than its commands are
-			t.Errorf("%s runs and has commands", c.CommandPath())
+		// People run dvt dev itself far more often than its subcommands.
+		if c.HasSubCommands() && c.CommandPath() != "dvt dev" {
+			t.Errorf("%s runs by itself and has subcommands, want only one of both", c.CommandPath())
 		}
 	})
 }

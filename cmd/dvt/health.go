@@ -16,7 +16,7 @@ import (
 
 func healthCommand() *cobra.Command {
 	s := &session{}
-	c := s.command("health", "Whether dvt and what it stands on are well; status 1 when it is UNHEALTHY")
+	c := s.command("health", "Show the health of dvt and its dependencies; status 1 when it is UNHEALTHY")
 	c.Args = cmdline.ExactArgs(0)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out, err := client.ShowHealth(c.Context(), s.client)
@@ -57,7 +57,7 @@ func (s *session) health(h client.ShowHealthHealth) error {
 func versionCommand() *cobra.Command {
 	var output document.Format
 	c := &cobra.Command{
-		Use: "version", Short: "Which version of dvt this program is", Args: cmdline.ExactArgs(0),
+		Use: "version", Short: "Print the version of this program", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			about := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" +
 				runtime.GOARCH}

@@ -19,7 +19,7 @@ func beyondASCII(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r > 127 })
 }
 
-func TestLetters_FollowTheTerminalsLocale(t *testing.T) {
+func TestCharset_FollowsTheLocaleOfATerminal(t *testing.T) {
 	for _, c := range []struct {
 		all, ctype, lang, own string
 		terminal, ascii       bool
@@ -29,7 +29,7 @@ func TestLetters_FollowTheTerminalsLocale(t *testing.T) {
 		{"C", "C.UTF-8", "C.UTF-8", "", true, true},
 		{"", "", "de_DE@euro", "", true, true},
 		{"", "", "", "", true, true},
-		{"C", "", "", "", false, false}, // a pipe gets the same in each locale
+		{"C", "", "", "", false, false}, // a pipe gets the same bytes in each locale
 		{"C", "", "", "0", true, false},
 		{"C.UTF-8", "", "", "1", true, true},
 		{"C.UTF-8", "", "", "1", false, true},
@@ -38,20 +38,19 @@ func TestLetters_FollowTheTerminalsLocale(t *testing.T) {
 			t.Setenv(name, value)
 		}
 		if got := console.CharsetOf(c.terminal); got.Ascii != c.ascii {
-			t.Errorf("%+v: ascii %t", c, got.Ascii)
+			t.Errorf("%+v: ASCII %t, want %t", c, got.Ascii, c.ascii)
 		}
 	}
 }
 
-// Each sign that a screen may show has another of ASCII, and none is of a word's width more than fits.
-func TestLetters_EverySignHasOneOfASCII(t *testing.T) {
+func TestCharset_EverySymbolHasAnASCIIForm(t *testing.T) {
 	t.Parallel()
 	x := console.Charset{Ascii: true}
 	seen := map[string]bool{}
 	sign := func(s console.Span) {
 		text := x.Replace(s.Text)
 		if beyondASCII(text) || text == "" {
-			t.Errorf("%q is %q", s.Text, text)
+			t.Errorf("the ASCII form of %q is %q", s.Text, text)
 		}
 		seen[s.Text] = true
 	}
@@ -65,39 +64,38 @@ func TestLetters_EverySignHasOneOfASCII(t *testing.T) {
 		sign(s)
 	}
 	if len(seen) < 10 {
-		t.Errorf("%d signs", len(seen))
+		t.Errorf("found %d symbols, want at least 10", len(seen))
 	}
 }
 
-// A whole screen, and a list that is cut, in ASCII.
-func TestLetters_TerminalWithoutUTF8(t *testing.T) {
+func TestRunWatch_TerminalWithoutUTF8GetsASCII(t *testing.T) {
 	tty := consoletest.OpenTerminal(t, 60, 20)
 	t.Setenv("LC_ALL", "C")
-	address, s := served(t)
+	address, s := serveWatched(t)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1, runtest.M{"errorMessage": strings.Repeat("long ", 40)}))
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s2", 1))
-	stop := watchingOn(t, tty.File, address)
+	stop := startWatch(t, tty.File, address)
 	seen := tty.Await(`x FAILED[\s\S]*> RUNNING[\s\S]*Ctrl-C`)
 	if beyondASCII(seen) || !strings.Contains(seen, "* LIVE") || !strings.Contains(seen, "...") {
-		t.Errorf("\n%s", seen)
+		t.Errorf("the screen must be ASCII, with * LIVE and a cut line:\n%s", seen)
 	}
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
 	tty.Await(`run FAILED`)
 	if err := stop(); cmdline.ExitStatus(err) != 1 {
-		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
+		t.Errorf("status %d, %v, want 1", cmdline.ExitStatus(err), err)
 	}
 	tty.Clean()
 }
 
-// Help is read on every terminal.
+// Help must be readable on every terminal.
 func TestHelp_IsASCII(t *testing.T) {
 	t.Parallel()
 	walk(root(), func(c *cobra.Command) {
 		text := c.Short + c.Long + c.Example
 		c.Flags().VisitAll(func(f *pflag.Flag) { text += f.Usage })
 		if beyondASCII(text) {
-			t.Errorf("%s: its help has more than ASCII", c.CommandPath())
+			t.Errorf("the help of %s has characters beyond ASCII", c.CommandPath())
 		}
 	})
 }

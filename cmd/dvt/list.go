@@ -16,18 +16,18 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// table is rows for people: columns aligned, the last one free. On a terminal it is cut to
-// its width, unless whole; what comes from elsewhere cannot move the cursor. A table without a head has
-// rows of any length.
+// table is a table for people. All columns but the last are aligned. On a terminal lines are cut to its width, unless
+// whole is set. Control characters in cells are replaced, so that text from outside cannot move the cursor. Rows of a
+// table without a head may have different lengths.
 type table struct {
 	console.Display
 	whole  bool
-	before string // each line
+	before string // prefix of each line
 	head   []string
 	rows   [][]console.Span
 }
 
-// row adds a row of texts, numbers and spans.
+// row adds a row. Cells are spans, or values that are formatted like fmt.Sprint does.
 func (t *table) row(cells ...any) {
 	row := make([]console.Span, len(cells))
 	for i, c := range cells {
@@ -78,24 +78,24 @@ func (t *table) print() error {
 	return nil
 }
 
-// looks is how lists are shown.
-type looks struct{ utc, noTrunc bool }
+// listStyle are the flags that change how lists are shown.
+type listStyle struct{ utc, noTrunc bool }
 
-func (l *looks) listFlags(c *cobra.Command) {
+func (l *listStyle) listFlags(c *cobra.Command) {
 	c.PersistentFlags().BoolVar(&l.utc, "utc", false,
-		"times as they are in UTC; default: on a terminal how long ago, else in UTC")
+		"show times in UTC; default: on a terminal how long ago, else in UTC")
 	c.PersistentFlags().BoolVar(&l.noTrunc, "no-trunc", false,
-		"whole ids and whole lines, as -o wide; default: on a terminal what fits")
+		"whole ids and whole lines, like -o wide; default: on a terminal cut to its width")
 }
 
 func (s *session) table(head ...string) *table {
 	return &table{Display: s.display, whole: s.whole(), head: head}
 }
 
-// whole reports whether nothing is to be left out of what a terminal has no room for.
+// whole reports whether lines must not be cut to the width of a terminal.
 func (s *session) whole() bool { return s.noTrunc || s.output == document.Wide }
 
-// when is a moment as a list shows it.
+// when formats a time for a list: as an age on a terminal, otherwise, or with --utc, in UTC.
 func (s *session) when(t *time.Time) string {
 	if t == nil || s.utc || !s.display.IsTerminal() {
 		return runtext.Moment(t)
@@ -106,7 +106,7 @@ func (s *session) when(t *time.Time) string {
 	return "in " + age(time.Until(*t))
 }
 
-// age is a duration to the unit that matters.
+// age formats a duration in its largest useful unit.
 func age(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
@@ -119,8 +119,9 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// shortened gives each of the run ids of a list as much as tells them apart, on a terminal.
-func (s *session) shortened(ids []string) func(string) string {
+// shortIDs returns a function that shortens the run ids of a list. On a terminal it keeps the shortest prefix that is
+// unique in the list, otherwise the whole id.
+func (s *session) shortIDs(ids []string) func(string) string {
 	whole := func(id string) string { return id }
 	if s.whole() || !s.display.IsTerminal() {
 		return whole
@@ -141,42 +142,42 @@ func (s *session) shortened(ids []string) func(string) string {
 	return whole
 }
 
-// page is what a list's reader says of a page: how many rows it had, whether there are more and after what.
+// page describes one page that was read: the number of its rows, whether more exist, and the cursor behind it.
 type page struct {
 	rows  int
 	more  bool
 	after *string
 }
 
-// behind puts what was read before in front of a page's edges, and says how the list goes on.
-func behind[E any](before []E, edges *[]E, info interface {
+// prepend puts the edges of earlier pages before those of the page, and returns the description of the page.
+func prepend[E any](before []E, edges *[]E, info interface {
 	GetHasNextPage() bool
 	GetEndCursor() *string
 },
 ) page {
 	rows := len(*edges)
-	if len(before) > 0 { // else an empty list stays one, which is not null
+	if len(before) > 0 { // keeps an empty list: appending nothing to nil would make it null in JSON
 		*edges = append(before, *edges...)
 	}
 	return page{rows, info.GetHasNextPage(), info.GetEndCursor()}
 }
 
-// Lists: how many rows one may be asked for. They are held at once.
+// maxLimit bounds the rows of a list, because all of them are in memory at once.
 const maxLimit = 10_000
 
-// listed is a list of which one asks for so many rows.
-type listed struct {
-	limit int
-	none  string // what to do when it is empty
+// listing are the settings of a list command.
+type listing struct {
+	limit int    // greatest number of rows: --limit
+	none  string // message when the list is empty
 }
 
-func (l *listed) flag(c *cobra.Command, usual int) {
-	c.Flags().IntVar(&l.limit, "limit", usual, fmt.Sprintf("at most so many, up to %d", maxLimit))
+func (l *listing) flag(c *cobra.Command, usual int) {
+	c.Flags().IntVar(&l.limit, "limit", usual, fmt.Sprintf("greatest number of rows, up to %d", maxLimit))
 }
 
-// list reads a list page by page and prints it: all for programs, a table for people. What is there beside it is
-// said on standard error.
-func (s *session) list(ctx context.Context, l listed, all any, read func(ctx context.Context, first int,
+// list reads a list page by page up to the limit and prints it: all for programs, the table of fill for people.
+// Messages about an empty list and about further rows go to standard error.
+func (s *session) list(ctx context.Context, l listing, all any, read func(ctx context.Context, first int,
 	after *string) (page, error), fill func() *table) error {
 	if l.limit < 1 || l.limit > maxLimit {
 		return cmdline.Usage(fmt.Errorf("--limit must be from 1 to %d", maxLimit))
@@ -200,7 +201,7 @@ func (s *session) list(ctx context.Context, l listed, all any, read func(ctx con
 		err = fill().print()
 	}
 	if err == nil && got.more {
-		fmt.Fprintf(s.err, "there are more, of which --limit %d shows so many\n", min(rows*5, maxLimit))
+		fmt.Fprintf(s.err, "more rows exist; use --limit %d\n", min(rows*5, maxLimit))
 	}
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// apart runs a command and gives what it printed on standard output and on standard error.
-func apart(t *testing.T, address, token string, args ...string) (out, said string, status int) {
+// runSplit runs a command and returns its standard output, its standard error and its exit status.
+func runSplit(t *testing.T, address, token string, args ...string) (out, said string, status int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	c := root()
@@ -29,8 +29,8 @@ func apart(t *testing.T, address, token string, args ...string) (out, said strin
 	return stdout.String(), stderr.String(), cmdline.ExitStatus(err)
 }
 
-// many is a server with so many runs beside r1, two of which begin alike.
-func many(t *testing.T, n int) (address string) {
+// serveRuns serves n runs beside r1. The ids of the first two have the same beginning.
+func serveRuns(t *testing.T, n int) (address string) {
 	t.Helper()
 	address, r := serve(t)
 	s, _ := r.Outbox.(store.Store)
@@ -50,34 +50,35 @@ func many(t *testing.T, n int) (address string) {
 	return address
 }
 
-// A list reads as many pages as it takes, and standard output has nothing but the list.
-func TestList_PagesByItselfAndPrintsDataAlone(t *testing.T) {
+// Standard output must hold only the list, because programs read it.
+func TestList_ReadsEveryPageUpToTheLimit(t *testing.T) {
 	t.Parallel()
-	address := many(t, 230)
+	address := serveRuns(t, 230)
 	for _, c := range []struct {
 		limit string
 		want  int
 		more  bool
 	}{{"5", 5, true}, {"200", 200, true}, {"230", 230, true}, {"231", 231, false}, {"1000", 231, false}} {
-		out, said, status := apart(t, address, "dev-viewer", "run", "list", "--limit", c.limit)
+		out, said, status := runSplit(t, address, "dev-viewer", "run", "list", "--limit", c.limit)
 		if n := strings.Count(out, "\n") - 1; n != c.want || status != 0 || strings.Contains(said,
-			"there are more") != c.more {
-			t.Errorf("--limit %s: %d rows, status %d, and %q", c.limit, n, status, said)
+			"more rows exist") != c.more {
+			t.Errorf("--limit %s: %d rows, status %d, %q, want %d rows, 0 and more rows %t",
+				c.limit, n, status, said, c.want, c.more)
 		}
 		var doc struct{ Edges []json.RawMessage }
-		out, _, _ = apart(t, address, "dev-viewer", "run", "list", "--limit", c.limit, "-o", "json")
+		out, _, _ = runSplit(t, address, "dev-viewer", "run", "list", "--limit", c.limit, "-o", "json")
 		if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Edges) != c.want {
-			t.Errorf("--limit %s: %d edges, %v", c.limit, len(doc.Edges), err)
+			t.Errorf("--limit %s: %d edges, %v, want %d", c.limit, len(doc.Edges), err, c.want)
 		}
 	}
 	for _, limit := range []string{"0", "-1", "10001"} {
-		if _, _, status := apart(t, address, "dev-viewer", "run", "list", "--limit", limit); status != 2 {
-			t.Errorf("--limit %s: status %d", limit, status)
+		if _, _, status := runSplit(t, address, "dev-viewer", "run", "list", "--limit", limit); status != 2 {
+			t.Errorf("--limit %s: status %d, want 2", limit, status)
 		}
 	}
 }
 
-func TestList_EmptySaysWhatToDo(t *testing.T) {
+func TestList_EmptyTellsWhatToDo(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t)
 	for args, want := range map[string]string{
@@ -85,21 +86,22 @@ func TestList_EmptySaysWhatToDo(t *testing.T) {
 		"run list --awaiting-approval": "No run waits for approval", "manual list": "No step waits",
 		"token list": "dvt token create", "queue list": "No run waits", "bulk list": "You have sent no bulk",
 	} {
-		out, said, status := apart(t, address, "dev-mallory", strings.Fields(args)...)
+		out, said, status := runSplit(t, address, "dev-mallory", strings.Fields(args)...)
 		if out != "" || !strings.Contains(said, want) || status != 0 {
-			t.Errorf("dvt %s: %q on standard output, %q beside it, status %d", args, out, said, status)
+			t.Errorf("dvt %s: standard output %q, standard error %q, status %d, want only %q on standard error",
+				args, out, said, status, want)
 		}
-		if out, _, _ = apart(t, address, "dev-mallory", append(strings.Fields(args), "-o", "json")...); !strings.Contains(out,
-			`"edges": []`) {
-			t.Errorf("dvt %s -o json: %s", args, out)
+		out, _, _ = runSplit(t, address, "dev-mallory", append(strings.Fields(args), "-o", "json")...)
+		if !strings.Contains(out, `"edges": []`) {
+			t.Errorf("dvt %s -o json: %s, want an empty list of edges", args, out)
 		}
 	}
 }
 
-// On a terminal ids are as short as tells them apart, times are ages, and no line wraps; --no-trunc and
-// --utc, and a pipe, give them whole.
+// On a terminal ids are the shortest unique prefixes, times are ages, and lines are cut. --no-trunc, --utc and a pipe
+// show them in full.
 func TestList_FitsATerminal(t *testing.T) {
-	address := many(t, 3)
+	address := serveRuns(t, 3)
 	show := func(width int, args ...string) string {
 		t.Helper()
 		tty := consoletest.OpenTerminal(t, width, 12)
@@ -115,26 +117,26 @@ func TestList_FitsATerminal(t *testing.T) {
 	seen := show(120)
 	if !strings.Contains(seen, "00000000-100  ") || strings.Contains(seen, "00000000-1000") ||
 		!regexp.MustCompile(` \d+d ago`).MatchString(seen) {
-		t.Errorf("\n%s", seen)
+		t.Errorf("want short ids and ages:\n%s", seen)
 	}
 	seen = show(160, "--no-trunc", "--utc")
 	if !strings.Contains(seen, "00000000-1000-4000-8000-000000000000") || !strings.Contains(seen, "2026-02-16 12:00:00Z") {
-		t.Errorf("\n%s", seen)
+		t.Errorf("--no-trunc --utc: want whole ids and times:\n%s", seen)
 	}
 	if seen = show(40); strings.Count(seen, "\n") != 4 || !strings.Contains(seen, "…") {
-		t.Errorf("\n%s", seen)
+		t.Errorf("want four lines that are cut to 40 cells:\n%s", seen)
 	}
 	if seen = show(160, "-o", "wide"); !strings.Contains(seen, "00000000-1000-4000-8000-000000000000") {
-		t.Errorf("\n%s", seen)
+		t.Errorf("-o wide: want whole ids:\n%s", seen)
 	}
-	piped, _, _ := apart(t, address, "dev-viewer", "run", "list")
+	piped, _, _ := runSplit(t, address, "dev-viewer", "run", "list")
 	if !strings.Contains(piped, "00000000-1000-4000-8000-000000000000") || !strings.Contains(piped,
 		"2026-02-16 12:00:00Z") {
-		t.Errorf("\n%s", piped)
+		t.Errorf("a pipe: want whole ids and times:\n%s", piped)
 	}
 }
 
-func TestAge(t *testing.T) {
+func TestAgeAndShortDuration_UseTheLargestUsefulUnit(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m",
 		119 * time.Minute: "119m", 47 * time.Hour: "47h", 72 * time.Hour: "3d"} {
@@ -152,7 +154,7 @@ func TestAge(t *testing.T) {
 	}
 }
 
-func TestRunList_OfThoseThatSomebodyStarted(t *testing.T) {
+func TestRunList_FiltersByStarter(t *testing.T) {
 	t.Parallel()
 	address, r := serve(t)
 	s, _ := r.Outbox.(store.Store)
@@ -166,13 +168,13 @@ func TestRunList_OfThoseThatSomebodyStarted(t *testing.T) {
 	}
 	for flags, want := range map[string]string{"--mine": "of-dev-admin", "--by me": "of-dev-admin",
 		"--by dev-engineer": "of-dev-engineer", "--by nobody": ""} {
-		out, said, status := apart(t, address, "dev-admin", append([]string{"run", "list", "-o", "json"},
+		out, said, status := runSplit(t, address, "dev-admin", append([]string{"run", "list", "-o", "json"},
 			strings.Fields(flags)...)...)
 		if status != 0 || strings.Count(out, `"runId"`) != min(1, len(want)) || !strings.Contains(out, want) {
-			t.Errorf("%s: status %d, %s%s", flags, status, out, said)
+			t.Errorf("%s: status %d, want only %q\n%s%s", flags, status, want, out, said)
 		}
 	}
-	if _, _, status := apart(t, address, "dev-admin", "run", "list", "--mine", "--by", "ana"); status != 2 {
-		t.Errorf("--mine and --by: status %d", status)
+	if _, _, status := runSplit(t, address, "dev-admin", "run", "list", "--mine", "--by", "ana"); status != 2 {
+		t.Errorf("--mine with --by: status %d, want 2", status)
 	}
 }

@@ -1,5 +1,5 @@
-// Command dvt is the control plane for workflow runs: every process of it and
-// the commands that speak to its API.
+// Command dvt is the control plane for workflow runs. One binary holds the server, the worker, the commands for a store
+// and the client commands of the API.
 package main
 
 import (
@@ -19,12 +19,12 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// version is set when a release is built.
+// version is set by the linker when a release is built.
 var version = "dev"
 
 func main() {
-	sandbox.Main()    // does not return in the shim of a sandbox
-	privatenet.Main() // does not return in the starter of a network
+	sandbox.Main()    // does not return in the child process that sets a sandbox up
+	privatenet.Main() // does not return in the child process that sets a private network up
 	os.Exit(execute())
 }
 
@@ -38,7 +38,8 @@ func execute() int {
 	return report(c, err)
 }
 
-// report prints the error of a command, unless its output says it already, and returns the exit status.
+// report prints the error of a command and returns the exit status. It prints nothing for an error that the output
+// shows already, and for Ctrl-C.
 func report(c *cobra.Command, err error) int {
 	if err == nil {
 		return 0

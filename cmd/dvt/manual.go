@@ -19,9 +19,9 @@ func manualCommand() *cobra.Command {
 
 func (s *session) tasksCommand() *cobra.Command {
 	var runID string
-	l := listed{none: "No step waits for a person."}
+	l := listing{none: "No step waits for a person."}
 	c := &cobra.Command{
-		Use: "list", Short: "List what waits for a person, the longest wait first", Args: cmdline.ExactArgs(0),
+		Use: "list", Short: "List the steps that wait for a person, the longest wait first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListManualTasksManualTasksManualTaskConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -29,12 +29,12 @@ func (s *session) tasksCommand() *cobra.Command {
 				if err != nil {
 					return page{}, err
 				}
-				for i := range out.ManualTasks.Edges { // who may complete a step reads its token when completing it
+				for i := range out.ManualTasks.Edges { // tokens are secrets and do not belong into a list; complete reads them
 					out.ManualTasks.Edges[i].Node.Token = nil
 				}
 				before := all.Edges
 				all = out.ManualTasks
-				return behind(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("RUN", "STEP", "ATTEMPT", "SINCE", "UNTIL", "YOU", "WHAT TO DO")
 				for _, e := range all.Edges {
@@ -49,7 +49,7 @@ func (s *session) tasksCommand() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&runID, "run", "", "only those of this run")
+	c.Flags().StringVar(&runID, "run", "", "only steps of this run")
 	l.flag(c, 50)
 	return c
 }
@@ -57,9 +57,9 @@ func (s *session) tasksCommand() *cobra.Command {
 func (s *session) completeCommand() *cobra.Command {
 	var outcome, notes string
 	var evidence []string
-	var how sending
+	var how sendOptions
 	c := &cobra.Command{
-		Use: "complete RUN STEP", Short: "Say how a step that waits for a person ended", Args: cmdline.ExactArgs(2),
+		Use: "complete RUN STEP", Short: "Complete a step that waits for a person", Args: cmdline.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			as, err := cmdline.Word("--outcome", outcome, client.AllManualOutcome)
 			if err != nil {
@@ -83,12 +83,13 @@ func (s *session) completeCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&outcome, "outcome", "", "succeeded, failed or cancelled")
 	c.Flags().StringVar(&notes, "notes", "", "what others should know; kept in the log")
-	c.Flags().StringArrayVar(&evidence, "evidence", nil, "address of what proves it; may be given again")
+	c.Flags().StringArrayVar(&evidence, "evidence", nil, "address of evidence; may be repeated")
 	how.flags(c)
 	return c
 }
 
-// tokenOf reads the token of a task; an error says why there is none.
+// tokenOf returns the token with which the caller may complete the step. The error tells why there is none: the step
+// does not wait, or the caller has no right.
 func (s *session) tokenOf(c *cobra.Command, runID, stepID string) (string, error) {
 	limit := maxPage
 	var after *string

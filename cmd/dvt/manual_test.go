@@ -20,9 +20,9 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// waiting is the API on a store with a run of dev-engineer's whose step check waits
-// for a person; write appends to its log.
-func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
+// serveManual serves the API on a new store. dev-engineer has started a run whose step check waits for a person. write
+// appends to the log of the run.
+func serveManual(t *testing.T) (address, runID string, write func(...log.Draft)) {
 	t.Helper()
 	ctx := t.Context()
 	ok := func(err error) {
@@ -82,7 +82,7 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 
 // contract: M02
 func TestManual_ListAndComplete(t *testing.T) {
-	address, id, write := waiting(t)
+	address, id, write := serveManual(t)
 	for _, c := range []struct {
 		token  string
 		args   []string
@@ -111,15 +111,15 @@ func TestManual_ListAndComplete(t *testing.T) {
 	write(runtest.Draft(log.StepFailedEvent, "check", 1), runtest.Draft(log.RunFailed, "", 1))
 	out, status, err := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "failed", "--request-id", "again")
 	if status != 0 || strings.TrimSpace(out) == id || strings.TrimSpace(out) == "" {
-		t.Fatalf("rerun: %d %v %s", status, err, out)
+		t.Fatalf("rerun: status %d, %v, want 0 and a new run: %s", status, err, out)
 	}
 	if again, status, _ := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "failed", "--request-id",
 		"again"); status != 0 ||
 		!strings.HasPrefix(again, strings.TrimSpace(out)) {
-		t.Errorf("again: %d %s", status, again)
+		t.Errorf("the same request again: status %d, want 0 and the same run: %s", status, again)
 	}
 	if _, status, err := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "check,ghost"); status != 4 ||
 		!strings.Contains(err.Error(), "ghost") {
-		t.Errorf("unknown steps: %d %v", status, err)
+		t.Errorf("an unknown step: status %d, %v, want 4 and its id", status, err)
 	}
 }

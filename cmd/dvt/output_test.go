@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
-// walk calls f with each command that does something.
+// walk calls f with c, if it is a command that runs, and with each such command below it.
 func walk(c *cobra.Command, f func(*cobra.Command)) {
 	if c.Runnable() && (!c.HasSubCommands() || c.HasExample()) {
 		f(c)
@@ -24,8 +24,8 @@ func walk(c *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// printed are the commands that a test can ask twice for the same answer.
-var printed = map[string]string{
+// repeatable are the commands that answer the same when they are run twice, with their arguments.
+var repeatable = map[string]string{
 	"run list": "", "bulk list": "", "run show": "r1", "run diff": "r1 0", "policy who": "PAUSE r1", "manual list": "",
 	"dead-letters list": "--all",
 	"audit verify":      "", "token list": "", "policy show": "", "policy history": "", "quota show": "",
@@ -34,34 +34,34 @@ var printed = map[string]string{
 	"service status": "", "service workers": "", "whoami": "", "workflow replay": recorded + "v1/linear.json",
 }
 
-// changing are those with -o that change something, or need another server: they print
-// through the same function, and their own tests ask for it.
-var changing = strings.Fields(`bulk-signal bulk-show bulk-watch run-plan run-start run-rerun run-logs run-events run-watch run-approve run-pause run-resume run-retry run-skip run-update-params run-override run-set-target
+// testedElsewhere are the commands with -o that change something or need another server. They print through the same
+// function, and their own tests check that.
+var testedElsewhere = strings.Fields(`bulk-signal bulk-show bulk-watch run-plan run-start run-rerun run-logs run-events run-watch run-approve run-pause run-resume run-retry run-skip run-update-params run-override run-set-target
 	run-alert run-cancel run-stop manual-complete dead-letters-redrive audit-export token-create token-revoke policy-set
 	bulk-stop quota-set service-mode tenant-freeze tenant-unfreeze workflow-debug workflow-new plan-validate plan-test plan-new version health
 	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump`)
 
-func TestCommands_HaveHelpAndTheSameAnswerInJSONAndYAML(t *testing.T) {
+func TestCommands_HaveHelpAndPrintTheSameAsJSONAndYAML(t *testing.T) {
 	address, _ := serve(t)
-	alone(t)
+	isolateEnvironment(t)
 	known := map[string]bool{}
-	for _, name := range changing {
+	for _, name := range testedElsewhere {
 		known[name] = true
 	}
 	walk(root(), func(c *cobra.Command) {
 		name := strings.TrimPrefix(c.CommandPath(), "dvt ")
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
-			t.Errorf("%s: its help is %q", name, c.Short)
+			t.Errorf("the short help of %s is %q, want a text without a full stop", name, c.Short)
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Usage == "" {
-				t.Errorf("%s: --%s does not say what it does", name, f.Name)
+				t.Errorf("%s: --%s has no help", name, f.Name)
 			}
 		})
-		args, here := printed[name]
+		args, here := repeatable[name]
 		if c.Flag("output") == nil || !here {
 			if dashed := strings.ReplaceAll(name, " ", "-"); c.Flag("output") != nil && !known[dashed] {
-				t.Errorf("no test knows what %s prints", name)
+				t.Errorf("no test checks the output of %s: add it to repeatable or testedElsewhere", name)
 			}
 			return
 		}
@@ -69,14 +69,14 @@ func TestCommands_HaveHelpAndTheSameAnswerInJSONAndYAML(t *testing.T) {
 			words := append(strings.Fields(name), strings.Fields(args)...)
 			for _, token := range []string{"dev-admin", "dev-sre"} {
 				out, status, _ := dvt(t, address, token, append(words, "-o", format)...)
-				// No row of the audit created the run of the fixture: verify reports that, with the status 1.
+				// The run of the fixture has no audit row that created it, which verify reports with the status 1.
 				if status == 0 || name == "audit verify" && status == 1 {
 					return out
 				}
 			}
 			out, status, err := dvt(t, address, "dev-engineer", append(words, "-o", format)...)
 			if status != 0 {
-				t.Errorf("%s -o %s: %d, %v", name, format, status, err)
+				t.Errorf("%s -o %s: status %d, %v, want 0", name, format, status, err)
 			}
 			return out
 		}
@@ -98,16 +98,16 @@ func TestCommands_HaveHelpAndTheSameAnswerInJSONAndYAML(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(j, y); diff != "" {
-			t.Errorf("%s: json and yaml differ:\n%s", name, diff)
+			t.Errorf("%s: JSON and YAML differ (-json +yaml):\n%s", name, diff)
 		}
 	})
 	if out, status, err := dvt(t, address, "dev-viewer", "run", "list", "-o", "xml"); status != 2 ||
 		!strings.Contains(err.Error(), "table, wide, json or yaml") {
-		t.Errorf("%d, %v\n%s", status, err, out)
+		t.Errorf("-o xml: status %d, %v, want 2 and the formats\n%s", status, err, out)
 	}
 }
 
-func TestPrint_YAMLKeepsWhatJSONSays(t *testing.T) {
+func TestWrite_YAMLHasTheValuesOfJSON(t *testing.T) {
 	t.Parallel()
 	f := document.YAML
 	var b bytes.Buffer
@@ -127,7 +127,7 @@ func TestPrint_YAMLKeepsWhatJSONSays(t *testing.T) {
 		want := map[string]any{"seq": 1<<53 - 1, "ms": 1.5, "text": "yes", "odd": "a\x7f: #\n", "none": nil, "list": []any{},
 			"arrow": "a -> <b>"}
 		if diff := cmp.Diff(want, out); diff != "" {
-			t.Error(diff)
+			t.Errorf("the YAML document differs (-want +got):\n%s", diff)
 		}
 	}
 }

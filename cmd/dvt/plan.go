@@ -20,15 +20,15 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// planning is what the commands on plan documents share. They speak to no server.
-type planning struct {
+// planCommands is the state that the commands on plan documents share. They call no server.
+type planCommands struct {
 	output document.Format
 	queues plan.Queues
 	out    io.Writer
 }
 
 func planCommand() *cobra.Command {
-	p := &planning{}
+	p := &planCommands{}
 	c := &cobra.Command{
 		Use: "plan", Short: "Check plans and try them out, without a server",
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
@@ -43,7 +43,7 @@ func planCommand() *cobra.Command {
 	p.queues = plan.DefaultQueues()
 	f, q := c.PersistentFlags(), &p.queues
 	f.StringVar(&q.Control, "control-queue", q.Control,
-		"the server's control queue; {env} and {tenant} stand for those of the plan")
+		"the server's control queue; {env} and {tenant} are replaced by those of the plan")
 	f.StringVar(&q.Data, "data-queue", q.Data, "the server's data queue")
 	f.StringVar(&q.Isolation, "isolation-queue", q.Isolation, "the server's isolation queue")
 	f.StringSliceVar(&q.IsolationTenants, "isolation-tenants", nil,
@@ -53,17 +53,17 @@ func planCommand() *cobra.Command {
 	return c
 }
 
-// problem is a violation and where it stands in the file.
+// problem is a violation and its location in the file; Line and Column are 0 if it is unknown.
 type problem struct {
 	plan.Violation
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
 }
 
-// mostProblems is how many of them a terminal is given: a plan that is made by a program may have one at each step.
-const mostProblems = 50
+// maxProblems bounds the problems in an error message, because a generated plan may have one at each step.
+const maxProblems = 50
 
-// problems are all that is wrong with a plan.
+// problems is the error of an invalid plan, with all its violations.
 type problems struct {
 	file string
 	list []problem
@@ -80,22 +80,22 @@ func (p *problems) Error() string {
 	name := documentName(p.file)
 	var b strings.Builder
 	fmt.Fprintf(&b, "PLAN_INVALID: %s has %s:", name, cmdline.Count(len(p.list), "problem"))
-	for _, v := range p.list[:min(len(p.list), mostProblems)] {
+	for _, v := range p.list[:min(len(p.list), maxProblems)] {
 		b.WriteString("\n  ")
 		if v.Line > 0 {
 			fmt.Fprintf(&b, "%s:%d:%d: ", name, v.Line, v.Column)
 		}
 		fmt.Fprintf(&b, "%s %s: %s", v.Code, cmp.Or(v.Path, "the document"), v.Message)
 	}
-	if more := len(p.list) - mostProblems; more > 0 {
+	if more := len(p.list) - maxProblems; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more, which -o json lists", more)
 	}
 	return b.String()
 }
 
-// read gives a plan and its document; what is wrong with it is a usage error
-// that names every violation and its line.
-func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error) {
+// read returns a plan and its document as JSON. An invalid plan is a usage error that names every violation and its
+// line; it wraps *problems.
+func (p *planCommands) read(name string, stdin io.Reader) (plan.Plan, []byte, error) {
 	text, err := readDocument(name, stdin)
 	if err != nil {
 		return plan.Plan{}, nil, cmdline.Usage(err)
@@ -128,9 +128,9 @@ func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error)
 	return pl, doc, cmdline.Usage(wrong)
 }
 
-func (p *planning) validateCommand() *cobra.Command {
+func (p *planCommands) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE", Short: "Check a plan (JSON or YAML; - reads standard input) and name all that is wrong with it",
+		Use: "validate FILE", Short: "Check a plan (JSON or YAML; - reads standard input) and report every violation",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			pl, doc, err := p.read(args[0], c.InOrStdin())
@@ -155,14 +155,14 @@ func (p *planning) validateCommand() *cobra.Command {
 	}
 }
 
-func (p *planning) testCommand() *cobra.Command {
+func (p *planCommands) testCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "test FILE", Short: "Simulate a run of a plan and print its log", Args: cmdline.ExactArgs(1),
 		Long: "Runs the plan on the interpreter that runs it in production, in memory and in virtual time. Every step " +
 			"succeeds at once\n" +
 			"unless the script says otherwise:\n\n" +
-			"  steps:\n    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]   # one entry an execution; load/2 is for " +
+			"  steps:\n    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]   # one entry per execution; load/2 is for " +
 			"attempt 2 only\n" +
 			"  compensations:\n    load: [{fails: NO_ACCESS, retryable: false}]\n" +
 			"  signals:\n    - {after: \"StepFailed(load,1)\", at: 5m, signal: RETRY_STEP, step: load}\n" +
@@ -203,11 +203,11 @@ func (p *planning) testCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&file, "script", "", "what steps do and which signals come (JSON or YAML)")
+	c.Flags().StringVar(&file, "script", "", "how steps end and which signals arrive (JSON or YAML)")
 	return c
 }
 
-func (p *planning) show(s mock.Simulation) error {
+func (p *planCommands) show(s mock.Simulation) error {
 	if p.output.IsData() {
 		return p.output.Write(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(),
 			"events": s.Events})
@@ -225,7 +225,7 @@ func (p *planning) show(s mock.Simulation) error {
 	return nil
 }
 
-// note is what a person wants to know of an event beside its name.
+// note returns the most useful detail of an event for people: an error, a reason or a signal; "" for none.
 func note(e run.Event) string {
 	switch e.Type {
 	case run.StepFailedEvent, run.RunFailed, run.StepCompensationFailed:

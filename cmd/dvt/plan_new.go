@@ -11,13 +11,13 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
-func (p *planning) newCommand() *cobra.Command {
+func (p *planCommands) newCommand() *cobra.Command {
 	m := sample{ID: "my-plan"}
 	c := &cobra.Command{
-		Use: "new [FILE]", Short: "Write a plan to begin with: valid, with comments", Args: cobra.MaximumNArgs(1),
-		Long: "Writes a plan in YAML that is valid and says what its parts are for, to standard output or to a file that " +
-			"is not there yet.\n" +
-			"dvt workflow new writes the same with tests of it and a README, as a directory.",
+		Use: "new [FILE]", Short: "Write a valid sample plan with comments", Args: cobra.MaximumNArgs(1),
+		Long: "Writes a valid plan in YAML with comments that explain its parts, to standard output or to a file that " +
+			"does not exist yet.\n" +
+			"dvt workflow new writes the same plan with tests and a README, as a directory.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			files, err := m.files(p.queues)
 			if err != nil {
@@ -34,11 +34,11 @@ func (p *planning) newCommand() *cobra.Command {
 	return c
 }
 
-// writeNew makes a file that is not there yet.
+// writeNew writes a new file. It does not overwrite an existing one; that is a usage error.
 func writeNew(name string, content []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return cmdline.Usage(fmt.Errorf("%s is there already: give another name", name))
+		return cmdline.Usage(fmt.Errorf("%s exists already: give another name", name))
 	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", name, errors.Unwrap(err))

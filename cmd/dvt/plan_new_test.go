@@ -8,19 +8,18 @@ import (
 	"testing"
 )
 
-// Every sample is a plan that is valid and runs.
 func TestPlanNew_EverySampleIsValid(t *testing.T) {
 	t.Parallel()
 	if len(sampleTypes()) < 4 {
-		t.Error(sampleTypes())
+		t.Errorf("the samples are %v, want at least 4", sampleTypes())
 	}
 	for _, kind := range sampleTypes() {
 		doc, status, err := local(t, "", "plan", "new", "--type", kind)
 		if status != 0 || strings.Count(doc, "#") < 8 {
-			t.Fatalf("%s: %d, %v\n%s", kind, status, err, doc)
+			t.Fatalf("%s: status %d, %v, want a plan with comments\n%s", kind, status, err, doc)
 		}
 		if out, status, err := local(t, doc, "plan", "validate", "-"); status != 0 {
-			t.Errorf("%s: %d, %v\n%s", kind, status, err, out)
+			t.Errorf("validate %s: status %d, %v, want 0\n%s", kind, status, err, out)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "plan.yaml")
@@ -31,8 +30,8 @@ func TestPlanNew_EverySampleIsValid(t *testing.T) {
 		t.Errorf("%v\n%s", err, doc)
 	}
 	if _, status, err := local(t, "", "plan", "new", file); status != 2 || !strings.Contains(err.Error(),
-		"there already") {
-		t.Errorf("%d, %v", status, err)
+		"exists already") {
+		t.Errorf("an existing file: status %d, %v, want 2", status, err)
 	}
 	if _, status, err := local(t, "", "plan", "new", "--type", "perl"); status != 2 ||
 		!strings.Contains(err.Error(), "command, dbt") {
@@ -40,9 +39,9 @@ func TestPlanNew_EverySampleIsValid(t *testing.T) {
 	}
 }
 
-// What is wrong has a line and a column, in YAML and in JSON, also when it is missing: those of what holds it.
+// Each violation has a line and a column, in YAML and in JSON. A missing value has those of its parent.
 // contract: L01
-func TestPlanValidate_SaysWhere(t *testing.T) {
+func TestPlanValidate_LocatesEachViolation(t *testing.T) {
 	t.Parallel()
 	wrong := strings.ReplaceAll(twoSteps, "[load]", "[lode]")
 	wrong = strings.Replace(wrong, "timeout: 1m, ", "", 1)
@@ -57,11 +56,11 @@ func TestPlanValidate_SaysWhere(t *testing.T) {
 	} {
 		_, status, err := local(t, c.doc, "plan", "validate", "-")
 		if status != 2 {
-			t.Fatalf("%d, %v", status, err)
+			t.Fatalf("status %d, %v, want 2", status, err)
 		}
 		for _, want := range c.want {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("no %q in\n%v", want, err)
+				t.Errorf("want %q in\n%v", want, err)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
-// local runs a command line that speaks to no server and gives what it printed and its exit status.
+// local runs a command that calls no server and returns its output on both streams, its exit status and its error.
 func local(t *testing.T, stdin string, args ...string) (out string, status int, err error) {
 	t.Helper()
 	c := root()
@@ -66,12 +66,12 @@ signals:
 		"COMPLETED after 5m40s: 2 steps, 2 succeeded, 0 failed, 0 skipped.",
 	} {
 		if !strings.Contains(out, line) {
-			t.Errorf("no line %q in\n%s", line, out)
+			t.Errorf("want the line %q in\n%s", line, out)
 		}
 	}
 }
 
-func TestPlanTest_ExitStatus(t *testing.T) {
+func TestPlanTest_ExitStatusTellsTheOutcome(t *testing.T) {
 	t.Parallel()
 	fails := "steps: {load: [{fails: DB_DOWN}]}\n"
 	for _, c := range []struct {
@@ -82,14 +82,14 @@ func TestPlanTest_ExitStatus(t *testing.T) {
 		{"not as expected", twoSteps, fails, 1, "the run ended as FAILED, not as COMPLETED"},
 		{"as expected", twoSteps, fails + "expect: FAILED\n", 0, ""},
 		{"stuck", twoSteps, "steps: {load: [{takes: 9s}]}\nsignals: [{at: 1s, signal: PAUSE}]\n", 1,
-			"waits for something that the script does not bring (the run is PAUSED)"},
+			"waits for a signal that the script does not send (the run is PAUSED)"},
 		{"a step that is not there", twoSteps, "steps: {lode: []}\n", 2, "steps.lode: the plan has no such step"},
 		{"a wrong plan", strings.ReplaceAll(twoSteps, "[load]", "[lode]"), "", 2,
 			"DANGLING steps[1].dependsOn[0]: no step has the id"},
 	} {
 		_, status, err := local(t, c.plan, "plan", "test", "-", "--script", script(t, "{}"[:2*empty(c.script)]+c.script))
 		if status != c.want || c.says != "" && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: exit %d, %v", c.name, status, err)
+			t.Errorf("%s: status %d, %v, want %d and %q", c.name, status, err, c.want, c.says)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func empty(s string) int {
 	return 0
 }
 
-func TestPlanTest_JSON(t *testing.T) {
+func TestPlanTest_PrintsStatusAndEventsAsJSON(t *testing.T) {
 	t.Parallel()
 	out, status, err := local(t, twoSteps, "plan", "test", "-", "-o", "json")
 	var doc struct {
@@ -109,25 +109,26 @@ func TestPlanTest_JSON(t *testing.T) {
 		Events []struct{ EventType string }
 	}
 	if status != 0 || json.Unmarshal([]byte(out), &doc) != nil || doc.Status != "COMPLETED" || len(doc.Events) != 7 {
-		t.Fatalf("exit %d, %v: %s", status, err, out)
+		t.Fatalf("status %d, %v, want 0, COMPLETED and 7 events: %s", status, err, out)
 	}
 }
 
 // contract: L01
-func TestPlanValidate_NamesEveryViolation(t *testing.T) {
+func TestPlanValidate_ReportsEveryViolation(t *testing.T) {
 	t.Parallel()
 	_, status, err := local(t, strings.ReplaceAll(twoSteps, "timeout: 1m, ", ""), "plan", "validate", "-")
 	if status != 2 || strings.Count(err.Error(), "MISSING") != 2 {
-		t.Fatalf("exit %d: %v", status, err)
+		t.Fatalf("status %d, want 2 and two missing values: %v", status, err)
 	}
 	out, status, _ := local(t, twoSteps, "plan", "validate", "-")
 	if status != 0 || out != "nightly 1.0 is a valid plan of 2 steps.\n" {
-		t.Fatalf("exit %d: %s", status, out)
+		t.Fatalf("a valid plan: status %d, want 0: %s", status, out)
 	}
 }
 
-// What is wrong with a plan is counted, and a terminal is given so much of it as can be read.
-func TestPlanValidate_SaysHowMuchIsWrong(t *testing.T) {
+// The message counts all violations and lists the first ones, because nobody reads hundreds of lines. -o json has all
+// of them.
+func TestPlanValidate_CountsViolationsAndListsTheFirst(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
 	many.WriteString(strings.Split(twoSteps, "steps:")[0] + "steps:\n")
@@ -138,8 +139,8 @@ func TestPlanValidate_SaysHowMuchIsWrong(t *testing.T) {
 		doc, says string
 		lines     int
 	}{
-		{many.String(), "standard input has 120 problems:", mostProblems + 2},
-		{many.String(), "\n  and 70 more, which -o json lists", mostProblems + 2},
+		{many.String(), "standard input has 120 problems:", maxProblems + 2},
+		{many.String(), "\n  and 70 more, which -o json lists", maxProblems + 2},
 		{"[]", "standard input has 1 problem:\n  standard input:1:1: INVALID the document: write an object", 2},
 		{" \n", "standard input is empty", 1},
 	} {
@@ -149,6 +150,6 @@ func TestPlanValidate_SaysHowMuchIsWrong(t *testing.T) {
 		}
 	}
 	if out, _, _ := local(t, many.String(), "plan", "validate", "-", "-o", "json"); strings.Count(out, "MISSING") != 120 {
-		t.Errorf("as JSON: %.300s", out)
+		t.Errorf("-o json must list all 120 violations: %.300s", out)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 func policyCommand() *cobra.Command {
 	s := &session{}
-	return s.command("policy", "The policy of the tenant: who may do what where", s.policyShow(), s.policySet(),
+	return s.command("policy", "Show and set the tenant's policy: who may do what where", s.policyShow(), s.policySet(),
 		s.policyHistory(), s.policyWho())
 }
 
@@ -50,7 +50,8 @@ func (s *session) policyShow() *cobra.Command {
 	}
 }
 
-// documentOf is the input that makes a policy again; rules that follow the defaults are left out.
+// documentOf returns the input that would make the same policy. It leaves out rules that follow the defaults, so that
+// setting the document does not freeze them.
 func documentOf(p client.PolicyRow) (client.PolicyInput, error) {
 	var doc client.PolicyInput
 	raw, err := json.Marshal(p)
@@ -63,7 +64,7 @@ func documentOf(p client.PolicyRow) (client.PolicyInput, error) {
 	return doc, err
 }
 
-// documentYAML renders v with the names of its JSON.
+// documentYAML renders v as YAML with the names of its JSON.
 func documentYAML(v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -76,13 +77,13 @@ func documentYAML(v any) (string, error) {
 	if m, ok := plain.(map[string]any); ok && m["rules"] == nil {
 		delete(m, "rules")
 	}
-	text, err := yaml.Marshal(readable(plain))
+	text, err := yaml.Marshal(cleanForYAML(plain))
 	return string(text), err
 }
 
-// readable prepares a document for YAML: whole numbers have no exponent, and fields of rows without a value are left
-// out.
-func readable(v any) any {
+// cleanForYAML prepares a document for people who edit it: whole numbers get no exponent, and null fields of rows are
+// left out.
+func cleanForYAML(v any) any {
 	switch v := v.(type) {
 	case float64:
 		if whole := int64(v); float64(whole) == v {
@@ -90,25 +91,25 @@ func readable(v any) any {
 		}
 	case []any:
 		for i, row := range v {
-			v[i] = readable(row)
+			v[i] = cleanForYAML(row)
 			if fields, ok := v[i].(map[string]any); ok {
 				maps.DeleteFunc(fields, func(_ string, value any) bool { return value == nil })
 			}
 		}
 	case map[string]any:
 		for name, field := range v {
-			v[name] = readable(field)
+			v[name] = cleanForYAML(field)
 		}
 	}
 	return v
 }
 
 func (s *session) policySet() *cobra.Command {
-	return s.replace("the policy", "the policy has", func(ctx context.Context, file string, raw []byte,
-		r replacing) (out replaced, err error) {
+	return s.setCommand("the policy", "the policy has", func(ctx context.Context, file string, raw []byte,
+		r replaceRequest) (out replaceResult, err error) {
 		in := client.SetPolicyInput{RequestId: r.requestID, ExpectedVersion: r.version, Reason: r.reason}
 		if in.Document, err = readPolicy(raw); err != nil {
-			return out, cmdline.Usage(fmt.Errorf("%s is no policy: %w", file, err))
+			return out, cmdline.Usage(fmt.Errorf("%s is not a policy: %w", file, err))
 		}
 		before, err := client.ShowPolicy(ctx, s.client)
 		if err != nil {
@@ -119,34 +120,35 @@ func (s *session) policySet() *cobra.Command {
 			return out, cmdline.Failure(err)
 		}
 		now := done.SetPolicy.Policy
-		return replaced{now, now.Version, changes(policyLines(before.Policy.PolicyRow), policyLines(now.PolicyRow))}, nil
+		return replaceResult{now, now.Version, changes(policyLines(before.Policy.PolicyRow), policyLines(now.PolicyRow))}, nil
 	})
 }
 
-// replacing is how a document is to be replaced, whole.
-type replacing struct {
+// replaceRequest is the part of a request to replace a document that all documents share.
+type replaceRequest struct {
 	version           int
 	reason, requestID string
 }
 
-// replaced is what came of it: the document as the API shows it, its version, and what changed.
-type replaced struct {
+// replaceResult is the outcome: the document as the API shows it, its version, and the changed lines.
+type replaceResult struct {
 	shown   any
 	version int
 	changed []string
 }
 
-// replace is the command that replaces what, by the document in a file.
-func (s *session) replace(what, moved string, do func(ctx context.Context, file string, raw []byte,
-	r replacing) (replaced, error)) *cobra.Command {
-	var r replacing
+// setCommand returns the command that replaces a document by the one in a file. what names the document, and moved is
+// the beginning of "… moved" in the help of --expected-version.
+func (s *session) setCommand(what, moved string, do func(ctx context.Context, file string, raw []byte,
+	r replaceRequest) (replaceResult, error)) *cobra.Command {
+	var r replaceRequest
 	c := &cobra.Command{
 		Use: "set FILE", Short: "Replace " + what + " (JSON or YAML; - reads standard input) and print what changed",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if r.version < 0 {
-				return cmdline.Usage(errors.New("give --expected-version: the version that FILE was made from, which " +
-					c.Parent().CommandPath() + " show says in its first line"))
+				return cmdline.Usage(errors.New("give --expected-version: the version that FILE was made from; see the first " +
+					"line of " + c.Parent().CommandPath() + " show"))
 			}
 			raw, err := readPlan(args[0], c.InOrStdin())
 			if err != nil {
@@ -167,23 +169,23 @@ func (s *session) replace(what, moved string, do func(ctx context.Context, file 
 			return nil
 		},
 	}
-	c.Flags().IntVar(&r.version, "expected-version", -1, "the version that FILE was made from; it is refused when "+moved+
-		" moved")
-	c.Flags().StringVar(&r.reason, "reason", "", "why; it stands in the audit")
+	c.Flags().IntVar(&r.version, "expected-version", -1, "the version that FILE was made from; the change is refused when "+
+		moved+" changed since")
+	c.Flags().StringVar(&r.reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	c.Flags().Lookup("expected-version").DefValue = "0" // help says nothing of a default, for there is none
-	_ = c.MarkFlagRequired("reason")                    // the flag is there
+	c.Flags().Lookup("expected-version").DefValue = "0" // hides the default -1 in the help: the flag must be given
+	_ = c.MarkFlagRequired("reason")                    // cannot fail: the flag exists
 	return c
 }
 
-// readPolicy reads a document with the defaults of the schema for what it leaves out. A name
-// that is not known is an error, and nothing at all is not everything.
+// readPolicy parses a document and fills in the defaults of the API's schema. An unknown name is an error. An absent
+// list is an empty one, because the document replaces the whole policy.
 func readPolicy(raw []byte) (client.PolicyInput, error) {
 	doc := client.PolicyInput{
 		Sod:    client.PolicySodInput{Approve: true, CompleteManual: true},
 		Grants: []client.PolicyGrantInput{}, Approvals: []client.PolicyApprovalInput{},
 		BreakGlass: []client.PolicyBreakGlassInput{},
-		Sandbox:    []client.PolicySandboxInput{}, // the file is the whole policy: without ceilings it has none
+		Sandbox:    []client.PolicySandboxInput{}, // nil would keep the ceilings of the policy in force
 	}
 	var plain map[string]any
 	if err := json.Unmarshal(raw, &plain); err != nil {
@@ -208,12 +210,12 @@ func readPolicy(raw []byte) (client.PolicyInput, error) {
 	d.DisallowUnknownFields()
 	err = d.Decode(&doc)
 	for i := range doc.Sandbox {
-		doc.Sandbox[i].Require = append([]string{}, doc.Sandbox[i].Require...) // null is not a list
+		doc.Sandbox[i].Require = append([]string{}, doc.Sandbox[i].Require...) // the API refuses null
 	}
 	return doc, err
 }
 
-// policyLines says each part of a policy in a line.
+// policyLines returns one line for each part of a policy.
 func policyLines(p client.PolicyRow) (out []string) {
 	for _, r := range p.Rules {
 		out = append(out, fmt.Sprintf("rule %s may %s on %s/%s", r.Role, r.Action, r.ProjectId, r.EnvironmentId))
@@ -242,7 +244,7 @@ func policyLines(p client.PolicyRow) (out []string) {
 	return out
 }
 
-// sandboxLine says what a ceiling bounds.
+// sandboxLine returns the line of a sandbox ceiling.
 func sandboxLine(b client.PolicyRowSandboxPolicySandbox) string {
 	line := fmt.Sprintf("sandbox on %s/%s:", b.ProjectId, b.EnvironmentId)
 	number := func(name string, n *float64) {
@@ -262,7 +264,7 @@ func sandboxLine(b client.PolicyRowSandboxPolicySandbox) string {
 	return line + fmt.Sprintf(" require=[%s]", strings.Join(b.Require, " "))
 }
 
-// changes are the lines that went, then those that came. A policy may have 10,000 of them.
+// changes returns the removed lines, then the added ones. It takes linear time, because a policy may have 10,000 lines.
 func changes(before, after []string) (out []string) {
 	add := func(sign string, lines, others []string) {
 		known := make(map[string]bool, len(others))
@@ -281,7 +283,7 @@ func changes(before, after []string) (out []string) {
 }
 
 func (s *session) policyHistory() *cobra.Command {
-	l := listed{none: "The tenant has no policy of its own: the settings of the server hold (dvt policy show)."}
+	l := listing{none: "The tenant has no policy of its own: the server's settings apply (dvt policy show)."}
 	c := &cobra.Command{
 		Use: "history", Short: "List the versions of the policy, newest first, with what each changed",
 		Args: cmdline.ExactArgs(0),
@@ -294,7 +296,7 @@ func (s *session) policyHistory() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.PolicyHistory
-				return behind(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
 				for i, e := range all.Edges {

@@ -10,18 +10,18 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
-// mostNames is how many principals the API names at most.
-const mostNames = 10
+// maxNames is the greatest number of principals that the API returns.
+const maxNames = 10
 
 func (s *session) policyWho() *cobra.Command {
 	var project, environment string
 	c := &cobra.Command{
-		Use: "who ACTION [RUN]", Short: "Who may do that to a run or in a place: at most ten principals",
+		Use: "who ACTION [RUN]", Short: "List who may do an action to a run or in an environment: at most ten principals",
 		Args: cmdline.RangeArgs(1, 2),
-		Long: "Name principals of the tenant that may do ACTION to RUN, or else in the place of --project and " +
-			"--environment, at most ten, one a\n" +
-			"line. ACTION is a word such as CANCEL, retry-step or START; a wrong one is answered with all there are. Takes " +
-			"the right to read\nthe policy there.",
+		Long: "Print principals of the tenant that may do ACTION to RUN, or in --project and --environment, at most ten, " +
+			"one per line.\n" +
+			"ACTION is a word such as CANCEL, retry-step or START; the error for a wrong one lists them all. You need the " +
+			"right to read\nthe policy there.",
 		RunE: func(c *cobra.Command, args []string) error {
 			action, err := cmdline.Word("ACTION", args[0], client.AllAction)
 			if err != nil {
@@ -44,13 +44,13 @@ func (s *session) policyWho() *cobra.Command {
 			switch len(out.WhoCould) {
 			case 0:
 				fmt.Fprintf(s.err, "Nobody may do %s %s.\n", action, where)
-			case mostNames:
+			case maxNames:
 				fmt.Fprintln(s.err, "There may be more: dvt policy show")
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVar(&project, "project", "", "of a place, instead of RUN")
-	c.Flags().StringVar(&environment, "environment", "", "of a place, instead of RUN")
+	c.Flags().StringVar(&project, "project", "", "project, instead of RUN")
+	c.Flags().StringVar(&environment, "environment", "", "environment, instead of RUN")
 	return c
 }

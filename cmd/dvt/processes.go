@@ -40,7 +40,9 @@ func processCommand(c *cobra.Command, dev bool, flags []string, run func(context
 }
 
 func serverCommand() *cobra.Command {
-	return processCommand(&cobra.Command{Use: "server", Short: "Serve the API and run the background duties"}, false, []string{
+	return processCommand(&cobra.Command{
+		Use: "server", Short: "Serve the API and run the background duties",
+	}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
 		"no-worker-after", "stop-within", "allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",

@@ -17,13 +17,13 @@ import (
 
 func quotaCommand() *cobra.Command {
 	s := &session{}
-	return s.command("quota", "What the tenant may use, and what it set of that itself", s.quotaShow(), s.quotaSet(),
+	return s.command("quota", "Show what the tenant may use, and set its own limits", s.quotaShow(), s.quotaSet(),
 		s.quotaHistory())
 }
 
 func (s *session) quotaShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Print what may be used and is, and the tenant's settings as a document that `dvt " +
+		Use: "show", Short: "Print limits and usage, and the tenant's settings as a document that `dvt " +
 			"quota set` takes", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowQuota(c.Context(), s.client)
@@ -63,7 +63,7 @@ func (s *session) quotaShow() *cobra.Command {
 	}
 }
 
-// quotaDocument is the settings without what is not set.
+// quotaDocument returns the settings without the values that are not set.
 func quotaDocument(row client.QuotaSettingsRow) (map[string]any, error) {
 	var in client.QuotaSettingsInput
 	raw, err := json.Marshal(row)
@@ -77,21 +77,21 @@ func quotaDocument(row client.QuotaSettingsRow) (map[string]any, error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &doc)
 	}
-	return unset(doc), err
+	return dropNulls(doc), err
 }
 
-// unset drops what is null, at every depth.
-func unset(m map[string]any) map[string]any {
+// dropNulls deletes null members of m at every depth and returns m.
+func dropNulls(m map[string]any) map[string]any {
 	for name, v := range m {
 		switch v := v.(type) {
 		case nil:
 			delete(m, name)
 		case map[string]any:
-			unset(v)
+			dropNulls(v)
 		case []any:
 			for _, item := range v {
 				if inner, ok := item.(map[string]any); ok {
-					unset(inner)
+					dropNulls(inner)
 				}
 			}
 		}
@@ -100,11 +100,11 @@ func unset(m map[string]any) map[string]any {
 }
 
 func (s *session) quotaSet() *cobra.Command {
-	return s.replace("the tenant's settings", "the settings have", func(ctx context.Context, file string, raw []byte,
-		r replacing) (out replaced, err error) {
+	return s.setCommand("the tenant's settings", "the settings have", func(ctx context.Context, file string, raw []byte,
+		r replaceRequest) (out replaceResult, err error) {
 		in := client.SetQuotaInput{RequestId: r.requestID, ExpectedVersion: r.version, Reason: r.reason}
 		if in.Settings, err = readQuota(raw); err != nil {
-			return out, cmdline.Usage(fmt.Errorf("%s holds no settings of quotas: %w", file, err))
+			return out, cmdline.Usage(fmt.Errorf("%s is not a document of quota settings: %w", file, err))
 		}
 		before, err := client.ShowQuota(ctx, s.client)
 		if err != nil {
@@ -115,13 +115,12 @@ func (s *session) quotaSet() *cobra.Command {
 			return out, cmdline.Failure(err)
 		}
 		now := done.SetQuota.Settings
-		return replaced{now, now.Version, changes(quotaLines(before.QuotaSettings.QuotaSettingsRow),
+		return replaceResult{now, now.Version, changes(quotaLines(before.QuotaSettings.QuotaSettingsRow),
 			quotaLines(now.QuotaSettingsRow))}, nil
 	})
 }
 
-// readQuota reads a document with the defaults of the schema for what it leaves out. A name
-// that is not known is an error.
+// readQuota parses a document and fills in the defaults of the API's schema. An unknown name is an error.
 func readQuota(raw []byte) (client.QuotaSettingsInput, error) {
 	in := client.QuotaSettingsInput{Projects: []client.ProjectQuotaInput{}}
 	var doc struct {
@@ -145,7 +144,7 @@ func readQuota(raw []byte) (client.QuotaSettingsInput, error) {
 	return in, nil
 }
 
-// quotaLines says each part of the settings in a line.
+// quotaLines returns one line for each value of the settings.
 func quotaLines(row client.QuotaSettingsRow) (out []string) {
 	limits := func(whose string, l map[string]any) {
 		for _, name := range []string{"startRunPerMinute", "heavyStepsPerMinute", "signalOpsPerMinute", "maxActive",
@@ -178,7 +177,7 @@ func quotaLines(row client.QuotaSettingsRow) (out []string) {
 }
 
 func (s *session) quotaHistory() *cobra.Command {
-	l := listed{none: "The tenant has no settings of its own: its tier holds (dvt quota show)."}
+	l := listing{none: "The tenant has no settings of its own: those of its tier apply (dvt quota show)."}
 	c := &cobra.Command{
 		Use: "history", Short: "List the versions of the tenant's settings, newest first, with what each changed",
 		Args: cmdline.ExactArgs(0),
@@ -191,7 +190,7 @@ func (s *session) quotaHistory() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.QuotaHistory
-				return behind(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
 				for i, e := range all.Edges {
@@ -211,14 +210,14 @@ func (s *session) quotaHistory() *cobra.Command {
 
 func queueCommand() *cobra.Command {
 	s := &session{}
-	return s.command("queue", "Runs that wait for their quota or a free place", s.queueList())
+	return s.command("queue", "Show the runs that wait for quota or a free slot", s.queueList())
 }
 
 func (s *session) queueList() *cobra.Command {
 	var project string
-	l := listed{none: "No run waits."}
+	l := listing{none: "No run waits."}
 	c := &cobra.Command{
-		Use: "list", Short: "List the runs that wait, by project, in the order in which they start",
+		Use: "list", Short: "List the waiting runs by project, in the order in which they will start",
 		Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListQueueQueueQueueEntryConnection
@@ -229,7 +228,7 @@ func (s *session) queueList() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Queue
-				return behind(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("RUN", "PLAN", "WHERE", "BY", "PLACE", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
 				for _, e := range all.Edges {
@@ -250,12 +249,12 @@ func (s *session) queueList() *cobra.Command {
 				return t
 			})
 			if err == nil && !s.output.IsData() {
-				fmt.Fprintf(s.err, "%d of the tenant wait\n", all.Depth)
+				fmt.Fprintf(s.err, "%s of the tenant waiting\n", cmdline.Count(all.Depth, "run"))
 			}
 			return err
 		},
 	}
-	c.Flags().StringVar(&project, "project", "", "of one project")
+	c.Flags().StringVar(&project, "project", "", "only runs of this project")
 	l.flag(c, 50)
 	return c
 }

@@ -25,7 +25,7 @@ const quotaPlan = `{"schemaVersion":"v1.2","metadata":{"planId":"p","planVersion
 "scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"0000000000000000000000000000000000000000"},
 "steps":[{"stepId":"s1","type":"NOOP","inputs":{},"timeout":"1m"}]}`
 
-func TestQuotaAndQueue_ShowSetHistoryList(t *testing.T) {
+func TestQuotaAndQueue_ShowSetHistoryAndList(t *testing.T) {
 	address, _ := serve(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -44,7 +44,7 @@ func TestQuotaAndQueue_ShowSetHistoryList(t *testing.T) {
 			words += err.Error()
 		}
 		if status != want || !strings.Contains(words, says) {
-			t.Errorf("dvt %s: %d (want %d, %q)\n%s", strings.Join(args, " "), status, want, says, words)
+			t.Errorf("dvt %s: status %d, want %d and %q\n%s", strings.Join(args, " "), status, want, says, words)
 		}
 		return out
 	}
@@ -54,16 +54,16 @@ func TestQuotaAndQueue_ShowSetHistoryList(t *testing.T) {
 	fast := strings.TrimSpace(ask("dev-engineer", 0, "", "run", "start", plan, "--request-id", "r3", "--priority", "8"))
 	ask("dev-engineer", 2, "priority", "run", "start", plan, "--request-id", "r4", "--priority", "10")
 	ask("dev-engineer", 3, "QUEUE_FULL", "run", "start", plan, "--request-id", "r4")
-	list := strings.Split(ask("dev-viewer", 0, "2 of the tenant wait", "queue", "list"), "\n")
+	list := strings.Split(ask("dev-viewer", 0, "2 runs of the tenant waiting", "queue", "list"), "\n")
 	if !strings.HasPrefix(list[1], fast) || !strings.Contains(list[1], "quota") || !strings.HasPrefix(list[2], slow) ||
 		!strings.Contains(list[2], "turn") {
-		t.Errorf("%q", list)
+		t.Errorf("the queue is %q, want the run of priority 8 before that of priority 1", list)
 	}
-	ask("dev-mallory", 0, "0 of the tenant wait", "queue", "list")
+	ask("dev-mallory", 0, "0 runs of the tenant waiting", "queue", "list")
 
 	ask("dev-engineer", 3, "FORBIDDEN", "quota", "show")
 	document := ask("dev-admin", 0, "version 0, tier default", "quota", "show")
-	same := file("same.yaml", document) // what show prints is what set takes
+	same := file("same.yaml", document) // set must accept the output of show
 	ask("dev-admin", 0, "version 1 is in force", "quota", "set", same, "--expected-version", "0", "--reason", "none")
 	less := file("less.yaml", "tenant: {startRunPerMinute: 0}\nprojects: [{projectId: shop, limits: {maxActive: "+
 		"3}}]\nstrategy: REJECT\n")
@@ -72,7 +72,7 @@ func TestQuotaAndQueue_ShowSetHistoryList(t *testing.T) {
 	for _, line := range []string{"+ tenant startRunPerMinute: 0", "+ project shop weight: 1",
 		"+ project shop maxActive: 3", "+ strategy: REJECT"} {
 		if !strings.Contains(out, line) {
-			t.Errorf("%q is not in %s", line, out)
+			t.Errorf("want the line %q in\n%s", line, out)
 		}
 	}
 	ask("dev-admin", 3, "QUOTA_MOVED", "quota", "set", less, "--expected-version", "1", "--reason", "late")

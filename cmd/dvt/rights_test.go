@@ -7,7 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// devRights are the accounts of `dvt dev` under the policy by default.
+// devRights returns the accounts of `dvt dev`, whose tokens are their names, and the default policy.
 func devRights(t *testing.T) (*authz.Directory, *authz.Authorizer) {
 	t.Helper()
 	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)

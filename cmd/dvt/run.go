@@ -21,14 +21,14 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
-// session is what the client commands share.
+// session is the state that the client commands share: their flags and, after open, the connection and the outputs.
 type session struct {
 	server, token, context string
 	output                 document.Format
 	client                 *client.Client
 	out, err               io.Writer
 	colour                 console.ColourMode
-	looks
+	listStyle
 	display console.Display
 }
 
@@ -40,42 +40,42 @@ func runCommand() *cobra.Command {
 	}, s.signalCommands()...)...)
 }
 
-// command gives commands that speak to the API what they share.
+// command returns a command with the flags of a client command. Before it or a subcommand runs, the session is opened.
 func (s *session) command(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			if c.HasSubCommands() {
-				return nil // it only prints its help
+				return nil // a group only prints its help
 			}
 			return s.open(c)
 		},
 	}
 	c.PersistentFlags().StringVar(&s.server, "server", "",
-		"address of dvt (DVT_SERVER, or that of the context in use, or "+here+")")
+		"address of dvt (DVT_SERVER, or that of the context in use, or "+defaultServer+")")
 	c.PersistentFlags().StringVar(&s.token, "token", "",
-		"token (DVT_TOKEN, or that of the context; of a dvt dev that runs on DVT_DATA or .dvt, the one of "+devPrincipal+")")
+		"token (DVT_TOKEN, or that of the context; for a dvt dev that runs on DVT_DATA or .dvt, that of "+devPrincipal+")")
 	c.PersistentFlags().StringVar(&s.context, "context", "", "server and token by name: see dvt context")
-	_ = c.RegisterFlagCompletionFunc("context", contextNames) // the flag is there
+	_ = c.RegisterFlagCompletionFunc("context", contextNames) // cannot fail: the flag exists
 	document.AddFlag(c, &s.output)
 	s.listFlags(c)
 	s.colour = console.ColourAuto
 	c.PersistentFlags().Var(
 		&s.colour, "color", "when to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
-	_ = c.RegisterFlagCompletionFunc("color", cobra.FixedCompletions( // the flag is there
+	_ = c.RegisterFlagCompletionFunc("color", cobra.FixedCompletions( // cannot fail: the flag exists
 		[]cobra.Completion{string(console.ColourAuto), string(console.ColourAlways), string(console.ColourNever)},
 		cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(subcommands...)
-	s.shared(c)
+	s.completeArgs(c)
 	return c
 }
 
-// here is where `dvt dev` listens.
-const here = "http://127.0.0.1:8080"
+// defaultServer is the default address of `dvt dev`.
+const defaultServer = "http://127.0.0.1:8080"
 
-// resolve says which server is asked, and as whom: flags win over the environment, that over the context in use, and
-// that over the `dvt dev` that runs on the data directory of this environment. The token of a context goes to its own
-// server only.
+// resolve sets the server and the token of the session. Flags win over the environment, the environment wins over the
+// context in use, and that wins over the `dvt dev` on the data directory of this environment. The token of a context is
+// sent to its own server only.
 func (s *session) resolve() error {
 	if s.context != "" && s.server != "" {
 		return cmdline.Usage(errors.New("give --context or --server, not both"))
@@ -104,7 +104,7 @@ func (s *session) resolve() error {
 			}
 		}
 	}
-	s.server = cmp.Or(s.server, runningDev(), here)
+	s.server = cmp.Or(s.server, runningDev(), defaultServer)
 	if err := (contexts.Profile{Server: s.server}).Check(); err != nil {
 		return err
 	}
@@ -148,10 +148,10 @@ func (s *session) startCommand() *cobra.Command {
 			}
 			if trimmed := bytes.TrimSpace(doc); len(trimmed) == 0 || trimmed[0] != '{' {
 				return cmdline.Usage(fmt.Errorf(
-					"%s is no plan: it is to have schemaVersion, metadata, scope and steps; dvt plan new writes one",
+					"%s is not a plan: a plan has schemaVersion, metadata, scope and steps; dvt plan new writes one",
 					documentName(args[0])))
 			}
-			_ = json.Unmarshal(doc, &scope) // what is wrong with it the server says better
+			_ = json.Unmarshal(doc, &scope) // the server reports errors of the document, with their locations
 			in := client.StartRunInput{
 				Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: project, EnvironmentId: environment,
 				Priority: priority,
@@ -172,7 +172,7 @@ func (s *session) startCommand() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.started(c.Context(), watch, out.StartRun.Run.RunRow, out.StartRun.Deduplicated, out.StartRun)
+			return s.printStarted(c.Context(), watch, out.StartRun.Run.RunRow, out.StartRun.Deduplicated, out.StartRun)
 		},
 	}
 	c.Flags().StringVar(&project, "project", "", "project; default: the plan's scope")
@@ -184,12 +184,11 @@ func (s *session) startCommand() *cobra.Command {
 	return c
 }
 
-// started prints the run that a request made, or watches it; payload is the whole
-// answer.
-func (s *session) started(ctx context.Context, watch bool, r client.RunRow, deduplicated bool, payload any) error {
+// printStarted prints the run that a request made, or watches it. payload is the whole answer, for programs.
+func (s *session) printStarted(ctx context.Context, watch bool, r client.RunRow, deduplicated bool, payload any) error {
 	switch {
 	case watch:
-		return s.watch(ctx, r.RunId, watching{giveUp: patience})
+		return s.watch(ctx, r.RunId, watchOptions{giveUp: patience})
 	case s.output.IsData():
 		return s.print(payload)
 	case deduplicated:
@@ -200,7 +199,7 @@ func (s *session) started(ctx context.Context, watch bool, r client.RunRow, dedu
 	return nil
 }
 
-// maxPlan is the most that is read of a plan: what the server takes.
+// maxPlan bounds a document that is read, in bytes. It is the server's limit for a plan.
 const maxPlan = 10 << 20
 
 // readPlan reads a document and turns YAML into JSON.
@@ -225,7 +224,8 @@ func readDocument(name string, stdin io.Reader) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, maxPlan+1))
 }
 
-// asDocument is a document, JSON or YAML, as JSON.
+// asDocument returns a document, JSON or YAML, as JSON. A document that is too long is returned unchanged, so that the
+// server refuses it with its own code.
 func asDocument(name string, doc []byte) (json.RawMessage, error) {
 	if json.Valid(doc) || len(doc) > maxPlan {
 		return doc, nil

@@ -42,22 +42,22 @@ func (s *session) approveCommand() *cobra.Command {
 			r := out.ApproveRun.Run
 			line := fmt.Sprintf("%s is %s", r.RunId, runtext.Status(r.RunRow))
 			if a := r.Approval; a != nil && a.ExpiresAt != nil {
-				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, given(a.ApprovalRow), a.Required,
-					runtext.Moment(a.ExpiresAt))
+				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, approvalCount(a.ApprovalRow),
+					a.Required, runtext.Moment(a.ExpiresAt))
 			}
 			_, err = fmt.Fprintln(s.out, line)
 			return err
 		},
 	}
-	c.Flags().BoolVar(&reject, "reject", false, "end the run instead")
-	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the log and the audit")
+	c.Flags().BoolVar(&reject, "reject", false, "reject the run, which ends it")
+	c.Flags().StringVar(&reason, "reason", "", "why; kept in the log and the audit")
 	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
 	cmdline.AddPreview(c)
 	return c
 }
 
-// given is how many have approved.
-func given(a client.ApprovalRow) (n int) {
+// approvalCount returns the number of principals who approved.
+func approvalCount(a client.ApprovalRow) (n int) {
 	for _, d := range a.Decisions {
 		if d.Decision == client.DecisionApprove {
 			n++
@@ -67,7 +67,7 @@ func given(a client.ApprovalRow) (n int) {
 }
 
 // listApprovals prints the runs that wait for approval.
-func (s *session) listApprovals(c *cobra.Command, l listed) error {
+func (s *session) listApprovals(c *cobra.Command, l listing) error {
 	l.none = "No run waits for approval."
 	var all client.ListApprovalsApprovalsRunConnection
 	return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -77,13 +77,13 @@ func (s *session) listApprovals(c *cobra.Command, l listed) error {
 		}
 		before := all.Edges
 		all = out.Approvals
-		return behind(before, &all.Edges, &all.PageInfo), nil
+		return prepend(before, &all.Edges, &all.PageInfo), nil
 	}, func() *table {
 		t := s.table("RUN", "PLAN", "WHERE", "BY", "ASKED", "APPROVALS", "UNTIL", "YOU MAY")
 		for _, e := range all.Edges {
 			r, have, until, may := e.Node, "–", "–", "–"
 			if a := r.Approval; a != nil {
-				have, until = fmt.Sprintf("%d/%d", given(a.ApprovalRow), a.Required), s.when(a.ExpiresAt)
+				have, until = fmt.Sprintf("%d/%d", approvalCount(a.ApprovalRow), a.Required), s.when(a.ExpiresAt)
 			}
 			for _, a := range r.Actions {
 				if a.Action != client.ActionApprove {

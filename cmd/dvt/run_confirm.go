@@ -15,18 +15,19 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// shortRunID is how much of a run's id people see and type.
+// shortRunID is the length of a short run id, which people see and type.
 const shortRunID = 8
 
 func shortID(runID string) string { return runID[:min(len(runID), shortRunID)] }
 
-// confirm shows what a strong signal would do and asks for the run's short id. What was looked at comes
-// back as the seq that the run is to be at still; 0 when there was nothing to look at. A stop is asked
-// for also when it cannot be said what it would do.
+// confirm shows what a strong signal would do and asks the person to type the run's short id. It returns the seq that
+// the preview is based on, so that the server can refuse the signal if the run has moved since. If stops is true and
+// the server cannot preview, confirm asks nevertheless and returns 0: a person must be able to stop a run while parts
+// of dvt fail.
 func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, stops bool) (seq int64, err error) {
 	if !console.CanAnswer(c.InOrStdin()) {
 		return 0, cmdline.Usage(
-			fmt.Errorf("dvt %s needs --yes where nobody can be asked: see first what it would do with --preview",
+			fmt.Errorf("dvt %s needs --yes without a terminal: see what it would do with --preview first",
 				strings.TrimPrefix(c.CommandPath(), "dvt ")))
 	}
 	p, err := s.previewOf(c.Context(), signalAction(in, cancel))
@@ -35,12 +36,12 @@ func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, st
 		if err := s.showPreview(console.NewDisplay(s.err, s.colour), p); err != nil {
 			return 0, err
 		}
-		if err := refusedBy(p); err != nil {
+		if err := refusal(p); err != nil {
 			return 0, err
 		}
 		seq = p.BasedOnSeq
 	case stops && c.Context().Err() == nil && cmdline.ExitStatus(err) == 1:
-		fmt.Fprintf(s.err, "What it would do cannot be said: %v\n", err)
+		fmt.Fprintf(s.err, "No preview is available: %v\n", err)
 	default:
 		return 0, err
 	}
@@ -56,7 +57,8 @@ func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, st
 	return seq, nil
 }
 
-// readLine is what somebody types, until Ctrl-C.
+// readLine returns the line that a person types, without surrounding spaces. On Ctrl-C it returns the error of the
+// context.
 func readLine(c *cobra.Command) (string, error) {
 	typed := make(chan string, 1)
 	go func() {
@@ -72,8 +74,9 @@ func readLine(c *cobra.Command) (string, error) {
 	}
 }
 
-// moved adds to RUN_MOVED what happened in the run since it was looked at.
-func (s *session) moved(ctx context.Context, runID string, since int64, err error) error {
+// explainMoved returns err as a failure. To the error RUN_MOVED it adds what changed in the run since the seq that the
+// person looked at.
+func (s *session) explainMoved(ctx context.Context, runID string, since int64, err error) error {
 	var e *client.Error
 	if !errors.As(client.Named(err), &e) || e.Code != "RUN_MOVED" || e.RunSeq <= since {
 		return cmdline.Failure(err)
@@ -96,11 +99,12 @@ func (s *session) moved(ctx context.Context, runID string, since int64, err erro
 		fmt.Fprintf(&b, "\n  %s: %s -> %s (attempt %d)", st.StepId, before(st), st.To.StatusRaw, st.To.LogicalAttemptId)
 	}
 	for _, x := range d.Decisions[max(0, len(d.Decisions)-maxMoved):] {
-		fmt.Fprintf(&b, "\n  seq %d at %s: %s%s", x.RunSeq, runtext.Moment(&x.PersistedAt), x.EventType, decided(x.Payload))
+		fmt.Fprintf(&b, "\n  seq %d at %s: %s%s", x.RunSeq, runtext.Moment(&x.PersistedAt), x.EventType,
+			decisionText(x.Payload))
 	}
 	e.More = append(e.More, b.String())
 	return cmdline.Failure(e)
 }
 
-// maxMoved is how many steps, and how many decisions, are named.
+// maxMoved bounds the steps, and the decisions, in that error.
 const maxMoved = 10

@@ -18,7 +18,7 @@ import (
 
 func (s *session) diffCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "diff RUN SEQ [SEQ]", Short: "Say what changed in a run from one seq of its log to another, or to now",
+		Use: "diff RUN SEQ [SEQ]", Short: "Show what changed in a run from one seq of its log to another, or to now",
 		Args: cmdline.RangeArgs(2, 3),
 		RunE: func(c *cobra.Command, args []string) error {
 			from, err := seqOf(args[1])
@@ -61,7 +61,7 @@ func (s *session) diffCommand() *cobra.Command {
 func seqOf(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, cmdline.Usage(fmt.Errorf("a seq is a number from 0, not %q: dvt run events shows those of a run", text))
+		return 0, cmdline.Usage(fmt.Errorf("a seq must be a number from 0, not %q: dvt run events shows the seqs of a run", text))
 	}
 	return n, nil
 }
@@ -97,12 +97,13 @@ func (s *session) diff(d *client.DiffRunRunDiff) error {
 	fmt.Fprintln(s.out)
 	t := s.table("SEQ", "AT", "DECIDED")
 	for _, x := range d.Decisions {
-		t.row(x.RunSeq, s.when(&x.PersistedAt), x.EventType+decided(x.Payload))
+		t.row(x.RunSeq, s.when(&x.PersistedAt), x.EventType+decisionText(x.Payload))
 	}
 	return t.print()
 }
 
-// before is what a step was: PENDING also while the run had not read its plan.
+// before returns the earlier status of a step. A run that has not read its plan has no steps yet; they count as
+// PENDING.
 func before(st client.DiffRunRunDiffStepsStepDiff) string {
 	if st.From == nil {
 		return string(client.StepStatusPending)
@@ -110,8 +111,9 @@ func before(st client.DiffRunRunDiffStepsStepDiff) string {
 	return st.From.StatusRaw
 }
 
-// decided says what a decision's event tells of who decided what.
-func decided(payload *json.RawMessage) string {
+// decisionText returns the signal, the step, the person and the reason in the payload of a decision's event, as far as
+// it has them.
+func decisionText(payload *json.RawMessage) string {
 	var p struct{ SignalType, StepID, Actor, PauseRequestedBy, Principal, Reason string }
 	if payload == nil || json.Unmarshal(*payload, &p) != nil {
 		return ""

@@ -19,8 +19,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// logging is which events of a run are printed.
-type logging struct {
+// eventOptions select the events of a run that are printed.
+type eventOptions struct {
 	after  int64
 	types  []string
 	follow bool
@@ -28,12 +28,12 @@ type logging struct {
 }
 
 func (s *session) eventsCommand() *cobra.Command {
-	var how logging
+	var how eventOptions
 	c := &cobra.Command{
 		Use: "events RUN", Short: "Print the log of a run, event by event", Args: cmdline.ExactArgs(1),
-		Long: `Print the log of a run, event by event: its seq, when the store committed it, its type, its step and what it says.
+		Long: `Print the log of a run, event by event: seq, commit time, type, step and payload.
 
-With -o json each event is one line of JSON, whole; with -o yaml one document.`,
+With -o json each event is one line of JSON; with -o yaml it is one document.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if how.follow {
 				return s.followEvents(c.Context(), args[0], how)
@@ -41,15 +41,15 @@ With -o json each event is one line of JSON, whole; with -o yaml one document.`,
 			return s.readEvents(c.Context(), args[0], how)
 		},
 	}
-	c.Flags().Int64Var(&how.after, "after", 0, "only events behind this seq")
+	c.Flags().Int64Var(&how.after, "after", 0, "only events after this seq")
 	c.Flags().StringSliceVar(&how.types, "type", nil, "only events of these types, such as StepFailed")
-	c.Flags().BoolVarP(&how.follow, "follow", "f", false, "go on until the run has ended")
+	c.Flags().BoolVarP(&how.follow, "follow", "f", false, "follow the log until the run has ended")
 	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience,
-		"with --follow: stop after so long without a connection; 0: never")
+		"with --follow: stop after this time without a connection; 0: never")
 	return c
 }
 
-func (s *session) readEvents(ctx context.Context, runID string, how logging) error {
+func (s *session) readEvents(ctx context.Context, runID string, how eventOptions) error {
 	for size, after := maxPage, how.after; ; {
 		out, err := client.ReadEvents(ctx, s.client, runID, &size, &after, how.types)
 		if err != nil {
@@ -70,14 +70,14 @@ func (s *session) readEvents(ctx context.Context, runID string, how logging) err
 	}
 }
 
-// followEvents prints each event once, over as many connections as it takes.
-func (s *session) followEvents(ctx context.Context, runID string, how logging) error {
+// followEvents prints each event once until the run has ended. It reconnects when a connection is lost.
+func (s *session) followEvents(ctx context.Context, runID string, how eventOptions) error {
 	from := client.Position{Seq: how.after}
 	err := watchview.Follow(ctx, how.giveUp, from, func(ctx context.Context, at client.Position,
 		took func(client.Position)) error {
 		return s.client.Events(ctx, runID, at, func(u client.FollowEventsRunEventsRunEventUpdate) error {
 			if u.Reset {
-				fmt.Fprintln(s.err, "RESET: the store holds another history than before; what was printed is void")
+				fmt.Fprintln(s.err, "RESET: the store's history was replaced; the events printed so far are void")
 			}
 			over := false
 			for _, e := range u.Events {
@@ -96,14 +96,14 @@ func (s *session) followEvents(ctx context.Context, runID string, how logging) e
 			}
 			return nil
 		})
-	}, s.offline())
+	}, s.offlineReporter())
 	if errors.Is(err, errOver) {
 		return nil
 	}
 	return cmdline.Failure(err)
 }
 
-// ends are the last events of runs.
+// ends are the types of a run's last event.
 var ends = []run.EventType{run.RunCompleted, run.RunFailed, run.RunCancelled}
 
 func (s *session) event(e client.EventRow) error {

@@ -10,19 +10,19 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-func TestRunEvents_ReadsEveryPageAndFollowsOverConnections(t *testing.T) {
+func TestRunEvents_ReadsEveryPageAndReconnects(t *testing.T) {
 	steps := make([]string, 110)
 	for i := range steps {
 		steps[i] = fmt.Sprintf("s%d", i)
 	}
-	address, s := servedSteps(t, steps...)
+	address, s := serveWatchedSteps(t, steps...)
 	for _, id := range steps {
 		append1(t, s, runtest.Draft(log.StepStartedEvent, id, 1))
 		append1(t, s, runtest.Draft(log.StepCompletedEvent, id, 1))
 	}
 	out, status, err := dvt(t, address, "dev-viewer", "run", "events", "r1")
 	if n := strings.Count(out, "\n"); n != 222 || status != 0 || !strings.Contains(out, "   222  ") {
-		t.Fatalf("%d lines, %d, %v", n, status, err)
+		t.Fatalf("%d lines, status %d, %v, want 222 lines", n, status, err)
 	}
 	if out, _, _ = dvt(t, address, "dev-viewer", "run", "events", "r1", "--type", "StepStarted,StepCompleted", "--after",
 		"220", "-o", "json"); strings.Count(out, "\n") != 2 {
@@ -38,9 +38,9 @@ func TestRunEvents_ReadsEveryPageAndFollowsOverConnections(t *testing.T) {
 		}
 	}
 	if _, status, _ := dvt(t, address, "dev-mallory", "run", "events", "r1"); status != 4 {
-		t.Errorf("another tenant's run: %d", status)
+		t.Errorf("another tenant's run: status %d, want 4", status)
 	}
-	front := cut(t, address)
+	front := newCuttableProxy(t, address)
 	followed := &printout{}
 	c := root()
 	c.SetOut(followed)
@@ -58,20 +58,19 @@ func TestRunEvents_ReadsEveryPageAndFollowsOverConnections(t *testing.T) {
 		t.Error(err)
 	}
 	if got := followed.String(); strings.Count(got, "StepCompleted") != 1 || strings.Count(got, "RunCompleted") != 1 {
-		t.Errorf("\n%s", got)
+		t.Errorf("want each event once:\n%s", got)
 	}
 }
 
-// Health has a status of its own, and a version is data too.
-func TestHealthAndVersion(t *testing.T) {
-	well := answering(t, 200, `{"data":{"health":{"status":"HEALTHY","checks":[{"name":"store","status":"HEALTHY","latencyMs":1.5}]}}}`)
+func TestHealth_UnhealthyHasStatusOneAndVersionIsData(t *testing.T) {
+	well := serveAnswer(t, 200, `{"data":{"health":{"status":"HEALTHY","checks":[{"name":"store","status":"HEALTHY","latencyMs":1.5}]}}}`)
 	for format, want := range map[string]string{"table": "HEALTHY, at " + well, "json": `"latencyMs": 1.5`,
 		"yaml": "latencyMs: 1.5"} {
 		if out, status, err := dvt(t, well, "t", "health", "-o", format); status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%d, %v\n%s", status, err, out)
 		}
 	}
-	ill := answering(t, 200, `{"data":{"health":{"status":"UNHEALTHY","checks":[{"name":"store","status":"UNHEALTHY","message":"down"}]}}}`)
+	ill := serveAnswer(t, 200, `{"data":{"health":{"status":"UNHEALTHY","checks":[{"name":"store","status":"UNHEALTHY","message":"down"}]}}}`)
 	if out, status, err := dvt(t, ill, "t", "health"); status != 1 || !strings.Contains(out, "down") {
 		t.Errorf("%d, %v\n%s", status, err, out)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// runName is a word that stands for a run, wherever one is asked for.
+// runName is a word that can be given instead of a run id, such as @last.
 type runName struct {
 	name, is string
 	among    client.RunFilter
-	page     int // how many are looked at together
+	page     int // number of runs to read at once
 	suits    func(r client.RunRow) bool
 }
 
@@ -39,14 +39,16 @@ var runNames = []runName{
 // me stands for the viewer in filters.
 const me = "me"
 
-// Short run ids: how much of one must be given, and how many runs are looked at.
+// Bounds for short run ids: the shortest prefix that is looked up, and the greatest number of runs that are read for
+// it.
 const (
 	shortestRunID = 4
 	maxPage       = 200
 	maxCandidates = 1_000
 )
 
-// expand replaces what a command was given of run ids by the ids: as RUN, and by --run.
+// expand replaces short run ids and names in the arguments RUN and in --run by whole ids. words are the arguments of
+// the usage line.
 func (s *session) expand(c *cobra.Command, words, args []string) error {
 	for i, arg := range args {
 		if i >= len(words) || words[i] != "RUN" {
@@ -68,8 +70,8 @@ func (s *session) expand(c *cobra.Command, words, args []string) error {
 	return nil
 }
 
-// runID is the id of the run whose id begins with what is given. A whole id asks the
-// server nothing, and what no run begins with stays: the command says so by itself.
+// runID returns the id of the run whose id begins with given. A whole id costs no request. If no run matches, given is
+// returned, and the command reports the unknown run itself. Several matches are a usage error.
 func (s *session) runID(ctx context.Context, given string) (string, error) {
 	if strings.HasPrefix(given, "@") {
 		return s.namedRun(ctx, given)
@@ -82,7 +84,7 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 	size := maxPage
 	for read := 0; ; read += size {
 		if read >= maxCandidates {
-			return "", cmdline.Usage(fmt.Errorf("too many runs and plans have %q in their name: give more of the run's id",
+			return "", cmdline.Usage(fmt.Errorf("too many runs and plans match %q: give more of the run's id",
 				given))
 		}
 		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given})
@@ -112,7 +114,7 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 	return "", cmdline.Usage(errors.New(ambiguous(given, found)))
 }
 
-// ambiguous says which runs begin with what is given.
+// ambiguous returns the message that lists the runs whose ids begin with given.
 func ambiguous(given string, found []client.RunRow) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d runs begin with %s:", len(found), given)
@@ -126,11 +128,12 @@ func ambiguous(given string, found []client.RunRow) string {
 	return b.String()
 }
 
-// namedRun is the id of the run that a name stands for, which is said: what is done to it must be seen.
+// namedRun returns the id of the run that a name such as @last stands for. It prints the run on standard error, so that
+// people see which run the command acts on.
 func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 	i := slices.IndexFunc(runNames, func(n runName) bool { return n.name == name })
 	if i < 0 {
-		text := "no run is called " + name + ":"
+		text := "no run is called " + name + "; the names are:"
 		for _, n := range runNames {
 			text += fmt.Sprintf("\n  %-8s %s", n.name, n.is)
 		}

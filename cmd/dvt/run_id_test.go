@@ -10,9 +10,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestRunID_TheBeginningIsEnough(t *testing.T) {
+func TestRunID_AUniquePrefixIsEnough(t *testing.T) {
 	t.Parallel()
-	address, requests := several(t)
+	address, requests := serveThreeRuns(t)
 	for _, c := range []struct {
 		args   string
 		status int
@@ -38,7 +38,7 @@ func TestRunID_TheBeginningIsEnough(t *testing.T) {
 		}
 	}
 	if out, status, _ := dvt(t, address, "dev-mallory", "run", "show", "cafe"); status != 4 {
-		t.Errorf("another tenant's run: %d\n%s", status, out)
+		t.Errorf("another tenant's run: status %d, want 4\n%s", status, out)
 	}
 	for id, want := range map[string]int64{runC: 1, "cafe0000": 2} {
 		before := requests.Load()
@@ -51,9 +51,9 @@ func TestRunID_TheBeginningIsEnough(t *testing.T) {
 	}
 }
 
-// @last is the newest run of one's own, @failed the newest that failed or waits with a failed step; which one it is is
-// said.
-func TestRunID_Names(t *testing.T) {
+// @last is the caller's newest run, @failed the newest run that failed or waits with a failed step. The command prints
+// which run it is.
+func TestRunID_NamesStandForRuns(t *testing.T) {
 	t.Parallel()
 	address, r := serve(t)
 	s, _ := r.Outbox.(store.Store)
@@ -78,7 +78,7 @@ func TestRunID_Names(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Millisecond) // the order of runs is that of their times
+		time.Sleep(2 * time.Millisecond) // runs are ordered by their creation times
 	}
 	for _, c := range []struct {
 		token, args string
@@ -90,7 +90,7 @@ func TestRunID_Names(t *testing.T) {
 		{"dev-viewer", "run show @failed", 0, runA},
 		{"dev-viewer", "run show @last", 4, "NOT_FOUND: there is no @last, the newest run that you started"},
 		{"dev-mallory", "run show @failed", 4, "NOT_FOUND"},
-		{"dev-engineer", "run show @first", 2, "no run is called @first:\n  @last"},
+		{"dev-engineer", "run show @first", 2, "no run is called @first; the names are:\n  @last"},
 		{"dev-engineer", "manual list --run @last", 0, "@last is " + runB},
 		{"dev-engineer", "run skip @failed load --preview", 0, "SKIP"},
 	} {
@@ -102,7 +102,7 @@ func TestRunID_Names(t *testing.T) {
 			t.Errorf("dvt %s as %s: %d, want %d and %q\n%s", c.args, c.token, status, c.status, c.says, out)
 		}
 	}
-	if out, said, status := apart(t, address, "dev-engineer", "run", "show", "@last", "-o", "json"); status != 0 ||
+	if out, said, status := runSplit(t, address, "dev-engineer", "run", "show", "@last", "-o", "json"); status != 0 ||
 		strings.Contains(out, "@last") || !strings.Contains(said, "@last") {
 		t.Errorf("%d, standard error %q, standard output\n%s", status, said, out)
 	}

@@ -17,7 +17,7 @@ func (s *session) listCommand() *cobra.Command {
 	var status []string
 	var text, by string
 	var mine bool
-	l := listed{none: "There is no run yet: dvt run start FILE starts one, dvt plan new writes a plan for it."}
+	l := listing{none: "There is no run yet: dvt run start FILE starts one, dvt plan new writes a plan for it."}
 	var awaiting bool
 	c := &cobra.Command{
 		Use: "list", Short: "List runs, newest first", Args: cmdline.ExactArgs(0),
@@ -38,7 +38,7 @@ func (s *session) listCommand() *cobra.Command {
 			}
 			f.TriggeredBy = orNil(by)
 			if len(f.Statuses) > 0 || text != "" || by != "" {
-				l.none = "No run is like that. Without --status, --text, --by and --mine: all of them."
+				l.none = "No run matches. Without --status, --text, --by and --mine the command lists all runs."
 			}
 			var all client.ListRunsRunsRunConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -48,14 +48,14 @@ func (s *session) listCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Runs
-				return behind(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("RUN", "STATUS", "PLAN", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
 				var ids []string
 				for _, e := range all.Edges {
 					ids = append(ids, e.Node.RunId)
 				}
-				id := s.shortened(ids)
+				id := s.shortIDs(ids)
 				for _, e := range all.Edges {
 					r := e.Node.RunRow
 					t.row(id(r.RunId), console.Span{Text: runtext.Status(r), Style: watchview.RunSigns[r.Status].Style}, r.Plan.PlanId+
@@ -68,12 +68,12 @@ func (s *session) listCommand() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringSliceVar(&status, "status", nil, "only these statuses")
-	c.Flags().StringVar(&text, "text", "", "beginning of a run id, or part of a plan id")
-	c.Flags().StringVar(&by, "by", "", "only those that this principal started; me: you")
-	c.Flags().BoolVar(&mine, "mine", false, "only those that you started: --by me")
+	c.Flags().StringSliceVar(&status, "status", nil, "only runs with these statuses")
+	c.Flags().StringVar(&text, "text", "", "only runs whose id begins with this text, or whose plan id contains it")
+	c.Flags().StringVar(&by, "by", "", "only runs that this principal started; me: you")
+	c.Flags().BoolVar(&mine, "mine", false, "only runs that you started, like --by me")
 	l.flag(c, 20)
-	c.Flags().BoolVar(&awaiting, "awaiting-approval", false, "only those that wait for approval, the oldest first")
+	c.Flags().BoolVar(&awaiting, "awaiting-approval", false, "only runs that wait for approval, the oldest first")
 	c.MarkFlagsMutuallyExclusive("by", "mine")
 	for _, f := range []string{"status", "text", "by", "mine"} {
 		c.MarkFlagsMutuallyExclusive("awaiting-approval", f)

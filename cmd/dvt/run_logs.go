@@ -15,43 +15,43 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
-// logPage is how many lines are asked for at once: the most that the API gives.
+// logPage is the number of lines in a request: the API's limit.
 const logPage = 1000
 
-// reading is which lines of a step's log are printed, and how.
-type reading struct {
+// logOptions select the lines of a step's log that are printed, and their form.
+type logOptions struct {
 	runID, stepID string
 	attempt       *int // nil: the latest
-	from          int  // line, from 1
+	from          int  // number of the next line, from 1
 	since         time.Time
 	grep          string
-	stamps        bool
+	stamps        bool // print time and stream before each line
 }
 
 func (s *session) logsCommand() *cobra.Command {
 	var attempt, tail int
 	var follow, failed bool
 	var since, giveUp time.Duration
-	var how reading
+	var how logOptions
 	c := &cobra.Command{
-		Use: "logs RUN [STEP]", Short: "Print what a step printed; default: the step that failed the run",
+		Use: "logs RUN [STEP]", Short: "Print the output of a step; default: of the step that failed the run",
 		Args: cmdline.RangeArgs(1, 2),
-		Long: "Print what a step printed, one attempt of it. Without STEP it is the step that failed the run or holds it " +
-			"up. With --follow it goes\n" +
-			"on until the attempt is over, over as many connections as it takes. With -o json the lines have their numbers, " +
-			"times and streams.",
+		Long: "Print the output of one attempt of a step. Without STEP it is the step that failed the run or holds it " +
+			"up. With --follow the\n" +
+			"command runs until the attempt is over, and reconnects when a connection is lost. With -o json the lines have " +
+			"their numbers, times and streams.",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if tail < 0 || since < 0 {
-				return cmdline.Usage(errors.New("--tail and --since take what is above 0: --tail 100, --since 10m"))
+				return cmdline.Usage(errors.New("--tail and --since must not be negative: --tail 100, --since 10m"))
 			}
 			how.runID, how.from = args[0], 1
 			if len(args) > 1 {
 				how.stepID = args[1]
-			} else if how.stepID, err = s.culprit(c.Context(), args[0]); err != nil {
+			} else if how.stepID, err = s.failedStep(c.Context(), args[0]); err != nil {
 				return err
 			}
 			if c.Flags().Changed("attempt") {
-				if err := s.attemptIs(c.Context(), how, attempt); err != nil {
+				if err := s.checkAttempt(c.Context(), how, attempt); err != nil {
 					return err
 				}
 				how.attempt = &attempt
@@ -60,7 +60,7 @@ func (s *session) logsCommand() *cobra.Command {
 				how.since = time.Now().Add(-since)
 			}
 			if tail > 0 || failed {
-				if err := s.begin(c.Context(), &how, tail, failed); err != nil {
+				if err := s.findStart(c.Context(), &how, tail, failed); err != nil {
 					return err
 				}
 			}
@@ -72,21 +72,21 @@ func (s *session) logsCommand() *cobra.Command {
 	}
 	c.Flags().IntVar(&attempt, "attempt", 0, "logical attempt; default: the latest")
 	c.Flags().BoolVarP(&follow, "follow", "f", false,
-		"go on while the attempt prints; -o json prints an object for each piece")
+		"follow the output until the attempt is over; -o json prints one object for each batch of lines")
 	c.Flags().DurationVar(&giveUp, "give-up-after", patience,
-		"with --follow: stop after so long without a connection; 0: never")
-	c.Flags().IntVar(&tail, "tail", 0, "begin so many lines before the end")
-	c.Flags().BoolVar(&failed, "failed", false, "begin at the line that says why the attempt failed")
-	c.Flags().DurationVar(&since, "since", 0, "only lines of that long ago or less, such as 10m")
+		"with --follow: stop after this time without a connection; 0: never")
+	c.Flags().IntVar(&tail, "tail", 0, "begin this number of lines before the end")
+	c.Flags().BoolVar(&failed, "failed", false, "begin at the line that tells why the attempt failed")
+	c.Flags().DurationVar(&since, "since", 0, "only lines that are at most this old, such as 10m")
 	c.Flags().StringVar(&how.grep, "grep", "", "only lines that contain this text")
 	c.Flags().BoolVar(&how.stamps, "timestamps", false,
-		"say before each line when it was printed, in UTC, and on which stream")
+		"print the time in UTC and the stream before each line")
 	c.MarkFlagsMutuallyExclusive("tail", "failed")
 	return c
 }
 
-// culprit is the step that explains the failure of a run, or holds it up.
-func (s *session) culprit(ctx context.Context, runID string) (string, error) {
+// failedStep returns the id of the step that failed the run or holds it up, and prints it on standard error.
+func (s *session) failedStep(ctx context.Context, runID string) (string, error) {
 	out, err := client.HeadOfRun(ctx, s.client, runID)
 	switch {
 	case err != nil:
@@ -100,8 +100,9 @@ func (s *session) culprit(ctx context.Context, runID string) (string, error) {
 	return *out.Run.RootCause.StepId, nil
 }
 
-// attemptIs refuses an attempt that the step has not had.
-func (s *session) attemptIs(ctx context.Context, how reading, attempt int) error {
+// checkAttempt returns NOT_FOUND for an attempt that the step has not had. Without it such an attempt would look like
+// one that printed nothing.
+func (s *session) checkAttempt(ctx context.Context, how logOptions, attempt int) error {
 	out, err := client.CountAttempts(ctx, s.client, how.runID, how.stepID)
 	switch {
 	case err != nil:
@@ -112,14 +113,15 @@ func (s *session) attemptIs(ctx context.Context, how reading, attempt int) error
 		return cmdline.NotFound("step")
 	}
 	if had := out.Run.Step.LogicalAttemptId; attempt < 1 || attempt > had {
-		return &cmdline.Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: %s has had %s, and none has the number %d", how.stepID,
+		return &cmdline.Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: %s has had %s; there is no attempt %d", how.stepID,
 			cmdline.Count(had, "attempt"), attempt)}
 	}
 	return nil
 }
 
-// begin sets where to begin to read: so many lines before the end, or where it is said why the attempt failed.
-func (s *session) begin(ctx context.Context, how *reading, tail int, failed bool) error {
+// findStart sets the first line to print: tail lines before the end or, with failed, the line that tells why the
+// attempt failed.
+func (s *session) findStart(ctx context.Context, how *logOptions, tail int, failed bool) error {
 	out, err := client.MeasureStepLog(ctx, s.client, how.runID, how.stepID, how.attempt)
 	if err != nil {
 		return cmdline.Failure(err)
@@ -140,8 +142,9 @@ func (s *session) begin(ctx context.Context, how *reading, tail int, failed bool
 	return nil
 }
 
-// taken prints, for people, those of lines that are asked for, and gives them; how goes on behind all of them.
-func (s *session) taken(how *reading, lines []client.LogLine) []client.LogLine {
+// printLines filters lines by how, prints them for people, and returns them for programs. It advances how.from behind
+// the last line.
+func (s *session) printLines(how *logOptions, lines []client.LogLine) []client.LogLine {
 	taken := lines[:0]
 	for _, l := range lines {
 		how.from = l.No + 1
@@ -162,8 +165,8 @@ func (s *session) taken(how *reading, lines []client.LogLine) []client.LogLine {
 	return taken
 }
 
-// readLog prints all that there is now. For programs it is one document.
-func (s *session) readLog(ctx context.Context, how reading) error {
+// readLog prints the lines that exist now, page by page. For programs it prints one document at the end.
+func (s *session) readLog(ctx context.Context, how logOptions) error {
 	var whole *client.ReadStepLogStepLog
 	for more := true; more; {
 		size := logPage
@@ -175,9 +178,9 @@ func (s *session) readLog(ctx context.Context, how reading) error {
 		if l == nil {
 			return cmdline.NotFound("step")
 		}
-		how.attempt = &l.Attempt // a retry that begins meanwhile has a log of its own
+		how.attempt = &l.Attempt // a retry may start between two pages; it has another log
 		more = len(l.Lines) == size
-		if l.Lines = s.taken(&how, l.Lines); whole == nil {
+		if l.Lines = s.printLines(&how, l.Lines); whole == nil {
 			whole = l
 		} else if s.output.IsData() {
 			whole.Lines, whole.TotalLines, whole.Missing = append(whole.Lines, l.Lines...), l.TotalLines, l.Missing
@@ -192,15 +195,15 @@ func (s *session) readLog(ctx context.Context, how reading) error {
 	return nil
 }
 
-// followLog prints each line once, over as many connections as it takes, until the attempt is over.
-func (s *session) followLog(ctx context.Context, how reading, giveUp time.Duration) error {
+// followLog prints each line once until the attempt is over. It reconnects when a connection is lost.
+func (s *session) followLog(ctx context.Context, how logOptions, giveUp time.Duration) error {
 	err := watchview.Follow(ctx, giveUp, client.Position{}, func(ctx context.Context, _ client.Position,
 		took func(client.Position)) error {
 		return s.client.Follow(ctx, how.runID, how.stepID, how.attempt, how.from,
 			func(f client.FollowStepLogStepLogUpdatesStepLogUpdate) error {
 				took(client.Position{})
 				how.attempt = &f.Attempt
-				if f.Lines = s.taken(&how, f.Lines); s.output.IsData() && (len(f.Lines) > 0 || f.Complete) {
+				if f.Lines = s.printLines(&how, f.Lines); s.output.IsData() && (len(f.Lines) > 0 || f.Complete) {
 					if err := s.print(f); err != nil {
 						return watchview.Stop{Cause: err}
 					}
@@ -210,15 +213,16 @@ func (s *session) followLog(ctx context.Context, how reading, giveUp time.Durati
 				}
 				return nil
 			})
-	}, s.offline())
+	}, s.offlineReporter())
 	if errors.Is(err, errOver) {
 		return nil
 	}
 	return cmdline.Failure(err)
 }
 
-// offline gives a way to say that a connection is lost: once, however often it is tried again for the same reason.
-func (s *session) offline() func(why error, next time.Time) {
+// offlineReporter returns a function that reports a lost connection on standard error. It reports the same error again
+// only after a connection has worked for a while in between.
+func (s *session) offlineReporter() func(why error, next time.Time) {
 	said, again := "", time.Time{}
 	return func(why error, next time.Time) {
 		if text := console.OneLine(why.Error()); text != said || time.Now().After(again) {

@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// A log of more lines than a page is printed whole, also where numbers are missing: as lines, and as one document.
+// A log with several pages is printed in full, also if it has a gap in its numbers.
 func TestRunLogs_ReadsEveryPage(t *testing.T) {
 	t.Parallel()
 	const total, hole, resumes = 4500, 1500, 3500
@@ -31,7 +31,7 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 			return
 		}
 		if err != nil || in.Variables.First > logPage {
-			t.Errorf("%+v, %v", in, err)
+			t.Errorf("the request is %+v, %v, want at most %d lines", in, err, logPage)
 		}
 		lines := []map[string]any{}
 		for no := in.Variables.FromLine; no <= total && len(lines) < in.Variables.First; no++ {
@@ -85,8 +85,8 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 	}
 }
 
-// A log that is followed goes on behind its last line over another connection, and ends with the attempt.
-func TestRunLogs_FollowGoesOnOverAnotherConnection(t *testing.T) {
+// After a lost connection the command continues behind the last line. It ends with the attempt.
+func TestRunLogs_FollowReconnectsBehindTheLastLine(t *testing.T) {
 	t.Parallel()
 	from := make(chan int, 2)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,21 +98,21 @@ func TestRunLogs_FollowGoesOnOverAnotherConnection(t *testing.T) {
 		fmt.Fprintf(w, "event: next\ndata: {\"data\":{\"stepLogUpdates\":{\"attempt\":1,\"totalLines\":%d,\"complete\":%t,\"lines\":[{\"no\":%d,\"at\":\"2026-11-22T00:00:00Z\",\"stream\":\"stdout\",\"text\":\"line %d\"}]}}}\n\n", no, no == 2, no, no)
 	}))
 	t.Cleanup(s.Close)
-	out, said, status := apart(t, s.URL, "t", "run", "logs", "r1", "s1", "-f")
+	out, said, status := runSplit(t, s.URL, "t", "run", "logs", "r1", "s1", "-f")
 	if a, b := <-from, <-from; status != 0 || out != "line 1\nline 2\n" || strings.Count(said, "OFFLINE") != 1 || a != 1 ||
 		b != 2 {
 		t.Errorf("status %d, asked from %d and %d, %q\n%s", status, a, b, said, out)
 	}
 }
 
-// An attempt that a step has not had is not taken for one that printed nothing.
-func TestRunLogs_KnowsWhichAttemptsThereAre(t *testing.T) {
+// An attempt that does not exist must not look like one that printed nothing.
+func TestRunLogs_UnknownAttemptIsNotFound(t *testing.T) {
 	t.Parallel()
-	address, s := started(t)
+	address, s := serveStarted(t)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	for _, number := range []string{"0", "7"} {
 		if out, status, err := dvt(t, address, "dev-viewer", "run", "logs", "r1", "s1", "--attempt", number); status != 4 ||
-			!strings.Contains(text(err), "s1 has had 1 attempt, and none has the number "+number) {
+			!strings.Contains(text(err), "s1 has had 1 attempt; there is no attempt "+number) {
 			t.Errorf("--attempt %s: %d, %v\n%s", number, status, err, out)
 		}
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
-// masked stands in a plan document for the value of a member whose name looks like a secret's.
-const masked = `"***"`
+// maskedValue replaces, in a plan document of the API, the value of a member whose name looks like that of a secret.
+const maskedValue = `"***"`
 
 func (s *session) planOfCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "plan RUN", Short: "Print the plan that a run runs, as a document that dvt run start takes",
+		Use: "plan RUN", Short: "Print the plan of a run as a document that dvt run start takes",
 		Args: cmdline.ExactArgs(1),
-		Long: "Print the plan that a run runs, as a document that dvt run start takes: YAML, or with -o json JSON. The " +
-			"values of members that\n" +
-			"look like a secret by their names are ***. What signals changed of it for this run is not in it: dvt run events " +
-			"shows that.",
+		Long: "Print the plan of a run as a document that dvt run start takes: YAML, or JSON with -o json. Values of " +
+			"members whose names\n" +
+			"look like those of secrets are ***. The document does not contain changes that signals made for this run; see " +
+			"dvt run events.",
 		RunE: func(c *cobra.Command, args []string) error {
 			out, err := client.ReadPlan(c.Context(), s.client, args[0])
 			switch {
@@ -35,11 +35,11 @@ func (s *session) planOfCommand() *cobra.Command {
 			case out.Run.PlanDocument == nil:
 				return &cmdline.Error{
 					Status: 4, Err: fmt.Errorf(
-						"NOT_FOUND: no worker has fetched the plan of run %s yet, or it is of another place than the run", args[0])}
+						"NOT_FOUND: no worker has fetched the plan of run %s yet, or its scope is not that of the run", args[0])}
 			}
 			doc := *out.Run.PlanDocument
-			if bytes.Contains(doc, []byte(masked)) {
-				fmt.Fprintln(s.err, "values that look secret are ***: put yours there before you start it again")
+			if bytes.Contains(doc, []byte(maskedValue)) {
+				fmt.Fprintln(s.err, "values that look secret are ***: replace them before you start the plan again")
 			}
 			if s.output == document.JSON {
 				return s.print(doc)
@@ -49,13 +49,13 @@ func (s *session) planOfCommand() *cobra.Command {
 	}
 }
 
-// printYAML prints a JSON document as YAML, its members in the order that they have.
+// printYAML prints a JSON document as YAML and keeps the order of its members.
 func printYAML(out io.Writer, doc json.RawMessage) error {
 	var node yaml.Node
 	if err := yaml.Unmarshal(doc, &node); err != nil {
 		return fmt.Errorf("the document cannot be read: %w", err)
 	}
-	unfold(&node)
+	blockStyle(&node)
 	enc := yaml.NewEncoder(out)
 	enc.SetIndent(2)
 	if err := enc.Encode(&node); err != nil {
@@ -64,10 +64,10 @@ func printYAML(out io.Writer, doc json.RawMessage) error {
 	return enc.Close()
 }
 
-// unfold makes lines of what JSON has between braces, and takes off quotes that YAML does not need.
-func unfold(n *yaml.Node) {
+// blockStyle removes the style of JSON from a node: braces become lines, and quotes that YAML does not need disappear.
+func blockStyle(n *yaml.Node) {
 	n.Style = 0
 	for _, child := range n.Content {
-		unfold(child)
+		blockStyle(child)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// signalAction is a signal as an action to preview.
+// signalAction returns the action to preview for a signal or, with cancel, for cancelRun.
 func signalAction(in client.SignalRunInput, cancel bool) client.ActionInput {
 	if cancel {
 		return client.ActionInput{Cancel: &client.CancelActionInput{RunId: in.RunId}}
@@ -21,7 +21,7 @@ func signalAction(in client.SignalRunInput, cancel bool) client.ActionInput {
 	return client.ActionInput{Signal: &client.SignalActionInput{RunId: in.RunId, Signal: in.Signal}}
 }
 
-// preview prints what an action would do. What would be refused has the exit status 3.
+// preview prints what an action would do. Its error has the exit status 3 if the action would be refused.
 func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
 	p, err := s.previewOf(c.Context(), action)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
 	if err != nil {
 		return err
 	}
-	return refusedBy(p)
+	return refusal(p)
 }
 
 func (s *session) previewOf(ctx context.Context, action client.ActionInput) (*client.PreviewActionPreview, error) {
@@ -46,10 +46,11 @@ func (s *session) previewOf(ctx context.Context, action client.ActionInput) (*cl
 	return &out.Preview, nil
 }
 
-// refusedBy is the error of an action that its preview says would be refused.
-func refusedBy(p *client.PreviewActionPreview) error {
+// refusal returns the error of an action that would be refused or is not supported, according to its preview; otherwise
+// nil.
+func refusal(p *client.PreviewActionPreview) error {
 	if p.Outcome == client.ActionOutcomeRefused || p.Outcome == client.ActionOutcomeUnsupported {
-		return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s: it would be refused", runtext.Deref(p.Code))}
+		return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s: the server would refuse it", runtext.Deref(p.Code))}
 	}
 	return nil
 }
@@ -58,7 +59,7 @@ func (s *session) showPreview(d console.Display, p *client.PreviewActionPreview)
 	out := d.Out
 	fmt.Fprintf(out, "%s  %s\n", p.Outcome, runtext.Deref(p.Reason))
 	if p.Status != nil {
-		fmt.Fprintf(out, "The run is %s then, if nothing else happens.\n", *p.Status)
+		fmt.Fprintf(out, "The run would be %s then, if nothing else happens.\n", *p.Status)
 	}
 	t := &table{Display: d, whole: s.whole(), before: "  "}
 	for _, c := range p.Changes {

@@ -11,9 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// With --dry-run every verb says what it would do, and does nothing (O10).
 // contract: O10
-func TestRunDryRun_SaysAndDoesNothing(t *testing.T) {
+func TestRunDryRun_ShowsTheEffectAndChangesNothing(t *testing.T) {
 	address, r := serve(t)
 	s, _ := r.Outbox.(store.Store)
 	if _, err := s.Append(t.Context(), store.Append{RunID: "r1", Events: []log.Draft{
@@ -35,13 +34,13 @@ func TestRunDryRun_SaysAndDoesNothing(t *testing.T) {
 		status      int
 		says        string
 	}{
-		{"dev-engineer", "pause r1 --dry-run", 0, "The run is PAUSED then"},
+		{"dev-engineer", "pause r1 --dry-run", 0, "The run would be PAUSED then"},
 		{"dev-engineer", "pause r1 --dry-run -o json", 0, `"status": "PAUSED"`},
-		{"dev-engineer", "cancel r1 --dry-run", 0, "The run is CANCELLED then"},
+		{"dev-engineer", "cancel r1 --dry-run", 0, "The run would be CANCELLED then"},
 		{"dev-engineer", "retry r1 s2 --dry-run", 3, "STEP_NOT_FAILED"},
 		{"dev-viewer", "pause r1 --dry-run", 3, "FORBIDDEN"},
 		{"dev-mallory", "pause r1 --dry-run", 4, "NOT_FOUND"},
-		{"dev-admin", "stop r1 --reason r --dry-run", 0, "The run is CANCELLED then"},
+		{"dev-admin", "stop r1 --reason r --dry-run", 0, "The run would be CANCELLED then"},
 		{"dev-engineer", "rerun r1 --from failed --dry-run", 3, "INVALID_RUN_STATE"},
 		{"dev-engineer", "start " + file + " --project shop --environment dev --dry-run", 2, "PLAN_"},
 	} {
@@ -55,6 +54,6 @@ func TestRunDryRun_SaysAndDoesNothing(t *testing.T) {
 	}
 	after, err := s.Load(t.Context(), "r1")
 	if err != nil || after.Head.LastSeq != before.Head.LastSeq || after.Head.OpsRev != before.Head.OpsRev {
-		t.Errorf("the head moved from %+v to %+v, %v", before.Head, after.Head, err)
+		t.Errorf("the head changed from %+v to %+v, %v, want no change", before.Head, after.Head, err)
 	}
 }

@@ -13,33 +13,34 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
-// receiptWait is how long a command waits for a signal to be applied when nobody says
-// otherwise; the signal is durable whatever happens then.
+// receiptWait is the default time that a command waits for a signal to be applied. The signal is durable even if the
+// command stops waiting.
 const receiptWait = 30 * time.Second
 
-// sending is how a command sends a signal and what it waits for.
-type sending struct {
+// sendOptions are the flags that tell how a command sends a signal and what it waits for.
+type sendOptions struct {
 	signalID     string
 	wait, noWait bool
 	timeout      time.Duration
 }
 
-func (g *sending) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&g.wait, "wait", true, "wait until the signal is applied, and say how far it has come")
+func (g *sendOptions) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&g.wait, "wait", true, "wait until the signal is applied, and report its progress")
 	c.Flags().BoolVar(&g.noWait, "no-wait", false, "return when the signal is accepted")
-	c.Flags().DurationVar(&g.timeout, "timeout", receiptWait, "how long to wait at most; then the exit status is 1")
+	c.Flags().DurationVar(&g.timeout, "timeout", receiptWait, "longest time to wait; after it the exit status is 1")
 	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
 }
 
-// named is flags for a command whose signal has an id of the caller's.
-func (g *sending) named(c *cobra.Command) {
+// idFlags adds the flags of a command whose caller may choose the signal id.
+func (g *sendOptions) idFlags(c *cobra.Command) {
 	c.Flags().StringVar(&g.signalID, "signal-id", "",
 		"client key that makes repeating safe; default: a new one, which is printed")
 	g.flags(c)
 }
 
-// id gives the signal its id, and says it: whoever does not learn what became of the signal repeats it.
-func (g *sending) id(s *session) string {
+// id returns the signal id, a new one if none was given, and prints it. A caller that does not learn the outcome can
+// repeat the command safely with this id.
+func (g *sendOptions) id(s *session) string {
 	if g.signalID == "" {
 		g.signalID = uuid.NewString()
 	}
@@ -47,12 +48,12 @@ func (g *sending) id(s *session) string {
 	return g.signalID
 }
 
-// receipt says how far a signal has come until it is applied or never will be. Its error is the
-// exit status: 3 when it is refused or comes to nothing, 1 when it is not applied in time.
-func (s *session) receipt(ctx context.Context, r client.Receipt, how sending) error {
+// receipt reports the progress of a signal until its outcome is final, unless how says not to wait. Its error has the
+// exit status 3 if the signal was rejected or not applied, and 1 if it was not applied in time.
+func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions) error {
 	deadline := time.Now().Add(how.timeout)
 	late := false
-	for said := ""; how.wait && !how.noWait && r.Decision == client.SignalDecisionAccepted && !final(r); {
+	for said := ""; how.wait && !how.noWait && r.Decision == client.SignalDecisionAccepted && !isFinal(r); {
 		if is := stage(r); is != said {
 			fmt.Fprintln(s.err, is)
 			said = is
@@ -62,7 +63,8 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sending) er
 		}
 		select {
 		case <-ctx.Done():
-			fmt.Fprintf(s.err, "the signal is durable: it is applied although you stopped waiting (signal id %s)\n", r.SignalId)
+			fmt.Fprintf(s.err, "the signal is durable: the run applies it although you stopped waiting (signal id %s)\n",
+				r.SignalId)
 			return ctx.Err()
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -90,15 +92,15 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sending) er
 	case late:
 		return &cmdline.Error{
 			Status: 1, Err: fmt.Errorf(
-				"%s within %s\n  do not send it again: it is durable. `dvt service status` and `dvt workflow debug %s` say what "+
-					"holds it up", sentence(r), how.timeout, r.RunId)}
+				"%s within %s\n  do not send it again: it is durable. `dvt service status` and `dvt workflow debug %s` show what "+
+					"delays it", sentence(r), how.timeout, r.RunId)}
 	case !s.output.IsData():
 		fmt.Fprintln(s.out, sentence(r))
 	}
 	return nil
 }
 
-func final(r client.Receipt) bool {
+func isFinal(r client.Receipt) bool {
 	if r.Application == nil {
 		return true
 	}
@@ -109,7 +111,7 @@ func final(r client.Receipt) bool {
 	return false
 }
 
-// stage says where a signal is on its way.
+// stage returns the current stage of a signal that is not final yet.
 func stage(r client.Receipt) string {
 	is := r.TypeRaw + " ACCEPTED"
 	if r.Application != nil && *r.Application == client.SignalApplicationDelivered {
@@ -121,7 +123,7 @@ func stage(r client.Receipt) string {
 	return is
 }
 
-// sentence says how far a signal has come.
+// sentence returns one sentence about the state of a signal.
 func sentence(r client.Receipt) string {
 	if r.Rejection != nil {
 		return fmt.Sprintf("%s REJECTED: %s: %s", r.TypeRaw, r.Rejection.Code, r.Rejection.Message)
@@ -137,7 +139,7 @@ func sentence(r client.Receipt) string {
 			out += fmt.Sprintf(", and nothing runs any more from seq %d on", *r.QuiescentSeq)
 		}
 		return out + why
-	case r.Application != nil && final(r):
+	case r.Application != nil && isFinal(r):
 		return fmt.Sprintf("%s %s%s", r.TypeRaw, *r.Application, why)
 	}
 	return fmt.Sprintf("%s ACCEPTED and durable; the engine has not applied it yet%s", r.TypeRaw, why)

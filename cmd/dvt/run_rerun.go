@@ -15,10 +15,10 @@ func (s *session) rerunCommand() *cobra.Command {
 	var from, request, reason string
 	var watch bool
 	c := &cobra.Command{
-		Use: "rerun RUN", Short: "Run the plan of a run that has ended again, without the steps that need not",
+		Use: "rerun RUN", Short: "Run the plan of an ended run again, without the steps that need not run again",
 		Long: "Starts a new run of the same plan, with the same params and none of the changes made while the earlier one " +
-			"ran. The results and\n" +
-			"artifacts of steps that do not run again are taken over; what steps left in the workspace is not.",
+			"ran. The new\n" +
+			"run takes over the results and artifacts of steps that do not run again, but not the files in their workspace.",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in := client.RerunInput{RunId: args[0], RunRequestId: request}
@@ -46,11 +46,11 @@ func (s *session) rerunCommand() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.started(c.Context(), watch, out.Rerun.Run.RunRow, out.Rerun.Deduplicated, out.Rerun)
+			return s.printStarted(c.Context(), watch, out.Rerun.Run.RunRow, out.Rerun.Deduplicated, out.Rerun)
 		},
 	}
 	c.Flags().StringVar(
-		&from, "from", "", "failed (what did not succeed, and all that depends on it), start, or steps separated by commas")
+		&from, "from", "", "failed (the steps that did not succeed, and their dependants), start, or steps separated by commas")
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the new run")

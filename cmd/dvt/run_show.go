@@ -17,7 +17,7 @@ import (
 func (s *session) showCommand() *cobra.Command {
 	var at int64
 	c := &cobra.Command{
-		Use: "show RUN", Short: "Show one run and its steps, as it is or as it was", Args: cmdline.ExactArgs(1),
+		Use: "show RUN", Short: "Show one run and its steps, now or at an earlier moment", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var past *int64
 			if c.Flags().Changed("at") {
@@ -36,7 +36,7 @@ func (s *session) showCommand() *cobra.Command {
 			return s.show(out.Run, past != nil)
 		},
 	}
-	c.Flags().Int64Var(&at, "at", 0, "as it was at this seq of its log (see dvt run events)")
+	c.Flags().Int64Var(&at, "at", 0, "the run as it was at this seq of its log (see dvt run events)")
 	return c
 }
 
@@ -92,8 +92,8 @@ func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, past bool) {
 		nth(st.LogicalAttemptId), took, why)
 }
 
-// waitWords returns what the step waits for, which must be something. In a past view it leaves out when a worker was
-// last seen, because the server knows that of the present only.
+// waitWords returns what the step waits for; st.Wait must not be nil. In a past view it leaves out when a worker was
+// last seen, because the server knows that for the present only.
 func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
 	w := st.Wait
 	switch w.Kind {
@@ -127,8 +127,8 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
 	return "waits: " + string(w.Kind) // a kind of a newer server
 }
 
-// seen returns a past moment as a list shows it. The server's clock may be ahead of this one; "in 2s" would be nonsense
-// for something that has happened.
+// seen formats a past time for a list. The server's clock may be ahead of the local one; "in 2s" would be wrong for
+// something that has happened.
 func (s *session) seen(at time.Time) string {
 	if s.display.IsTerminal() && !s.utc && at.After(time.Now()) {
 		return "just now"
@@ -148,7 +148,7 @@ func stepNames(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// nth says which attempt it is.
+// nth formats the number of a logical attempt: "1" for the first, then the number of the retry; "-" for none.
 func nth(logicalAttempt int) string {
 	switch {
 	case logicalAttempt > 1:

@@ -15,9 +15,9 @@ import (
 )
 
 // The log of r1 is: 1 approved, 2 started, 3 s1 started, 4 s1 failed, 5 PAUSE accepted, 6 paused.
-func TestRunShowAndDiff_AnyMoment(t *testing.T) {
+func TestRunShowAndDiff_ShowEarlierMoments(t *testing.T) {
 	t.Parallel()
-	address, s := started(t)
+	address, s := serveStarted(t)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1))
 	append1(t, s, runtest.Draft(log.SignalAccepted, "p1", 1, runtest.M{"signalType": "PAUSE", "actor": "ben",
@@ -44,7 +44,7 @@ func TestRunShowAndDiff_AnyMoment(t *testing.T) {
 		{"run diff r1 6", 0, []string{"stayed PAUSED", "no step changed"}, "STEP"},
 		{"run diff r1 7", 2, []string{"ends at seq 6, before seq 7"}, ""},
 		{"run diff r1 3 9", 2, []string{"BAD_USER_INPUT"}, ""},
-		{"run diff r1 x", 2, []string{"a seq is a number"}, ""},
+		{"run diff r1 x", 2, []string{"a seq must be a number"}, ""},
 		{"run diff r1", 2, []string{"usage: dvt run diff RUN SEQ [SEQ]"}, ""},
 		{"run diff r2 1", 4, []string{"NOT_FOUND"}, ""},
 		{"run diff r2 1 2", 4, []string{"NOT_FOUND"}, ""},
@@ -54,19 +54,18 @@ func TestRunShowAndDiff_AnyMoment(t *testing.T) {
 			out += err.Error()
 		}
 		if status != c.status || c.not != "" && strings.Contains(out, c.not) {
-			t.Errorf("dvt %s: %d, want %d and no %q\n%s", c.args, status, c.status, c.not, out)
+			t.Errorf("dvt %s: status %d, want %d and no %q\n%s", c.args, status, c.status, c.not, out)
 		}
 		for _, want := range c.says {
 			if !strings.Contains(out, want) {
-				t.Errorf("dvt %s: no %q in\n%s", c.args, want, out)
+				t.Errorf("dvt %s: want %q in\n%s", c.args, want, out)
 			}
 		}
 	}
 }
 
-// A step that stands still says beside its status what it waits for.
-func TestRunShow_SaysWhatAStepWaitsFor(t *testing.T) {
-	alone(t)
+func TestRunShow_PrintsWhatAStepWaitsFor(t *testing.T) {
+	isolateEnvironment(t)
 	const worker = `"kind":"WORKER","taskQueue":"tq-data-dev","pollerSeenAt":`
 	ago := time.Now().Add(-3*time.Minute - 5*time.Second)
 	for _, c := range []struct {
@@ -102,7 +101,7 @@ func TestRunShow_SaysWhatAStepWaitsFor(t *testing.T) {
 			if c.status == "FAILED" {
 				failed = `{"code":"EXIT_1","message":"boom"}`
 			}
-			address := answering(t, 200, fmt.Sprintf(
+			address := serveAnswer(t, 200, fmt.Sprintf(
 				`{"data":{"run":{"runId":"r1","status":"RUNNING","steps":[{"stepId":"s","type":"COMMAND","status":%q,"statusRaw":%q,"error":%s,"wait":{%s}}]}}}`,
 				c.status, c.status, failed, c.wait))
 			var out string
@@ -118,30 +117,30 @@ func TestRunShow_SaysWhatAStepWaitsFor(t *testing.T) {
 				out = tty.Await(`COMMAND.*`)
 			} else {
 				var status int
-				if out, _, status = apart(t, address, "t", append([]string{"run", "show", "r1"},
+				if out, _, status = runSplit(t, address, "t", append([]string{"run", "show", "r1"},
 					strings.Fields(c.args)...)...); status != 0 {
 					t.Fatalf("exit status %d, want 0\n%s", status, out)
 				}
 			}
 			if !strings.Contains(out, c.want) {
-				t.Errorf("no %q in\n%s", c.want, out)
+				t.Errorf("want %q in\n%s", c.want, out)
 			}
 			if c.not != "" && strings.Contains(out, c.not) {
-				t.Errorf("%q, which is not to be said, in\n%s", c.not, out)
+				t.Errorf("want no %q in\n%s", c.not, out)
 			}
 		})
 	}
 }
 
-// What a run runs is printed as a document that is the same plan again, in its own order.
-func TestRunPlan_IsAPlanAgain(t *testing.T) {
+// The printed document must be the same plan again, with its members in the same order.
+func TestRunPlan_PrintsTheSamePlan(t *testing.T) {
 	t.Parallel()
 	const doc = `{"schemaVersion":"v1.2","metadata":{"planId":"nightly","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":"me","schemaVersion":"v1.2"},` +
 		`"scope":{"tenantId":"acme","projectId":"yes","environmentId":"1e3","repoSha":"0000000000000000000000000000000000000000"},` +
 		`"steps":[{"stepId":"on","type":"COMMAND","timeout":"1m","inputs":{"argv":["sh","-c","a\nb: #"],"env":{"TOKEN":"***"}}}]}`
-	answer := func(runs string) string { return answering(t, 200, `{"data":{"run":`+runs+`}}`) }
+	answer := func(runs string) string { return serveAnswer(t, 200, `{"data":{"run":`+runs+`}}`) }
 	address := answer(`{"planDocument":` + doc + `}`)
-	out, said, status := apart(t, address, "t", "run", "plan", "r1")
+	out, said, status := runSplit(t, address, "t", "run", "plan", "r1")
 	if status != 0 || !strings.HasPrefix(out, "schemaVersion: v1.2\nmetadata:\n  planId: nightly\n") ||
 		!strings.Contains(said, "look secret") {
 		t.Errorf("%d, %s\n%s", status, said, out)
@@ -160,21 +159,21 @@ func TestRunPlan_IsAPlanAgain(t *testing.T) {
 	if out, status, err := local(t, out, "plan", "validate", "-"); status != 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, _, status := apart(t, address, "t", "run", "plan", "r1", "-o", "json"); status != 0 ||
+	if out, _, status := runSplit(t, address, "t", "run", "plan", "r1", "-o", "json"); status != 0 ||
 		!json.Valid([]byte(out)) {
 		t.Errorf("%d\n%s", status, out)
 	}
-	if _, _, status := apart(t, answer(`{"planDocument":null}`), "t", "run", "plan", "r1"); status != 4 {
-		t.Errorf("a plan that nobody has: %d", status)
+	if _, _, status := runSplit(t, answer(`{"planDocument":null}`), "t", "run", "plan", "r1"); status != 4 {
+		t.Errorf("a plan that no worker has fetched: status %d, want 4", status)
 	}
-	if _, _, status := apart(t, answer(`null`), "t", "run", "plan", "r1"); status != 4 {
-		t.Errorf("no such run: %d", status)
+	if _, _, status := runSplit(t, answer(`null`), "t", "run", "plan", "r1"); status != 4 {
+		t.Errorf("an unknown run: status %d, want 4", status)
 	}
 }
 
-func TestPolicyWho_NamesWhoMay(t *testing.T) {
+func TestPolicyWho_ListsPrincipals(t *testing.T) {
 	t.Parallel()
-	address, _ := started(t)
+	address, _ := serveStarted(t)
 	for _, c := range []struct {
 		token, args string
 		status      int
@@ -184,7 +183,7 @@ func TestPolicyWho_NamesWhoMay(t *testing.T) {
 		{"dev-admin", "policy who retry-step r1", 0, "dev-engineer\n"},
 		{"dev-admin", "policy who start --project shop --environment prod", 0, "dev-engineer\n"},
 		{"dev-admin", "policy who start", 2, "runId: give either a run, or a project and an environment"},
-		{"dev-admin", "policy who dance r1", 2, "ACTION is one of READ, START"},
+		{"dev-admin", "policy who dance r1", 2, "ACTION must be one of READ, START"},
 		{"dev-admin", "policy who cancel r2", 4, "NOT_FOUND"},
 		{"dev-viewer", "policy who cancel r1", 3, "FORBIDDEN"},
 	} {

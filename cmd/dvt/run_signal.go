@@ -10,22 +10,22 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
-// verb is a command that sends one signal.
+// verb describes a command that sends one signal.
 type verb struct {
 	use, short string
 	args       int
-	reason     bool // is required
-	strong     bool // is asked for, or needs --yes
-	stops      bool // goes on although nobody can say what it would do
+	reason     bool // --reason is required
+	strong     bool // needs a confirmation or --yes
+	stops      bool // may be sent even if the server cannot preview it
 	flags      func(*cobra.Command)
-	// input fills in what is sent about args[0]; nil sends cancelRun.
+	// input fills in the signal to the run args[0]. If it is nil, cancelRun is sent instead.
 	input func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error
 }
 
 func (s *session) signalCommands() (out []*cobra.Command) {
 	for _, v := range []verb{
 		{
-			use: "pause RUN", short: "Stop starting steps; what runs drains", args: 1,
+			use: "pause RUN", short: "Stop starting steps; running steps go on to their end", args: 1,
 			input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
 				in.Pause = &client.PauseInput{Reason: why}
 				return nil
@@ -40,7 +40,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 		},
 		retryVerb(),
 		{
-			use: "skip RUN STEP", short: "Skip a step that is pending or failed; what depends on it goes on", args: 2,
+			use: "skip RUN STEP", short: "Skip a step that is pending or failed; its dependants go on", args: 2,
 			input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
 				in.SkipStep = &client.SkipStepInput{StepId: args[1], Reason: why}
 				return nil
@@ -58,7 +58,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 		},
 		targetVerb(),
 		alertVerb(),
-		{use: "cancel RUN", short: "Stop what runs and end the run", args: 1, strong: true, stops: true},
+		{use: "cancel RUN", short: "Stop the running steps and end the run", args: 1, strong: true, stops: true},
 		stopVerb(),
 	} {
 		out = append(out, s.signalCommand(v))
@@ -71,7 +71,7 @@ func retryVerb() verb {
 	return verb{
 		use: "retry RUN STEP", short: "Retry a failed step", args: 2,
 		flags: func(c *cobra.Command) {
-			c.Flags().BoolVar(&force, "force", false, "retry although the policy says no (audited)")
+			c.Flags().BoolVar(&force, "force", false, "retry even if the policy forbids it (audited)")
 		},
 		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
 			in.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why}
@@ -127,7 +127,7 @@ func targetVerb() verb {
 func alertVerb() verb {
 	var level, note string
 	return verb{
-		use: "alert RUN", short: "Raise an alert about a run, which goes on as it is", args: 1,
+		use: "alert RUN", short: "Raise an alert about a run; the run goes on unchanged", args: 1,
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&level, "level", "MEDIUM", "LOW, MEDIUM or HIGH")
 			c.Flags().StringVar(&note, "note", "", "what to look at")
@@ -152,7 +152,7 @@ func stopVerb() verb {
 		use: "stop RUN", short: "Emergency stop: end the run now", args: 1, reason: true, strong: true, stops: true,
 		flags: func(c *cobra.Command) {
 			c.Flags().BoolVar(
-				&force, "force", false, "end it in the engine without its cooperation: what runs may go on outside for a while")
+				&force, "force", false, "end it in the engine without its cooperation; running programs may go on for a while")
 		},
 		input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
 			in.EmergencyStop = &client.EmergencyStopInput{Reason: *why, ForceKill: &force}
@@ -161,12 +161,12 @@ func stopVerb() verb {
 	}
 }
 
-// signalCommand sends one signal and waits for what became of it.
+// signalCommand returns the command of v: it confirms a strong signal, sends it and waits for its outcome.
 func (s *session) signalCommand(v verb) *cobra.Command {
 	var reason string
 	var expected int64
 	var yes bool
-	var how sending
+	var how sendOptions
 	c := &cobra.Command{
 		Use: v.use, Short: v.short, Args: cmdline.ExactArgs(v.args),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -202,7 +202,7 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 			in.SignalId = how.id(s)
 			receipt, err := s.send(c, in, v.input == nil, why)
 			if err != nil {
-				return s.moved(c.Context(), in.RunId, expected, err)
+				return s.explainMoved(c.Context(), in.RunId, expected, err)
 			}
 			return s.receipt(c.Context(), receipt, how)
 		},
@@ -210,8 +210,8 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().Int64Var(&expected, "expected-run-seq", 0,
-		"refuse with RUN_MOVED when what it concerns has changed since this seq; default: what was shown when asking")
-	how.named(c)
+		"refuse with RUN_MOVED if the target has changed since this seq; default: the seq that was shown when asking")
+	how.idFlags(c)
 	cmdline.AddPreview(c)
 	if v.flags != nil {
 		v.flags(c)

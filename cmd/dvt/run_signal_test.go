@@ -15,9 +15,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Every verb sends its signal: exit status 0 for what is applied or accepted, 2 for what is wrong with the
-// call, 3 for a refusal, 4 for what is not there.
-func TestRunSignals_EveryVerb(t *testing.T) {
+// The exit status is 0 for a signal that is applied or accepted, 2 for a wrong call, 3 for a refusal and 4 for an
+// unknown run.
+func TestRunSignals_EveryVerbSendsItsSignal(t *testing.T) {
 	address, r := serve(t)
 	s, ok := r.Outbox.(store.Store)
 	if !ok {
@@ -87,13 +87,14 @@ func TestRunSignals_EveryVerb(t *testing.T) {
 		log.UpdateTarget: `"schema":"restored"`, log.EscalateAlert: `"level":"HIGH"`, log.EmergencyStop: `"forceKill":true`,
 	} {
 		if !strings.Contains(sent[sig], want) || !json.Valid([]byte(sent[sig])) {
-			t.Errorf("%s: sent %s, want %s in it", sig, sent[sig], want)
+			t.Errorf("%s: the payload is %s, want %s in it", sig, sent[sig], want)
 		}
 	}
 }
 
-// What embeds generated types is printed whole, also when it is passed by value.
-func TestJSON_PrintsWhatIsEmbedded(t *testing.T) {
+// Generated types marshal by pointer. A struct that embeds them must be printed in full also when it is passed by
+// value.
+func TestPrint_IncludesEmbeddedFields(t *testing.T) {
 	var out bytes.Buffer
 	s := &session{out: &out, output: document.JSON}
 	if err := s.print(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{

@@ -17,57 +17,57 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
-// watching is how a run is watched.
-type watching struct {
+// watchOptions are the flags of watch.
+type watchOptions struct {
 	latency  bool
 	exitZero bool
 	giveUp   time.Duration // without a connection; 0: never
 }
 
-// patience is how long a watch tries to get its connection back when nobody says otherwise.
+// patience is the default time for which a watch tries to reconnect.
 const patience = 15 * time.Minute
 
 func (s *session) watchCommand() *cobra.Command {
-	var how watching
+	var how watchOptions
 	c := &cobra.Command{
 		Use: "watch RUN", Short: "Watch a run until it ends; status 0 only when it completed", Args: cmdline.ExactArgs(1),
 		Long: `Watch a run until it ends: status 0 when it completed, 1 when it failed or was cancelled.
 
-On a terminal it is a screen of how far the run is, what failed and what that blocks, what waits for a person and
-what runs. Elsewhere, with TERM=dumb and with --latency, each change is a line: time, subject, what it is now. The
-subject is "run", "view", "end" or a step's id. With -o json or yaml each frame is a document.
+On a terminal it is a screen with the progress, the failed steps and the steps that they block, the steps that wait
+for a person and the running steps. In a pipe, with TERM=dumb and with --latency, each change is a line: time, subject,
+new state. The subject is "run", "view", "end" or a step's id. With -o json or yaml each frame is a document.
 
-It always says how fresh it is: LIVE; STALE, RESYNCING or VERIFYING with the cause; OFFLINE while there is no connection.
-A connection that is lost is made again, from the last position on. While the view is not LIVE a time that runs is
-shown as one of at least so long (>=): what runs may have ended meanwhile. Ctrl-C ends the watch, with status 130; the run goes on.
+It always shows how fresh it is: LIVE; STALE, RESYNCING or VERIFYING with the cause; OFFLINE while there is no
+connection. It reconnects and continues from the last position. While the view is not LIVE, running times are lower
+bounds (>=), because a step may have ended in the meantime. Ctrl-C ends the watch, with status 130; the run goes on.
 
-With --latency each frame with news also says how old the newest fact that it shows is when it comes here:
-from the moment that the store committed it, by the store's clock, to its receipt. At the end, or on Ctrl-C,
-a summary follows; with -o json it is the last object. This machine's clock is set against the store's by
-five questions at first and every minute: the store says its time at some moment between a question and its
-answer, so a latency may be off by half of the fastest round trip, which the summary says.`,
+With --latency each frame with a change also has the age of the newest event in it: from the commit in the store, by
+the store's clock, to the arrival here. At the end, or on Ctrl-C, a summary follows; with -o json it is the last
+object. The store's clock is sampled five times at the start and every minute. The store reads its clock at some
+moment between request and response, so a latency may be off by half of the fastest round trip, which is part of the
+summary.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return s.watch(c.Context(), args[0], how)
 		},
 	}
-	c.Flags().BoolVar(&how.latency, "latency", false, "say how old news is when it comes, and sum it up at the end")
+	c.Flags().BoolVar(&how.latency, "latency", false, "print the age of each change when it arrives, and a summary at the end")
 	c.Flags().BoolVar(&how.exitZero, "exit-zero", false, "status 0 however the run ends")
-	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience, "stop after so long without a connection; 0: never")
+	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience, "stop after this time without a connection; 0: never")
 	return c
 }
 
 var errOver = errors.New("the run is over")
 
-// watch shows a run until it ends.
-func (s *session) watch(ctx context.Context, runID string, how watching) error {
+// watch shows a run until it ends: as a screen on a terminal, otherwise as lines or documents.
+func (s *session) watch(ctx context.Context, runID string, how watchOptions) error {
 	switch {
 	case how.latency:
 		return s.watchLatency(ctx, runID, how)
 	case s.output.IsData() || !s.display.IsTerminal():
-		return s.follows(ctx, runID, how, &changeLines{s: s, steps: map[string]string{}})
+		return s.followRun(ctx, runID, how, &changeLines{s: s, steps: map[string]string{}})
 	}
 	screen := watchview.OpenScreen(ctx, s.display)
-	err := s.follows(ctx, runID, how, screen)
+	err := s.followRun(ctx, runID, how, screen)
 	screen.Close()
 	if screen.Sync == "" {
 		return err
@@ -85,41 +85,42 @@ func (s *session) watch(ctx context.Context, runID string, how watching) error {
 	return err
 }
 
-// maxEnd is how many lines of a run's last screen stay on the terminal.
+// maxEnd is the number of lines of the last screen that stay on the terminal.
 const maxEnd = 20
 
-// watchLatency is watch that measures what comes.
-func (s *session) watchLatency(ctx context.Context, runID string, how watching) error {
+// watchLatency watches a run, measures the age of each change and prints a summary at the end.
+func (s *session) watchLatency(ctx context.Context, runID string, how watchOptions) error {
 	w := &changeLines{s: s, steps: map[string]string{}, latencies: &watchview.Latencies{}}
 	ask := func(ctx context.Context) (time.Time, error) { return s.client.StoreTime(ctx, runID) }
 	if err := w.latencies.Clock.Set(ctx, ask); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // Ctrl-C before anything was to be said
+			return nil //nolint:nilerr // Ctrl-C before the first measurement is no failure
 		}
 		return cmdline.Failure(err)
 	}
 	asking, stop := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
 	keeping.Go(func() { w.latencies.Clock.Keep(asking, ask) })
-	err := s.follows(ctx, runID, how, w)
+	err := s.followRun(ctx, runID, how, w)
 	if ctx.Err() != nil {
-		err = nil // Ctrl-C is how one ends a measurement
+		err = nil // Ctrl-C is the normal end of a measurement
 	}
 	stop()
 	keeping.Wait()
 	return errors.Join(err, s.reportLatencies(w.latencies))
 }
 
-// watcher is told what is known of a run, one call after the other.
+// watcher receives the frames of a run. Its methods are called one at a time.
 type watcher interface {
-	// see takes a frame; the run's status when it has ended.
+	// See receives a frame and returns the run's status.
 	See(watchview.Frame) (client.RunStatus, error)
-	// lose takes note that the connection is lost, and when it is tried again.
+	// Lose receives the error of a lost connection and the time of the next attempt to connect.
 	Lose(why error, next time.Time)
 }
 
-// follows tells w of a run until that ends. Its error is the exit status.
-func (s *session) follows(ctx context.Context, runID string, how watching, w watcher) error {
+// followRun passes the frames of a run to w until the run ends. Its error carries the exit status: 1 unless the run
+// completed or --exit-zero is set.
+func (s *session) followRun(ctx context.Context, runID string, how watchOptions, w watcher) error {
 	var end client.RunStatus
 	err := watchview.Follow(ctx, how.giveUp, client.Position{}, func(ctx context.Context, at client.Position,
 		took func(client.Position)) error {
@@ -148,19 +149,19 @@ func (s *session) follows(ctx context.Context, runID string, how watching, w wat
 	return &cmdline.Error{Status: 1, Err: fmt.Errorf("the run ended %s", end), Said: !s.output.IsData()}
 }
 
-// changeLines prints what changes, one line a fact, and says when the view may be old.
+// changeLines prints one line for each change, and for each change of the view's freshness.
 type changeLines struct {
 	s         *session
 	status    string
 	sync      client.SyncState
 	steps     map[string]string
-	latencies *watchview.Latencies // nil: they are not measured
+	latencies *watchview.Latencies // nil without --latency
 	offline   func(why error, next time.Time)
 }
 
 func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
 	if w.latencies != nil {
-		if ms, news := w.latencies.Frame(f); news {
+		if ms, newer := w.latencies.Frame(f); newer {
 			defer w.line(f.AsOf, "latency", fmt.Sprintf("%.1f ms  seq %d", ms, f.RunSeq), console.Plain, "")
 		}
 	}
@@ -178,7 +179,7 @@ func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
 	}
 	w.sync = f.Sync
 	if f.Reset {
-		w.line(f.AsOf, "view", "RESET", console.Warn, fmt.Sprintf(" to seq %d: what was shown before is void", f.RunSeq))
+		w.line(f.AsOf, "view", "RESET", console.Warn, fmt.Sprintf(" to seq %d: everything above is void", f.RunSeq))
 	}
 	var is client.RunStatus
 	if f.Snapshot != nil {
@@ -199,7 +200,7 @@ func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
 func (w *changeLines) Lose(why error, next time.Time) {
 	if w.s.output.IsData() {
 		if w.offline == nil {
-			w.offline = w.s.offline()
+			w.offline = w.s.offlineReporter()
 		}
 		w.offline(why, next)
 	} else if w.sync != watchview.SyncOffline {
@@ -238,7 +239,7 @@ func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
 	return r.Status
 }
 
-// line prints what the subject is now, a word of its own style, and more about it.
+// line prints the new state of a subject in its style, and more about it. It prints nothing for programs.
 func (w *changeLines) line(at time.Time, subject, is string, look console.Style, more string) {
 	if !w.s.output.IsData() {
 		l := console.Line{{Text: fmt.Sprintf("%s  %-20s  ", at.UTC().Format("15:04:05.000Z"), subject), Style: console.Plain},
@@ -247,7 +248,7 @@ func (w *changeLines) line(at time.Time, subject, is string, look console.Style,
 	}
 }
 
-// reportLatencies prints the summary of a watch that is over.
+// reportLatencies prints the summary of a finished watch.
 func (s *session) reportLatencies(l *watchview.Latencies) error {
 	if s.output.IsData() {
 		return s.print(l.Summary())

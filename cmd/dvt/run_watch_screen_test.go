@@ -31,12 +31,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// What somebody sees at a terminal, from the first frame to the end, and that nothing is left behind.
-func TestRunWatch_OnATerminal(t *testing.T) {
+// The test follows the screen from the first frame to the end and checks that the terminal is restored.
+func TestRunWatch_DrawsAScreenOnATerminal(t *testing.T) {
 	tty := consoletest.OpenTerminal(t, 100, 20)
-	address, s := servedSteps(t, "s1", "s2<s1", "s3<s2", "s4")
+	address, s := serveWatchedSteps(t, "s1", "s2<s1", "s3<s2", "s4")
 	began := time.Now()
-	stop := watchingOn(t, tty.File, address)
+	stop := startWatch(t, tty.File, address)
 	tty.Await(`▶ RUNNING  [\s\S]*0/4  0 % · 4 pending[\s\S]*● LIVE \(BUS_DEGRADED\)  seq 2, as of \d\d:\d\d:\d\dZ`)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s4", 1))
@@ -44,7 +44,7 @@ func TestRunWatch_OnATerminal(t *testing.T) {
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1, runtest.M{"errorMessage": "disk\nfull \x1b[2J now"}))
 	seen := tty.Await(`✗ FAILED +s1 .*EXIT_STATUS: disk full \[2J now\n +blocks 2: s2, s3\n▶ RUNNING +s4`)
 	if !strings.Contains(seen, "Ctrl-C stops watching") || !tty.Coloured {
-		t.Errorf("coloured %t:\n%s", tty.Coloured, seen)
+		t.Errorf("coloured %t, want true, and the hint for Ctrl-C:\n%s", tty.Coloured, seen)
 	}
 	s.down.Store(true)
 	tty.Await(`▲ STALE \S+ \(STORE_DOWN\)  last known: seq 5 at .*the store does not answer`)
@@ -54,7 +54,7 @@ func TestRunWatch_OnATerminal(t *testing.T) {
 	tty.Resize(40, 8)
 	seen = tty.Await(`(?m)^✗ FAILED +s1 .*\n +EXIT_STATUS: disk .*…$`)
 	if n := strings.Count(seen, "\n"); n >= 8 {
-		t.Errorf("%d lines of 8:\n%s", n+1, seen)
+		t.Errorf("%d lines on a screen of 8:\n%s", n+1, seen)
 	}
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
 	tty.Await(`(?s)run FAILED.*0 of 4.*steps.done.*1 fa.*cause s1`)
@@ -65,10 +65,10 @@ func TestRunWatch_OnATerminal(t *testing.T) {
 	tty.Paced(began)
 }
 
-func TestRunWatch_CtrlCLeavesTheTerminalAsItWas(t *testing.T) {
+func TestRunWatch_CtrlCRestoresTheTerminal(t *testing.T) {
 	tty := consoletest.OpenTerminal(t, 60, 10)
-	address, _ := served(t)
-	stop := watchingOn(t, tty.File, address, "--color=never")
+	address, _ := serveWatched(t)
+	stop := startWatch(t, tty.File, address, "--color=never")
 	tty.Await(`● LIVE`)
 	if err := stop(); cmdline.ExitStatus(err) != cmdline.Interrupted {
 		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
@@ -76,18 +76,18 @@ func TestRunWatch_CtrlCLeavesTheTerminalAsItWas(t *testing.T) {
 	tty.Await(`^run r1 was RUNNING at seq 2 and goes on: dvt run watch r1`)
 	tty.Clean()
 	if tty.Coloured {
-		t.Error("it is coloured in spite of --color=never")
+		t.Error("the output has colours in spite of --color=never")
 	}
 }
 
-// A pipe and TERM=dumb get lines, without colours and without anything that moves a cursor.
-func TestRunWatch_PipedIsOneLineAChange(t *testing.T) {
-	address, s := servedSteps(t, "s1", "s2<s1")
+// A pipe and TERM=dumb get plain lines, without escape sequences.
+func TestRunWatch_PipeGetsOneLinePerChange(t *testing.T) {
+	address, s := serveWatchedSteps(t, "s1", "s2<s1")
 	out := &printout{}
-	stop := watchingOn(t, out, address)
+	stop := startWatch(t, out, address)
 	dumb := consoletest.OpenTerminal(t, 80, 24)
 	t.Setenv("TERM", "dumb")
-	watchingOn(t, dumb.File, address)
+	startWatch(t, dumb.File, address)
 	out.await(t, `run +RUNNING`)
 	dumb.Await(`run +RUNNING`)
 	for _, d := range []log.Draft{
@@ -114,11 +114,11 @@ T  run                   CANCELLED  0 of 2 steps done  seq 5
 	}
 	dumb.Await(`end +CANCELLED`)
 	if len(dumb.Frames) > 0 || dumb.Coloured {
-		t.Error("TERM=dumb has a screen")
+		t.Error("TERM=dumb got a screen or colours, want plain lines")
 	}
 }
 
-func TestRunWatch_ExitStatusIsTheRuns(t *testing.T) {
+func TestRunWatch_ExitStatusFollowsTheRun(t *testing.T) {
 	for _, c := range []struct {
 		end  log.EventType
 		args []string
@@ -127,40 +127,40 @@ func TestRunWatch_ExitStatusIsTheRuns(t *testing.T) {
 		{log.RunCompleted, nil, 0}, {log.RunFailed, nil, 1}, {log.RunCancelled, nil, 1},
 		{log.RunFailed, []string{"--exit-zero"}, 0}, {log.RunFailed, []string{"-o", "json"}, 1},
 	} {
-		address, s := servedSteps(t, "s1")
+		address, s := serveWatchedSteps(t, "s1")
 		for _, d := range []log.Draft{runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepCompletedEvent,
 			"s1", 1), runtest.Draft(c.end, "", 1)} {
 			append1(t, s, d)
 		}
 		out, got, err := dvt(t, address, "dev-viewer", append([]string{"run", "watch", "r1"}, c.args...)...)
 		if got != c.want {
-			t.Errorf("%s %v: status %d, %v\n%s", c.end, c.args, got, err, out)
+			t.Errorf("%s %v: status %d, %v, want %d\n%s", c.end, c.args, got, err, c.want, out)
 		}
 	}
-	address, _ := served(t)
+	address, _ := serveWatched(t)
 	if _, got, err := dvt(t, address, "dev-viewer", "run", "watch", "r2"); got != 4 {
-		t.Errorf("no such run: %d, %v", got, err)
+		t.Errorf("an unknown run: status %d, %v, want 4", got, err)
 	}
 	if _, got, err := dvt(t, "http://127.0.0.1:1", "dev-viewer", "run", "watch", "r1"); got != 1 {
-		t.Errorf("no server: %d, %v", got, err)
+		t.Errorf("no server: status %d, %v, want 1", got, err)
 	}
 }
 
-// cutting is a server before another one, whose connections a test can cut.
-type cutting struct {
+// cuttableProxy is a proxy whose connections a test can cut. It records the bodies of the requests.
+type cuttableProxy struct {
 	*httptest.Server
 	down   atomic.Bool
 	mu     sync.Mutex
 	bodies []string
 }
 
-func cut(t *testing.T, behind string) *cutting {
+func newCuttableProxy(t *testing.T, behind string) *cuttableProxy {
 	t.Helper()
 	to, err := url.Parse(behind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutting{}
+	c := &cuttableProxy{}
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.FlushInterval = -1
 	proxy.ErrorLog = nil
@@ -174,24 +174,24 @@ func cut(t *testing.T, behind string) *cutting {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		defer func() { _ = recover() }() // the proxy's way to say that a stream was cut
+		defer func() { _ = recover() }() // the proxy panics when a stream is cut
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(c.Close)
 	return c
 }
 
-// A lost connection is said, and made again from the last position on: nothing is shown twice and nothing is missing.
-func TestRunWatch_ReconnectsAndGoesOn(t *testing.T) {
-	address, s := servedSteps(t, "s1", "s2")
-	front := cut(t, address)
+// After a lost connection the watch continues from the last position: it shows nothing twice and misses nothing.
+func TestRunWatch_ReconnectsFromTheLastPosition(t *testing.T) {
+	address, s := serveWatchedSteps(t, "s1", "s2")
+	front := newCuttableProxy(t, address)
 	out := &printout{}
-	stop := watchingOn(t, out, front.URL)
+	stop := startWatch(t, out, front.URL)
 	out.await(t, `run +RUNNING`)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	out.await(t, `s1 +RUNNING`)
 	tty := consoletest.OpenTerminal(t, 120, 20)
-	watchingOn(t, tty.File, front.URL)
+	startWatch(t, tty.File, front.URL)
 	tty.Await(`● LIVE`)
 	front.down.Store(true)
 	front.CloseClientConnections()
@@ -211,21 +211,21 @@ func TestRunWatch_ReconnectsAndGoesOn(t *testing.T) {
 		t.Error(err)
 	}
 	if n := strings.Count(out.String(), "s1                    RUNNING"); n != 1 {
-		t.Errorf("shown %d times:\n%s", n, out)
+		t.Errorf("s1 RUNNING was shown %d times, want once:\n%s", n, out)
 	}
 	front.mu.Lock()
 	defer front.mu.Unlock()
 	if last := front.bodies[len(front.bodies)-1]; !strings.Contains(last, `"after":3`) ||
 		!strings.Contains(last, `"storeEpoch":"`) {
-		t.Errorf("it did not go on from where it was: %s", last)
+		t.Errorf("the last request does not continue from seq 3: %s", last)
 	}
 }
 
-func TestRunWatch_GivesUp(t *testing.T) {
-	address, _ := served(t)
-	front := cut(t, address)
+func TestRunWatch_GivesUpAfterTheGivenTime(t *testing.T) {
+	address, _ := serveWatched(t)
+	front := newCuttableProxy(t, address)
 	out := &printout{}
-	ended, _ := watchedOn(t, out, front.URL, "--give-up-after", "500ms")
+	ended, _ := watchUntilEnd(t, out, front.URL, "--give-up-after", "500ms")
 	out.await(t, `run +RUNNING`)
 	front.down.Store(true)
 	front.CloseClientConnections()
@@ -235,8 +235,9 @@ func TestRunWatch_GivesUp(t *testing.T) {
 	}
 }
 
-// follow ends with what another try would not mend, and begins anew when its position is not known any more.
-func TestFollow_WhatIsMended(t *testing.T) {
+// Follow ends with an error that another attempt cannot repair, and starts over when the server does not know its
+// position any more.
+func TestFollow_RetriesOnlyRepairableErrors(t *testing.T) {
 	t.Parallel()
 	for code, mends := range map[string]bool{
 		"SERVER_SHUTDOWN": true, "RESYNC_FAILED": true, "STORE_UNAVAILABLE": true, "CURSOR_INVALID": true, "NOT_FOUND": false,
@@ -253,14 +254,14 @@ func TestFollow_WhatIsMended(t *testing.T) {
 			return &client.Error{Code: code}
 		}, func(error, time.Time) {})
 		if errors.Is(err, errOver) != mends {
-			t.Errorf("%s: %v", code, err)
+			t.Errorf("%s: Follow returned %v, want a retry: %t", code, err, mends)
 		}
 		want := client.Position{Seq: 11, Epoch: "e"}
 		if code == "CURSOR_INVALID" {
 			want = client.Position{}
 		}
 		if mends && (len(after) != 2 || after[1] != want) {
-			t.Errorf("%s: asked %v", code, after)
+			t.Errorf("%s: the positions were %v, want the second to be %v", code, after, want)
 		}
 	}
 	tries := 0
@@ -271,12 +272,12 @@ func TestFollow_WhatIsMended(t *testing.T) {
 	},
 		func(error, time.Time) {})
 	if err == nil || tries != 1 {
-		t.Errorf("before the first frame: %d tries, %v", tries, err)
+		t.Errorf("before the first frame: %d attempts, %v, want one attempt and its error", tries, err)
 	}
 }
 
-// 5,000 steps: the screen has what matters, and drawing it takes little.
-func TestRunWatch_FiveThousandSteps(t *testing.T) {
+// With 5,000 steps the screen still shows the failed step and the counts, and drawing it is cheap.
+func TestRunWatch_FiveThousandStepsFitTheScreen(t *testing.T) {
 	const n = 5000
 	steps := make([]string, n)
 	for i := range steps {
@@ -286,9 +287,9 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 		}
 	}
 	tty := consoletest.OpenTerminal(t, 100, 30)
-	address, s := servedSteps(t, steps...)
+	address, s := serveWatchedSteps(t, steps...)
 	began := time.Now()
-	watchingOn(t, tty.File, address)
+	startWatch(t, tty.File, address)
 	tty.Await(`0/5000`)
 	batch := make([]log.Draft, 0, n)
 	for i := range n / 2 {
@@ -305,7 +306,7 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 	seen := tty.Await(`(?s)1 failed · 2499 running · 2500 pending.*✗ FAILED +step-0042.*blocks 1: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
 	tty.Paced(began)
 	if lines := strings.Count(seen, "\n") + 1; lines > 30 {
-		t.Errorf("%d lines:\n%s", lines, seen)
+		t.Errorf("%d lines on a screen of 30:\n%s", lines, seen)
 	}
 	v := &watchview.View{Index: map[string]int{}, Behind: map[string][]string{}, Sync: client.SyncStateLive}
 	for _, name := range steps {
@@ -313,14 +314,14 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 		v.Step(client.StepRow{StepId: id, Status: client.StepStatusRunning, DependsOn: strings.Fields(on)})
 	}
 	if took := testing.AllocsPerRun(10, func() { v.Lines(time.Now(), 100, 30) }); took > 2000 {
-		t.Errorf("a frame takes %v allocations", took)
+		t.Errorf("a frame takes %v allocations, want at most 2000", took)
 	}
 }
 
-var update = flag.Bool("update", false, "write golden files and docs/cli.md anew")
+var update = flag.Bool("update", false, "rewrite the golden files and docs/cli.md")
 
-// testdata/watch.txt holds what the screen shows at widths and heights.
-func TestView_Golden(t *testing.T) {
+// testdata/watch.txt holds the screen at several sizes and states.
+func TestView_MatchesTheGoldenFile(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 3, 12, 7, 0, time.UTC)
 	began := at.Add(-12*time.Minute - 4*time.Second)
@@ -362,7 +363,7 @@ func TestView_Golden(t *testing.T) {
 		fmt.Fprintf(&got, "== %s, %d by %d\n", name, width, height)
 		for _, l := range v.Lines(at.Add(12*time.Second), width, height) {
 			if l.Width() >= width {
-				t.Errorf("%s: %q is %d wide", name, l.Render(false), l.Width())
+				t.Errorf("%s: %q has %d cells, want less than %d", name, l.Render(false), l.Width(), width)
 			}
 			fmt.Fprintln(&got, strings.TrimRight(l.Render(false), " "))
 		}
@@ -394,8 +395,7 @@ func TestView_Golden(t *testing.T) {
 	}
 }
 
-// However much changes, a screen is drawn ten times a second at most.
-func TestScreen_IsDrawnTenTimesASecondAtMost(t *testing.T) {
+func TestScreen_IsDrawnAtMostTenTimesASecond(t *testing.T) {
 	tty := consoletest.OpenTerminal(t, 80, 24)
 	began := time.Now()
 	s := watchview.OpenScreen(t.Context(), console.NewDisplay(tty.File, console.ColourNever))
@@ -408,8 +408,8 @@ func TestScreen_IsDrawnTenTimesASecondAtMost(t *testing.T) {
 	tty.Paced(began)
 }
 
-// An id that is too long for the screen keeps both ends, and the time behind it is seen.
-func TestView_LongIDsOnANarrowTerminal(t *testing.T) {
+// A long id keeps its beginning and end, and the time behind it stays visible.
+func TestView_CutsLongIDsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 3, 12, 7, 0, time.UTC)
 	began := at.Add(-time.Minute)
@@ -423,12 +423,12 @@ func TestView_LongIDsOnANarrowTerminal(t *testing.T) {
 		text := ""
 		for _, l := range v.Lines(at, width, 24) {
 			if l.Width() >= width {
-				t.Errorf("%d cells: %q", width, l.Render(false))
+				t.Errorf("the line is wider than %d cells: %q", width, l.Render(false))
 			}
 			text += l.Render(false) + "\n"
 		}
 		if strings.Count(text, "  1m00s") != 3 || strings.Count(text, "…") != 2 || !strings.Contains(text, "name ") {
-			t.Errorf("at %d:\n%s", width, text)
+			t.Errorf("at %d cells want three times, two cuts and the end of the id:\n%s", width, text)
 		}
 	}
 }

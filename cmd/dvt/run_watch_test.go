@@ -31,48 +31,48 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// silent is a bus that is down: heads are polled.
-type silent struct{}
+// downBus is a bus that is down, so that the hub polls the heads of runs.
+type downBus struct{}
 
-func (silent) Publish(context.Context, live.Message) error { return errors.New("down") }
+func (downBus) Publish(context.Context, live.Message) error { return errors.New("down") }
 
-func (silent) WakeLists(context.Context, ...live.List) error { return errors.New("down") }
+func (downBus) WakeLists(context.Context, ...live.List) error { return errors.New("down") }
 
-func (silent) Subscribe(string) live.Subscription { return silent{} }
+func (downBus) Subscribe(string) live.Subscription { return downBus{} }
 
-func (silent) SubscribeList(string, string) live.Subscription { return silent{} }
+func (downBus) SubscribeList(string, string) live.Subscription { return downBus{} }
 
-func (silent) Up() bool { return false }
+func (downBus) Up() bool { return false }
 
-func (silent) C() <-chan live.Delivery { return nil }
+func (downBus) C() <-chan live.Delivery { return nil }
 
-func (silent) Close() {}
+func (downBus) Close() {}
 
-type silentBus struct{ silent }
+type closableDownBus struct{ downBus }
 
-func (silentBus) Close() error { return nil }
+func (closableDownBus) Close() error { return nil }
 
-// away is a store that does not answer a hub while it is down.
-type away struct {
+// failingStore is a store whose heads cannot be read while down is set.
+type failingStore struct {
 	store.Store
 	down atomic.Bool
 }
 
-func (a *away) Heads(ctx context.Context, ids []string) (store.Heads, error) {
+func (a *failingStore) Heads(ctx context.Context, ids []string) (store.Heads, error) {
 	if a.down.Load() {
 		return store.Heads{}, store.ErrUnavailable
 	}
 	return a.Store.Heads(ctx, ids)
 }
 
-// served is a server whose store's clock is three hours ahead, with the run r1 of two steps.
-func served(t *testing.T) (address string, s *away) {
+// serveWatched serves the run r1 with the steps s1 and s2. The store's clock is three hours ahead.
+func serveWatched(t *testing.T) (address string, s *failingStore) {
 	t.Helper()
-	return servedSteps(t, "s1", "s2")
+	return serveWatchedSteps(t, "s1", "s2")
 }
 
-// servedSteps is served with the run r1 of these steps, written as for runtest.Start.
-func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
+// serveWatchedSteps is serveWatched with these steps, written as for runtest.Start.
+func serveWatchedSteps(t *testing.T, steps ...string) (address string, s *failingStore) {
 	t.Helper()
 	opened, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{
 		Now: func() time.Time { return time.Now().Add(3 * time.Hour) },
@@ -80,7 +80,7 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = &away{Store: opened}
+	s = &failingStore{Store: opened}
 	id := runtest.ID
 	id.RunID, id.TenantID, id.ProjectID = "r1", "acme", "shop"
 	if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"},
@@ -90,12 +90,12 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 		t.Fatal(err)
 	}
 	directory, rights := devRights(t)
-	hub := live.New(s, silentBus{}, live.Config{})
+	hub := live.New(s, closableDownBus{}, live.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = hub.Run(ctx) })
 	h := graph.NewHandler(
-		graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}})),
+		graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: closableDownBus{}})),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
@@ -112,7 +112,7 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	return server.URL, s
 }
 
-// printout is what a command has printed so far.
+// printout collects the output of a command. It is safe for concurrent use.
 type printout struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -134,29 +134,29 @@ func (s *printout) await(t *testing.T, pattern string) {
 	t.Helper()
 	for began := time.Now(); !regexp.MustCompile(pattern).MatchString(s.String()); time.Sleep(5 * time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			t.Fatalf("no %s in\n%s", pattern, s.String())
+			t.Fatalf("the output does not match %s after a minute:\n%s", pattern, s.String())
 		}
 	}
 }
 
-// watchingLatency runs dvt run watch --latency until it ends or the test stops it.
-func watchingLatency(t *testing.T, address string, args ...string) (out *printout, stop func() error) {
+// startLatencyWatch starts dvt run watch --latency. stop ends it and returns its error.
+func startLatencyWatch(t *testing.T, address string, args ...string) (out *printout, stop func() error) {
 	t.Helper()
 	out = &printout{}
-	return out, watchingOn(t, out, address, append(args, "--latency")...)
+	return out, startWatch(t, out, address, append(args, "--latency")...)
 }
 
-// watchingOn runs dvt run watch on something that it prints on.
-func watchingOn(t *testing.T, out io.Writer, address string, args ...string) (stop func() error) {
+// startWatch starts dvt run watch with the output out. stop ends it and returns its error.
+func startWatch(t *testing.T, out io.Writer, address string, args ...string) (stop func() error) {
 	t.Helper()
-	ended, cancel := watchedOn(t, out, address, args...)
+	ended, cancel := watchUntilEnd(t, out, address, args...)
 	stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	t.Cleanup(func() { _ = stop() })
 	return stop
 }
 
-// watchedOn is watchingOn for a command that ends by itself.
-func watchedOn(t *testing.T, out io.Writer, address string, args ...string) (ended <-chan error, cancel func()) {
+// watchUntilEnd is startWatch for a command that ends by itself.
+func watchUntilEnd(t *testing.T, out io.Writer, address string, args ...string) (ended <-chan error, cancel func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := root()
@@ -175,11 +175,12 @@ func append1(t *testing.T, s store.Store, d log.Draft) {
 	}
 }
 
-// The clocks are three hours apart, and a latency is what it is; news that comes late is told so.
+// The clocks are three hours apart. The latencies must not contain that difference, but must contain a delay of the
+// server.
 // contract: T34
 func TestRunWatchLatency_IsMeasuredByTheStoresClock(t *testing.T) {
-	address, s := served(t)
-	out, stop := watchingLatency(t, address)
+	address, s := serveWatched(t)
+	out, stop := startLatencyWatch(t, address)
 	out.await(t, `run +RUNNING`)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	out.await(t, `latency +\d+\.\d ms  seq 3`)
@@ -195,19 +196,19 @@ func TestRunWatchLatency_IsMeasuredByTheStoresClock(t *testing.T) {
 	}
 	for _, pattern := range []string{
 		`frames   \d+ LIVE, .*[1-9] STALE.*, 0 resets\n`,
-		`latency  p50 \d+\.\d ms, p95 .* ms, p99 .* ms, max ([3-9]|\d+\d)\d\d\.\d ms of 2 frames with news, from commit to here; each ±\d+\.\d ms\n`,
+		`latency  p50 \d+\.\d ms, p95 .* ms, p99 .* ms, max ([3-9]|\d+\d)\d\d\.\d ms of 2 frames with changes, from commit to here; each ±\d+\.\d ms\n`,
 		`stale    1 times\n +STORE_DOWN, LIVE again after ([3-9]|\d+\d)\d\d ms\n`,
 	} {
 		out.await(t, pattern)
 	}
 	if regexp.MustCompile(`\d{6,}\.\d ms`).MatchString(out.String()) {
-		t.Errorf("the clocks' difference is in it:\n%s", out)
+		t.Errorf("a latency contains the difference of the clocks:\n%s", out)
 	}
 }
 
 func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
-	address, s := served(t)
-	out, stop := watchingLatency(t, address, "-o", "json")
+	address, s := serveWatched(t)
+	out, stop := startLatencyWatch(t, address, "-o", "json")
 	out.await(t, `"runSeq": 2`)
 	for _, d := range []log.Draft{
 		runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepFailedEvent, "s1", 1),
@@ -219,7 +220,7 @@ func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
 	err := stop()
 	var e *cmdline.Error
 	if !errors.As(err, &e) || e.Status != 1 || !strings.Contains(e.Error(), "FAILED") {
-		t.Errorf("the run failed, the command says %v", err)
+		t.Errorf("the command returned %v, want status 1 and FAILED", err)
 	}
 	objects := json.NewDecoder(strings.NewReader(out.String()[:strings.LastIndex(out.String(), "}")+1]))
 	var last json.RawMessage
@@ -231,20 +232,20 @@ func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
 	var sum watchview.Summary
 	if err := json.Unmarshal(last, &sum); err != nil || sum.Latency.Count == 0 || sum.Frames[client.SyncStateLive] < 2 ||
 		sum.Stale != 0 {
-		t.Errorf("%+v, %v of\n%s", sum, err, last)
+		t.Errorf("the summary is %+v, %v, want latencies, two LIVE frames and no STALE one:\n%s", sum, err, last)
 	}
 }
 
-func TestRunWatchLatency_RefusalsAreThoseOfWatch(t *testing.T) {
-	address, _ := served(t)
+func TestRunWatchLatency_IsRefusedLikeWatch(t *testing.T) {
+	address, _ := serveWatched(t)
 	if out, status, err := dvt(t, address, "dev-mallory", "run", "watch", "r1", "--latency"); status != 4 ||
 		!strings.Contains(fmt.Sprint(err), "NOT_FOUND") {
 		t.Errorf("status %d, %v: %s", status, err, out)
 	}
 }
 
-// What a watch remembers is bounded, and the numbers are those of what it remembers.
-func TestLatencies_CountAndForget(t *testing.T) {
+// The memory of a long watch is bounded, and the quantiles are those of the remembered ages.
+func TestLatencies_KeepTheNewestOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &watchview.Latencies{}
@@ -259,7 +260,7 @@ func TestLatencies_CountAndForget(t *testing.T) {
 		}
 		if off := l.Clock.Now().Sub(time.Now().Add(ahead)); off.Abs() > 20*time.Millisecond ||
 			l.Summary().Latency.Within != 20 {
-			t.Errorf("%v off, it says %v ms", off, l.Summary().Latency.Within)
+			t.Errorf("the clock is off by %v and reports %v ms, want at most 20 ms", off, l.Summary().Latency.Within)
 		}
 		l.Clock.Best.Store(&watchview.Tick{At: time.Now(), Says: time.Now().Add(ahead)})
 		frame := func(sync client.SyncState, reason client.SyncReason, seq int64, age time.Duration, reset bool) (float64,
@@ -274,22 +275,23 @@ func TestLatencies_CountAndForget(t *testing.T) {
 		for i, c := range []struct {
 			seq   int64
 			reset bool
-			news  bool
+			newer bool
 		}{{5, false, false}, {6, false, true}, {6, false, false}, {9, false, true}, {4, true, false}, {5, false, true}} {
-			if ms, news := frame(client.SyncStateLive, "", c.seq, 40*time.Millisecond, c.reset); news != c.news || news &&
+			if ms, newer := frame(client.SyncStateLive, "", c.seq, 40*time.Millisecond, c.reset); newer != c.newer || newer &&
 				ms != 40 {
-				t.Errorf("frame %d: %v ms, news %t", i, ms, news)
+				t.Errorf("frame %d: %v ms and newer %t, want 40 ms if newer is %t", i, ms, newer, c.newer)
 			}
 		}
 		for i := range 2 * watchview.MaxLatencies {
 			frame(client.SyncStateLive, "", int64(6+i), time.Duration(1+i%100)*time.Millisecond, false)
 		}
-		frame(client.SyncStateLive, "", 1<<40, -time.Hour, false) // by a clock that is off: not before it was committed
+		frame(client.SyncStateLive, "", 1<<40, -time.Hour, false) // a wrong clock must not make the age negative
 		sum := l.Summary()
 		if q := sum.Latency; q.Count != 3+2*watchview.MaxLatencies+1 || len(l.Ages) != watchview.MaxLatencies ||
 			q.P50 != 50 || q.P95 != 95 ||
 			q.P99 != 99 || q.Max != 100 {
-			t.Errorf("%+v of %d", q, len(l.Ages))
+			t.Errorf("the quantiles are %+v of %d ages, want 50, 95, 99 and 100 of %d", q, len(l.Ages),
+				watchview.MaxLatencies)
 		}
 		for range watchview.MaxEpisodes + 5 {
 			frame(client.SyncStateStale, client.SyncReasonGap, 1<<40, 0, false)
@@ -303,12 +305,13 @@ func TestLatencies_CountAndForget(t *testing.T) {
 		if sum.Stale != watchview.MaxEpisodes+6 || len(sum.Episodes) != watchview.MaxEpisodes || last.MS != nil ||
 			last.Cause != "STORE_DOWN" ||
 			*sum.Episodes[0].MS != 70 || sum.Resets != 1 || sum.Frames[client.SyncStateStale] != watchview.MaxEpisodes+6 {
-			t.Errorf("%d times, %d remembered, the last one %+v", sum.Stale, len(sum.Episodes), last)
+			t.Errorf("%d episodes, %d of them kept, the last one %+v, want %d kept and an open last one",
+				sum.Stale, len(sum.Episodes), last, watchview.MaxEpisodes)
 		}
 		var b bytes.Buffer
 		sum.Render(console.Display{Out: &b})
 		if !strings.HasSuffix(b.String(), "STORE_DOWN, not LIVE again\n") {
-			t.Error(b.String())
+			t.Errorf("the summary must end with the open episode:\n%s", b.String())
 		}
 	})
 }

@@ -22,16 +22,16 @@ import (
 //go:embed samples
 var samples embed.FS
 
-// sample is a workflow to begin with: what is written for it are templates over its fields.
+// sample is a workflow for beginners. Its files are templates over these fields.
 type sample struct {
 	Type, ID, Tenant, Project, Environment string
-	At                                     string // when it was written, RFC 3339
-	Receiver                               string // of the notifications of its plan
+	At                                     string // creation time, RFC 3339
+	Receiver                               string // URL for the notifications of the plan
 }
 
-// sampleTypes are the kinds of samples, by what their steps do.
+// sampleTypes returns the kinds of samples, which differ in what their steps do.
 func sampleTypes() (out []string) {
-	files, _ := fs.Glob(samples, "samples/*/plan.yaml") // the pattern is good
+	files, _ := fs.Glob(samples, "samples/*/plan.yaml") // cannot fail: the pattern is valid
 	for _, f := range files {
 		out = append(out, path.Base(path.Dir(f)))
 	}
@@ -40,15 +40,16 @@ func sampleTypes() (out []string) {
 
 func (m *sample) flags(c *cobra.Command) {
 	m.At = time.Now().UTC().Format(time.RFC3339)
-	c.Flags().StringVar(&m.Type, "type", "command", "what its steps do: "+strings.Join(sampleTypes(), ", "))
-	// the flag is there
+	c.Flags().StringVar(&m.Type, "type", "command", "what the steps do: "+strings.Join(sampleTypes(), ", "))
+	// cannot fail: the flag exists
 	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(sampleTypes(), cobra.ShellCompDirectiveNoFileComp))
-	c.Flags().StringVar(&m.Tenant, "tenant", "acme", "tenant of its scope; the default is that of dvt dev")
-	c.Flags().StringVar(&m.Project, "project", "shop", "project of its scope")
-	c.Flags().StringVar(&m.Environment, "environment", "dev", "environment of its scope")
+	c.Flags().StringVar(&m.Tenant, "tenant", "acme", "tenant in the plan's scope; the default is that of dvt dev")
+	c.Flags().StringVar(&m.Project, "project", "shop", "project in the plan's scope")
+	c.Flags().StringVar(&m.Environment, "environment", "dev", "environment in the plan's scope")
 }
 
-// files are what the sample consists of, by name. What makes its plan invalid, such as its id, is a usage error.
+// files returns the files of the sample by name. Flags that make the plan invalid, such as a wrong id, are a usage
+// error.
 func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
 	if !slices.Contains(sampleTypes(), m.Type) {
 		return nil, cmdline.Usage(fmt.Errorf("--type must be one of %s", strings.Join(sampleTypes(), ", ")))
@@ -90,17 +91,17 @@ func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
 	return out, nil
 }
 
-// saidBy is where the words of a sample's plan come from.
-var saidBy = map[string]string{
+// flagOfPath maps the path of a violation to the flag that the value came from.
+var flagOfPath = map[string]string{
 	"metadata.planId": "--id, or the name of the directory", "scope.tenantId": "--tenant", "scope.projectId": "--project",
 	"scope.environmentId": "--environment",
 }
 
-// wrongFlags words what is wrong with a sample's plan for who gave the words that it is made of.
+// wrongFlags returns an error that reports the violations of a sample's plan by the flags that caused them.
 func wrongFlags(vs []plan.Violation) error {
 	out := make([]string, len(vs))
 	for i, v := range vs {
-		out[i] = cmp.Or(saidBy[v.Path], v.Path) + ": " + v.Message
+		out[i] = cmp.Or(flagOfPath[v.Path], v.Path) + ": " + v.Message
 	}
 	return errors.New(strings.Join(out, "\n  "))
 }

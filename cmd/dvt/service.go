@@ -14,17 +14,18 @@ import (
 
 func serviceCommand() *cobra.Command {
 	s := &session{}
-	return s.command("service", "In which mode dvt is", s.serviceStatus(), s.serviceMode(), s.serviceWorkers())
+	return s.command("service", "Show and set the mode of dvt, and list its data workers", s.serviceStatus(),
+		s.serviceMode(), s.serviceWorkers())
 }
 
 func tenantCommand() *cobra.Command {
 	s := &session{}
-	return s.command("tenant", "Freeze a tenant, and lift its freeze", s.freeze(true), s.freeze(false))
+	return s.command("tenant", "Freeze and unfreeze a tenant", s.freeze(true), s.freeze(false))
 }
 
 func (s *session) serviceStatus() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Say what starts now and what does not, and why", Args: cmdline.ExactArgs(0),
+		Use: "status", Short: "Show whether new runs start, and if not, why", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowService(c.Context(), s.client)
 			if err != nil {
@@ -43,7 +44,7 @@ func (s *session) service(r client.ServiceRow) error {
 	return err
 }
 
-// serviceLines says the state in sentences.
+// serviceLines returns the state of the service, one sentence for each fact.
 func serviceLines(r client.ServiceRow) []string {
 	out := []string{string(r.Mode) + why(r.ModeSince, r.ModeReason)}
 	if r.Frozen {
@@ -88,7 +89,8 @@ func (s *session) serviceWorkers() *cobra.Command {
 	}
 }
 
-// workerState says in a word whether plans are admitted by a worker.
+// workerState returns OK if plans may rely on the worker, SILENT if it stopped reporting and FAILED if its verification
+// failed.
 func workerState(w client.ShowWorkersWorkersWorkerReport) string {
 	switch {
 	case !w.Live:
@@ -143,7 +145,7 @@ func (s *session) serviceMode() *cobra.Command {
 			return s.service(out.SetEngineMode.Service.ServiceRow)
 		},
 	}
-	reasoned(c, &reason, &requestID)
+	auditFlags(c, &reason, &requestID)
 	return c
 }
 
@@ -160,7 +162,7 @@ func (s *session) freeze(frozen bool) *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			if tenant != "" && !s.output.IsData() { // the state is that of one's own
+			if tenant != "" && !s.output.IsData() { // the answer describes the caller's own tenant
 				_, err := fmt.Fprintf(s.out, "tenant %s: frozen %t\n", tenant, frozen)
 				return err
 			}
@@ -168,16 +170,16 @@ func (s *session) freeze(frozen bool) *cobra.Command {
 		},
 	}
 	if frozen {
-		c.Use, c.Short = "freeze", "Freeze the tenant: nothing new starts, what runs goes on"
+		c.Use, c.Short = "freeze", "Freeze the tenant: no new run starts, running ones go on"
 	}
 	c.Flags().StringVar(&tenant, "tenant", "", "another tenant, for the operators; default: your own")
-	reasoned(c, &reason, &requestID)
+	auditFlags(c, &reason, &requestID)
 	return c
 }
 
-// reasoned adds the flags of a change that is audited.
-func reasoned(c *cobra.Command, reason, requestID *string) {
-	c.Flags().StringVar(reason, "reason", "", "why; it stands in the audit")
+// auditFlags adds the flags of a change that is audited.
+func auditFlags(c *cobra.Command, reason, requestID *string) {
+	c.Flags().StringVar(reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	_ = c.MarkFlagRequired("reason") // the flag is there
+	_ = c.MarkFlagRequired("reason") // cannot fail: the flag exists
 }

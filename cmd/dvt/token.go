@@ -23,7 +23,7 @@ func (s *session) tokenCreate() *cobra.Command {
 	var role, project, environment, service, requestID string
 	var days int
 	c := &cobra.Command{
-		Use: "create NAME", Short: "Make a token; its secret is shown this once", Args: cmdline.ExactArgs(1),
+		Use: "create NAME", Short: "Make a token; its secret is shown only once", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if days < 1 || days > 365 {
 				return cmdline.Usage(errors.New("--days must be from 1 to 365"))
@@ -52,20 +52,20 @@ func (s *session) tokenCreate() *cobra.Command {
 			if out.CreateToken.Secret == nil {
 				return &cmdline.Error{
 					Status: 1, Err: errors.New(
-						"this request id made it before, and its secret is not kept: revoke it and make another")}
+						"an earlier request with this id made the token, and its secret is not stored: revoke it and make another")}
 			}
 			_, err = fmt.Fprintln(s.out, *out.CreateToken.Secret)
 			return err
 		},
 	}
 	c.Flags().StringVar(
-		&role, "role", "", "what it may do at most: VIEWER, OPERATOR, ENGINEER, ADMIN, PLANNER, SYSTEM or SRE")
-	c.Flags().StringVar(&project, "project", "*", "where")
-	c.Flags().StringVar(&environment, "environment", "*", "where")
+		&role, "role", "", "upper bound of its rights: VIEWER, OPERATOR, ENGINEER, ADMIN, PLANNER, SYSTEM or SRE")
+	c.Flags().StringVar(&project, "project", "*", "only in this project; *: in all")
+	c.Flags().StringVar(&environment, "environment", "*", "only in this environment; *: in all")
 	c.Flags().StringVar(&service, "service", "", "make it for the principal service/NAME, not for yourself")
-	c.Flags().IntVar(&days, "days", 90, "how long it lives, at most 365")
+	c.Flags().IntVar(&days, "days", 90, "its lifetime in days, at most 365")
 	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	_ = c.MarkFlagRequired("role") // the flag is there
+	_ = c.MarkFlagRequired("role") // cannot fail: the flag exists
 	return c
 }
 
@@ -78,7 +78,7 @@ func orNew(requestID string) string {
 
 func (s *session) tokenList() *cobra.Command {
 	var everybody, gone bool
-	l := listed{none: "You have no token: dvt token create NAME --role ROLE makes one; --everybody shows those of others."}
+	l := listing{none: "You have no token: dvt token create NAME --role ROLE makes one; --everybody also shows those of others."}
 	c := &cobra.Command{
 		Use: "list", Short: "List your tokens, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -91,7 +91,7 @@ func (s *session) tokenList() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Tokens
-				return behind(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("TOKEN", "KIND", "NAME", "PRINCIPAL", "GRANTS", "EXPIRES", "USED", "REVOKED")
 				for _, e := range all.Edges {
@@ -107,7 +107,7 @@ func (s *session) tokenList() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&everybody, "everybody", false, "those of everybody in the tenant")
+	c.Flags().BoolVar(&everybody, "everybody", false, "also tokens of others in the tenant")
 	c.Flags().BoolVar(&gone, "all", false, "also those that were revoked or have expired")
 	l.flag(c, 50)
 	return c
@@ -116,7 +116,7 @@ func (s *session) tokenList() *cobra.Command {
 func (s *session) tokenRevoke() *cobra.Command {
 	var reason, requestID string
 	c := &cobra.Command{
-		Use: "revoke TOKEN", Short: "End a token for good, with its streams", Args: cmdline.ExactArgs(1),
+		Use: "revoke TOKEN", Short: "Revoke a token for good and end its streams", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			out, err := client.RevokeToken(c.Context(), s.client, client.RevokeTokenInput{RequestId: orNew(requestID),
 				TokenId: args[0], Reason: reason})
@@ -131,8 +131,8 @@ func (s *session) tokenRevoke() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the audit")
+	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	_ = c.MarkFlagRequired("reason") // the flag is there
+	_ = c.MarkFlagRequired("reason") // cannot fail: the flag exists
 	return c
 }

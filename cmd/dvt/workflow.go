@@ -20,28 +20,29 @@ import (
 
 func workflowCommand() *cobra.Command {
 	s := &session{}
-	c := s.command("workflow", "Begin a workflow, and look into those of runs", s.workflowDebugCommand())
+	c := s.command("workflow", "Write a sample workflow, and inspect the engine's workflow of a run", s.workflowDebugCommand())
 	c.AddCommand(scaffoldCommand(&s.output), replayCommand(&s.output))
 	return c
 }
 
-// maxHistory is the most that is read of a history; Temporal ends a workflow at 50 MB.
+// maxHistory bounds a history that is read, in bytes. Temporal ends a workflow at 50 MB.
 const maxHistory = 128 << 20
 
 func replayCommand(output *document.Format) *cobra.Command {
 	c := &cobra.Command{
-		Use: "replay FILE", Short: "Would this version go on with that history?", Args: cmdline.ExactArgs(1),
+		Use: "replay FILE", Short: "Check whether this version can go on with a history of the engine", Args: cmdline.ExactArgs(1),
 		Long: "FILE is what `temporal workflow show -w dvt/TENANT/RUN -o json` writes (- reads standard input): the " +
 			"history of one execution.\n" +
-			"Nothing is asked and nothing is done: the workflow of this program decides again what was decided then. Exit " +
-			"status 0: the same.\n" +
-			"1: otherwise, and it says where; workers of this version must not get that workflow. 2: the file is no history " +
-			"of a run's workflow.",
+			"The command calls no server and changes nothing: it replays the history with the workflow code of this program. " +
+			"Exit status 0:\n" +
+			"the decisions are the same. 1: they differ, and the output tells where; workers of this version must not get " +
+			"that workflow.\n" +
+			"2: the file is not a history of a run's workflow.",
 	}
-	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // no server is asked
+	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // calls no server
 	var payloadKeys, dispatchKeys string
-	c.Flags().StringVar(&payloadKeys, "payload-keys-file", "", "file of the keys of an encrypted history, one a line")
-	c.Flags().StringVar(&dispatchKeys, "dispatch-keys-file", "", "file of the keys of its dispatches, one a line")
+	c.Flags().StringVar(&payloadKeys, "payload-keys-file", "", "file with the keys of an encrypted history, one per line")
+	c.Flags().StringVar(&dispatchKeys, "dispatch-keys-file", "", "file with the keys of its dispatches, one per line")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		in := c.InOrStdin()
 		if args[0] != "-" {
@@ -71,7 +72,7 @@ func replayCommand(output *document.Format) *cobra.Command {
 				return werr
 			}
 		case errors.As(err, &differs):
-			fmt.Fprintf(c.OutOrStdout(), "events 1 to %d replay; what was recorded next, this version decides otherwise:\n  %s\n",
+			fmt.Fprintf(c.OutOrStdout(), "events 1 to %d replay; this version decides differently about the next ones:\n  %s\n",
 				differs.Replayed, strings.Join(differs.Events, "\n  "))
 		case err == nil:
 			fmt.Fprintf(c.OutOrStdout(), "%d events replay\n", out.Events)
@@ -81,8 +82,8 @@ func replayCommand(output *document.Format) *cobra.Command {
 	return c
 }
 
-// debugged is what is shown of the answer of /engine/runs/{runId}/debug.
-type debugged struct {
+// debugInfo is the part of the answer of /engine/runs/{runId}/debug that is printed.
+type debugInfo struct {
 	RunID  string `json:"runId"`
 	Status string `json:"status"`
 	RunSeq int64  `json:"runSeq"`
@@ -116,7 +117,7 @@ type debugged struct {
 
 func (s *session) workflowDebugCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "debug RUN", Short: "What the engine knows of a run, and what it has not done (needs the role SRE)",
+		Use: "debug RUN", Short: "Show what the engine knows about a run and which signals are pending (needs the role SRE)",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := s.engine(c, "/engine/runs/"+url.PathEscape(args[0])+"/debug")
@@ -126,16 +127,16 @@ func (s *session) workflowDebugCommand() *cobra.Command {
 			if s.output.IsData() {
 				return s.print(json.RawMessage(raw))
 			}
-			var d debugged
+			var d debugInfo
 			if err := json.Unmarshal(raw, &d); err != nil {
 				return fmt.Errorf("the server's answer cannot be read: %w", err)
 			}
-			return s.debugged(d)
+			return s.printDebug(d)
 		},
 	}
 }
 
-// engine reads a document under /engine.
+// engine returns the document at a path under /engine of the server. Errors have the exit status of their code.
 func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(c.Context(), http.MethodGet, strings.TrimSuffix(s.server, "/")+path, nil)
 	if err != nil {
@@ -155,15 +156,15 @@ func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
 		return raw, nil
 	}
 	refused := &client.Error{Code: res.Status}
-	_ = json.Unmarshal(raw, refused) // else its status says it
+	_ = json.Unmarshal(raw, refused) // an answer without a code keeps the HTTP status
 	return nil, cmdline.Failure(refused)
 }
 
-func (s *session) debugged(d debugged) error {
+func (s *session) printDebug(d debugInfo) error {
 	fmt.Fprintf(s.out, "run %s is %s at seq %d\n", d.RunID, d.Status, d.RunSeq)
 	var tables []*table
 	if e := d.Engine; e == nil {
-		fmt.Fprintln(s.out, "the engine knows nothing of it")
+		fmt.Fprintln(s.out, "the engine does not know the run")
 	} else {
 		fmt.Fprintf(s.out, "workflow %s, %d executions\n", e.Ref.WorkflowID, e.Total)
 		chain, pending, last := s.table("EXECUTION", "STATUS", "STARTED", "EVENTS", "BYTES"),

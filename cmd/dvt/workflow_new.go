@@ -17,18 +17,18 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// scaffoldCommand writes a workflow to begin with: a plan, tests of it and what to do with both.
+// scaffoldCommand returns the command that writes a sample workflow: a plan, its tests and a README.
 func scaffoldCommand(output *document.Format) *cobra.Command {
 	var m sample
 	c := &cobra.Command{
-		Use: "new DIRECTORY", Short: "Write a workflow to begin with: a plan, tests of it and a README",
+		Use: "new DIRECTORY", Short: "Write a sample workflow: a plan, its tests and a README",
 		Args: cmdline.ExactArgs(1),
-		Long: "Writes a directory, which must not be there yet or be empty: plan.yaml, a valid plan that dvt dev runs as " +
-			"it is; tests/*.yaml,\n" +
-			"scripts for dvt plan test, which all pass; README.md, the command lines to check it and to run it. No " +
-			"server is asked.",
+		Long: "Writes a directory that does not exist yet or is empty: plan.yaml, a valid plan that dvt dev runs " +
+			"unchanged; tests/*.yaml,\n" +
+			"scripts for dvt plan test, which all pass; README.md, the command lines that check and run the plan. The " +
+			"command calls no server.",
 	}
-	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // no server is asked
+	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // calls no server
 	c.RunE = func(c *cobra.Command, args []string) error {
 		dir := args[0]
 		whole, err := filepath.Abs(dir)

@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// What is written is valid, and each test that is written beside it passes.
 // contract: Z06
 func TestWorkflowNew_WritesAValidPlanAndTestsThatPass(t *testing.T) {
 	t.Parallel()
@@ -48,13 +47,13 @@ func TestWorkflowNew_WritesAValidPlanAndTestsThatPass(t *testing.T) {
 			}
 			if found, rest, err := root().Find(words(command)); err != nil || found.ParseFlags(rest) != nil ||
 				found.ValidateArgs(found.Flags().Args()) != nil {
-				t.Errorf("%s: the README says %q", kind, command)
+				t.Errorf("%s: the command %q in the README does not parse", kind, command)
 			}
 		}
 	}
 }
 
-func TestWorkflowNew_TouchesNothingThatIsThere(t *testing.T) {
+func TestWorkflowNew_OverwritesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "plan.yaml")
@@ -78,7 +77,7 @@ func TestWorkflowNew_TouchesNothingThatIsThere(t *testing.T) {
 		}
 	}
 	if there, err := os.ReadDir(dir); err != nil || len(there) != 1 {
-		t.Errorf("%v, %v", there, err)
+		t.Errorf("the directory has %v, %v, want only the file of the test", there, err)
 	}
 	var doc struct {
 		PlanID string

@@ -12,7 +12,7 @@ import (
 const recorded = "../../engine/temporal/testdata/"
 
 // contract: E-03
-func TestWorkflowReplay_SaysWhere(t *testing.T) {
+func TestWorkflowReplay_ReportsTheFirstDifference(t *testing.T) {
 	t.Parallel()
 	junk := filepath.Join(t.TempDir(), "junk.json")
 	if err := os.WriteFile(junk, []byte(`{"runs":[]}`), 0o600); err != nil {
@@ -36,13 +36,13 @@ func TestWorkflowReplay_SaysWhere(t *testing.T) {
 	} {
 		out, status, err := dvt(t, "http://127.0.0.1:1", "", append([]string{"workflow", "replay"}, c.args...)...)
 		if status != c.status || !strings.Contains(out, c.says) || (err == nil) != (status == 0) {
-			t.Errorf("replay %v: status %d, %v\n%s", c.args, status, err, out)
+			t.Errorf("replay %v: status %d, %v, want %d and %q\n%s", c.args, status, err, c.status, c.says, out)
 		}
 	}
 }
 
 // contract: T107
-func TestWorkflowDebug_Chain(t *testing.T) {
+func TestWorkflowDebug_PrintsExecutionsAndPendingSignals(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -65,16 +65,16 @@ func TestWorkflowDebug_Chain(t *testing.T) {
 	for _, want := range []string{"RUNNING at seq 7", "dvt/acme/r1, 2 executions", "first", "second", "s9/1.1", "lost",
 		"12", "u3", "PAUSE"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q", want)
+			t.Errorf("the output lacks %q", want)
 		}
 	}
 	if status != 0 || t.Failed() {
 		t.Errorf("status %d, %v\n%s", status, err, out)
 	}
 	if out, status, err = dvt(t, s.URL, "dev-engineer", "workflow", "debug", "r1"); status != 3 {
-		t.Errorf("without the role: %d, %v\n%s", status, err, out)
+		t.Errorf("without the role: status %d, %v, want 3\n%s", status, err, out)
 	}
 	if out, status, err = dvt(t, s.URL, "dev-sre", "workflow", "debug", "r2"); status != 4 {
-		t.Errorf("no such run: %d, %v\n%s", status, err, out)
+		t.Errorf("an unknown run: status %d, %v, want 4\n%s", status, err, out)
 	}
 }

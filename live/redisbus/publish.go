@@ -46,8 +46,8 @@ func (b *Bus) WakeLists(ctx context.Context, lists ...live.List) error {
 	return classify(err)
 }
 
-// unable lists the reply codes by which a server says that it cannot serve now, or not this client. They say nothing
-// about the message.
+// unavailableCodes lists the reply codes by which a server says that it cannot serve now, or not this client. They say
+// nothing about the message.
 var unavailableCodes = []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "OOM", "MISCONF",
 	"NOREPLICAS",
 	"BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "MOVED", "ASK"}

@@ -26,7 +26,7 @@ func unmonitored(t *testing.T, addr string) *redisbus.Bus {
 }
 
 // contract: T124
-func TestPublish_RefusedOrDown(t *testing.T) {
+func TestPublish_DistinguishesRefusalsFromOutages(t *testing.T) {
 	t.Parallel()
 	for reply, refused := range map[string]bool{
 		"ERR Protocol error: invalid bulk length":                       true,
@@ -77,7 +77,7 @@ func TestPublish_NetworkErrorsAreNotRefusals(t *testing.T) {
 
 // Redis refuses the user, not the message, when the user has no right to publish.
 // contract: T124
-func TestPublish_RightsOfTheRealServer(t *testing.T) {
+func TestPublish_MissingRightIsNoRefusalOfTheMessage(t *testing.T) {
 	t.Parallel()
 	addr := testserver.Redis(t).Addr
 	admin := redis.NewClient(&redis.Options{Addr: addr})

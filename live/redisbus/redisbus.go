@@ -275,7 +275,7 @@ func (b *Bus) receive(ctx context.Context) {
 	}
 }
 
-// lost clears the confirmations. The next ones mean that messages may be missing.
+// clearConfirmations clears the confirmations. The next ones mean that messages may be missing.
 func (b *Bus) clearConfirmations() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -99,7 +99,7 @@ var servers = map[string]func(t *testing.T) string{
 }
 
 // contract: T206
-func TestBus_ConfirmedThenMessages(t *testing.T) {
+func TestBus_ConfirmsBeforeMessages(t *testing.T) {
 	t.Parallel()
 	for name, server := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestBus_KilledConnectionConfirmsEveryChannelAgain(t *testing.T) {
 }
 
 // contract: S12
-func TestBus_StopAndStart(t *testing.T) {
+func TestBus_RecoversWhenRedisReturns(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	b := open(t, server.Addr)
@@ -388,7 +388,7 @@ func reached(seq run.Seq, reason live.Reason) func(live.Frame) bool {
 }
 
 // contract: S11
-func TestHub_RedisConnectionKilledWhileAppending(t *testing.T) {
+func TestHub_KilledRedisConnectionLosesNothing(t *testing.T) {
 	t.Parallel()
 	addr := testserver.Redis(t).Addr
 	admin := redis.NewClient(&redis.Options{Addr: addr})
@@ -415,7 +415,7 @@ func TestHub_RedisConnectionKilledWhileAppending(t *testing.T) {
 }
 
 // contract: S12
-func TestHub_RedisDownAndBack(t *testing.T) {
+func TestHub_RedisDownIsDegradedAndRecovers(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	p := newFixture(t, server.Addr)

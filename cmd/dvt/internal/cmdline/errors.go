@@ -1,4 +1,5 @@
-// Package cmdline words wrong command lines and failed calls, with their exit status, and reads words of enums.
+// Package cmdline turns wrong command lines and failed calls into messages with an exit status, and parses values of
+// enums.
 package cmdline
 
 import (
@@ -20,24 +21,23 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Error gives a failure its exit status (api.md §1): 1 failed, 2 usage, 3
-// refused, 4 not found.
+// Error is an error with an exit status: 1 failed, 2 usage, 3 refused, 4 not found.
 type Error struct {
 	Status int
 	Err    error
-	Said   bool // the output says it already
+	Said   bool // the output shows it already, so it is not printed again
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Usage gives an error the exit status of a wrong command line.
+// Usage returns err with the exit status of a wrong command line.
 func Usage(err error) error { return &Error{Status: 2, Err: err} }
 
-// Interrupted is the exit status of what Ctrl-C or SIGTERM ended before it was done.
+// Interrupted is the exit status of a command that Ctrl-C or SIGTERM ended early.
 const Interrupted = 130
 
-// ExitStatus is the exit status of a command that ended with err.
+// ExitStatus returns the exit status of a command that ended with err.
 func ExitStatus(err error) int {
 	var e *Error
 	switch {
@@ -51,7 +51,8 @@ func ExitStatus(err error) int {
 	return 1
 }
 
-// Failure gives what the API said its exit status, and says what to do about it.
+// Failure returns an error of an API call with its exit status and a hint on what to do next. It returns nil, an *Error
+// and context.Canceled unchanged.
 func Failure(err error) error {
 	var own *Error
 	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &own) {
@@ -60,7 +61,7 @@ func Failure(err error) error {
 	err = client.Named(err)
 	var e *client.Error
 	if !errors.As(err, &e) {
-		return &Error{Status: 1, Err: unreachable(err)}
+		return &Error{Status: 1, Err: connectionError(err)}
 	}
 	status := 1
 	for _, c := range run.CodeTable() {
@@ -68,7 +69,7 @@ func Failure(err error) error {
 			continue
 		}
 		status = statusOfCode(c)
-		waits := e.RetryAfter > 0 && strings.Contains(c.WhatToDo, "`retryAfterMs`") // the error says how long
+		waits := e.RetryAfter > 0 && strings.Contains(c.WhatToDo, "`retryAfterMs`") // the error tells how long to wait
 		if hint := cmp.Or(hints[c.Code], c.WhatToDo); !waits && !strings.Contains(e.Message, hint) {
 			e.More = append([]string{hint}, e.More...)
 		}
@@ -76,11 +77,11 @@ func Failure(err error) error {
 	return &Error{Status: status, Err: e}
 }
 
-// hints say what to do at a command line, where the table of codes speaks of the API.
+// hints replace the advice of the table of codes where that speaks of the API instead of the command line.
 var hints = map[run.Code]string{
-	run.CodeBadInput: "Nothing was done. Correct what is named; --help says what the command takes.",
-	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context). Of a dvt dev: run the " +
-		"command beside its data, or set DVT_DATA.",
+	run.CodeBadInput: "Nothing was done. Correct the named values; see --help.",
+	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context). For a dvt dev: run the " +
+		"command beside its data directory, or set DVT_DATA.",
 	run.CodeTokenExpired:   "Make a new token with dvt token create, and put it where your context looks for it.",
 	run.CodeForbidden:      "Ask someone who could; dvt whoami says which roles you have.",
 	run.CodeEngineReadOnly: "dvt service status says since when, and whether it still is.",
@@ -89,8 +90,8 @@ var hints = map[run.Code]string{
 	run.CodeRunMoved:       "Look at what changed (dvt run show) and decide again.",
 }
 
-// statusOfCode is the exit status of an error of the API: of its HTTP status, and 3 also for what the
-// state of the service refuses.
+// statusOfCode returns the exit status for a code of the API. It follows from the HTTP status, but refusals because of
+// the state of the service are 3 too.
 func statusOfCode(c run.CodeInfo) int {
 	switch {
 	case c.HTTPStatus == http.StatusNotFound:
@@ -106,8 +107,8 @@ func statusOfCode(c run.CodeInfo) int {
 
 var refusals = []run.Code{run.CodeEngineReadOnly, run.CodeEngineDraining, run.CodeEngineDegraded, run.CodeTenantFrozen}
 
-// unreachable words an error of the connection.
-func unreachable(err error) error {
+// connectionError turns an error of the connection into a message that tells what to do.
+func connectionError(err error) error {
 	var at *url.Error
 	var op *net.OpError
 	var dns *net.DNSError
@@ -115,7 +116,7 @@ func unreachable(err error) error {
 	switch {
 	case errors.As(err, &answer):
 		return fmt.Errorf(
-			"the server answered %d %s, and nothing that dvt would say: is the address right? See --server and dvt context",
+			"the server answered %d %s, which is not an answer of dvt: check the address (--server, dvt context)",
 			answer.StatusCode, http.StatusText(answer.StatusCode))
 	case !errors.As(err, &at):
 		return err
@@ -128,10 +129,10 @@ func unreachable(err error) error {
 	case errors.As(err, &dns):
 		return fmt.Errorf("there is no host %s: correct --server, DVT_SERVER or the context (see dvt context)", dns.Name)
 	case at.Timeout():
-		return fmt.Errorf("%s did not answer in time: try again, and see whether it is well with `dvt health`", server)
+		return fmt.Errorf("%s did not answer in time: try again, or check it with `dvt health`", server)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf(
-			"no dvt answers at %s: %w\n  start one with `dvt dev`, or say where yours is with --server, DVT_SERVER or `dvt "+
+			"no dvt answers at %s: %w\n  start one with `dvt dev`, or name yours with --server, DVT_SERVER or `dvt "+
 				"context set`", server, op.Err)
 	}
 	return fmt.Errorf("the connection to %s failed: %w", server, at.Err)
@@ -155,7 +156,8 @@ func RangeArgs(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// Guide makes every wrong command line say what is wrong and what was meant, with the exit status 2.
+// Guide gives root and the commands below it usage errors with exit status 2 that explain what is wrong and suggest
+// similar names.
 func Guide(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		text := err.Error()
@@ -163,7 +165,7 @@ func Guide(root *cobra.Command) {
 		var wrong *pflag.InvalidValueError
 		switch {
 		case errors.As(err, &unknown):
-			text += meant(flagNames(c), unknown.GetSpecifiedName(), "--")
+			text += suggestion(flagNames(c), unknown.GetSpecifiedName(), "--")
 		case errors.As(err, &wrong) && kinds[wrong.GetFlag().Value.Type()] != "":
 			text = fmt.Sprintf("--%s must be %s, not %q", wrong.GetFlag().Name, kinds[wrong.GetFlag().Value.Type()],
 				wrong.GetValue())
@@ -175,13 +177,13 @@ func Guide(root *cobra.Command) {
 	guideGroup(root)
 }
 
-// kinds are the types of flags in words.
+// kinds describe the types of flags.
 var kinds = map[string]string{"int": "a whole number", "int64": "a whole number",
 	"duration": `a duration such as "30s" or "10m"`, "bool": "true or false"}
 
-// missing says which flags a command line must have and has not; nil: none. Beside flags of which each is needed
-// there are groups of which one is.
-func missing(c *cobra.Command) error {
+// checkRequiredFlags returns an error that names the required flags that are missing, or a violated group: some groups
+// need one of their flags, others allow at most one.
+func checkRequiredFlags(c *cobra.Command) error {
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if a := f.Annotations[cobra.BashCompOneRequiredFlag]; len(a) > 0 && a[0] == "true" && !f.Changed {
@@ -204,12 +206,12 @@ func missing(c *cobra.Command) error {
 		if strings.HasPrefix(text, "at least one") {
 			return fmt.Errorf("give one of %s", group)
 		}
-		return fmt.Errorf("of %s at most one can be given", group)
+		return fmt.Errorf("give at most one of %s", group)
 	}
 	return err
 }
 
-// NeedReason refuses a change without a reason.
+// NeedReason returns a usage error if reason is blank.
 func NeedReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return Usage(errors.New("give a --reason: it is kept in the audit"))
@@ -217,7 +219,8 @@ func NeedReason(reason string) error {
 	return nil
 }
 
-// ReasonFor is the reason that is given, and for a preview, which keeps none, one that will do.
+// ReasonFor returns the given reason. A preview needs none because it is not audited; ReasonFor then returns a
+// placeholder.
 func ReasonFor(c *cobra.Command, given string) string {
 	if given == "" && IsPreview(c) {
 		return "preview"
@@ -225,7 +228,7 @@ func ReasonFor(c *cobra.Command, given string) string {
 	return given
 }
 
-// Count is a number of things.
+// Count returns n and the noun, in the plural unless n is 1.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -233,8 +236,8 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// guideGroup makes what is wrong with a command's arguments a usage error; one that only holds others
-// prints its help, or says which one was meant.
+// guideGroup makes wrong arguments of c and its subcommands usage errors. A command that only has subcommands prints
+// its help, or suggests the subcommand that is named like the argument.
 func guideGroup(c *cobra.Command) {
 	for _, child := range c.Commands() {
 		guideGroup(child)
@@ -244,8 +247,8 @@ func guideGroup(c *cobra.Command) {
 			if len(args) == 0 {
 				return nil
 			}
-			return fmt.Errorf("there is no command %q%s\n  see %s --help", c.CommandPath()+" "+args[0], meant(c, args[0], ""),
-				c.CommandPath())
+			return fmt.Errorf("there is no command %q%s\n  see %s --help", c.CommandPath()+" "+args[0],
+				suggestion(c, args[0], ""), c.CommandPath())
 		}
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
@@ -255,7 +258,7 @@ func guideGroup(c *cobra.Command) {
 		if args != nil {
 			err = args(c, given)
 		}
-		err = cmp.Or(err, missing(c))
+		err = cmp.Or(err, checkRequiredFlags(c))
 		var e *Error
 		if err == nil || errors.As(err, &e) {
 			return err
@@ -264,8 +267,8 @@ func guideGroup(c *cobra.Command) {
 	}
 }
 
-// meant says which commands of c are nearly named so.
-func meant(c *cobra.Command, typed, before string) string {
+// suggestion returns "; did you mean …?" with the commands of c whose names are similar to typed, or "".
+func suggestion(c *cobra.Command, typed, before string) string {
 	c.SuggestionsMinimumDistance = 2
 	var out strings.Builder
 	for i, name := range c.SuggestionsFor(typed) {
@@ -282,7 +285,7 @@ func meant(c *cobra.Command, typed, before string) string {
 	return out.String()
 }
 
-// flagNames are the flags of c as commands, which know what is similar.
+// flagNames returns the flags of c as commands, because cobra suggests similar names for commands only.
 func flagNames(c *cobra.Command) *cobra.Command {
 	names := &cobra.Command{}
 	c.Flags().VisitAll(func(f *pflag.Flag) {

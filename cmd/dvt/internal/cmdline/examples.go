@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Examples are command lines for each command, as its help shows them. Tests hold them to the flags that there are.
+// Examples are the command lines in the help of each command, by its path. A test parses each with the flags of the
+// command.
 var Examples = map[string]string{
 	"dvt audit export": "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run " +
 		"4fec12ab --format csv > audit.csv",

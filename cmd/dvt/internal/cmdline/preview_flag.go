@@ -2,14 +2,14 @@ package cmdline
 
 import "github.com/spf13/cobra"
 
-// AddPreview gives a command the flag that previewed reads.
+// AddPreview adds the flags that IsPreview reads.
 func AddPreview(c *cobra.Command) {
-	c.Flags().Bool("preview", false, "only say what would happen; nothing is sent")
+	c.Flags().Bool("preview", false, "only show what would happen; send nothing")
 	c.Flags().Bool("dry-run", false, "another name of --preview")
 	_ = c.Flags().MarkHidden("dry-run") // the flag is there
 }
 
-// IsPreview reports whether a command is only to say what it would do.
+// IsPreview reports whether the command must only show what it would do.
 func IsPreview(c *cobra.Command) bool {
 	for _, name := range []string{"preview", "dry-run"} {
 		if yes, err := c.Flags().GetBool(name); err == nil && yes {

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// unknownWord is in each enum of the API for what a client does not know; nobody asks for it.
+// unknownWord is in each enum of the API and stands for a value that the client does not know. It cannot be given as an
+// argument.
 const unknownWord = "UNKNOWN"
 
-// Word is the word of an enum that somebody typed, in any case and with - for _; what names the argument.
+// Word parses a value of an enum, in any case and with - for _. what names the argument in the usage error.
 func Word[T ~string](what, typed string, all []T) (T, error) {
 	word := T(strings.ToUpper(strings.ReplaceAll(typed, "-", "_")))
 	if slices.Contains(all, word) && word != unknownWord {
@@ -21,10 +22,10 @@ func Word[T ~string](what, typed string, all []T) (T, error) {
 			names = append(names, string(w))
 		}
 	}
-	return "", Usage(fmt.Errorf("%s is one of %s, not %q", what, strings.Join(names, ", "), typed))
+	return "", Usage(fmt.Errorf("%s must be one of %s, not %q", what, strings.Join(names, ", "), typed))
 }
 
-// Words are several of them.
+// Words parses each of typed with Word.
 func Words[T ~string](what string, typed []string, all []T) (out []T, _ error) {
 	for _, t := range typed {
 		w, err := Word(what, t, all)

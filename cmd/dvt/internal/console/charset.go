@@ -21,13 +21,13 @@ func CharsetOf(terminal bool) Charset {
 	return Charset{Ascii: true}
 }
 
-// utf8Locale reports whether the locale's letters are UTF-8. Without a locale it is that of C.
+// utf8Locale reports whether the locale uses UTF-8. Without a locale it is C, which does not.
 func utf8Locale() bool {
 	name := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
 	return strings.Contains(name, "utf-8") || strings.Contains(name, "utf8")
 }
 
-// signsInASCII are what stands for the signs that dvt prints.
+// signsInASCII replaces the symbols that dvt prints.
 var signsInASCII = strings.NewReplacer(
 	"…", "...", "–", "-", "≥", ">=", "±", "+/-", "·", ".", "×", "x", "█", "#", "▒", "=", "‖", "=",
 	"●", "*", "◌", "o", "↻", "~", "▲", "!", "✗", "x", "○", "o", "▶", ">", "✓", "+", "⊘", "/", "↷", "-",
@@ -41,7 +41,7 @@ func (x Charset) Replace(text string) string {
 	return text
 }
 
-// text is a line in these letters.
+// text returns the line in characters that the terminal can display.
 func (x Charset) text(l Line) Line {
 	if !x.Ascii {
 		return l

@@ -22,7 +22,7 @@ var escape = "\x1b" + rand.Text() //nolint:gochecknoglobals // a key of this pro
 func MarkEscapes(text string) string { return strings.ReplaceAll(text, "\x1b", escape) }
 
 // cleanWriter is the only writer of the commands. It passes text and the escape sequences of dvt, and replaces each
-// other control character by U+FFFD. Names, reasons and messages of other people must not move the cursor, set the
+// other control character by U+FFFD: names, reasons and messages of other people must not move the cursor, set the
 // title or write the clipboard. It is safe for concurrent use.
 type cleanWriter struct {
 	to   io.Writer

@@ -32,11 +32,12 @@ func TestDisplay_ColoursAndScreens(t *testing.T) {
 		t.Setenv("TERM", c.term)
 		t.Setenv("NO_COLOR", c.noColour)
 		if d := NewDisplay(c.out, c.when); d.IsTerminal() != c.terminal || d.colour != c.want {
-			t.Errorf("%+v: terminal %t, colour %t", c, d.IsTerminal(), d.colour)
+			t.Errorf("--color %s, TERM=%s, NO_COLOR=%s: terminal %t and colour %t, want %t and %t",
+				c.when, c.term, c.noColour, d.IsTerminal(), d.colour, c.terminal, c.want)
 		}
 	}
 	if w, h := NewDisplay(tty.File, ColourAuto).Size(); w != 80 || h != 24 {
-		t.Errorf("%d by %d", w, h)
+		t.Errorf("the size is %d by %d, want 80 by 24", w, h)
 	}
 }
 
@@ -46,17 +47,17 @@ func TestLine_IsCutNotWrapped(t *testing.T) {
 		l := Line{{"日本", Bold}, {"語 and ", Plain}, {"more", Bad}}
 		for _, x := range []Charset{{}, {Ascii: true}} {
 			if got := x.Fit(l, width); got.Width() > width {
-				t.Errorf("%d cells of %d: %q", got.Width(), width, got.Render(false))
+				t.Errorf("the line has %d cells, want at most %d: %q", got.Width(), width, got.Render(false))
 			}
 		}
 	}
 	if got := fmt.Sprintf("%q", OneLine("a\x1b[2Jb\r\n\tc\u202ed\u0085 e")); got != `"a [2Jb c d e"` {
-		t.Error(got)
+		t.Errorf("OneLine returned %s, want each control character replaced by a space", got)
 	}
 }
 
-// What a program printed cannot do to a terminal what it likes: it keeps its colours and loses the rest. A pipe gets it
-// as it was.
+// Output of programs must not control the terminal: it keeps its colours and loses every other sequence. A pipe gets
+// the bytes unchanged.
 func TestTerminal_LogLinesAreHarmless(t *testing.T) {
 	t.Parallel()
 	seen := Display{file: os.Stdout, colour: true}
@@ -77,7 +78,7 @@ func TestTerminal_LogLinesAreHarmless(t *testing.T) {
 			t.Errorf("%q without: %q, want %q", text, got, want[1])
 		}
 		if got := (Display{}).Harmless(text); got != text {
-			t.Errorf("%q in a pipe: %q", text, got)
+			t.Errorf("%q in a pipe: %q, want it unchanged", text, got)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package console prints for people: it chooses colours and characters that the terminal can display, fits lines to its
-// width, and replaces control characters in text of other people.
+// Package console prints for people. It chooses colours and characters that the terminal can display, fits lines to its
+// width, and replaces control characters in text from outside.
 package console
 
 import (
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 )
 
-// ColourMode is when colours are printed: the value of --color.
+// ColourMode tells when colours are printed: the value of --color.
 type ColourMode string
 
 // The modes of --color.
@@ -30,7 +30,7 @@ func (c *ColourMode) String() string { return string(*c) }
 // Type returns the values of the flag for its help text.
 func (c *ColourMode) Type() string { return "auto|always|never" }
 
-// Set takes what is given to --color.
+// Set parses the value of --color.
 func (c *ColourMode) Set(value string) error {
 	switch v := ColourMode(value); v {
 	case ColourAuto, ColourAlways, ColourNever:
@@ -40,17 +40,17 @@ func (c *ColourMode) Set(value string) error {
 	return errors.New("it must be auto, always or never")
 }
 
-// Display is what a command prints on.
+// Display is the output of a command and what it can display.
 type Display struct {
 	Out io.Writer
-	// file is the terminal that out is; nil for a pipe, a file and TERM=dumb: lines alone are printed there.
+	// file is the terminal behind Out. It is nil for a pipe, a file and TERM=dumb, which get plain lines only.
 	file   *os.File
 	colour bool
 	Charset
 }
 
-// NewDisplay returns the display of a command that prints to out. Output to a terminal has its width and, unless when
-// or NO_COLOR says otherwise, colours.
+// NewDisplay returns the display of a command that prints to out. A terminal gets colours unless when or NO_COLOR
+// disables them.
 func NewDisplay(out io.Writer, when ColourMode) Display {
 	d := Display{Out: NewCleanWriter(out), colour: when == ColourAlways}
 	if f := terminalOf(out); f != nil && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" {
@@ -60,13 +60,13 @@ func NewDisplay(out io.Writer, when ColourMode) Display {
 	return d
 }
 
-// Render gives a line as it is written here.
+// Render returns the line in the characters and colours of the display.
 func (d Display) Render(l Line) string { return d.text(l).Render(d.colour) }
 
-// IsTerminal reports whether somebody looks at it now.
+// IsTerminal reports whether the output is a terminal that can move its cursor.
 func (d Display) IsTerminal() bool { return d.file != nil }
 
-// Size is that of the terminal in cells; 80 by 24 when it does not say.
+// Size returns the size of the terminal in cells, or 80 by 24 if it is unknown.
 func (d Display) Size() (width, height int) {
 	if d.file != nil {
 		width, height, _ = term.GetSize(int(d.file.Fd()))
@@ -74,13 +74,13 @@ func (d Display) Size() (width, height int) {
 	return cmp.Or(max(width, 0), 80), cmp.Or(max(height, 0), 24)
 }
 
-// CanAnswer reports whether somebody at a terminal can answer a question.
+// CanAnswer reports whether in is a terminal, so that a person can answer a question.
 func CanAnswer(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Style is how a text looks; what it means, a word or a symbol says beside it.
+// Style is the look of a text. A word or symbol beside it must carry the meaning, because not everybody sees colours.
 type Style string
 
 // The styles, as parameters of the escape sequence that selects them.
@@ -103,7 +103,7 @@ type Span struct {
 // Line is a line of spans.
 type Line []Span
 
-// Width is how many cells a line takes.
+// Width returns the number of cells of the line.
 func (l Line) Width() (n int) {
 	for _, s := range l {
 		n += runewidth.StringWidth(s.Text)
@@ -111,7 +111,7 @@ func (l Line) Width() (n int) {
 	return n
 }
 
-// Fit cuts a line that is wider than a terminal.
+// Fit returns the line in the characters of x. It cuts a line that has more than width cells and marks the cut.
 func (x Charset) Fit(l Line, width int) Line {
 	if l = x.text(l); l.Width() <= width {
 		return l
@@ -132,7 +132,7 @@ func (x Charset) Fit(l Line, width int) Line {
 	return out
 }
 
-// Render gives the line as a cleanWriter takes it.
+// Render returns the line with the marked escape sequences that a cleanWriter passes.
 func (l Line) Render(colour bool) string {
 	var b strings.Builder
 	for _, s := range l {
@@ -148,14 +148,15 @@ func (l Line) Render(colour bool) string {
 // Pad fills text with spaces up to a width.
 func Pad(text string, width int) string { return runewidth.FillRight(text, width) }
 
-// Escape sequences of terminals: those that choose colours, and all.
+// Escape sequences of terminals: those that select colours, and all of them.
 var (
 	colours = regexp.MustCompile(`\x1b\[[0-9;:]*m`)
 	escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])?`)
 )
 
-// Harmless is a line that a program printed, as it may be shown: a terminal gets its colours, when colours are wanted,
-// and nothing else that would move the cursor, name the window or write the clipboard. What is piped is as it was.
+// Harmless returns a line of a program's output that is safe to print. For a terminal it keeps colours, if the display
+// has them, and drops every sequence that would move the cursor, set the title or write the clipboard. For a pipe the
+// line is unchanged.
 func (d Display) Harmless(text string) string {
 	if !d.IsTerminal() {
 		return text
@@ -180,8 +181,8 @@ func (d Display) Harmless(text string) string {
 	return text
 }
 
-// OneLine is text that came from elsewhere, without what would move a terminal's cursor
-// or change its colours: each run of such characters is one space.
+// OneLine returns text from outside with each run of spaces and unprintable characters replaced by one space, so that
+// it cannot move the cursor or change colours.
 func OneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)

@@ -1,5 +1,5 @@
-// Package consoletest is a terminal for tests: it interprets the escape sequences that dvt prints and fails the test on
-// any other.
+// Package consoletest emulates a terminal for tests. It interprets the escape sequences that dvt prints and fails the
+// test on any other.
 package consoletest
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// Terminal is a screen of cells. It carries out the sequences that dvt writes and fails the test at an unknown one.
+// Terminal is a screen of cells behind a pseudo terminal. An unknown escape sequence fails the test.
 type Terminal struct {
 	t    *testing.T
-	File *os.File // what a command prints on
-	Own  *os.File
+	File *os.File // the side that a command prints on
+	Own  *os.File // the side that the test reads from and types on
 
 	mu            sync.Mutex
 	width, height int
@@ -27,12 +27,13 @@ type Terminal struct {
 	alternate     bool
 	x, y          int
 	saved         [2]int // where the cursor was before the alternate screen
-	hidden, clip  bool   // the cursor; lines that are too long
+	hidden, clip  bool   // whether the cursor is hidden, and whether long lines are cut instead of wrapped
 	Frames        []time.Time
 	Coloured      bool
 }
 
-// OpenTerminal opens a terminal of a size in cells for the length of the test, and sets its environment variables.
+// OpenTerminal opens a terminal of that size in cells until the test ends, and sets the environment variables of a
+// terminal.
 func OpenTerminal(t *testing.T, width, height int) *Terminal {
 	t.Helper()
 	t.Setenv("TERM", "xterm-256color")
@@ -58,7 +59,7 @@ func OpenTerminal(t *testing.T, width, height int) *Terminal {
 	return s
 }
 
-// Resize changes the size, as a window does.
+// Resize changes the size in cells and keeps the text.
 func (s *Terminal) Resize(width, height int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,7 @@ func (s *Terminal) read() {
 
 var sequence = regexp.MustCompile(`^\x1b\[\??[0-9;]*[A-Za-z]`)
 
-// take does what text says, and gives back an end that is not whole yet.
+// take interprets text and returns an incomplete sequence or character at its end.
 func (s *Terminal) take(text string) string {
 	for text != "" {
 		if text[0] == 0x1b {
@@ -191,7 +192,7 @@ func (s *Terminal) char(r rune) {
 	s.x += max(runewidth.RuneWidth(r), 1)
 }
 
-// String is what is seen now, without spaces at the ends.
+// String returns the visible text without trailing spaces and lines.
 func (s *Terminal) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +203,7 @@ func (s *Terminal) String() string {
 	return strings.TrimRight(strings.Join(out, "\n"), "\n")
 }
 
-// Await returns the screen once it matches a pattern. It fails the test after a while.
+// Await returns the screen once it matches the pattern. It fails the test after a minute.
 func (s *Terminal) Await(pattern string) string {
 	s.t.Helper()
 	var seen string
@@ -211,12 +212,12 @@ func (s *Terminal) Await(pattern string) string {
 			return seen
 		}
 		if time.Since(began) > time.Minute {
-			s.t.Fatalf("no %s in\n%s", pattern, seen)
+			s.t.Fatalf("the screen does not match %s after a minute:\n%s", pattern, seen)
 		}
 	}
 }
 
-// Clean fails when the terminal is not as it was before the command.
+// Clean fails the test if the command left the alternate screen, a hidden cursor or disabled wrapping behind.
 func (s *Terminal) Clean() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -227,8 +228,8 @@ func (s *Terminal) Clean() {
 	}
 }
 
-// Paced fails when more than 10 frames a second were drawn since then: when one was drawn is not known, only when it
-// was read.
+// Paced fails the test if more than ten frames a second were drawn since began. The tolerance of two frames is needed
+// because only the time of reading a frame is known.
 func (s *Terminal) Paced(began time.Time) {
 	s.t.Helper()
 	s.mu.Lock()

@@ -1,4 +1,4 @@
-// Package contexts reads and writes the file of contexts: named servers with the source of each one's token.
+// Package contexts reads and writes the file of contexts: named servers, and where the token of each is stored.
 package contexts
 
 import (
@@ -17,40 +17,40 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
-// Profile is a server, and where the token for it is. The token itself is in no profile.
+// Profile is a server and the place of its token: a file, an environment variable or neither. It never holds the token.
 type Profile struct {
 	Server    string `yaml:"server" json:"server"`
 	TokenFile string `yaml:"tokenFile,omitempty" json:"tokenFile,omitempty"`
 	TokenEnv  string `yaml:"tokenEnv,omitempty" json:"tokenEnv,omitempty"`
 }
 
-// File is what a person keeps of servers, in a file that is theirs alone.
+// File is the content of the file of contexts, which only its owner may read.
 type File struct {
 	Current  string             `yaml:"current,omitempty"`
 	Contexts map[string]Profile `yaml:"contexts"`
 }
 
-// contextPath is where the file is: DVT_CONFIG, or under XDG_CONFIG_HOME, or under ~/.config.
+// contextPath returns the path of the file: DVT_CONFIG, or dvt/config.yaml under XDG_CONFIG_HOME or ~/.config.
 func contextPath() (string, error) {
 	if path := os.Getenv("DVT_CONFIG"); path != "" {
 		return path, nil
 	}
 	dir := os.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) { // as the specification says of one that is not
+	if !filepath.IsAbs(dir) { // the XDG specification says to ignore a relative path
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", cmdline.Usage(fmt.Errorf("there is no place for contexts: set DVT_CONFIG to a file: %w", err))
+			return "", cmdline.Usage(fmt.Errorf("no directory for contexts is known: set DVT_CONFIG to a file: %w", err))
 		}
 		dir = filepath.Join(home, ".config")
 	}
 	return filepath.Join(dir, "dvt", "config.yaml"), nil
 }
 
-// maxPrivate is the most that is read of a file of contexts or of a token.
+// maxPrivate bounds a file of contexts or of a token, in bytes.
 const maxPrivate = 1 << 20
 
-// private reads a file that nobody else may read or write.
-func private(path string) ([]byte, error) {
+// readPrivate reads a file and refuses one that other users may read or write.
+func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -67,14 +67,14 @@ func private(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxPrivate))
 }
 
-// Read reads the file; none is an empty one.
+// Read reads the file. A missing file is an empty one.
 func Read() (File, error) {
 	out := File{Contexts: map[string]Profile{}}
 	path, err := contextPath()
 	if err != nil {
 		return out, err
 	}
-	doc, err := private(path)
+	doc, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
@@ -92,7 +92,7 @@ func Read() (File, error) {
 	return out, nil
 }
 
-// Write replaces the file whole, or not at all.
+// Write replaces the file atomically.
 func (f File) Write() error {
 	path, err := contextPath()
 	if err != nil {
@@ -119,30 +119,30 @@ func (f File) Write() error {
 	return nil
 }
 
-// Find gives a context; one that is not there is an error that says which are.
+// Find returns a context. Its error has the exit status 4 and tells which command lists the contexts.
 func (f File) Find(name string) (Profile, error) {
 	p, ok := f.Contexts[name]
 	switch {
 	case !ok && name == "":
 		return p, &cmdline.Error{
 			Status: 4, Err: errors.New(
-				"no context is in use: `dvt context list` says which there are, `dvt context use` takes one")}
+				"no context is in use: `dvt context list` lists them, `dvt context use` selects one")}
 	case !ok:
 		return p, &cmdline.Error{
 			Status: 4, Err: fmt.Errorf(
-				"there is no context %q: `dvt context list` says which there are, `dvt context set` makes one", name)}
+				"there is no context %q: `dvt context list` lists them, `dvt context set` makes one", name)}
 	}
 	return p, nil
 }
 
-// Check says what is wrong with a profile.
+// Check returns a usage error if the address is not usable or the token cannot be read.
 func (p Profile) Check() error {
 	u, err := url.Parse(p.Server)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return cmdline.Usage(fmt.Errorf("the server's address is like https://dvt.example.com, not %q", p.Server))
+		return cmdline.Usage(fmt.Errorf("the server's address must be like https://dvt.example.com, not %q", p.Server))
 	}
 	if u.User != nil {
-		return cmdline.Usage(errors.New("the server's address must hold no name and password: give a token"))
+		return cmdline.Usage(errors.New("the server's address must not contain a user name or password: give a token"))
 	}
 	if p.TokenFile != "" && p.TokenEnv != "" {
 		return cmdline.Usage(errors.New("give --token-file or --token-env, not both"))
@@ -153,16 +153,16 @@ func (p Profile) Check() error {
 	return err
 }
 
-// Token reads the token from where it is; none is no error.
+// Token reads the token from its place. A profile without a place has the token "".
 func (p Profile) Token() (string, error) {
 	switch {
 	case p.TokenEnv != "":
 		if v := os.Getenv(p.TokenEnv); v != "" {
 			return v, nil
 		}
-		return "", cmdline.Usage(fmt.Errorf("the token should be in the environment as %s, and is not", p.TokenEnv))
+		return "", cmdline.Usage(fmt.Errorf("the environment variable %s, which must hold the token, is not set", p.TokenEnv))
 	case p.TokenFile != "":
-		doc, err := private(p.TokenFile)
+		doc, err := readPrivate(p.TokenFile)
 		if err != nil {
 			return "", cmdline.Usage(fmt.Errorf("the token cannot be read: %w", err))
 		}
@@ -174,7 +174,7 @@ func (p Profile) Token() (string, error) {
 	return "", nil
 }
 
-// Where says where a token is.
+// Where returns the place of the token for people: $VARIABLE, the path of a file, or "-".
 func (p Profile) Where() string {
 	switch {
 	case p.TokenEnv != "":

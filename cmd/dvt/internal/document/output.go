@@ -13,15 +13,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Format is how a command prints what it found: the value of -o.
+// Format is the output format of a command: the value of -o.
 type Format string
 
-// The formats; the zero value is asTable once the flag is added.
+// The formats. AddFlag sets the default, asTable.
 const (
 	asTable Format = "table" // for people
 	JSON    Format = "json"
 	YAML    Format = "yaml"
-	Wide    Format = "wide" // the table, whole
+	Wide    Format = "wide" // the table, not cut to the terminal
 )
 
 func (f *Format) String() string { return string(*f) }
@@ -29,7 +29,7 @@ func (f *Format) String() string { return string(*f) }
 // Type returns the values of the flag for its help text.
 func (f *Format) Type() string { return "table|wide|json|yaml" }
 
-// Set takes what is given to -o.
+// Set parses the value of -o.
 func (f *Format) Set(value string) error {
 	switch v := Format(value); v {
 	case asTable, Wide, JSON, YAML:
@@ -52,9 +52,8 @@ func AddFlag(c *cobra.Command, f *Format) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// Write writes v as JSON, or as YAML of the same names and values. Generated types marshal
-// themselves by pointer, so v is copied to where one can be had, or what they embed
-// would be left out.
+// Write writes v as JSON, or as YAML with the same names and values. Generated types have MarshalJSON on the pointer.
+// Write therefore encodes a pointer to a copy of v; otherwise embedded fields would be missing.
 func (f *Format) Write(w io.Writer, v any) error {
 	addressable := reflect.New(reflect.TypeOf(v))
 	addressable.Elem().Set(reflect.ValueOf(v))
@@ -71,21 +70,21 @@ func (f *Format) Write(w io.Writer, v any) error {
 		if out, err = yamlOf(out); err != nil {
 			return err
 		}
-		out = append([]byte("---\n"), out...) // a watch prints many
+		out = append([]byte("---\n"), out...) // a watch prints several documents
 	}
 	_, err := w.Write(out)
 	return err
 }
 
-// yamlOf is a JSON document as YAML, its names in alphabetical order.
+// yamlOf converts a JSON document to YAML. Names are in alphabetical order.
 func yamlOf(doc []byte) ([]byte, error) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(doc))
-	d.UseNumber() // a float does not hold every sequence number
+	d.UseNumber() // a float64 cannot represent every int64
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	v, err := numbers(v)
+	v, err := convertNumbers(v)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +97,8 @@ func yamlOf(doc []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// numbers makes each number of a document what it is: an integer, or else a float.
-func numbers(v any) (any, error) {
+// convertNumbers replaces each json.Number in v by an int64, or by a float64 if it is not an integer.
+func convertNumbers(v any) (any, error) {
 	var err error
 	switch v := v.(type) {
 	case json.Number:
@@ -113,13 +112,13 @@ func numbers(v any) (any, error) {
 		return n, nil
 	case map[string]any:
 		for name := range v {
-			if v[name], err = numbers(v[name]); err != nil {
+			if v[name], err = convertNumbers(v[name]); err != nil {
 				return nil, err
 			}
 		}
 	case []any:
 		for i := range v {
-			if v[i], err = numbers(v[i]); err != nil {
+			if v[i], err = convertNumbers(v[i]); err != nil {
 				return nil, err
 			}
 		}

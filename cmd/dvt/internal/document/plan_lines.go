@@ -7,13 +7,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Location is where something stands in a document, from 1; 0 when that is not known.
+// Location is a line and a column of a document, both from 1; 0 is unknown.
 type Location struct{ Line, Column int }
 
 var member = regexp.MustCompile(`([^.\[\]]+)|\[(\d+)\]`)
 
-// LocationOf is where the value at a path like steps[1].timeout stands, or what holds it when it is
-// missing. JSON is read as the YAML that it is.
+// LocationOf returns the location of the value at a path such as steps[1].timeout. For a missing value it is the
+// location of the nearest parent. It works for JSON too, because JSON is YAML.
 func LocationOf(doc *yaml.Node, path string) Location {
 	node := doc
 	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
@@ -33,7 +33,7 @@ func LocationOf(doc *yaml.Node, path string) Location {
 	return at
 }
 
-// child is the member of a mapping or the item of a list, and where it begins.
+// child returns the member of a mapping or the item of a list, and the node where it begins: the key of a member.
 func child(of *yaml.Node, name, index string) (value, begins *yaml.Node) {
 	switch of.Kind {
 	case yaml.MappingNode:

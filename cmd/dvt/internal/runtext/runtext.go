@@ -1,4 +1,4 @@
-// Package runtext words parts of a run for tables and lines.
+// Package runtext formats parts of a run for tables and lines.
 package runtext
 
 import (
@@ -53,7 +53,7 @@ func Deref(s *string) string {
 	return *s
 }
 
-// Milliseconds returns a duration that the API gives in milliseconds.
+// Milliseconds formats a duration that the API gives in milliseconds.
 func Milliseconds(ms float64) string {
 	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
 }

@@ -15,7 +15,7 @@ import (
 // connection.
 const MaxSilence = 20 * time.Second
 
-// Waits between tries to connect, the next one twice the one before.
+// Bounds of the wait between two attempts to connect. Each wait is twice the one before.
 const (
 	firstWait = 300 * time.Millisecond
 	lastWait  = 10 * time.Second
@@ -28,9 +28,9 @@ var (
 	ErrHole = errors.New("a frame was missing")
 )
 
-// Stop is the error with which the caller of Follow ends it. Follow returns its cause.
+// Stop is the error that the stream function returns to end Follow. Follow returns its cause.
 //
-//nolint:errname // it names no fault
+//nolint:errname // it is a request, not a fault
 type Stop struct{ Cause error }
 
 func (s Stop) Error() string { return s.Cause.Error() }
@@ -39,13 +39,13 @@ func (s Stop) Unwrap() error { return s.Cause }
 
 // Follow keeps a stream open over as many connections as it needs. stream reads one connection from the position that
 // it is given, calls took with the position of each frame, and returns Stop to end the whole; Follow then returns the
-// cause of the Stop. Follow also returns an error that another try would not mend, ctx's error, and an error after
+// cause of the Stop. Follow also returns an error that another attempt cannot repair, ctx's error, and an error after
 // giveUp without a frame (0: never). An error before the first frame is returned at once. Follow calls lose for each
-// lost connection with its error and the time of the next try.
+// lost connection with its error and the time of the next attempt.
 func Follow(ctx context.Context, giveUp time.Duration, at client.Position, stream func(ctx context.Context,
 	at client.Position, took func(client.Position)) error, lose func(error, time.Time)) error {
-	var came bool         // a frame
-	var offline time.Time // since when
+	var came bool         // whether any frame arrived
+	var offline time.Time // when the connection was lost; zero while connected
 	var tries int
 	for {
 		err := once(ctx, func(ctx context.Context, alive func()) error {
@@ -77,7 +77,7 @@ func Follow(ctx context.Context, giveUp time.Duration, at client.Position, strea
 			return fmt.Errorf("there was no connection for %s: %w", ShortDuration(time.Since(offline)), err)
 		}
 		wait = max(wait, min(firstWait<<min(tries, 10), lastWait))
-		wait += rand.N(wait / 4) // many that lost one server do not come back at once
+		wait += rand.N(wait / 4) // spreads the clients that lost the same server
 		tries++
 		lose(err, time.Now().Add(wait))
 		select {
@@ -101,11 +101,11 @@ func once(ctx context.Context, watch func(ctx context.Context, alive func()) err
 	return err
 }
 
-// mendable reports whether another try may help, and the shortest time to wait before it.
+// mendable reports whether another attempt may help, and the shortest time to wait before it.
 func mendable(err error) (wait time.Duration, ok bool) {
 	named, is := errors.AsType[*client.Error](client.Named(err))
 	if !is {
-		return 0, true // the connection
+		return 0, true // an error of the connection
 	}
 	if named.Code == string(run.CodeCursorInvalid) {
 		return 0, true

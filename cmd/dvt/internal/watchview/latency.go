@@ -14,41 +14,44 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
-// Bounds of what a long watch remembers: the newest.
+// Bounds of the memory of a long watch. Beyond them the oldest entries are dropped.
 const (
 	MaxLatencies = 100_000
 	MaxEpisodes  = 1_000
 )
 
-// storeClock says what time it is by the store's clock, whatever this machine's says.
+// storeClock estimates the store's time. Latencies need it because the clock of this machine may be wrong. Set must
+// succeed before Now is called.
 type storeClock struct {
 	Best atomic.Pointer[Tick]
 }
 
-// Tick is one question and its answer: the store said a time at a moment between.
+// Tick is one sample of the store's time. The store read its clock at some moment between request and response, so the
+// sample is off by at most within.
 type Tick struct {
-	At     time.Time // in the middle, by the local clock
-	Says   time.Time // by the store's
+	At     time.Time // middle of the round trip, by the local clock
+	Says   time.Time // the store's time
 	within time.Duration
 }
 
-// Questions: so many at once, of which the fastest counts, and how often anew, because
-// clocks drift. They are far enough apart for the server to answer each by itself.
+// Clock sync: take the fastest of five samples; repeat every minute because clocks drift. The pause keeps the server
+// from answering two samples with one read.
 const (
-	questions     = 5
-	questionPause = 100 * time.Millisecond
-	questionsAnew = time.Minute
+	clockSamples      = 5
+	clockSamplePause  = 100 * time.Millisecond
+	clockSyncInterval = time.Minute
 )
 
-// Set asks the server for the store's time.
+// Set takes samples with ask and keeps the fastest one. It returns the first error of ask or ctx and then leaves the
+// clock unchanged.
 func (c *storeClock) Set(ctx context.Context, ask func(context.Context) (time.Time, error)) error {
 	var best *Tick
-	for i := range questions {
+	for i := range clockSamples {
 		if i > 0 {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(questionPause):
+			case <-time.After(clockSamplePause):
 			}
 		}
 		began := time.Now()
@@ -65,9 +68,9 @@ func (c *storeClock) Set(ctx context.Context, ask func(context.Context) (time.Ti
 	return nil
 }
 
-// Keep sets the clock again and again until ctx ends. A failed question leaves the clock unchanged.
+// Keep sets the clock once a minute until ctx ends. A failed sample leaves the clock unchanged.
 func (c *storeClock) Keep(ctx context.Context, ask func(context.Context) (time.Time, error)) {
-	every := time.NewTicker(questionsAnew)
+	every := time.NewTicker(clockSyncInterval)
 	defer every.Stop()
 	for {
 		select {
@@ -84,8 +87,8 @@ func (c *storeClock) Now() time.Time {
 	return t.Says.Add(time.Since(t.At))
 }
 
-// Latencies measures a watch: how old news is when it comes, and how long the view
-// was not fresh.
+// Latencies measures a watch: the age of each change when it arrives, and how long the view was not fresh. Its Clock
+// must be set first. It is not safe for concurrent use, except for the Clock.
 type Latencies struct {
 	Clock storeClock
 
@@ -93,31 +96,31 @@ type Latencies struct {
 	seq      int64
 	frames   map[client.SyncState]int
 	resets   int
-	Ages     []float64 // ms, the newest maxLatencies
+	Ages     []float64 // ms, the newest MaxLatencies
 	measured int
 	episodes []*episode
 	stale    int
-	open     *episode // STALE and not LIVE since
+	open     *episode // the episode that has not ended; nil: none
 }
 
-// episode is a time that the view was STALE, until it was LIVE again.
+// episode is the time from a STALE frame to the next LIVE frame.
 type episode struct {
 	Cause string   `json:"cause"`
-	MS    *float64 `json:"ms"` // null when it was not over at the end
+	MS    *float64 `json:"ms"` // null when the watch ended first
 
 	began time.Time
 }
 
 func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Frame takes note of a frame at the moment that it came; ms is the age of the
-// newest fact that it shows, when that is news.
-func (l *Latencies) Frame(f client.WatchRunRunUpdatesRunUpdate) (ms float64, news bool) {
+// Frame records a frame that arrives now. If the frame shows a newer event than the frame before, Frame returns the age
+// of that event since its commit, in milliseconds.
+func (l *Latencies) Frame(f client.WatchRunRunUpdatesRunUpdate) (ms float64, newer bool) {
 	if l.frames == nil {
 		l.frames = map[client.SyncState]int{}
 	}
 	l.frames[f.Sync]++
-	news = l.began && !f.Reset && f.RunSeq > l.seq && f.CommittedAt != nil
+	newer = l.began && !f.Reset && f.RunSeq > l.seq && f.CommittedAt != nil
 	l.began, l.seq = true, f.RunSeq
 	if f.Reset {
 		l.resets++
@@ -136,7 +139,7 @@ func (l *Latencies) Frame(f client.WatchRunRunUpdatesRunUpdate) (ms float64, new
 		took := inMS(time.Since(l.open.began))
 		l.open.MS, l.open = &took, nil
 	}
-	if !news {
+	if !newer {
 		return 0, false
 	}
 	ms = max(0, inMS(l.Clock.Now().Sub(*f.CommittedAt)))
@@ -149,17 +152,17 @@ func (l *Latencies) Frame(f client.WatchRunRunUpdatesRunUpdate) (ms float64, new
 	return ms, true
 }
 
-// Summary is what was measured.
+// Summary is the result of a measurement.
 type Summary struct {
 	Frames  map[client.SyncState]int `json:"frames"`
 	Resets  int                      `json:"resets"`
 	Latency quantiles                `json:"latencyMs"`
 	Stale   int                      `json:"stale"`
-	// Episodes are the last 1,000 times that the view was STALE.
+	// Episodes are the last MaxEpisodes times that the view was STALE.
 	Episodes []*episode `json:"episodes"`
 }
 
-// quantiles are of the last 100,000 frames with news; each may be off by Within.
+// quantiles are those of the last MaxLatencies ages, in milliseconds. Each may be off by Within.
 type quantiles struct {
 	Count  int     `json:"count"`
 	P50    float64 `json:"p50"`
@@ -169,7 +172,7 @@ type quantiles struct {
 	Within float64 `json:"within"`
 }
 
-// Summary returns what was measured so far.
+// Summary returns the result so far. Lists and maps in it are never nil, so that JSON has no null.
 func (l *Latencies) Summary() Summary {
 	out := Summary{Frames: l.frames, Resets: l.resets, Stale: l.stale, Episodes: l.episodes}
 	if out.Frames == nil {
@@ -190,7 +193,7 @@ func (l *Latencies) Summary() Summary {
 	return out
 }
 
-// Render says it to a person.
+// Render prints the summary for people.
 func (s Summary) Render(d console.Display) {
 	out := d.Out
 	var frames []string
@@ -201,11 +204,11 @@ func (s Summary) Render(d console.Display) {
 	}
 	fmt.Fprintf(out, "\nframes   %s, %d resets\n", cmp.Or(strings.Join(frames, ", "), "none"), s.Resets)
 	if l := s.Latency; l.Count > 0 {
-		fmt.Fprintf(out, "latency  p50 %.1f ms, p95 %.1f ms, p99 %.1f ms, max %.1f ms of %d frames with news, from commit "+
+		fmt.Fprintf(out, "latency  p50 %.1f ms, p95 %.1f ms, p99 %.1f ms, max %.1f ms of %d frames with changes, from commit "+
 			"to here; each %s%.1f ms\n",
 			l.P50, l.P95, l.P99, l.Max, l.Count, d.Replace("±"), l.Within)
 	} else {
-		fmt.Fprintln(out, "latency  no frame with news came")
+		fmt.Fprintln(out, "latency  no frame with a change arrived")
 	}
 	fmt.Fprintf(out, "stale    %d times\n", s.Stale)
 	for _, e := range s.Episodes {

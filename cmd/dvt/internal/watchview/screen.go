@@ -15,10 +15,11 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// header is how many lines of a screen come before the steps.
+// header is the number of lines above the steps.
 const header = 5
 
-// Lines are what a screen of that size shows: never more lines than fit, and none wider.
+// Lines returns the lines for a screen of that size in cells. There are at most height lines, and none is wider than
+// width.
 func (v *View) Lines(now time.Time, width, height int) (out []console.Line) {
 	if v.Sync == "" {
 		return []console.Line{{{Text: "… connecting", Style: console.Dim}}}
@@ -31,7 +32,7 @@ func (v *View) Lines(now time.Time, width, height int) (out []console.Line) {
 			started = ShortDuration(time.Duration(*r.TotalDurationMs * float64(time.Millisecond)))
 		}
 	}
-	state := console.Line{signed(RunSigns, r.Status, runtext.Status(r)), {Text: "  " + started, Style: console.Plain}}
+	state := console.Line{withSign(RunSigns, r.Status, runtext.Status(r)), {Text: "  " + started, Style: console.Plain}}
 	if r.Message != nil && *r.Message != "" {
 		state = append(state, console.Span{Text: "  " + console.OneLine(*r.Message), Style: console.Plain})
 	}
@@ -83,7 +84,7 @@ func bar(r client.RunRow, manual, width int) console.Line {
 		counted += part.n
 		to := cells * counted / n.Total
 		if part.n > 0 && to == used && used < cells && part.c != "·" {
-			to++ // what there is, is seen
+			to++ // a part with at least one step has at least one cell
 		}
 		to = max(to, used)
 		out, used = append(out, console.Span{Text: strings.Repeat(part.c, to-used), Style: part.Style}), to
@@ -91,7 +92,7 @@ func bar(r client.RunRow, manual, width int) console.Line {
 	return append(out, console.Span{Text: "]", Style: console.Dim}, console.Span{Text: says, Style: console.Plain})
 }
 
-// syncLine says whether the view is fresh, and if not since when and why.
+// syncLine returns the line that tells whether the view is fresh, and otherwise since when it is not, and why.
 func (v *View) syncLine(now time.Time) console.Line {
 	word := string(v.Sync)
 	if v.Sync != client.SyncStateLive {
@@ -103,7 +104,7 @@ func (v *View) syncLine(now time.Time) console.Line {
 	if v.reason != "" {
 		word += fmt.Sprintf(" (%s)", v.reason)
 	}
-	out := console.Line{signed(Signs, v.Sync, word)}
+	out := console.Line{withSign(Signs, v.Sync, word)}
 	if v.Sync == client.SyncStateLive {
 		out = append(out, console.Span{Text: fmt.Sprintf("  seq %d, as of %s", v.Last.RunSeq,
 			v.Last.AsOf.UTC().Format("15:04:05Z")), Style: console.Dim})
@@ -124,11 +125,11 @@ func (v *View) syncLine(now time.Time) console.Line {
 	return out
 }
 
-// besideID is how wide what stands beside a step's id is at least: its state before it, its time behind it.
+// besideID is the least number of cells for the state before a step's id and the time behind it.
 const besideID = 26
 
-// named is a step's id in so many cells; of one that is longer, both ends.
-func named(id string, width int) string {
+// fitID returns a step's id in width cells. A longer id keeps its beginning and end, because ids often differ there.
+func fitID(id string, width int) string {
 	over := runewidth.StringWidth(id) - width
 	if over <= 0 {
 		return console.Pad(id, width)
@@ -138,13 +139,13 @@ func named(id string, width int) string {
 	return console.Pad(head+"…"+tail, width)
 }
 
-// hinted is how high a screen is at least that tells how to leave it.
-const hinted = 10
+// hintRoom is the number of free lines from which on the screen also tells how to leave it.
+const hintRoom = 10
 
-// stepLines show what failed, what waits for a person and what runs, in so many lines.
+// stepLines returns at most room lines about the failed steps, those that wait for a person and the running ones.
 func (v *View) stepLines(now time.Time, width, room int) (out []console.Line) {
 	failed, waits, running := v.current()
-	hint := !v.IsOver() && room >= hinted
+	hint := !v.IsOver() && room >= hintRoom
 	if hint {
 		room -= 2
 	}
@@ -158,7 +159,7 @@ func (v *View) stepLines(now time.Time, width, room int) (out []console.Line) {
 	add := func(block []console.Line) bool {
 		left := room - len(out)
 		if all-shown > 1 {
-			left-- // for how many more there are
+			left-- // the line that counts the steps that are not shown
 		}
 		if left < 1 {
 			return false
@@ -190,22 +191,22 @@ func (v *View) stepLines(now time.Time, width, room int) (out []console.Line) {
 	return out
 }
 
-// runningLine shows a step that runs or waits for a person.
+// runningLine returns the line of a step that runs or waits for a person.
 func (v *View) runningLine(st client.StepRow, idWidth int, now time.Time) console.Line {
-	word, look := "RUNNING", signed(StepSigns, st.Status, "")
+	word, look := "RUNNING", withSign(StepSigns, st.Status, "")
 	if st.Substatus != nil {
 		word, look = string(*st.Substatus), console.Span{Text: "‖ ", Style: console.Warn}
 	}
 	return console.Line{{Text: look.Text + console.Pad(word, 14) + " ", Style: look.Style},
-		{Text: named(st.StepId, idWidth), Style: console.Plain},
+		{Text: fitID(st.StepId, idWidth), Style: console.Plain},
 		{Text: "  " + v.elapsed(st.StartedAt, now) + Attempt(st), Style: console.Plain}}
 }
 
-// failedLines show a failed step: its error, and what cannot start for it.
+// failedLines returns the lines of a failed step: its error, and the steps that cannot start because of it.
 func (v *View) failedLines(st client.StepRow, idWidth, width int) (out []console.Line) {
-	look := signed(StepSigns, st.Status, "")
+	look := withSign(StepSigns, st.Status, "")
 	first := console.Line{{Text: look.Text + console.Pad("FAILED", 14) + " ", Style: look.Style},
-		{Text: named(st.StepId, idWidth), Style: console.Bold}}
+		{Text: fitID(st.StepId, idWidth), Style: console.Bold}}
 	if st.DurationMs != nil {
 		first = append(first, console.Span{
 			Text: "  " + ShortDuration(time.Duration(*st.DurationMs*float64(time.Millisecond))), Style: console.Plain})
@@ -233,7 +234,7 @@ func (v *View) failedLines(st client.StepRow, idWidth, width int) (out []console
 	return append([]console.Line{first}, out...)
 }
 
-// Attempt says which retry a step is in.
+// Attempt returns the number of the retry that the step is in; "" for the first attempt.
 func Attempt(st client.StepRow) string {
 	if st.LogicalAttemptId > 1 {
 		return fmt.Sprintf("  Retry #%d", st.LogicalAttemptId-1)
@@ -241,14 +242,16 @@ func Attempt(st client.StepRow) string {
 	return ""
 }
 
-// How often a screen is drawn at most, and at least while clocks run on it.
+// A screen is drawn at most ten times a second after changes, and once a second without one, because it shows running
+// times.
 const (
-	drawEvery = 100 * time.Millisecond
-	drawAnew  = time.Second
+	minDrawInterval = 100 * time.Millisecond
+	maxDrawInterval = time.Second
 )
 
-// What a terminal is told: another screen without a cursor and without wrapping, and back; a frame that
-// appears at once (terminals that do not know how ignore it), from the first line on, each cleared to its end.
+// Escape sequences. screenBegins opens the alternate screen, hides the cursor and turns wrapping off; screenEnds undoes
+// that. frameBegins and frameEnds make a frame appear at once (synchronised output; terminals without it ignore the
+// sequence). lineEnds clears the rest of the line.
 const (
 	screenBegins = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	screenEnds   = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -257,10 +260,11 @@ const (
 	lineEnds     = "\x1b[K"
 )
 
-// Screen draws a view on a terminal until it is closed, and leaves the terminal as it was.
+// Screen draws a view on a terminal until it is closed, and then restores the terminal. Change, See and Lose are safe
+// for concurrent use; the View itself may be read only after Close.
 type Screen struct {
 	d  console.Display
-	mu sync.Mutex // guards the view and changed
+	mu sync.Mutex // guards View and changed
 	*View
 	changed bool
 
@@ -276,13 +280,13 @@ func OpenScreen(ctx context.Context, d console.Display) *Screen {
 	return s
 }
 
-// Close shows the last view and restores the terminal.
+// Close stops drawing and restores the terminal. It returns when the terminal is restored.
 func (s *Screen) Close() {
 	s.stop()
 	s.drawer.Wait()
 }
 
-// Change takes something in.
+// Change calls do with the view under the lock, and lets the view be drawn again.
 func (s *Screen) Change(do func(*View)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +295,7 @@ func (s *Screen) Change(do func(*View)) {
 }
 
 func (s *Screen) draw(ctx context.Context) {
-	tick := time.NewTicker(drawEvery)
+	tick := time.NewTicker(minDrawInterval)
 	defer tick.Stop()
 	var drawn time.Time
 	var size [2]int
@@ -309,7 +313,7 @@ func (s *Screen) draw(ctx context.Context) {
 		width, height := s.d.Size()
 		now := time.Now()
 		s.mu.Lock()
-		due := s.changed || size != [2]int{width, height} || now.Sub(drawn) >= drawAnew
+		due := s.changed || size != [2]int{width, height} || now.Sub(drawn) >= maxDrawInterval
 		s.changed = false
 		var lines []console.Line
 		if due {
@@ -338,13 +342,13 @@ func (s *Screen) draw(ctx context.Context) {
 	}
 }
 
-// See shows a frame and returns the status of the run.
+// See applies a frame and returns the status of the run.
 func (s *Screen) See(f Frame) (is client.RunStatus, _ error) {
 	s.Change(func(v *View) { v.Frame(f, time.Now()); is = v.Run.Status })
 	return is, nil
 }
 
-// Lose shows that the connection was lost, why, and when the next try comes.
+// Lose shows that the connection was lost because of why, and that the next attempt to connect is at next.
 func (s *Screen) Lose(why error, next time.Time) {
 	s.Change(func(v *View) { v.GoOffline(why, next, time.Now()) })
 }

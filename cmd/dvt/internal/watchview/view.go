@@ -13,33 +13,34 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// Frame is what a stream of a run says at a moment.
+// Frame is one message of the stream of a run: a snapshot, a delta, or only the state of synchronisation.
 type Frame = client.WatchRunRunUpdatesRunUpdate
 
-// SyncOffline and connectionLost are the client's own words beside those of the API: it
-// has no connection, so nothing newer can be known.
+// SyncOffline and ConnectionLost extend the values of the API for the time without a connection. Only the client can
+// know that state.
 const (
 	SyncOffline    client.SyncState  = "OFFLINE"
 	ConnectionLost client.SyncReason = "CONNECTION_LOST"
 )
 
-// View is what a watcher knows of a run.
+// View is the client's copy of a run, its steps and the state of its stream. The zero value has seen no frame. It is
+// not safe for concurrent use.
 type View struct {
 	console.Charset
 	Run    client.RunRow
 	steps  []client.StepRow    // in plan order
 	Index  map[string]int      // by step id
-	Behind map[string][]string // the steps that depend on one
+	Behind map[string][]string // from a step id to the ids of the steps that depend on it
 	Last   Frame               // without its snapshot and delta
-	came   time.Time           // last, by the local clock
+	came   time.Time           // when Last arrived, by the local clock
 	Sync   client.SyncState    // "" before the first frame
 	reason client.SyncReason
-	since  time.Time // in that state, by the local clock
-	lost   error     // why it is OFFLINE
-	next   time.Time // when the connection is tried again
+	since  time.Time // when Sync began, by the local clock
+	lost   error     // why the view is OFFLINE; nil while it is connected
+	next   time.Time // of the next attempt to connect
 }
 
-// Frame takes a frame in.
+// Frame applies f. now is the local time at which it arrived.
 func (v *View) Frame(f Frame, now time.Time) {
 	if f.Snapshot != nil {
 		v.Run, v.steps, v.Index, v.Behind = f.Snapshot.RunRow, nil, map[string]int{}, map[string][]string{}
@@ -59,7 +60,7 @@ func (v *View) Frame(f Frame, now time.Time) {
 	if f.Reason != nil {
 		reason = *f.Reason
 	}
-	v.turn(f.Sync, reason, now)
+	v.setSync(f.Sync, reason, now)
 }
 
 // Step replaces the row of a step, or adds it.
@@ -75,13 +76,14 @@ func (v *View) Step(st client.StepRow) {
 	}
 }
 
-// GoOffline takes in that the connection is lost.
+// GoOffline marks the view as OFFLINE because of why, until the next frame. next is the time of the next attempt to
+// connect.
 func (v *View) GoOffline(why error, next, now time.Time) {
 	v.lost, v.next = why, next
-	v.turn(SyncOffline, ConnectionLost, now)
+	v.setSync(SyncOffline, ConnectionLost, now)
 }
 
-func (v *View) turn(to client.SyncState, why client.SyncReason, now time.Time) {
+func (v *View) setSync(to client.SyncState, why client.SyncReason, now time.Time) {
 	if v.Sync != to {
 		v.since = now
 	}
@@ -91,13 +93,13 @@ func (v *View) turn(to client.SyncState, why client.SyncReason, now time.Time) {
 // IsOver reports whether the run has ended.
 func (v *View) IsOver() bool { return HasEnded(v.Run.Status) }
 
-// HasEnded reports whether a status is final.
+// HasEnded reports whether the status is final: COMPLETED, FAILED or CANCELLED.
 func HasEnded(is client.RunStatus) bool {
 	return is == client.RunStatusCompleted || is == client.RunStatusFailed || is == client.RunStatusCancelled
 }
 
-// elapsed is how long something has lasted by the store's clock. While the view is not LIVE it
-// may have ended since: it says how long it lasted at least.
+// elapsed returns the time since a moment by the store's clock; "" for nil. While the view is not LIVE the thing may
+// have ended in the meantime. The result is then a lower bound and begins with ≥.
 func (v *View) elapsed(since *time.Time, now time.Time) string {
 	if since == nil {
 		return ""
@@ -109,7 +111,7 @@ func (v *View) elapsed(since *time.Time, now time.Time) string {
 	return least + ShortDuration(until.Sub(*since))
 }
 
-// ShortDuration is a duration as people read it.
+// ShortDuration formats a duration with at most two units. A negative one counts as 0.
 func ShortDuration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < 10*time.Second:
@@ -124,13 +126,14 @@ func ShortDuration(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// waitsForPerson is true of a manual step: RUNNING for the API, and nothing runs.
+// waitsForPerson reports whether st is a manual step that waits. The API calls it RUNNING although no worker works on
+// it.
 func waitsForPerson(st client.StepRow) bool {
 	return st.Status == client.StepStatusRunning && st.Substatus != nil &&
 		*st.Substatus == client.RunSubstatusWaitingManual
 }
 
-// manual is how many steps wait for a person.
+// manual returns how many steps wait for a person.
 func (v *View) manual() (n int) {
 	for _, st := range v.steps {
 		if waitsForPerson(st) {
@@ -140,8 +143,8 @@ func (v *View) manual() (n int) {
 	return n
 }
 
-// failed are the steps that failed, in plan order, and waits are those that wait for a person;
-// running are those that run, the longest first.
+// current returns the failed steps and those that wait for a person, both in plan order, and the running steps, the
+// longest first.
 func (v *View) current() (failed, waits, running []client.StepRow) {
 	for _, st := range v.steps {
 		switch {
@@ -162,7 +165,7 @@ func (v *View) current() (failed, waits, running []client.StepRow) {
 	return failed, waits, running
 }
 
-// blocked are the steps that cannot start because of a failed one, in plan order.
+// blocked returns the ids of the steps that cannot start because of the failed one, in plan order.
 func (v *View) blocked(failed string) (out []string) {
 	seen := map[string]bool{failed: true}
 	for next := []string{failed}; len(next) > 0; next = next[1:] {
@@ -177,7 +180,7 @@ func (v *View) blocked(failed string) (out []string) {
 	return out
 }
 
-// End says in one line how the run ended.
+// End returns one line about how the run ended.
 func (v *View) End() string {
 	r := v.Run
 	var b strings.Builder
@@ -201,20 +204,20 @@ func (v *View) End() string {
 	return b.String()
 }
 
-// causes say what a reason means.
+// causes explain each reason to people.
 var causes = map[client.SyncReason]string{
 	client.SyncReasonGap:          "a part of the history did not arrive; dvt asks for it again",
 	client.SyncReasonTailLoss:     "the newest part of the history did not arrive; dvt reads it from the store",
 	client.SyncReasonProjectorLag: "the store is ahead of what is shown; dvt is catching up",
 	client.SyncReasonBusDegraded:  "the message bus is down; dvt polls the store instead",
 	client.SyncReasonStoreDown:    "the store does not answer; nothing new can be known until it does",
-	client.SyncReasonEpochChanged: "the store holds another history than the one shown; dvt reads it anew",
+	client.SyncReasonEpochChanged: "the store holds another history than the one shown; dvt reads it again",
 	client.SyncReasonSlowConsumer: "this command was too slow for the stream; dvt reads the newest state",
 	client.SyncReasonReconnected:  "the connection came back; dvt compares the view with the store",
 	ConnectionLost:                "the run may have moved on",
 }
 
-// Signs are what stands before a state's word, and how both look.
+// Signs are the symbol and the style of each state. The symbol lets people without colours tell the states apart.
 var Signs = map[client.SyncState]console.Span{
 	client.SyncStateLive:      {Text: "●", Style: console.Good},
 	client.SyncStateVerifying: {Text: "◌", Style: console.Busy},
@@ -223,7 +226,7 @@ var Signs = map[client.SyncState]console.Span{
 	SyncOffline:               {Text: "✗", Style: console.Bad},
 }
 
-// RunSigns are the signs of the statuses of runs.
+// RunSigns are the symbol and the style of each status of a run.
 var RunSigns = map[client.RunStatus]console.Span{
 	client.RunStatusPending: {Text: "○", Style: console.Plain}, client.RunStatusApproved: {Text: "○",
 		Style: console.Plain}, client.RunStatusRunning: {Text: "▶", Style: console.Busy},
@@ -232,15 +235,15 @@ var RunSigns = map[client.RunStatus]console.Span{
 	client.RunStatusCancelled: {Text: "⊘", Style: console.Warn},
 }
 
-// StepSigns are the signs of the statuses of steps.
+// StepSigns are the symbol and the style of each status of a step.
 var StepSigns = map[client.StepStatus]console.Span{
 	client.StepStatusPending: {Text: "○", Style: console.Plain}, client.StepStatusRunning: {Text: "▶",
 		Style: console.Busy}, client.StepStatusSuccess: {Text: "✓", Style: console.Good},
 	client.StepStatusFailed: {Text: "✗", Style: console.Bad}, client.StepStatusSkipped: {Text: "↷", Style: console.Dim},
 }
 
-// signed is a word with its sign; what this version does not know has a question mark.
-func signed[K comparable](signs map[K]console.Span, of K, word string) console.Span {
+// withSign returns word behind the symbol of the value. Values that this version does not know have a question mark.
+func withSign[K comparable](signs map[K]console.Span, of K, word string) console.Span {
 	s := signs[of]
 	return console.Span{Text: cmp.Or(s.Text, "?") + " " + word, Style: s.Style}
 }
