@@ -11,8 +11,8 @@ import (
 // Census answers questions about many runs from an engine's index of executions. The index may lag and does not
 // contain executions that it has expired. Confirm its answers with Describe before you act on them.
 type Census interface {
-	// Closed yields runs whose execution was ended at or after since by somebody else than itself, in no order. Of their
-	// identities only run, tenant and project are set.
+	// Closed yields runs whose execution failed, timed out, or was terminated or cancelled from outside, at or after
+	// since, in no order. Of their identities only run, tenant and project are set.
 	Closed(ctx context.Context, since time.Time) iter.Seq2[Description, error]
 	// Open returns, by run id, which of these runs have an open execution that dvt started. At most MaxCensus ids.
 	Open(ctx context.Context, ids []run.Identity) (map[string]bool, error)

@@ -9,7 +9,7 @@ import (
 
 // Debugger is an Engine that describes its internals. No decision may depend on them.
 type Debugger interface {
-	// Debug describes a run's executions. ErrNotStarted if the engine has none.
+	// Debug describes a run's executions. Errors: ErrNotStarted if the engine has none, ErrUnavailable.
 	Debug(ctx context.Context, id run.Identity) (Debug, error)
 }
 
@@ -50,7 +50,7 @@ type Pending struct {
 
 // Recall is one event of the engine's history.
 type Recall struct {
-	No   int64     `json:"no"`
-	At   time.Time `json:"at"`
+	No   int64     `json:"no"` // in the history of its execution, from 1
+	At   time.Time `json:"at"` // by the engine's clock
 	What string    `json:"what"`
 }

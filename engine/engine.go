@@ -48,7 +48,10 @@ type Engine interface {
 	// Terminate ends the execution under the run's id without its cooperation, also a foreign one (contract T99, T200).
 	// Errors: ErrNotStarted, ErrClosed, ErrUnavailable.
 	Terminate(ctx context.Context, id run.Identity, reason string) error
+	// Describe describes the newest execution under the run's id, also a foreign one. Errors: ErrNotStarted,
+	// ErrUnavailable.
 	Describe(ctx context.Context, id run.Identity) (Description, error)
+	// Capabilities returns the rows of the capability matrix for this engine.
 	Capabilities() []Capability
 }
 
@@ -376,7 +379,7 @@ type ReturnKind string
 const (
 	ReturnEnded  ReturnKind = "ENDED"  // the worker reports that the log has the end
 	ReturnParked ReturnKind = "PARKED" // the gate was closed and the attempt did not start
-	// there was no token for a heavy step, and the attempt did not start (contract T113).
+	// There was no token for a heavy step, and the attempt did not start (contract T113).
 	ReturnThrottled ReturnKind = "THROTTLED"
 	// The worker may not serve the run, or not now, and this engine attempt did not start.
 	ReturnDeclined    ReturnKind = "DECLINED"

@@ -17,14 +17,16 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Fixture is a complete dvt around the engine under test: a store, the use cases, the duties, and workers that
-// execute Options.Steps.
+// Fixture is a complete dvt around the engine under test: a store, the use cases, the duties, and workers that execute
+// Options.Steps. An error in any method ends the test.
 type Fixture interface {
 	// Start starts a run of a plan in tenant acme, project shop, environment dev.
 	Start(doc []byte) (runID string)
 	// Signal sends a signal as a user with the right to do so. It adds a missing id.
 	Signal(runID string, sig run.Signal) run.Receipt
+	// State returns the fold of the run's log.
 	State(runID string) run.State
+	// Events returns the run's events in the order of the log.
 	Events(runID string) []run.Event
 	Receipt(runID, signalID string) run.Receipt
 	// Pass lets time pass; a virtual clock does so at once. Pass(0) runs everything that is due.
@@ -35,19 +37,20 @@ type Fixture interface {
 type Options struct {
 	Policy run.Policy
 	Steps  *Steps
-	// RotateAfter is the number of dispatches of one execution of the workflow.
+	// RotateAfter is the number of steps that one execution of the workflow dispatches; 0 means the engine's default.
 	RotateAfter int
 }
 
 // Try is the behaviour of one execution of a step; the zero value succeeds at once.
 type Try struct {
 	Takes        time.Duration
-	Fails        string // an error code
+	Fails        string // an error code; empty means success
 	NotRetryable bool
-	Class        string
+	Class        string // error class of the retry policy
 }
 
-// Steps are scripted executions by step. Safe for concurrent use.
+// Steps scripts the executions of a test's steps. Run creates it; the fixture's workers call Next and Held. Safe for
+// concurrent use.
 type Steps struct {
 	mu    sync.Mutex
 	tries map[string][]Try
@@ -118,7 +121,7 @@ type world struct {
 	steps *Steps
 }
 
-// await reads until ok returns true; describe explains a timeout.
+// await reads until ok returns true, for at most 30 s. describe returns the message of a timeout.
 func await[T any](w *world, runID string, read func() T, ok func(T) bool, describe func(T) string) T {
 	w.t.Helper()
 	for began := time.Now(); ; {

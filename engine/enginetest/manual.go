@@ -25,7 +25,8 @@ func manualCases() []testCase {
 		return Document(window, map[string]map[string]any{"ok": manualStep(more)}, "s1", "ok<s1", "s2<ok")
 	}
 	return []testCase{
-		{name: "M01_Completed", test: func(w *world) {
+		// A manual step ends with the outcome that a person gives (contract M01).
+		{name: "PersonCompletesAManualStep", test: func(w *world) {
 			id := w.Start(plan(0, nil))
 			w.waitForManual(id)
 			w.Pass(100 * time.Millisecond)
@@ -36,10 +37,11 @@ func manualCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted StepCompleted(ok,1)
 				StepStarted(s2,1) StepCompleted(s2,1) RunCompleted`)
 			if r.Application != run.SignalApplied || r.AppliedSeq != 8 {
-				w.t.Fatalf("%+v", r)
+				w.t.Fatalf("receipt %+v, want it applied by event 8, StepCompleted(ok,1)", r)
 			}
 		}},
-		{name: "M03_FailedThenRetried", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
+		// A retry of a manual step opens a new task for a person (contract M03).
+		{name: "FailedManualStepIsRetried", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			id := w.Start(plan(60, nil))
 			w.waitForManual(id)
 			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok", Outcome: run.ManualFailed}))
@@ -54,12 +56,13 @@ func manualCases() []testCase {
 				SignalAccepted StepStarted(ok,2) StepAwaitingManualCompletion(ok,2) SignalAccepted StepCompleted(ok,2)
 				StepStarted(s2,1) StepCompleted(s2,1) RunCompleted`)
 		}},
-		{name: "T47_CompletedWhilePaused", test: func(w *world) {
+		// A waiting manual step does not count as running, so a paused run drains around it (contract T47).
+		{name: "PersonCompletesAManualStepWhilePaused", test: func(w *world) {
 			id := w.Start(plan(0, nil))
 			w.waitForManual(id)
 			p := w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.Pause}))
 			if st := w.State(id); st.Substatus() != "" || p.QuiescentSeq == 0 {
-				w.t.Fatalf("substatus %s, %+v", st.Substatus(), p) // a wait does not count as draining
+				w.t.Fatalf("substatus %q, receipt %+v; want a paused run that does not drain", st.Substatus(), p)
 			}
 			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok",
 				Outcome: run.ManualSucceeded}))
@@ -70,7 +73,8 @@ func manualCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted RunPaused(1)
 				SignalAccepted StepCompleted(ok,1) SignalAccepted RunResumed(1) StepStarted(s2,1) StepCompleted(s2,1) RunCompleted`)
 		}},
-		{name: "T83_TimesOut", test: func(w *world) {
+		// The timeout of a manual step is that of its wait (contract T83).
+		{name: "ManualStepTimesOut", test: func(w *world) {
 			id := w.Start(plan(0, map[string]any{"timeout": "1s"}))
 			w.waitForManual(id)
 			w.Pass(1100 * time.Millisecond)
@@ -79,7 +83,7 @@ func manualCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) StepFailed(ok,1)
 				StepSkipped(s2,1) RunFailed`)
 			if st.Failure.Code != string(run.CodeTimeout) {
-				w.t.Fatalf("%+v", st.Failure)
+				w.t.Fatalf("failure %+v, want code %s", st.Failure, run.CodeTimeout)
 			}
 		}},
 	}

@@ -20,9 +20,8 @@ type UseCases interface {
 	CompleteManualStep(ctx context.Context, p authz.Principal, in runs.CompleteManualStep) (runs.SignalReceipt, error)
 }
 
-// Operator is what a Fixture has in common with every other, all but Pass: somebody
-// who may start and steer runs does so by the use cases, and reads what the store
-// has of them. Whatever goes wrong ends the test.
+// Operator implements all methods of a Fixture except Pass. It starts and steers runs through the use cases as Who, and
+// reads them from the store. Any error ends the test. Fixtures embed it.
 type Operator struct {
 	T       testing.TB
 	Store   store.Store
@@ -55,17 +54,18 @@ func (o Operator) Signal(runID string, sig run.Signal) run.Receipt {
 	return out.Receipt
 }
 
-// complete is what a person does, with the token of the open task.
+// complete completes a manual step like a person, with the token of the open task.
 func (o Operator) complete(runID string, sig run.Signal) run.Receipt {
 	o.T.Helper()
 	l, err := o.Store.Load(o.T.Context(), runID)
 	o.must(err)
-	_, err = o.Store.Save(o.T.Context(), l.State, l.Changes) // as a projector does
+	// ManualTasks reads the projection, and a fixture has no projector.
+	_, err = o.Store.Save(o.T.Context(), l.State, l.Changes)
 	o.must(err)
 	tasks, err := o.Control.ManualTasks(o.T.Context(), o.Who, runs.ManualTasksQuery{RunID: runID, First: 1})
 	o.must(err)
 	if len(tasks.Tasks) != 1 || tasks.Tasks[0].StepID != sig.StepID {
-		o.T.Fatalf("tasks %+v", tasks.Tasks)
+		o.T.Fatalf("open tasks of run %s are %+v, want one of step %s", runID, tasks.Tasks, sig.StepID)
 	}
 	out, err := o.Control.CompleteManualStep(o.T.Context(), o.Who, runs.CompleteManualStep{
 		RunID: runID, StepID: sig.StepID, Token: tasks.Tasks[0].Token, Outcome: sig.Outcome,

@@ -7,7 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// chain returns n steps, each dependent on the previous one.
+// chain returns n steps in a line and the log of their execution.
 func chain(n int) (steps []string, log string) {
 	var words []string
 	for i := 1; i <= n; i++ {
@@ -23,13 +23,15 @@ func chain(n int) (steps []string, log string) {
 
 func rotationCases() []testCase {
 	return []testCase{
-		{name: "E04_OneRunStarted", rotate: 3, test: func(w *world) {
+		// Further executions of a chain append no second RunStarted (contract E-04).
+		{name: "RotationAddsNoRunStarted", rotate: 3, test: func(w *world) {
 			steps, log := chain(8)
 			id := w.Start(Document(0, nil, steps...))
 			w.waitForEnd(id)
 			w.expect(id, log+" RunCompleted")
 		}},
-		{name: "W14_SignalsAcrossARotation", rotate: 3, test: func(w *world) {
+		// A signal in flight at a rotation is applied once, not lost and not repeated (contract W-14).
+		{name: "SignalsSurviveARotation", rotate: 3, test: func(w *world) {
 			w.steps.Hold("s3", "s6")
 			steps, _ := chain(9)
 			id := w.Start(Document(0, nil, steps...))
@@ -56,14 +58,15 @@ func rotationCases() []testCase {
 				}
 			}
 		}},
-		{name: "E06_WidePlan", rotate: 5, test: func(w *world) {
+		// A plan that is wider than one execution runs each step once (contract E-06).
+		{name: "WidePlanRunsEachStepOnce", rotate: 5, test: func(w *world) {
 			var steps []string
 			for i := range 20 {
 				steps = append(steps, fmt.Sprintf("p%02d", i))
 			}
 			id := w.Start(Document(0, nil, steps...))
 			if st := w.waitForEnd(id); st.Counts.Success != 20 || len(w.steps.Calls()) != 20 {
-				w.t.Fatalf("%+v, %d executions", st.Counts, len(w.steps.Calls()))
+				w.t.Fatalf("counts %+v, %d executions; want 20 successes of 20 executions", st.Counts, len(w.steps.Calls()))
 			}
 		}},
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Run tests an engine. open makes a new Fixture for each test; tests run in parallel.
+// Run tests an engine. open makes a new Fixture for each test and releases it with t.Cleanup. Tests run in parallel, so
+// several goroutines call open.
 func Run(t *testing.T, open func(t *testing.T, o Options) Fixture) {
 	t.Helper()
 	for _, c := range cases() {
@@ -26,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T, o Options) Fixture) {
 	}
 }
 
+// testCase is one test of the suite. rotate is Options.RotateAfter.
 type testCase struct {
 	name   string
 	policy run.Policy
@@ -33,6 +35,7 @@ type testCase struct {
 	test   func(*world)
 }
 
+// The plans L3 (a line of three steps) and D4 (a diamond) of the contract, in the notation of Document.
 const (
 	l3Steps = "s1 s2<s1 s3<s2"
 	d4Steps = "init a<init b<init final<a,b"
@@ -53,16 +56,17 @@ func cases() []testCase {
 
 func happyCases() []testCase {
 	return []testCase{
-		{name: "HappyLinear", test: func(w *world) {
+		{name: "LinearPlanCompletesStepByStep", test: func(w *world) {
 			id := w.Start(l3(0, nil))
 			st := w.waitForEnd(id)
 			w.expect(id, "StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) StepCompleted(s2,1) StepStarted(s3,1) "+
 				"StepCompleted(s3,1) RunCompleted")
 			if st.Status != run.Completed || st.Counts.Success != 3 || st.Engine == nil || st.Engine.WorkflowID == "" {
-				w.t.Fatalf("%+v", st.Header)
+				w.t.Fatalf("the run is %+v, want COMPLETED with three successes and the engine's reference", st.Header)
 			}
 		}},
-		{name: "C03_D4", test: func(w *world) {
+		// Both branches of a diamond run at once, and the last step waits for both (contract C03).
+		{name: "JoinWaitsForBothBranches", test: func(w *world) {
 			w.steps.Hold("a")
 			w.steps.Hold("b")
 			id := w.Start(d4(0, nil))
@@ -75,14 +79,15 @@ func happyCases() []testCase {
 			begin := slices.Clone(got[4:6])
 			slices.Sort(begin) // the order of starts on different workers is not defined (contract T214)
 			if fmt.Sprint(begin) != "[StepStarted(a,1) StepStarted(b,1)]" {
-				w.t.Fatalf("after init:\n%s", strings.Join(got, "\n"))
+				w.t.Fatalf("want the starts of a and b after init; log:\n%s", strings.Join(got, "\n"))
 			}
 			rest := "StepCompleted(b,1) StepCompleted(a,1) StepStarted(final,1) StepCompleted(final,1) RunCompleted"
 			if strings.Join(got[6:], " ") != rest {
 				w.t.Fatalf("got\n%s\nwant\n%s", strings.Join(got[6:], " "), rest)
 			}
 		}},
-		{name: "E15_ParallelStepsOverlap", test: func(w *world) {
+		// Ten independent steps all start before the first one ends (contract E-15).
+		{name: "ParallelStepsOverlap", test: func(w *world) {
 			var ids []string
 			for i := range 10 {
 				ids = append(ids, fmt.Sprintf("p%d", i))
@@ -95,7 +100,8 @@ func happyCases() []testCase {
 			}
 			w.waitForEnd(id)
 		}},
-		{name: "E10_PlatformRetries", test: func(w *world) {
+		// The platform retries inside one logical attempt, so that the log has one start and one end (contract E-10).
+		{name: "PlatformRetriesStayInOneAttempt", test: func(w *world) {
 			w.steps.Do("s1", Try{Fails: "FLAKY"}, Try{Fails: "FLAKY"})
 			retry := map[string]map[string]any{"s1": {"retry": map[string]any{"maxAttempts": 3, "initialBackoffMs": 100}}}
 			id := w.Start(Document(0, retry, "s1"))
@@ -104,7 +110,7 @@ func happyCases() []testCase {
 			st := w.waitForEnd(id)
 			w.expect(id, "StepStarted(s1,1) StepCompleted(s1,1) RunCompleted")
 			if a := st.Steps[0].Attempts[0]; a.EngineAttempt != 3 || fmt.Sprint(w.steps.Calls()) != "[s1/1.1 s1/1.2 s1/1.3]" {
-				w.t.Fatalf("attempt %+v, executions %v", a, w.steps.Calls())
+				w.t.Fatalf("attempt %+v, executions %v; want three engine attempts of one logical attempt", a, w.steps.Calls())
 			}
 		}},
 	}
@@ -112,7 +118,8 @@ func happyCases() []testCase {
 
 func signalCases() []testCase {
 	return []testCase{
-		{name: "W5_TwoPauses", test: func(w *world) {
+		// Each pause and resume has its own epoch, so that the second pause is not a duplicate of the first (contract W-5).
+		{name: "SecondPauseGetsItsOwnEpoch", test: func(w *world) {
 			w.steps.Hold("s1", "s2", "s3")
 			id := w.Start(l3(0, nil))
 			for i, step := range []string{"s1", "s2"} {
@@ -123,7 +130,7 @@ func signalCases() []testCase {
 				r := w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.Resume}))
 				if p.Application != run.SignalApplied || r.Application != run.SignalApplied || p.AppliedSeq == 0 ||
 					r.AppliedSeq <= p.AppliedSeq {
-					w.t.Fatalf("pause %d: %+v %+v", i+1, p, r)
+					w.t.Fatalf("receipts of pause %d: %+v %+v; want both applied in order", i+1, p, r)
 				}
 			}
 			w.waitForStep(id, "s3", run.StepRunning)
@@ -133,7 +140,8 @@ func signalCases() []testCase {
 				StepStarted(s2,1) SignalAccepted RunPaused(2) StepCompleted(s2,1) SignalAccepted RunResumed(2)
 				StepStarted(s3,1) StepCompleted(s3,1) RunCompleted`)
 		}},
-		{name: "G04_G07_SameSignalTwice", test: func(w *world) {
+		// A signal that is sent twice is accepted once, and a pause of a paused run is a no-op (contract G04, G07).
+		{name: "RepeatedPauseHasNoEffect", test: func(w *world) {
 			w.steps.Hold("s1")
 			id := w.Start(l3(0, nil))
 			w.waitForStep(id, "s1", run.StepRunning)
@@ -142,13 +150,14 @@ func signalCases() []testCase {
 			w.Signal(id, sig)
 			second := w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.Pause}))
 			if second.Application != run.SignalNoop || second.ApplicationReason != string(run.CodeAlreadyInState) {
-				w.t.Fatalf("second pause %+v", second)
+				w.t.Fatalf("receipt of the second pause %+v, want a NOOP because the run is paused", second)
 			}
 			w.steps.Release("s1")
 			w.waitForStep(id, "s1", run.StepSuccess)
 			w.expect(id, "StepStarted(s1,1) SignalAccepted RunPaused(1) SignalAccepted StepCompleted(s1,1)")
 		}},
-		{name: "G13_LastStepEndsWhilePaused", test: func(w *world) {
+		// A run that has nothing left to do still waits for its RESUME (contract G13).
+		{name: "RunStaysPausedWhenItsLastStepEnds", test: func(w *world) {
 			w.steps.Hold("s1")
 			id := w.Start(Document(0, nil, "s1"))
 			w.waitForStep(id, "s1", run.StepRunning)
@@ -156,14 +165,15 @@ func signalCases() []testCase {
 			w.steps.Release("s1")
 			w.waitForStep(id, "s1", run.StepSuccess)
 			if st := w.State(id); st.Status != run.Paused {
-				w.t.Fatalf("status %s", st.Status)
+				w.t.Fatalf("the run is %s after its last step, want PAUSED", st.Status)
 			}
 			w.Signal(id, run.Signal{Type: run.Resume})
 			w.waitForEnd(id)
 			w.expect(id, "StepStarted(s1,1) SignalAccepted RunPaused(1) StepCompleted(s1,1) SignalAccepted RunResumed(1) "+
 				"RunCompleted")
 		}},
-		{name: "G12_ResumeWhileDraining", policy: run.Policy{DrainTimeoutMS: 1000}, test: func(w *world) {
+		// A RESUME takes effect when the steps in flight have ended or the drain timeout has passed (contract G12).
+		{name: "ResumeWaitsForTheDrain", policy: run.Policy{DrainTimeoutMS: 1000}, test: func(w *world) {
 			w.steps.Hold("a")
 			w.steps.Hold("b")
 			id := w.Start(d4(0, nil))
@@ -174,18 +184,19 @@ func signalCases() []testCase {
 			resume := w.waitUntilDelivered(id, w.Signal(id, run.Signal{Type: run.Resume}))
 			w.Pass(500 * time.Millisecond)
 			if st := w.State(id); st.Status != run.Paused {
-				w.t.Fatalf("resumed before it drained: %s", strings.Join(w.log(id), " "))
+				w.t.Fatalf("the run resumed before it drained: %s", strings.Join(w.log(id), " "))
 			}
 			w.Pass(600 * time.Millisecond)
 			if r := w.waitUntilApplied(id, resume); r.Application != run.SignalApplied {
-				w.t.Fatalf("%+v", r)
+				w.t.Fatalf("receipt of the resume %+v, want APPLIED after the drain timeout", r)
 			}
 			w.steps.Release("a") // a late completion still counts
 			if st := w.waitForEnd(id); st.Status != run.Completed {
-				w.t.Fatalf("%s", st.Status)
+				w.t.Fatalf("the run ended %s, want COMPLETED", st.Status)
 			}
 		}},
-		{name: "G15_CancelOnPause", test: func(w *world) {
+		// A step with allowCancelOnPause fails at the pause and gets a new attempt after the resume (contract G15).
+		{name: "PauseCancelsAStepThatAllowsIt", test: func(w *world) {
 			w.steps.Hold("s2")
 			heavy := map[string]map[string]any{
 				"s2": {"dispatch": map[string]any{"resourceClass": "heavy", "cancellable": true, "allowCancelOnPause": true}}}
@@ -200,7 +211,8 @@ func signalCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) SignalAccepted RunPaused(1) StepFailed(s2,1) SignalAccepted
 				RunResumed(1) StepStarted(s2,2) StepCompleted(s2,2) StepStarted(s3,1) StepCompleted(s3,1) RunCompleted`)
 		}},
-		{name: "W6_RetryInAPausedRun", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
+		// A RETRY_STEP is accepted while the run is paused; its attempt starts after the resume (contract W-6).
+		{name: "RetryInAPausedRunWaitsForResume", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			w.steps.Hold("s2").Do("s2", Try{Fails: "DB_CONNECTION_FAILED", NotRetryable: true})
 			id := w.Start(l3(60, nil))
 			w.waitForStep(id, "s2", run.StepRunning)
@@ -214,10 +226,11 @@ func signalCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) SignalAccepted RunPaused(1) StepFailed(s2,1) SignalAccepted
 				SignalAccepted RunResumed(1) StepStarted(s2,2) StepCompleted(s2,2) StepStarted(s3,1) StepCompleted(s3,1) RunCompleted`)
 			if r := w.waitUntilApplied(id, retry); r.AppliedSeq != 12 {
-				w.t.Fatalf("%+v", r)
+				w.t.Fatalf("receipt of the retry %+v, want it applied by event 12, StepStarted(s2,2)", r)
 			}
 		}},
-		{name: "G22_SkipStep", test: func(w *world) {
+		// The successors of a skipped step start (contract G22).
+		{name: "SkippedStepReleasesItsSuccessors", test: func(w *world) {
 			w.steps.Hold("s1")
 			id := w.Start(l3(0, nil))
 			w.waitForStep(id, "s1", run.StepRunning)
@@ -233,7 +246,8 @@ func signalCases() []testCase {
 
 func failureCases() []testCase {
 	return []testCase{
-		{name: "W19_ParallelFailure", test: func(w *world) {
+		// After a failure, running steps end and no further step starts (contract W-19).
+		{name: "RunningStepEndsAfterAFailure", test: func(w *world) {
 			w.steps.Hold("b").Do("a", Try{Fails: "BROKEN"})
 			id := w.Start(d4(0, nil))
 			w.waitForStep(id, "a", run.StepFailed)
@@ -243,18 +257,19 @@ func failureCases() []testCase {
 			got := w.log(id)
 			if tail := strings.Join(
 				got[len(got)-4:], " "); tail != "StepFailed(a,1) StepCompleted(b,1) StepSkipped(final,1) RunFailed" {
-				w.t.Fatalf("log ends %s", tail)
+				w.t.Fatalf("the log ends %s, want the end of b, the skip of final and RunFailed", tail)
 			}
 			if c := st.Failure.RootCause; c == nil || c.StepID != "a" || c.ErrorCode != "BROKEN" {
-				w.t.Fatalf("root cause %+v", c)
+				w.t.Fatalf("root cause %+v, want BROKEN of step a", c)
 			}
 		}},
-		{name: "G17_RetryWithinTheWindow", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
+		// A RETRY_STEP before the retry deadline continues the run (contract G17).
+		{name: "RetryWithinTheWindowSavesTheRun", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			w.steps.Do("s2", Try{Fails: "BROKEN"})
 			id := w.Start(l3(60, nil))
 			st := w.until(id, "awaiting an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 			if st.Substatus() != run.AwaitingOperator {
-				w.t.Fatalf("substatus %s", st.Substatus())
+				w.t.Fatalf("substatus %s, want %s", st.Substatus(), run.AwaitingOperator)
 			}
 			w.Signal(id, run.Signal{Type: run.RetryStep, StepID: "s2"})
 			w.waitForEnd(id)
@@ -262,7 +277,8 @@ func failureCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) StepFailed(s2,1) SignalAccepted StepStarted(s2,2) StepCompleted(s2,2)
 				StepStarted(s3,1) StepCompleted(s3,1) RunCompleted`)
 		}},
-		{name: "G18_WindowExpires", policy: run.Policy{RetryWindowMS: 1000}, test: func(w *world) {
+		// Without a RETRY_STEP the run fails at the retry deadline (contract G18).
+		{name: "RunFailsWhenTheRetryWindowExpires", policy: run.Policy{RetryWindowMS: 1000}, test: func(w *world) {
 			w.steps.Do("s2", Try{Fails: "BROKEN"})
 			id := w.Start(l3(1, nil))
 			w.until(id, "awaiting an operator", func(s run.State) bool { return s.RetryDeadline != nil })
@@ -270,7 +286,8 @@ func failureCases() []testCase {
 			w.waitForEnd(id)
 			w.expect(id, "StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) StepFailed(s2,1) StepSkipped(s3,1) RunFailed")
 		}},
-		{name: "G20_TwoRetriesOfOneAttempt", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
+		// Two RETRY_STEP signals for one attempt cause one new attempt (contract G20).
+		{name: "SecondRetryOfAnAttemptHasNoEffect", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			w.steps.Do("s1", Try{Fails: "BROKEN"})
 			id := w.Start(Document(60, nil, "s1"))
 			w.waitForStep(id, "s1", run.StepFailed)
@@ -281,11 +298,11 @@ func failureCases() []testCase {
 				second = w.waitUntilApplied(id, second)
 			}
 			if second.Application == run.SignalApplied {
-				w.t.Fatalf("%+v", second)
+				w.t.Fatalf("the second retry of attempt 1 was applied: %+v", second)
 			}
 			w.steps.Release("s1")
 			if st := w.waitForEnd(id); len(st.Steps[0].Attempts) != 2 {
-				w.t.Fatalf("attempts %+v", st.Steps[0].Attempts)
+				w.t.Fatalf("attempts %+v, want two", st.Steps[0].Attempts)
 			}
 		}},
 	}
@@ -293,7 +310,8 @@ func failureCases() []testCase {
 
 func stopCases() []testCase {
 	return []testCase{
-		{name: "G23_CancelStopsWhatRuns", test: func(w *world) {
+		// A CANCEL stops running steps before the run ends (contract G23).
+		{name: "CancelStopsRunningSteps", test: func(w *world) {
 			w.steps.Hold("s2")
 			id := w.Start(l3(0, nil))
 			w.waitForStep(id, "s2", run.StepRunning)
@@ -301,14 +319,15 @@ func stopCases() []testCase {
 			st := w.waitForEnd(id)
 			w.expect(id, "StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) SignalAccepted StepFailed(s2,1) RunCancelled")
 			if step, _ := st.Step("s2"); step.Attempts[0].Error.Code != string(run.CodeCancelled) || r.AppliedSeq != st.Seq {
-				w.t.Fatalf("%+v, receipt %+v", step.Attempts[0], r)
+				w.t.Fatalf("attempt %+v, receipt %+v; want CANCELLED, applied by the last event", step.Attempts[0], r)
 			}
 		}},
-		{name: "G10_NothingAppliesAfterTheEnd", test: func(w *world) {
+		// A run that has ended rejects signals (contract G10).
+		{name: "SignalAfterTheEndIsRejected", test: func(w *world) {
 			id := w.Start(Document(0, nil, "s1"))
 			w.waitForEnd(id)
 			if r := w.Signal(id, run.Signal{Type: run.Pause}); !r.Rejected || r.Rejection != run.CodeRunTerminal {
-				w.t.Fatalf("%+v", r)
+				w.t.Fatalf("receipt %+v, want it rejected with %s", r, run.CodeRunTerminal)
 			}
 		}},
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// commandExecutor runs a program without a shell. Exit status 0 is success, any
-// other is EXIT_STATUS (api.md §7).
+// commandExecutor runs a program without a shell. Exit status 0 is success, any other status is the failure
+// EXIT_STATUS.
 type commandExecutor struct{ cfg Config }
 
 func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, error) {
@@ -58,6 +58,7 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 	return Result{Value: json.RawMessage(`{"exitStatus":0}`)}, nil
 }
 
+// endOf returns a sentence about the end of a program; a negative status means a signal.
 func endOf(program string, status int) string {
 	if status < 0 {
 		return program + " was ended by a signal"
@@ -65,7 +66,8 @@ func endOf(program string, status int) string {
 	return fmt.Sprintf("%s ended with exit status %d", program, status)
 }
 
-// lastLine remembers the last line that says something.
+// lastLine remembers the last line that is not blank, because programs print the reason of a failure there. Safe for
+// concurrent use.
 type lastLine struct {
 	mu   sync.Mutex
 	text string
@@ -80,7 +82,7 @@ func (l *lastLine) set(line string) {
 	l.text = line
 }
 
-// after returns the event, followed by the last line if there is one.
+// after returns the sentence what, followed by the last line if there is one.
 func (l *lastLine) after(what string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

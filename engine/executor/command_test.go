@@ -22,7 +22,7 @@ func sh(script string, args ...string) plan.CommandInputs {
 }
 
 // contract: O13
-func TestCommand_NoShellAndAllowedEnvironment(t *testing.T) {
+func TestCommand_GetsTheAllowedEnvironmentAndNoShell(t *testing.T) {
 	t.Setenv("DVT_TEST_CANARY", "not for steps")
 	in := plan.CommandInputs{Argv: []string{"env"}, Env: map[string]string{"OWN": "of the step",
 		"API_TOKEN": "canary-4711"}}
@@ -30,7 +30,7 @@ func TestCommand_NoShellAndAllowedEnvironment(t *testing.T) {
 	r := worker(t, j, executor.Config{Env: map[string]string{"EXTRA": "of the worker"}})
 	end := execute(t, t.Context(), r)
 	if end.Completed == nil || string(end.Completed.Result) != `{"exitStatus":0}` {
-		t.Fatalf("%+v %+v", end, end.Failed)
+		t.Fatalf("end %+v, failure %+v; want a completion with exit status 0", end, end.Failed)
 	}
 	log := j.log()
 	for _, want := range []string{"OWN=of the step\n", "EXTRA=of the worker\n", "PATH=", "DVT_RUN_ID=" + identity.RunID +
@@ -47,12 +47,12 @@ func TestCommand_NoShellAndAllowedEnvironment(t *testing.T) {
 	j = newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"echo", "$HOME; exit 3", "`id`"}})
 	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil ||
 		j.log() != "stdout: $HOME; exit 3 `id`\n" {
-		t.Errorf("it failed: %+v, log %q", end.Failed, j.log())
+		t.Errorf("failure %+v, log %q; want a completion that prints its arguments unchanged", end.Failed, j.log())
 	}
 }
 
 // contract: T219
-func TestCommand_ExitStatus(t *testing.T) {
+func TestCommand_ExitStatusIsAFailure(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Command, sh("echo first >&2; echo 'no such table' >&2; exit 3"))
 	end := execute(t, t.Context(), worker(t, j, executor.Config{}))
@@ -66,13 +66,13 @@ func TestCommand_ExitStatus(t *testing.T) {
 }
 
 // contract: T230
-func TestCommand_Directories(t *testing.T) {
+func TestCommand_WorksOnlyInPermittedDirectories(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	for name, c := range map[string]struct {
 		dir  string
 		cfg  executor.Config
-		code string // "" succeeds
+		code string // empty: the step completes
 		at   func(r *executor.Runner) string
 	}{
 		"empty is the workspace": {
@@ -109,17 +109,17 @@ func TestCommand_Directories(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff("stdout: "+c.at(r)+"\n", j.log()); end.Completed == nil || diff != "" {
-				t.Errorf("%+v (-want +got):\n%s", end.Failed, diff)
+				t.Errorf("failure %+v; working directory (-want +got):\n%s", end.Failed, diff)
 			}
 		})
 	}
 }
 
-// started waits for two pids that a script printed.
-func started(t *testing.T, j *journal) []string {
+// waitForPIDs waits until a script has printed two process ids.
+func waitForPIDs(t *testing.T, j *journal) []string {
 	t.Helper()
 	var pids []string
-	eventually(t, "the script says who runs", func() bool {
+	eventually(t, "the script prints its process ids", func() bool {
 		pids = strings.Fields(strings.ReplaceAll(j.log(), "stdout: ", ""))
 		return len(pids) >= 2
 	})
@@ -152,7 +152,7 @@ func TestCommand_CancelEndsTheWholeGroup(t *testing.T) {
 				back, _ := r.Run(ctx, dispatch, quiet)
 				backs <- back
 			}()
-			pids := started(t, j)
+			pids := waitForPIDs(t, j)
 			asked := time.Now()
 			cancel()
 			back := <-backs
@@ -170,7 +170,7 @@ func TestCommand_CancelEndsTheWholeGroup(t *testing.T) {
 				eventually(t, "process "+pid+" is gone", func() bool { return !alive(pid) })
 			}
 			if strings.Contains(c.script, "tidied") && !strings.Contains(j.log(), "tidied") {
-				t.Error("what was printed after SIGTERM is lost")
+				t.Error("the log lacks a line that the program printed after SIGTERM")
 			}
 		})
 	}
@@ -181,30 +181,30 @@ func TestCommand_NothingOutlivesTheStep(t *testing.T) {
 	j := newJournal(t, plan.Command, sh("sleep 300 & echo $$ $!"))
 	began := time.Now()
 	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil {
-		t.Errorf("%+v", end)
+		t.Errorf("end %+v, want a completion", end)
 	}
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the step waited %s for a child that it left behind", took)
 	}
-	pids := started(t, j)
+	pids := waitForPIDs(t, j)
 	eventually(t, "the child is gone", func() bool { return !alive(pids[1]) })
 }
 
-func TestCommand_OutputIsWhole(t *testing.T) {
+func TestCommand_LosesNoOutput(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"seq", "1", "3000"}})
 	execute(t, t.Context(), worker(t, j, executor.Config{}))
 	if len(j.lines) != 3000 || j.lines[2999].Text != "3000" {
-		t.Fatalf("%d lines", len(j.lines))
+		t.Fatalf("the log has %d lines, want 3000 in order", len(j.lines))
 	}
 	for i, l := range j.lines {
 		if l.No != int64(i+1) {
-			t.Fatalf("line %d has No %d", i+1, l.No)
+			t.Fatalf("line %d has the number %d", i+1, l.No)
 		}
 	}
 	j = newJournal(t, plan.Command, sh(`head -c 1000000 /dev/zero | tr '\0' x; printf '\nend without newline'`))
 	execute(t, t.Context(), worker(t, j, executor.Config{}))
 	if len(j.lines) != 2 || len(j.lines[0].Text) > 8<<10 || j.lines[1].Text != "end without newline" {
-		t.Errorf("%d lines, the first of %d bytes", len(j.lines), len(j.lines[0].Text))
+		t.Errorf("%d lines, the first of %d bytes; want 2, the first cut to 8 KiB", len(j.lines), len(j.lines[0].Text))
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 )
 
-// Compensate runs the hook of a step that succeeded with d.LogicalAttempt, under
-// the key runId:stepId:compensate (contract R183). Everything else is as for Run, also that
-// a store.ErrNotFound of the Journal is DECLINED. The hook's output goes to the
-// log of that attempt. Values that look secret are hidden in its result too.
+// Compensate runs the hook of a step that succeeded with d.LogicalAttempt, under the idempotency key
+// runId:stepId:compensate (contract R183). Otherwise it has the contract of Run. The hook's output goes to the log of
+// that attempt. Values of variables and headers with secret names are replaced in its result too.
 func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Beat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
 	defer r.heartbeat(d, beat, &startedAt)()
@@ -36,16 +35,17 @@ func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Beat)) (e
 		SandboxCeiling: hook.SandboxCeiling,
 	})
 	if o.completed != nil {
-		o.completed.Result = hidden(redactor(r.Env, hook.Step.Inputs), o.completed.Result)
+		o.completed.Result = redactJSON(redactor(r.Env, hook.Step.Inputs), o.completed.Result)
 	}
 	return r.finish(ctx, x, o)
 }
 
-// hidden is a result without values that look secret.
-func hidden(redact *strings.Replacer, v json.RawMessage) json.RawMessage {
-	shown := json.RawMessage(redact.Replace(string(v)))
-	if len(v) > 0 && !json.Valid(shown) {
-		return json.RawMessage(`{"omitted":"the result holds what looks secret"}`)
+// redactJSON replaces secret values in a JSON document. It replaces the whole document when the result is not JSON, for
+// example because the secret value is also a part of the syntax.
+func redactJSON(redact *strings.Replacer, v json.RawMessage) json.RawMessage {
+	public := json.RawMessage(redact.Replace(string(v)))
+	if len(v) > 0 && !json.Valid(public) {
+		return json.RawMessage(`{"omitted":"the result contains a value that may be secret"}`)
 	}
-	return shown
+	return public
 }

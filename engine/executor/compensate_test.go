@@ -28,17 +28,17 @@ func compensate(t *testing.T, r *executor.Runner) engine.End {
 	wantReturn(t, back, err, engine.ReturnEnded)
 	end := j.onlyEnd(t)
 	if !end.Hook {
-		t.Error("the end does not say that it is a hook's")
+		t.Error("the end lacks the mark of a hook")
 	}
 	return end
 }
 
 // contract: M04, R183
-func TestCompensate_KeyAndLog(t *testing.T) {
+func TestCompensate_UsesTheKeyAndTheLogOfTheAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, plan.Noop, map[string]any{"env": map[string]string{"API_TOKEN": "sesame-street"}})
-		// The step printed in its second engine attempt, as the hook's attempt is counted.
+		// The step prints in engine attempt 2, which is also the engine attempt of the hook.
 		execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task,
 			host executor.Host) (executor.Result, error) {
 			host.Print("stdout", "done")
@@ -69,10 +69,10 @@ func TestCompensate_KeyAndLog(t *testing.T) {
 		}
 		if len(j.begins) != 2 || j.begins[1].Ticket != "the ticket" || j.begins[1].EngineAttempt != 2 ||
 			j.begins[1].EmittedAt.IsZero() {
-			t.Errorf("begins %+v, want two by the ticket for engine attempt 2", j.begins)
+			t.Errorf("starts %+v, want two with the ticket for engine attempt 2", j.begins)
 		}
 		if len(beats) == 0 || !beats[0].StartedAt.IsZero() {
-			t.Errorf("heartbeats %+v, want the first one before the hook began", beats)
+			t.Errorf("heartbeats %+v, want the first one before the hook started", beats)
 		}
 		end := j.onlyEnd(t)
 		if !end.Hook || end.EngineAttempt != 2 {
@@ -82,16 +82,16 @@ func TestCompensate_KeyAndLog(t *testing.T) {
 			t.Errorf("result %s, want it without the secret", got)
 		}
 		if want := "artifact:t1/" + identity.RunID + "/s1/1/12/report.json"; kept.URI != want {
-			t.Errorf("the artifact is %s, want %s: behind those of the step", kept.URI, want)
+			t.Errorf("the artifact is %s, want %s, after those of the step", kept.URI, want)
 		}
 		if got := j.log(); !strings.Contains(got, "stdout: done\n") || !strings.Contains(got, "stdout: undone with ***\n") {
-			t.Errorf("log:\n%s", got)
+			t.Errorf("want the lines of the step and of the hook, got:\n%s", got)
 		}
 	})
 }
 
 // contract: M04
-func TestCompensate_Ends(t *testing.T) {
+func TestCompensate_EndsLikeAnAttempt(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	r := scriptedWorker(t, j, fails)
@@ -139,8 +139,8 @@ func TestCompensate_Ends(t *testing.T) {
 	wantReturn(t, back, err, engine.ReturnCancelled)
 }
 
-// The step is undone, however slow the log is and whatever the hook returned: neither makes it a failure.
-func TestCompensate_CompletionIsNotGivenUp(t *testing.T) {
+// The hook has compensated the step, so neither a slow store nor a result that the log rejects makes it a failure.
+func TestCompensate_NeverTurnsASuccessIntoAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, plan.Noop, struct{}{})

@@ -16,43 +16,44 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// Error codes of executors, beside run.CodeTimeout.
+// Error codes of executors. Executors also use codes of package run, such as run.CodeTimeout.
 const (
-	CodeExitStatus      = "EXIT_STATUS"       // a program ended with another status than 0; retryable
-	CodeProgramNotFound = "PROGRAM_NOT_FOUND" // no such program on the step's PATH
+	CodeExitStatus      = "EXIT_STATUS"       // a program ended with a status other than 0; retryable
+	CodeProgramNotFound = "PROGRAM_NOT_FOUND" // the program does not exist on the step's PATH, or cannot be started
 	CodeDirNotAllowed   = "DIR_NOT_ALLOWED"   // outside the directories that the worker allows
-	CodeDirNotFound     = "DIR_NOT_FOUND"     // retryable: it may be made
+	CodeDirNotFound     = "DIR_NOT_FOUND"     // retryable: a checkout may create the directory later
 	CodeInputsInvalid   = "INPUTS_INVALID"    // the inputs do not fit the step's type
-	CodeDBTFailed       = "DBT_FAILED"        // dbt's exit status 1; retryable (T219)
-	CodeDBTUsage        = "DBT_USAGE"         // dbt's exit status 2; not retryable (T219)
-	CodeHTTPStatus      = "HTTP_STATUS"       // the answer's status was not the expected one
-	CodeHTTPTransport   = "HTTP_TRANSPORT"    // no answer; retryable
-	CodeAddressRefused  = "ADDRESS_REFUSED"   // the guard of addresses does not permit the call
-	CodeUnknown         = "UNKNOWN"           // an error without a name; retryable
+	CodeDBTFailed       = "DBT_FAILED"        // exit status 1 of dbt: a node failed; retryable (contract T219)
+	CodeDBTUsage        = "DBT_USAGE"         // exit status 2 of dbt: wrong arguments; not retryable (contract T219)
+	CodeHTTPStatus      = "HTTP_STATUS"       // the response has an unexpected status
+	CodeHTTPTransport   = "HTTP_TRANSPORT"    // no response; retryable
+	CodeAddressRefused  = "ADDRESS_REFUSED"   // Config.Egress does not permit the address
+	CodeUnknown         = "UNKNOWN"           // an error that is not a *Failure; retryable
 	CodeTypeUnsupported = "TYPE_UNSUPPORTED"  // this worker has no executor for the step's type
 )
 
-// Config has the permissions and resources that a worker gives to executors.
+// Config has the permissions and resources that a worker gives to executors. The zero value permits the project root,
+// the run's workspace and public addresses, and runs programs without a sandbox.
 type Config struct {
 	DBTPath      string            // dbt's program; empty: dbt on the worker's PATH
-	AllowedRoots []string          // directories that steps may work in, beside the project root and the run's workspace
-	AllowAnyDir  bool              // steps may work in any directory (dvt dev)
-	Egress       *egress.Guard     // the addresses that HTTP_NOTIFY may call; nil: public ones
-	Env          map[string]string // given to every process beside the allow-list
-	Grace        time.Duration     // between SIGTERM and SIGKILL of a cancelled process; 5 s when zero
+	AllowedRoots []string          // directories that steps may use, besides the project root and the run's workspace
+	AllowAnyDir  bool              // steps may use any directory that is not Hidden (dvt dev)
+	Egress       *egress.Guard     // the addresses that HTTP_NOTIFY and programs may call; nil: public ones
+	Env          map[string]string // variables of every program, besides those that it inherits from the worker
+	Grace        time.Duration     // between SIGTERM and SIGKILL of a cancelled program; zero: 5 s
 
-	Sandbox   sandbox.Runtime           // starts programs; Plain when nil
-	Limits    sandbox.Limits            // of steps that ask for none; zero values leave it to Sandbox
-	MaxLimits sandbox.Limits            // the most that a step gets; zero values bound nothing
+	Sandbox   sandbox.Runtime           // starts programs; nil: Plain
+	Limits    sandbox.Limits            // of steps that set none; zero values mean the defaults of Sandbox
+	MaxLimits sandbox.Limits            // upper bounds of the limits of all steps; zero values mean no bound
 	Read      []string                  // further paths that every program may read
-	Write     []string                  // directories beside the workspace that every program may change
+	Write     []string                  // directories besides the workspace that every program may change
 	Hidden    []string                  // paths that no plan may name; Sandbox hides them from every program
 	Own       func(netip.AddrPort) bool // reports addresses of the installation itself; nil: none
-	Violation func(Violation)           // called for each refused action; may be called by several goroutines at once
+	Violation func(Violation)           // receives each refused action; several goroutines call it; may be nil
 }
 
-// New makes the executors of data workers: of all types that workers run. MANUAL waits for a
-// person and SLEEP for a timer of the engine: they have none.
+// New makes the executors of data workers, by step type. MANUAL and SLEEP have none: they wait for a person and for a
+// timer of the engine.
 func New(cfg Config) map[plan.StepType]Executor {
 	if cfg.Grace <= 0 {
 		cfg.Grace = 5 * time.Second
@@ -116,9 +117,9 @@ func (c Config) env(t Task, own map[string]string) []string {
 	return env
 }
 
-// dir is where a directory named by a plan lies: empty is the workspace, a
-// relative one lies under the project root (T230). It follows links before it
-// judges.
+// dir returns the path of a directory that a plan names. The empty name is the workspace, and a relative one is below
+// the project root. dir resolves links before it checks the permission, so that a link cannot lead out of the permitted
+// directories. The error is a *Failure.
 func (c Config) dir(t Task, named string) (string, error) {
 	dir := named
 	switch {
@@ -131,8 +132,8 @@ func (c Config) dir(t Task, named string) (string, error) {
 	info, statErr := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("directory %q is not there", named), Retryable: true,
-			Category: run.CategoryUser}
+		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("directory %q does not exist", named),
+			Retryable: true, Category: run.CategoryUser}
 	case err != nil || statErr != nil || !info.IsDir():
 		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("%q is not a directory that the worker can open",
 			named), Retryable: true, Category: run.CategoryUser}
@@ -147,6 +148,7 @@ func (c Config) dir(t Task, named string) (string, error) {
 	}
 }
 
+// invalidInputs returns the *Failure for inputs that do not decode.
 func invalidInputs(err error) error {
 	return &Failure{Code: CodeInputsInvalid, Message: err.Error(), Category: run.CategoryUser, Class: plan.ClassValidation}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// dbtExecutor runs the real dbt. Every attempt has a target and a log path of
-// its own in the run's workspace, so that the project's directory stays as it
-// is (T219); manifest.json and run_results.json are kept by reference.
+// dbtExecutor runs dbt. Every attempt has its own target and log path in the run's workspace, so that dbt writes
+// nothing into the checkout of the project (contract T219). The attempt's artifacts are manifest.json and
+// run_results.json.
 type dbtExecutor struct {
 	cfg  Config
 	verb string // compile, run or test
@@ -39,7 +39,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	own := filepath.Join(t.Workspace, "dbt", t.Step.StepID, fmt.Sprintf("%d.%d", t.LogicalAttempt, t.EngineAttempt))
 	target := filepath.Join(own, "target")
 	files := workspace{t.Workspace}
-	if err := files.renew(own); err != nil {
+	if err := files.recreate(own); err != nil {
 		return Result{}, fmt.Errorf("executor: dbt: %w", err)
 	}
 	if in.Vars, err = dbtVars(t.Params, in.Vars); err != nil {
@@ -71,7 +71,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if readErr != nil && status == 0 {
 		return Result{}, fmt.Errorf("executor: dbt: %w", readErr)
 	}
-	res := Result{Value: results.summary(d.verb, log.counted()), Artifacts: keepDBT(ctx, h, files, target)}
+	res := Result{Value: results.summary(d.verb, log.rowCounts()), Artifacts: keepDBT(ctx, h, files, target)}
 	if status == 0 {
 		return res, nil
 	}
@@ -128,7 +128,7 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 }
 
 // keepDBT stores the artifacts of dbt. An artifact that cannot be stored does not fail the step, because its work is
-// done. The step's log says so.
+// done; keepDBT prints the reason to the step's log.
 func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs []run.ArtifactRef) {
 	for _, kind := range []string{"manifest", "run_results"} {
 		name := kind + ".json"
@@ -141,7 +141,7 @@ func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs 
 			ref, err = h.Keep(ctx, kind, name, body)
 		}
 		if err != nil {
-			h.Print("dvt", kind+".json was not kept: "+err.Error())
+			h.Print("dvt", kind+".json was not stored: "+err.Error())
 			continue
 		}
 		refs = append(refs, ref)

@@ -11,17 +11,19 @@ import (
 )
 
 const (
-	// RowsMark begins a message by which a dbt project tells dvt how many rows a
-	// model has, for adapters that do not say: dvt.rows <model> <count>.
+	// RowsMark is the beginning of a message with the number of rows of a model: dvt.rows <model> <count>. A dbt project
+	// logs it when its adapter does not report the number.
 	RowsMark = "dvt.rows "
 
 	maxCountedModels = 200
 	maxRunResults    = 64 << 20 // bytes of run_results.json that are read
 )
 
+// ansi matches the escape sequences of colours.
 var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// dbtLog converts dbt's JSON lines to readable ones and remembers the last error and the results.
+// dbtLog converts dbt's JSON lines to readable ones. It remembers the last error and the numbers of RowsMark. Safe for
+// concurrent use.
 type dbtLog struct {
 	print     func(stream, line string)
 	lastError lastLine
@@ -30,6 +32,7 @@ type dbtLog struct {
 	rows map[string]int64
 }
 
+// line prints the message of one JSON line. It prints a line that is not of dbt's log unchanged, without colours.
 func (l *dbtLog) line(stream, line string) {
 	var event struct {
 		Info struct {
@@ -49,7 +52,7 @@ func (l *dbtLog) line(stream, line string) {
 	}
 	if event.Info.Level == "error" {
 		stream = "stderr"
-		l.lastError.set(said(event.Info.Msg))
+		l.lastError.set(messageText(event.Info.Msg))
 	}
 	for text := range strings.Lines(ansi.ReplaceAllString(event.Info.Msg, "")) {
 		text = strings.TrimRight(text, " \r\n")
@@ -59,8 +62,9 @@ func (l *dbtLog) line(stream, line string) {
 	}
 }
 
-// said returns the lines of a message of dbt, without colours. Nobody can read a traceback on one line.
-func said(text string) string {
+// messageText returns a message of dbt without colours and trailing spaces. It keeps the lines, because a traceback on
+// one line is unreadable.
+func messageText(text string) string {
 	lines := strings.Split(strings.TrimSpace(ansi.ReplaceAllString(text, "")), "\n")
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(line, " \t\r")
@@ -68,8 +72,9 @@ func said(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (l *dbtLog) count(said string) {
-	model, number, ok := strings.Cut(said, " ")
+// count records the number of rows of a model from the text after RowsMark. It ignores malformed texts.
+func (l *dbtLog) count(text string) {
+	model, number, ok := strings.Cut(text, " ")
 	n, err := strconv.ParseInt(number, 10, 64)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +86,8 @@ func (l *dbtLog) count(said string) {
 	}
 }
 
-func (l *dbtLog) counted() map[string]int64 {
+// rowCounts returns the numbers of rows by model.
+func (l *dbtLog) rowCounts() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.rows)
@@ -100,6 +106,7 @@ type dbtResult struct {
 	Adapter  map[string]any `json:"adapter_response"`
 }
 
+// readRunResults reads a run_results.json of at most maxRunResults bytes.
 func readRunResults(files workspace, path string) (runResults, error) {
 	var r runResults
 	body, err := files.read(path, maxRunResults)
@@ -112,8 +119,8 @@ func readRunResults(files workspace, path string) (runResults, error) {
 	return r, nil
 }
 
-// summary is the step's result: how many nodes of each kind ended how, and how
-// many rows were written, as far as the adapter or the project says.
+// summary returns the step's result: the number of nodes by kind and status, and the numbers of rows that the adapter
+// or the project reported.
 func (r runResults) summary(verb string, rows map[string]int64) json.RawMessage {
 	counts := map[string]map[string]int{"model": {}, "test": {}, "seed": {}}
 	var affected int64
@@ -144,12 +151,12 @@ func (r runResults) summary(verb string, rows map[string]int64) json.RawMessage 
 	return value
 }
 
-// firstFailure names the first node that failed and why; empty when none did.
+// firstFailure returns the id and the message of the first node that failed, or "".
 func (r runResults) firstFailure() string {
 	for _, n := range r.Results {
 		switch n.Status {
 		case "error", "fail", "runtime error":
-			return strings.TrimSuffix(n.UniqueID+": "+said(n.Message), ": ")
+			return strings.TrimSuffix(n.UniqueID+": "+messageText(n.Message), ": ")
 		}
 	}
 	return ""

@@ -27,7 +27,7 @@ func repository() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-// dbtBin is the directory of the real dbt.
+// dbtBin returns the directory of the real dbt.
 func dbtBin(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(repository(), ".tools", "dbt", "bin")
@@ -41,7 +41,7 @@ func dbtBin(t *testing.T) string {
 	return bin
 }
 
-// dump is every row of every table, as text that does not depend on the order of writing.
+// dump returns every row of every table, in an order that does not depend on the order of writing.
 func dump(t *testing.T, bin, db string) string {
 	t.Helper()
 	const script = `
@@ -84,7 +84,7 @@ func dbtStep(t *testing.T, r *executor.Runner, j *journal, typ plan.StepType, in
 }
 
 // contract: T219
-func TestDBT_EqualsTheCommandLine(t *testing.T) {
+func TestDBT_GivesTheSameResultAsTheCommandLine(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
 	project := filepath.Join(t.TempDir(), "root")
@@ -116,7 +116,7 @@ func TestDBT_EqualsTheCommandLine(t *testing.T) {
 	for _, n := range results.Results {
 		kind, _, _ := strings.Cut(n.UniqueID, ".")
 		if kind == "operation" {
-			continue // the hook that counts rows
+			continue // the hook of the project that counts rows
 		}
 		want[kind+" "+n.Status]++
 	}
@@ -135,7 +135,7 @@ func TestDBT_EqualsTheCommandLine(t *testing.T) {
 		in.Select = s.sel
 		end, sum := dbtStep(t, r, j, s.typ, in)
 		if end.Completed == nil {
-			t.Fatalf("%s: %+v\n%s", s.typ, end.Failed, j.log())
+			t.Fatalf("%s failed with %+v; log:\n%s", s.typ, end.Failed, j.log())
 		}
 		for status, n := range sum.Models {
 			got["model "+status] += n
@@ -146,8 +146,8 @@ func TestDBT_EqualsTheCommandLine(t *testing.T) {
 		for model, n := range sum.Rows {
 			rows[model] = n
 		}
-		if kinds := kept(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds, []string{"manifest", "run_results"}) {
-			t.Errorf("%s kept %v", s.typ, kinds)
+		if kinds := storedKinds(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds, []string{"manifest", "run_results"}) {
+			t.Errorf("%s stored the artifacts %v, want manifest and run_results", s.typ, kinds)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -166,12 +166,12 @@ func TestDBT_EqualsTheCommandLine(t *testing.T) {
 	}
 	if log := j.log(); !strings.Contains(log, "OK created sql table model main.orders") || strings.Contains(log, "\x1b") ||
 		strings.Contains(log, `"info"`) {
-		t.Errorf("the log is not for people:\n%s", log)
+		t.Errorf("want readable lines without JSON and colours, got:\n%s", log)
 	}
 }
 
 // contract: T219
-func TestDBT_ExitStatuses(t *testing.T) {
+func TestDBT_ExitStatusesAreFailuresWithCodes(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
 	j := newJournal(t, plan.DBTRun, struct{}{})
@@ -193,24 +193,25 @@ func TestDBT_ExitStatuses(t *testing.T) {
 	wantFailed(t, end, executor.CodeDBTFailed, true)
 	if !strings.HasPrefix(end.Failed.ErrorMessage, "model.shop.stg_orders: ") || !strings.Contains(end.Failed.ErrorMessage,
 		"no_such_column") || !strings.Contains(end.Failed.ErrorMessage, "\n  ") {
-		t.Errorf("message %q", end.Failed.ErrorMessage)
+		t.Errorf("message %q, want the node and its error on several lines", end.Failed.ErrorMessage)
 	}
 	if len(end.Failed.ArtifactRefs) != 2 {
-		t.Errorf("a failed run kept %+v", end.Failed.ArtifactRefs)
+		t.Errorf("a failed run stored the artifacts %+v, want two", end.Failed.ArtifactRefs)
 	}
 
 	in.Target = "nowhere"
 	end, _ = dbtStep(t, r, j, plan.DBTRun, in)
 	wantFailed(t, end, executor.CodeDBTUsage, false)
 	if !strings.Contains(end.Failed.ErrorMessage, "nowhere") {
-		t.Errorf("message %q", end.Failed.ErrorMessage)
+		t.Errorf("message %q, want the name of the missing target", end.Failed.ErrorMessage)
 	}
 	in.Target, in.Select = "", "--profiles-dir=/"
 	end, _ = dbtStep(t, r, j, plan.DBTRun, in)
 	wantFailed(t, end, executor.CodeDBTUsage, false)
 }
 
-func kept(t *testing.T, j *journal, refs []run.ArtifactRef) (kinds []string) {
+// storedKinds returns the kinds of stored artifacts, after it has checked their content.
+func storedKinds(t *testing.T, j *journal, refs []run.ArtifactRef) (kinds []string) {
 	t.Helper()
 	for _, ref := range refs {
 		body, err := j.kept.Open(t.Context(), ref.URI)
@@ -220,7 +221,7 @@ func kept(t *testing.T, j *journal, refs []run.ArtifactRef) (kinds []string) {
 		raw, err := io.ReadAll(body)
 		if err != nil || int64(len(raw)) != ref.SizeBytes || !bytes.Contains(raw, []byte(`"dbt_schema_version"`)) ||
 			ref.ContentType != "application/json" {
-			t.Errorf("%+v holds %d bytes, %v", ref, len(raw), err)
+			t.Errorf("artifact %+v has %d bytes, error %v; want JSON of dbt of the named size", ref, len(raw), err)
 		}
 		_ = body.Close()
 		kinds = append(kinds, ref.Kind)

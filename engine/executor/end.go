@@ -33,14 +33,14 @@ func (e *RetryError) Error() string {
 func (r *Runner) finish(ctx context.Context, x execution, o outcome) (engine.Return, error) {
 	switch {
 	case o.completed == nil && o.failed == nil:
-		return x.interrupted(ctx)
+		return x.interruption(ctx)
 	case o.failed == nil || !o.failed.Retryable || x.EngineAttempt >= x.MaxEngineAttempts:
 		return r.end(ctx, x, o)
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) || x.workerStops(ctx):
-		return x.returned(""), &RetryError{Class: o.class, Code: o.failed.ErrorCode}
+		return x.newReturn(""), &RetryError{Class: o.class, Code: o.failed.ErrorCode}
 	}
 	// The engine asked to stop this execution, so it must not retry it.
-	return x.returned(engine.ReturnCancelled), nil
+	return x.newReturn(engine.ReturnCancelled), nil
 }
 
 // end asks the Journal to write the end of an execution and repeats the call until the Journal answers. The work is
@@ -79,21 +79,21 @@ func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return
 					e.Completed, e.Failed = nil, budgetExceeded(*e.Completed)
 				}
 			default:
-				r.warn(ctx, x.Dispatch, "end unanswered", answer)
+				r.warn(ctx, x.Dispatch, "end unanswered, trying again", answer)
 				return answer
 			}
 			// Try again at once: the last try took the whole budget, or the next one has other content.
-			r.warn(ctx, x.Dispatch, "end not written", answer)
+			r.warn(ctx, x.Dispatch, "end not written, trying again", answer)
 		}
 	})
 	switch {
 	case err != nil:
-		return x.returned(""), ErrStopping
+		return x.newReturn(""), ErrStopping
 	case answer != nil:
 		r.warn(ctx, x.Dispatch, "end refused", answer)
-		return x.returned(engine.ReturnAbandoned), nil
+		return x.newReturn(engine.ReturnAbandoned), nil
 	}
-	back := x.returned(engine.ReturnEnded)
+	back := x.newReturn(engine.ReturnEnded)
 	back.Receipt = &receipt
 	return back, nil
 }
@@ -102,7 +102,7 @@ func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return
 func reword(e *engine.End) bool {
 	switch {
 	case e.Hook && e.Completed != nil && (len(e.Completed.Result) > 0 || len(e.Completed.ArtifactRefs) > 0):
-		// The compensation succeeded, so the hook must not fail because of its result.
+		// The compensation succeeded, so the log must not record a failure because of its result.
 		e.Completed = &run.StepCompletedPayload{DurationMS: e.Completed.DurationMS}
 	case e.Completed != nil:
 		e.Completed, e.Failed = nil, &run.FailurePayload{

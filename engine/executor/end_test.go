@@ -22,12 +22,13 @@ import (
 
 var artifacts = []run.ArtifactRef{{URI: "artifact:t1/x", Kind: "report"}}
 
-// works is the work of a step that takes a second and leaves an artifact.
+// works is a step that takes a second, succeeds and leaves an artifact.
 func works(context.Context, executor.Task, executor.Host) (executor.Result, error) {
 	time.Sleep(time.Second)
 	return executor.Result{Value: json.RawMessage(`{"a":1}`), Artifacts: artifacts}, nil
 }
 
+// fails is a step that takes a second, prints a line and fails with a retryable error.
 func fails(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
 	time.Sleep(time.Second)
 	h.Print("stdout", "canary")
@@ -48,7 +49,7 @@ func virtual(t *testing.T, work scripted, f func(t *testing.T, j *journal, r *ex
 func TestEnd_FollowsTheOutputAndPrecedesTheReturn(t *testing.T) {
 	t.Parallel()
 	virtual(t, fails, func(t *testing.T, j *journal, r *executor.Runner) {
-		// The fixture refuses evidence once there is an end.
+		// The fixture refuses evidence after the end.
 		end := execute(t, t.Context(), r)
 		if want := "stdout: canary\ndvt: BROKEN: canary\n"; j.log() != want {
 			t.Errorf("log %q, want %q", j.log(), want)
@@ -67,7 +68,7 @@ func TestEnd_FollowsTheOutputAndPrecedesTheReturn(t *testing.T) {
 }
 
 // The engine's history must not hold the output of a step, so the error names only the code of the failure.
-func TestEnd_AFailureThatIsTriedAgainIsNone(t *testing.T) {
+func TestEnd_AFailureThatTheEngineRetriesIsNotInTheLog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		attempt, most int
@@ -119,9 +120,9 @@ func TestEnd_AFailureThatIsTriedAgainIsNone(t *testing.T) {
 	}
 }
 
-// The engine does not retry an execution that it asked to stop. A stopping worker and a time limit of the engine are no
-// such request.
-func TestEnd_AFailureAfterARequestToStop(t *testing.T) {
+// The engine must not retry an execution that somebody cancelled. It retries one whose worker stopped, and one that
+// reached a time limit of the engine.
+func TestEnd_AFailureAfterACancelIsNotRetried(t *testing.T) {
 	t.Parallel()
 	stopping := errors.New("stopping")
 	for name, c := range map[string]struct {
@@ -179,7 +180,7 @@ func TestEnd_WaitsForAStoreThatIsDown(t *testing.T) {
 		back, err := r.Run(t.Context(), dispatch, func(executor.Beat) { beats.Add(1) })
 		wantReturn(t, back, err, engine.ReturnEnded)
 		if end := j.onlyEnd(t); end.Completed == nil || string(end.Completed.Result) != `{"a":1}` {
-			t.Errorf("the log has %+v %+v, want the completion as it was", end.Completed, end.Failed)
+			t.Errorf("the log has %+v %+v, want the unchanged completion", end.Completed, end.Failed)
 		}
 		if n := beats.Load() - before; n < 170 {
 			t.Errorf("%d heartbeats in three minutes, want one a second", n)
@@ -218,21 +219,21 @@ func TestEnd_CompletionHasTwoWriteBudgets(t *testing.T) {
 	}{
 		"one silence":  {answers: []error{engine.ErrUnanswered}},
 		"two silences": {answers: []error{engine.ErrUnanswered, engine.ErrUnanswered}, fails: true},
-		"a silent failure is said again": {answers: []error{engine.ErrUnanswered, engine.ErrUnanswered, engine.ErrUnanswered,
+		"a silent failure is repeated": {answers: []error{engine.ErrUnanswered, engine.ErrUnanswered, engine.ErrUnanswered,
 			store.ErrUnavailable, engine.ErrUnanswered}, fails: true},
-		"a store that is down is no one": {answers: []error{store.ErrUnavailable, engine.ErrUnanswered, store.ErrUnavailable,
-			store.ErrUnavailable}},
-		"between silences it may be down": {answers: []error{engine.ErrUnanswered, store.ErrUnavailable,
+		"a store that is down is not silent": {answers: []error{store.ErrUnavailable, engine.ErrUnanswered,
+			store.ErrUnavailable, store.ErrUnavailable}},
+		"the store is down between silences": {answers: []error{engine.ErrUnanswered, store.ErrUnavailable,
 			engine.ErrUnanswered}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			virtual(t, works, func(t *testing.T, j *journal, r *executor.Runner) {
 				began := time.Now()
-				var saidFailed time.Duration
+				var failedAfter time.Duration
 				j.end = func(n int, e engine.End) error {
-					if e.Failed != nil && saidFailed == 0 {
-						saidFailed = time.Since(began) - time.Second
+					if e.Failed != nil && failedAfter == 0 {
+						failedAfter = time.Since(began) - time.Second
 					}
 					if n > len(c.answers) {
 						return nil
@@ -262,8 +263,8 @@ func TestEnd_CompletionHasTwoWriteBudgets(t *testing.T) {
 				if diff := cmp.Diff(j.tries[0], j.tries[1]); diff != "" {
 					t.Errorf("the second try differs from the first (-first +second):\n%s", diff)
 				}
-				if name == "two silences" && saidFailed != 2*budget {
-					t.Errorf("the failure was written after %s, want two budgets", saidFailed)
+				if name == "two silences" && failedAfter != 2*budget {
+					t.Errorf("the failure was written after %s, want two budgets", failedAfter)
 				}
 			})
 		})
@@ -281,7 +282,7 @@ func TestEnd_RefusedIsAbandoned(t *testing.T) {
 			t.Parallel()
 			virtual(t, works, func(t *testing.T, j *journal, r *executor.Runner) {
 				j.end = func(int, engine.End) error { return refusal }
-				log := logged(r)
+				log := captureLog(r)
 				back, err := r.Run(t.Context(), dispatch, quiet)
 				wantReturn(t, back, err, engine.ReturnAbandoned)
 				if got := log.String(); strings.Count(got, `msg="end refused"`) != 1 || !strings.Contains(got, refusal.Error()) {
@@ -296,7 +297,7 @@ func TestEnd_RefusedIsAbandoned(t *testing.T) {
 }
 
 // contract: T190
-func TestEnd_ContentThatTheLogDoesNotTakeIsDropped(t *testing.T) {
+func TestEnd_ContentThatTheLogRefusesIsDropped(t *testing.T) {
 	t.Parallel()
 	virtual(t, works, func(t *testing.T, j *journal, r *executor.Runner) {
 		j.end = func(_ int, e engine.End) error {
@@ -326,8 +327,8 @@ func TestEnd_ContentThatTheLogDoesNotTakeIsDropped(t *testing.T) {
 	})
 }
 
-// The work is done, so a request to stop while its end is being written comes too late.
-func TestEnd_ARequestToStopComesTooLate(t *testing.T) {
+// The work is done, so a cancellation while its end is being written has no effect.
+func TestEnd_ACancelDuringTheEndHasNoEffect(t *testing.T) {
 	t.Parallel()
 	virtual(t, works, func(t *testing.T, j *journal, r *executor.Runner) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -348,8 +349,8 @@ func TestEnd_AWorkerThatStopsGivesUpAfterItsGrace(t *testing.T) {
 	t.Parallel()
 	stopping := errors.New("stopping")
 	for name, c := range map[string]struct {
-		down  time.Duration // after the worker was asked to stop
-		hangs bool          // the store does not answer, and the call ends with its context only
+		down  time.Duration // how long the store stays down after the worker was told to stop
+		hangs bool          // the store does not answer, and the call returns only at the end of its context
 		stops bool
 	}{
 		"the store is back in time": {down: time.Second},
@@ -363,7 +364,7 @@ func TestEnd_AWorkerThatStopsGivesUpAfterItsGrace(t *testing.T) {
 				var stopped time.Time
 				j.end = func(n int, _ engine.End) error {
 					switch {
-					case n == 8: // the worker had tried for some time
+					case n == 8: // the delay between tries has grown
 						stopped = time.Now()
 						cancel(stopping)
 					case stopped.IsZero(), time.Since(stopped) < c.down:

@@ -21,17 +21,16 @@ type Task struct {
 	// IdempotencyKey is runId:stepId:logicalAttempt, and runId:stepId:compensate for a hook. Engine retries do not
 	// change it (contract T69, R183).
 	IdempotencyKey string
-	// Workspace is a directory of the run's own that exists; attempts of one run
-	// on one worker share it.
+	// Workspace is the directory of the run on this worker. It exists, and all attempts of the run share it.
 	Workspace string
-	// ProjectRoot is where relative directories of a plan resolve (T230).
+	// ProjectRoot is the directory to which relative paths of a plan refer. It is absolute.
 	ProjectRoot string
 
-	// SandboxCeiling bounds the limits of the program, also those that the step leaves to the worker. It is the tenant's
-	// policy of the moment in which the attempt began.
+	// SandboxCeiling bounds the limits of the program, including the worker's defaults. It is the tenant's policy at the
+	// time when the attempt started.
 	SandboxCeiling plan.SandboxLimits
 
-	paramsFile string
+	paramsFile string // see withParams
 }
 
 // Result is the report of a successful execution.
@@ -40,8 +39,8 @@ type Result struct {
 	Artifacts []run.ArtifactRef
 }
 
-// Executor does the work of one step type. It returns a *Failure for failures that it can name; any other error is
-// UNKNOWN and retryable. When ctx ends it stops its program and returns the cause of ctx.
+// Executor does the work of one step type. It returns a *Failure for failures with a code; any other error is UNKNOWN
+// and retryable. When ctx ends it stops its program and returns the cause of ctx. Several goroutines call Execute.
 type Executor interface {
 	Execute(ctx context.Context, t Task, h Host) (Result, error)
 }
@@ -56,13 +55,13 @@ type Host interface {
 	Keep(ctx context.Context, kind, name string, body []byte) (run.ArtifactRef, error)
 }
 
-// Failure is a failure with a name.
+// Failure is an error with a code for the log. Its Message may contain output of the step; the Runner redacts it.
 type Failure struct { //nolint:errname // the word of plans and events
 	Code      string
 	Message   string
 	Retryable bool
 	Category  run.Category
-	Class     string // error class of the retry policy (T67): timeout, rate_limit, transport, …
+	Class     string // error class of the retry policy, a plan.Class… constant; empty means unknown
 	Artifacts []run.ArtifactRef
 	Value     json.RawMessage
 }

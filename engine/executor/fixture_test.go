@@ -23,19 +23,19 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// journal answers Begin and Compensation with one step, checks keys, keeps evidence in a real artifact store, and lets
-// the first end of an attempt win.
+// journal answers StartAttempt and Compensation with one step, checks keys, stores evidence in a real artifact store,
+// and records ends. Its functions may be nil and get the number of the call, from 1.
 type journal struct {
 	step     plan.Step
-	begin    func(n int) (engine.AttemptStarted, error) // of the nth call; nil: RUN
-	hook     func(n int) error                          // nil: it is answered
-	end      func(n int, e engine.End) error            // nil: it is written
-	evidence func(engine.Evidence) error                // nil: it is taken
+	begin    func(n int) (engine.AttemptStarted, error) // answers StartAttempt; nil: RUN
+	hook     func(n int) error                          // may refuse Compensation
+	end      func(n int, e engine.End) error            // may refuse End
+	evidence func(engine.Evidence) error                // may refuse Evidence
 	kept     *artifact.Store
 	params   json.RawMessage // of the run
 
 	mu     sync.Mutex
-	begins []engine.StartAttempt // of hooks too
+	begins []engine.StartAttempt // calls of StartAttempt and Compensation
 	tries  []engine.End          // all calls of End
 	ends   []engine.End          // in the log
 	lines  []engine.LogLine
@@ -164,7 +164,7 @@ func (j *journal) log() string {
 	return out.String()
 }
 
-// worker is a Runner over j whose workspaces lie in a directory of the test.
+// worker returns a Runner on j whose workspaces are in a directory of the test. j.class gets the class of failures.
 func worker(t *testing.T, j *journal, cfg executor.Config) *executor.Runner {
 	t.Helper()
 	all := executor.New(cfg)
@@ -183,12 +183,13 @@ func worker(t *testing.T, j *journal, cfg executor.Config) *executor.Runner {
 	}
 }
 
-// dispatch is the last engine attempt: each failure of it is an end.
+// dispatch is the last engine attempt, so that each of its failures is an end.
 var dispatch = executor.Dispatch{
 	RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, MaxEngineAttempts: 2,
 	Ticket: "the ticket",
 }
 
+// quiet ignores heartbeats.
 func quiet(executor.Beat) {}
 
 // execute runs the dispatch and returns the end that the log has of it.
@@ -201,7 +202,7 @@ func execute(t *testing.T, ctx context.Context, r *executor.Runner) engine.End {
 	return j.onlyEnd(t)
 }
 
-// onlyEnd is the one end in the log.
+// onlyEnd returns the end in the log. The test fails unless there is exactly one.
 func (j *journal) onlyEnd(t *testing.T) engine.End {
 	t.Helper()
 	if len(j.ends) != 1 {
@@ -232,7 +233,7 @@ func wantFailed(t *testing.T, end engine.End, code string, retryable bool) {
 	}
 }
 
-// alive reports whether a process runs; one that nobody has asked after does not.
+// alive reports whether a process runs. A zombie, whose parent has not waited for it, does not.
 func alive(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

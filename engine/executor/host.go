@@ -20,38 +20,38 @@ import (
 )
 
 const (
-	// MaxArtifactBytes is the largest file that Host.Keep takes: it travels in one Evidence.
+	// MaxArtifactBytes is the maximum size of a file for Host.Keep, which sends it in one Evidence.
 	MaxArtifactBytes = 32 << 20
 
 	keepTimeout = time.Minute
 )
 
-// execution is one execution of an attempt, or of a hook, that has begun.
+// execution is an execution of an attempt or of a hook that the Journal has permitted to work.
 type execution struct {
 	Dispatch
 	identity   run.Identity
-	startedSeq run.Seq // 0 of a hook
-	key        string
+	startedSeq run.Seq // position of its StepStarted; 0 for a hook
+	key        string  // for Evidence and End
 	hook       bool
 }
 
-// storedAttempt is the engine attempt under which the execution's evidence is stored.
+// storedAttempt returns the engine attempt under which the execution's evidence is stored.
 func (x execution) storedAttempt() int {
 	return engine.StoredAttempt(x.EngineAttempt, x.hook)
 }
 
-// errEvidenceRefused is for an execution from which the Journal takes no more evidence.
+// errEvidenceRefused means that the Journal accepts no more evidence of the execution.
 var errEvidenceRefused = errors.New("the journal refused it")
 
-// evidence hands the evidence of one execution to the Journal. After a refusal nothing more is sent: each call
-// would be refused again and leave another audit row. Safe for concurrent use.
+// evidence sends the evidence of one execution to the Journal. After a refusal it sends nothing more, because the
+// Journal would refuse each call again and write another audit row. Safe for concurrent use.
 type evidence struct {
 	runner  *Runner
 	of      execution
 	refused atomic.Bool
 }
 
-// lines are dropped when the Journal refuses them.
+// lines sends lines. It drops them without an error when the Journal refuses them.
 func (e *evidence) lines(ctx context.Context, lines []engine.LogLine) error {
 	err := e.send(ctx, lines, nil)
 	if errors.Is(err, errEvidenceRefused) {
@@ -60,6 +60,7 @@ func (e *evidence) lines(ctx context.Context, lines []engine.LogLine) error {
 	return err
 }
 
+// send makes one call of the Journal. Errors: errEvidenceRefused, others of the call.
 func (e *evidence) send(ctx context.Context, lines []engine.LogLine, body *engine.ArtifactBody) error {
 	if e.refused.Load() {
 		return errEvidenceRefused
@@ -78,7 +79,7 @@ func (e *evidence) send(ctx context.Context, lines []engine.LogLine, body *engin
 	return errEvidenceRefused
 }
 
-// host is the runner's side of one execution.
+// host implements Host for one execution.
 type host struct {
 	evidence *evidence
 	out      *output
@@ -86,14 +87,14 @@ type host struct {
 
 func (h *host) Print(stream, line string) { h.out.print(stream, line) }
 
-// Keep hands a file to the Journal, repeatedly for at most a minute unless the Journal refuses it. It goes to
-// artifact:<tenant>/<run>/<step>/<la>/<ea>/<name>.
+// Keep sends a file to the Journal as artifact:<tenant>/<run>/<step>/<logical attempt>/<engine attempt>/<name>. It
+// repeats the call for at most keepTimeout, unless the Journal refuses the file.
 func (h *host) Keep(ctx context.Context, kind, name string, body []byte) (run.ArtifactRef, error) {
 	if len(body) > MaxArtifactBytes {
 		return run.ArtifactRef{}, fmt.Errorf("it has %d bytes, more than %d", len(body), MaxArtifactBytes)
 	}
 	if filepath.Ext(name) == ".json" { // people can read these artifacts
-		body = hidden(h.out.redact, body)
+		body = redactJSON(h.out.redact, body)
 	}
 	sum := sha256.Sum256(body)
 	x := h.evidence.of
@@ -121,7 +122,7 @@ func (h *host) Keep(ctx context.Context, kind, name string, body []byte) (run.Ar
 	case err != nil:
 		h.evidence.runner.log().LogAttrs(ctx, slog.LevelWarn, "artifact not kept",
 			slog.String("run", x.RunID), slog.String("step", x.StepID), slog.String("kind", kind), slog.Any("err", last))
-		return run.ArtifactRef{}, errors.New("the journal did not take it in time")
+		return run.ArtifactRef{}, errors.New("the journal did not store it in time")
 	case last != nil:
 		return run.ArtifactRef{}, last
 	}

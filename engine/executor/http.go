@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	maxAnswerBytes = 4 << 10 // of a response body that is kept in the step's log
+	maxAnswerBytes = 4 << 10 // bytes of a response's body that go to the step's log
 	dialTimeout    = 10 * time.Second
-	answerTimeout  = 60 * time.Second // to the response's header
+	answerTimeout  = 60 * time.Second // from the request to the response's header
 )
 
 // httpExecutor sends one request with the Idempotency-Key of the attempt, so that a receiver can drop repeated requests
-// (contract T69, T210). It follows no redirects and uses no proxy, because it must call the address that was judged.
+// (contract T69, T210). It follows no redirects and uses no proxy, because it must call the address that
+// Config.Egress has checked.
 type httpExecutor struct{ client *http.Client }
 
 func newHTTPExecutor(cfg Config) *httpExecutor {
@@ -46,7 +47,7 @@ func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, err
 		return Result{}, &Failure{Code: CodeInputsInvalid, Message: "the address cannot be called",
 			Category: run.CategoryUser, Class: plan.ClassValidation}
 	}
-	target := in.Method + " " + shown(req.URL)
+	target := in.Method + " " + originOf(req.URL)
 	began := time.Now()
 	resp, err := x.client.Do(req)
 	if err != nil {
@@ -73,6 +74,8 @@ func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, err
 	return Result{}, f
 }
 
+// request makes the request of a step. A body that is a JSON string is sent as plain text, any other as JSON. The
+// header Idempotency-Key is always the key.
 func request(ctx context.Context, in plan.HTTPInputs, key string) (*http.Request, error) {
 	body, contentType := []byte(in.Body), "application/json"
 	var text string
@@ -97,9 +100,10 @@ func request(ctx context.Context, in plan.HTTPInputs, key string) (*http.Request
 	return req, nil
 }
 
-// shown is an address without the parts that may be secret. Many webhooks carry their secret in the path.
-func shown(u *url.URL) string { return u.Scheme + "://" + u.Host }
+// originOf returns an address without its path and query, because many webhooks have their secret there.
+func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
+// statusFailure returns the failure of an unexpected status, with its retry class and without a message.
 func statusFailure(status int) *Failure {
 	f := &Failure{Code: CodeHTTPStatus, Category: run.CategoryUser, Class: plan.ClassValidation}
 	switch {
@@ -117,6 +121,8 @@ func statusFailure(status int) *Failure {
 	return f
 }
 
+// transportFailure returns the error of a call without a response: the cause of ctx if that ended, otherwise a
+// *Failure.
 func transportFailure(ctx context.Context, target string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

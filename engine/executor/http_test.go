@@ -27,7 +27,7 @@ func guard(s egress.Settings) *egress.Guard {
 }
 
 // contract: T69
-func TestHTTP_Request(t *testing.T) {
+func TestHTTP_SendsTheRequestOfTheStep(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
 	var body []byte
@@ -42,28 +42,29 @@ func TestHTTP_Request(t *testing.T) {
 		Body:    json.RawMessage(`{"a":1}`)})
 	end := execute(t, t.Context(), worker(t, j, private))
 	if end.Completed == nil || !strings.Contains(string(end.Completed.Result), `"status":200`) {
-		t.Fatalf("%+v %+v", end, end.Failed)
+		t.Fatalf("end %+v, failure %+v; want a completion with status 200", end, end.Failed)
 	}
 	if k := got.Header.Get("Idempotency-Key"); k != identity.RunID+":s1:1" {
-		t.Errorf("Idempotency-Key %q", k)
+		t.Errorf("Idempotency-Key %q, want that of the attempt", k)
 	}
 	if got.Method != http.MethodPost || got.Header.Get("Content-Type") != "application/json" || string(body) != `{"a":1}` {
-		t.Errorf("%s %s %s", got.Method, got.Header.Get("Content-Type"), body)
+		t.Errorf("request %s with %s body %s, want POST with the JSON of the step", got.Method,
+			got.Header.Get("Content-Type"), body)
 	}
 	if log := j.log(); strings.Contains(log, "canary") || !strings.Contains(log, "thanks\n") || len(log) > 8<<10 {
-		t.Errorf("log of %d bytes: %.300s", len(log), log)
+		t.Errorf("want a short log with the response and without secrets, got %d bytes: %.300s", len(log), log)
 	}
 
 	j = newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL, Method: "PUT",
 		Body: json.RawMessage(`"plain \"text\""`)})
 	execute(t, t.Context(), worker(t, j, private))
 	if got.Method != http.MethodPut || string(body) != `plain "text"` {
-		t.Errorf("%s %q", got.Method, body)
+		t.Errorf("request %s with body %q, want PUT with plain text", got.Method, body)
 	}
 }
 
 // contract: T67
-func TestHTTP_Statuses(t *testing.T) {
+func TestHTTP_StatusDecidesClassAndRetry(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status    int
@@ -96,7 +97,8 @@ func TestHTTP_Statuses(t *testing.T) {
 		end := execute(t, t.Context(), worker(t, j, private))
 		srv.Close()
 		if c.ok != (end.Completed != nil) || j.class != c.class || calls != 1 {
-			t.Errorf("status %d: failure %+v, class %q, %d calls", c.status, end.Failed, j.class, calls)
+			t.Errorf("status %d: failure %+v, class %q, %d calls; want success %t, class %q, 1 call", c.status,
+				end.Failed, j.class, calls, c.ok, c.class)
 		}
 		if !c.ok {
 			wantFailed(t, end, executor.CodeHTTPStatus, c.retryable)
@@ -104,7 +106,7 @@ func TestHTTP_Statuses(t *testing.T) {
 	}
 }
 
-func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
+func TestHTTP_TransportErrorTimeoutAndCancelDiffer(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -112,7 +114,7 @@ func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
 	end := execute(t, t.Context(), worker(t, j, private))
 	wantFailed(t, end, executor.CodeHTTPTransport, true)
 	if j.class != plan.ClassTransport || strings.Contains(end.Failed.ErrorMessage+j.log(), "canary") {
-		t.Errorf("class %q, message %q", j.class, end.Failed.ErrorMessage)
+		t.Errorf("class %q, message %q; want class transport and no query", j.class, end.Failed.ErrorMessage)
 	}
 
 	reached, release := make(chan struct{}, 2), make(chan struct{})
@@ -125,7 +127,7 @@ func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
 	wantFailed(t, execute(t, t.Context(), worker(t, j, private)), "TIMEOUT", true)
 	select {
 	case <-reached:
-	default: // on a slow machine the time was over before
+	default: // a slow machine reaches the timeout before it calls the server
 	}
 	j.step.Timeout = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
@@ -152,7 +154,7 @@ func TestHTTP_PrivateAddressesAreRefused(t *testing.T) {
 }
 
 // contract: T225
-func TestHTTP_MessagesHoldNoInnerAddressAndNoPath(t *testing.T) {
+func TestHTTP_MessagesContainNoInnerAddressAndNoPath(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
@@ -194,7 +196,7 @@ func TestHTTP_MessagesHoldNoInnerAddressAndNoPath(t *testing.T) {
 			}
 			log := j.log()
 			if strings.Contains(log, "secret") || !strings.Contains(c.url, "127.0.0.1") && strings.Contains(log, "127.0.0.1") {
-				t.Errorf("the step's log holds a path or an inner address: %s", log)
+				t.Errorf("the step's log contains a path or an inner address: %s", log)
 			}
 		})
 	}

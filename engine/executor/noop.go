@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// noopExecutor does nothing: a join, or a place holder.
+// noopExecutor does nothing and succeeds. Plans use NOOP steps to join branches.
 type noopExecutor struct{}
 
 func (noopExecutor) Execute(ctx context.Context, _ Task, _ Host) (Result, error) {

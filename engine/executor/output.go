@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	maxLineBytes   = 8 << 10 // of a line's text, then it is cut
-	maxHeldLines   = 10_000  // waiting lines: half from the beginning of the output, half from its end
-	maxHeldBytes   = 4 << 20 // the same in bytes
-	batchLines     = 2_000   // lines of one Evidence
-	batchBytes     = 512 << 10
+	maxLineBytes   = 8 << 10   // bytes of a line's text; cutLine cuts longer lines
+	maxHeldLines   = 10_000    // queued lines: half from the beginning of the output, half from its end
+	maxHeldBytes   = 4 << 20   // the same in bytes
+	batchLines     = 2_000     // lines of one Evidence
+	batchBytes     = 512 << 10 // bytes of one Evidence
 	shipEvery      = time.Second
 	shipRetryFirst = 500 * time.Millisecond
 	shipRetryMost  = 5 * time.Second
@@ -40,12 +40,12 @@ type output struct {
 	done    chan struct{}
 
 	mu      sync.Mutex
-	held    lines // shipped next; they have numbers
-	last    lines // the lines after the dropped ones
+	held    lines // numbered lines, in the order in which they are shipped
+	last    lines // lines after the dropped ones; they get numbers when held is empty
 	next    int64 // number of the next line
 	dropped int
-	room    chan struct{} // closed and replaced when lines were shipped
-	stalled bool          // a printer waited for patience, and nothing was shipped since
+	room    chan struct{} // closed and replaced after each shipped batch
+	stalled bool          // a caller of print waited for patience in vain; the next shipped batch clears it
 }
 
 // lines is a queue of lines that knows its size.
@@ -69,12 +69,14 @@ func (l *lines) drop(n int) {
 // full reports whether the queue has half of the permitted lines or bytes.
 func (l *lines) full() bool { return len(l.all) >= maxHeldLines/2 || l.bytes >= maxHeldBytes/2 }
 
+// newOutput makes an output that ships by to. The caller runs ship in a goroutine and calls close at the end.
 func newOutput(now func() time.Time, redact *strings.Replacer, to func(context.Context,
 	[]engine.LogLine) error) *output {
 	return &output{to: to, now: now, redact: redact, next: 1, room: make(chan struct{}),
 		ready: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 }
 
+// print queues one line. Safe for concurrent use.
 func (o *output) print(stream, text string) {
 	text = cutLine(strings.ToValidUTF8(o.redact.Replace(text), "\uFFFD"))
 	line := engine.LogLine{At: o.now().UTC(), Stream: stream, Text: text}
@@ -98,7 +100,8 @@ func (o *output) print(stream, text string) {
 	}
 }
 
-// wait releases the lock until there is room, or until nothing was shipped for patience.
+// wait returns when the queue has room, or when nothing was shipped for patience. The caller holds mu; wait releases it
+// meanwhile.
 func (o *output) wait() {
 	for o.held.full() && !o.stalled && o.next <= patientLines {
 		room := o.room
@@ -122,7 +125,8 @@ func (o *output) number(line engine.LogLine) {
 	o.held.push(line)
 }
 
-// shipped removes the first n lines. When no others wait, it queues the lines after the dropped ones.
+// shipped removes the first n lines. When the queue is then empty, it queues a line with the number of dropped lines
+// and the lines after them.
 func (o *output) shipped(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,8 +135,8 @@ func (o *output) shipped(n int) {
 		if o.dropped > 0 {
 			at := o.last.all[0].At
 			o.number(engine.LogLine{
-				At: at, Stream: "dvt", Text: fmt.Sprintf("%d lines were dropped here: they came faster than they could be kept",
-					o.dropped)})
+				At: at, Stream: "dvt", Text: fmt.Sprintf(
+					"%d lines were dropped here: the step printed faster than the journal stored lines", o.dropped)})
 			o.dropped = 0
 		}
 		for _, line := range o.last.all {
@@ -145,6 +149,7 @@ func (o *output) shipped(n int) {
 	o.room = make(chan struct{})
 }
 
+// cutLine cuts a line to maxLineBytes, between characters.
 func cutLine(text string) string {
 	const mark = " … (line cut)"
 	if len(text) <= maxLineBytes {
@@ -184,6 +189,7 @@ func (o *output) ship(ctx context.Context) {
 	}
 }
 
+// batch returns the lines of the next Evidence and leaves them in the queue.
 func (o *output) batch() []engine.LogLine {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,11 +201,13 @@ func (o *output) batch() []engine.LogLine {
 	return o.held.all[:n:n]
 }
 
+// send repeats a batch until the Journal accepts it or ctx ends.
 func (o *output) send(ctx context.Context, batch []engine.LogLine) error {
 	return persist(ctx, shipRetryFirst, shipRetryMost, func() error { return o.to(ctx, batch) })
 }
 
-// close ships the remaining lines. It stops trying when ctx ends.
+// close ships the remaining lines and returns when ship has returned. When ctx ends first it calls stop, which must end
+// the context of ship.
 func (o *output) close(ctx context.Context, stop context.CancelFunc) {
 	close(o.closing)
 	select {

@@ -18,19 +18,19 @@ import (
 )
 
 // contract: T229
-func TestRunner_LinesAreShippedWhileItWorks(t *testing.T) {
+func TestRunner_ShipsLinesWhileTheStepWorks(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task,
 		h executor.Host) (executor.Result, error) {
 		h.Print("stdout", "early")
-		eventually(t, "the line is kept while the step works", func() bool { return j.log() == "stdout: early\n" })
+		eventually(t, "the journal stores the line while the step works", func() bool { return j.log() == "stdout: early\n" })
 		return executor.Result{}, nil
 	}))
 }
 
 // contract: T229
-func TestRunner_BoundedWhileTheJournalIsSilent(t *testing.T) {
+func TestRunner_DropsLinesWhileTheJournalIsSilent(t *testing.T) {
 	t.Parallel()
 	const half = 5000
 	j := newJournal(t, plan.Noop, struct{}{})
@@ -52,25 +52,25 @@ func TestRunner_BoundedWhileTheJournalIsSilent(t *testing.T) {
 			t.Errorf("printing waited for the journal: %s", took)
 		}
 		silent.Store(false)
-		eventually(t, "what was held is kept", func() bool { return strings.Count(j.log(), "\n") == 2*half })
+		eventually(t, "the journal stores the held lines", func() bool { return strings.Count(j.log(), "\n") == 2*half })
 		return executor.Result{}, nil
 	}))
 	if len(j.lines) != 2*half || j.lines[half-1].Text != "line 4999" || j.lines[half].Stream != "dvt" ||
 		!strings.Contains(j.lines[half].Text, "10001 lines were dropped") || j.lines[2*half-1].Text != "line 19999" {
-		t.Errorf("%d lines; in the middle %+v, at the end %+v", len(j.lines), j.lines[min(half, len(j.lines)-1)],
-			j.lines[len(j.lines)-1])
+		t.Errorf("%d lines, in the middle %+v, at the end %+v; want the first and the last 5000 with a note between",
+			len(j.lines), j.lines[min(half, len(j.lines)-1)], j.lines[len(j.lines)-1])
 	}
 	for i, l := range j.lines {
 		if l.No != int64(i+1) {
-			t.Fatalf("line %d has No %d", i+1, l.No)
+			t.Fatalf("line %d has the number %d", i+1, l.No)
 		}
 	}
 }
 
-// Lines that come faster than they are kept are waited for: none is lost, however many there are. Time is that of the
-// bubble: a journal that no core is given to would be one that does not answer.
+// A step that prints faster than the journal stores lines waits, so that no line is lost. The test runs in virtual
+// time, because on a busy machine a slow journal would count as silent.
 // contract: T229
-func TestRunner_NothingIsLostToAJournalThatAnswers(t *testing.T) {
+func TestRunner_LosesNoLineWhileTheJournalAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, plan.Noop, struct{}{})
@@ -95,20 +95,22 @@ func TestRunner_NothingIsLostToAJournalThatAnswers(t *testing.T) {
 			return executor.Result{}, nil
 		}))
 		if len(j.lines) != printers*each || most.Load() > 2000 {
-			t.Fatalf("%d lines of %d are kept, at most %d at once", len(j.lines), printers*each, most.Load())
+			t.Fatalf("the journal has %d of %d lines, at most %d in one call; want all, at most 2000 in one call", len(j.lines),
+				printers*each, most.Load())
 		}
 		var next [printers]int
 		for i, l := range j.lines {
 			var p, n int
 			if _, err := fmt.Sscan(l.Text, &p, &n); err != nil || l.No != int64(i+1) || n != next[p] {
-				t.Fatalf("line %d has No %d and says %q, %v", i+1, l.No, l.Text, err)
+				t.Fatalf("line %d has the number %d and the text %q, error %v; want each printer's lines in order", i+1, l.No,
+					l.Text, err)
 			}
 			next[p]++
 		}
 	})
 }
 
-// A refusal of evidence is final: nothing is sent again, and the worker's log has one line about it.
+// A refusal of evidence is final. The runner sends nothing more and logs one line.
 func TestRunner_RefusedEvidenceIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,14 +123,14 @@ func TestRunner_RefusedEvidenceIsDropped(t *testing.T) {
 		began := time.Now()
 		r := scriptedWorker(t, j, func(ctx context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
 			h.Print("stdout", "one")
-			time.Sleep(1500 * time.Millisecond) // it was sent
+			time.Sleep(1500 * time.Millisecond) // the runner has shipped the first line
 			h.Print("stdout", "two")
 			if ref, err := h.Keep(ctx, "report", "report.json", []byte(`{}`)); err == nil {
 				t.Errorf("a refused artifact was kept as %s", ref.URI)
 			}
 			return executor.Result{}, nil
 		})
-		log := logged(r)
+		log := captureLog(r)
 		if end := execute(t, t.Context(), r); end.Completed == nil {
 			t.Errorf("the log has %+v, want a completion", end.Failed)
 		}

@@ -9,12 +9,11 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// maxArgument is the most bytes of one argument that Linux takes.
+// maxArgument is the maximum size of one argument of a program in bytes, by Linux.
 const maxArgument = 128<<10 - 1
 
-// withParams puts the run's parameters into a file of the execution's own, which
-// processes find in DVT_PARAMS_FILE; remove takes it away. A run without
-// parameters has no file.
+// withParams writes the run's parameters to a file of this execution. Programs find its path in DVT_PARAMS_FILE. remove
+// removes the file and is nil only with an error. A run without parameters has no file.
 func (t Task) withParams() (with Task, remove func(), err error) {
 	if len(t.Params) == 0 {
 		return t, func() {}, nil
@@ -28,12 +27,11 @@ func (t Task) withParams() (with Task, remove func(), err error) {
 	return t, func() { _ = files.remove(t.paramsFile) }, nil
 }
 
-// dbtVars are the vars of a dbt step: the run's parameters, and over them the
-// step's own.
+// dbtVars returns the vars of a dbt step: the run's parameters and the step's own vars, which win.
 func dbtVars(params, own json.RawMessage) (json.RawMessage, error) {
 	var all, vars map[string]json.RawMessage
 	if len(params) > 0 && json.Unmarshal(params, &all) != nil {
-		all = nil // parameters that are no object have no names
+		all = nil // only the fields of an object can be vars
 	}
 	if len(all) == 0 {
 		return own, nil

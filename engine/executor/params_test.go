@@ -13,33 +13,33 @@ import (
 )
 
 // contract: T197
-func TestCommand_ParametersAreAFile(t *testing.T) {
+func TestCommand_FindsItsParametersInAFile(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Command, sh(
 		`cat "$DVT_PARAMS_FILE"; echo; case "$DVT_PARAMS_FILE" in "$DVT_WORKSPACE"/*) ;; *) exit 4;; esac`))
 	j.params = json.RawMessage(`{"day":"mon","n":12345678901234567890}`)
 	r := worker(t, j, executor.Config{})
 	if end := execute(t, t.Context(), r); end.Completed == nil || j.log() != "stdout: "+string(j.params)+"\n" {
-		t.Errorf("%+v, log %q", end.Failed, j.log())
+		t.Errorf("failure %+v, log %q; want the parameters", end.Failed, j.log())
 	}
 	left, err := filepath.Glob(filepath.Join(r.WorkspaceRoot, "*", ".dvt", "*"))
 	if err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("the step left the files %v behind, error %v", left, err)
 	}
-	// 200 KiB are no argument and no variable, but a file (W-12)
+	// 200 KiB exceed the limit of an argument and of a variable, but not of a file.
 	j = newJournal(t, plan.Command, sh(`wc -c < "$DVT_PARAMS_FILE"`))
 	j.params = json.RawMessage(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 200<<10)))
 	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil ||
 		strings.TrimSpace(j.log()) != fmt.Sprintf("stdout: %d", len(j.params)) {
-		t.Errorf("%+v, log %.100q", end.Failed, j.log())
+		t.Errorf("failure %+v, log %.100q; want the size of the parameters", end.Failed, j.log())
 	}
 	j = newJournal(t, plan.Command, sh(`echo "${DVT_PARAMS_FILE-none}"`))
 	if execute(t, t.Context(), worker(t, j, executor.Config{})); j.log() != "stdout: none\n" {
-		t.Errorf("without parameters: %q", j.log())
+		t.Errorf("log %q, want no file without parameters", j.log())
 	}
 }
 
-// A dbt that says what it was called with, to see the command line alone.
+// fakeDBT returns a program in place of dbt that prints its --vars and fails.
 func fakeDBT(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dbt")
@@ -51,29 +51,29 @@ func fakeDBT(t *testing.T) string {
 }
 
 // contract: T197
-func TestDBT_ParametersAreVars(t *testing.T) {
+func TestDBT_GetsItsParametersAsVars(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ params, vars, want string }{
-		"both":          {`{"day":"mon","n":1}`, `{"n":2}`, `vars {"day":"mon","n":2}`},
-		"params":        {`{"day":"mon"}`, ``, `vars {"day":"mon"}`},
-		"vars":          {``, `{"n":2}`, `vars {"n":2}`},
-		"no object":     {`[1]`, `{"n":2}`, `vars {"n":2}`},
-		"neither":       {``, ``, ``},
-		"too much here": {`{"text":"` + strings.Repeat("x", 128<<10) + `"}`, ``, `dbt takes at most 131071`},
+		"both":      {`{"day":"mon","n":1}`, `{"n":2}`, `vars {"day":"mon","n":2}`},
+		"params":    {`{"day":"mon"}`, ``, `vars {"day":"mon"}`},
+		"vars":      {``, `{"n":2}`, `vars {"n":2}`},
+		"no object": {`[1]`, `{"n":2}`, `vars {"n":2}`},
+		"neither":   {``, ``, ``},
+		"too large": {`{"text":"` + strings.Repeat("x", 128<<10) + `"}`, ``, `dbt takes at most 131071`},
 	} {
 		j := newJournal(t, plan.DBTRun, plan.DBTInputs{ProjectDir: ".", Vars: json.RawMessage(c.vars)})
 		j.params = json.RawMessage(c.params)
 		end := execute(t, t.Context(), worker(t, j, executor.Config{DBTPath: fakeDBT(t)}))
 		if end.Failed == nil || end.Failed.Retryable || !strings.Contains(j.log()+end.Failed.ErrorMessage, c.want) ||
 			c.want == "" && strings.Contains(j.log(), "vars") {
-			t.Errorf("%s: %+v, log %.200q, want %s", name, end.Failed, j.log(), c.want)
+			t.Errorf("%s: failure %+v, log %.200q; want %s", name, end.Failed, j.log(), c.want)
 		}
 	}
 }
 
-// UPDATE_TARGET is vars that a profile reads: the real dbt writes where it says.
+// UPDATE_TARGET sets vars that a profile reads. The real dbt then writes into the schema that they name.
 // contract: T197
-func TestDBT_TargetByVars(t *testing.T) {
+func TestDBT_WritesIntoTheTargetOfItsVars(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
 	project := filepath.Join(t.TempDir(), "root")
@@ -98,9 +98,9 @@ func TestDBT_TargetByVars(t *testing.T) {
 		Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q,"dvt_target_schema":"restored"}`, t.TempDir()))}
 	end, _ := dbtStep(t, r, j, plan.DBTRun, in)
 	if end.Completed == nil {
-		t.Fatalf("%+v\n%s", end.Failed, j.log())
+		t.Fatalf("dbt failed with %+v; log:\n%s", end.Failed, j.log())
 	}
 	if log := j.log(); !strings.Contains(log, "restored.stg_orders") {
-		t.Errorf("it did not write into the schema:\n%s", log)
+		t.Errorf("dbt did not write into the schema restored; log:\n%s", log)
 	}
 }

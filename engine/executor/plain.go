@@ -14,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
+// groupPoll is the interval at which Wait looks for remaining processes of a group.
 const groupPoll = 20 * time.Millisecond
 
 // Plain returns a runtime without isolation. Each program runs with all rights of the worker, in its own process group.

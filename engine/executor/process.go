@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	maxProcessLine = 256 << 10 // bytes of one line of a process; the rest of it is dropped
-	pipeGrace      = 2 * time.Second
+	maxProcessLine = 256 << 10 // bytes of one line of a program; the rest of the line is dropped
+	// pipeGrace is the time for which run reads the output after the end of a program, because a process that left the
+	// group may hold a pipe open.
+	pipeGrace = 2 * time.Second
 )
 
 // process is a program of a step. program lacks its path and its outputs.
@@ -87,7 +89,7 @@ func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 	go func() { outputs.Wait(); close(finished) }()
 	select {
 	case <-finished:
-	case <-time.After(pipeGrace): // a process that left the group holds a pipe
+	case <-time.After(pipeGrace):
 		for _, r := range readers {
 			_ = r.Close()
 		}
@@ -102,7 +104,7 @@ func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 	return exit, nil
 }
 
-// startFailure names why a runtime started nothing of a program.
+// startFailure returns the error for a program that a runtime did not start, a *Failure if the reason is known.
 func startFailure(name string, err error) error {
 	var missing *sandbox.Unavailable
 	switch {
@@ -123,7 +125,8 @@ func startFailure(name string, err error) error {
 	return fmt.Errorf("executor: start: %w", err)
 }
 
-// lookUp finds a program as a shell would, but on the PATH of the step.
+// lookUp returns the path of a program like a shell, but with the PATH of the step instead of the worker's. dir is the
+// directory to which a relative name with a slash refers.
 func lookUp(name string, env []string, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -147,7 +150,8 @@ func lookUp(name string, env []string, dir string) (string, error) {
 		Message: fmt.Sprintf("there is no program %q on the worker's PATH", name)}
 }
 
-// reason is an operating system error without the paths around it.
+// reason returns the text of an operating system error without the paths around it, because a step's log must not show
+// the worker's directories.
 func reason(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -156,7 +160,7 @@ func reason(err error) string {
 	return "unknown reason"
 }
 
-// eachLine calls f with every line up to r's end, cut at maxProcessLine.
+// eachLine calls f with every line of r, cut at maxProcessLine bytes.
 func eachLine(r io.Reader, f func(line string)) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var line []byte

@@ -7,6 +7,7 @@ import (
 	"syscall"
 )
 
+// ownGroup starts a program in its own process group. The kernel kills the program when its starter ends.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

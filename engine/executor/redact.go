@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// secretName matches names of variables and headers whose values are not shown.
+// secretName matches the names of variables and headers whose values must not be shown.
 var secretName = regexp.MustCompile(`(?i)TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL|KEY|AUTHORIZATION|COOKIE`)
 
 const (
 	redacted       = "***"
-	minSecretBytes = 4 // a shorter value hides more of a text than of a secret
+	minSecretBytes = 4 // to replace shorter values would make texts unreadable
 )
 
 // redactor returns a replacer for the values of variables and headers with secret names, of the worker's extra
 // environment and of the step. Best effort: a secret under another name stays visible.
 func redactor(extra map[string]string, inputs json.RawMessage) *strings.Replacer {
 	var own struct{ Env, Headers map[string]string }
-	_ = json.Unmarshal(inputs, &own) // other types have other inputs
+	_ = json.Unmarshal(inputs, &own) // the inputs of some step types have no such fields
 	values := map[string]bool{}
 	for _, set := range []map[string]string{extra, own.Env, own.Headers} {
 		for name, v := range set {
@@ -33,6 +33,7 @@ func redactor(extra map[string]string, inputs json.RawMessage) *strings.Replacer
 			}
 		}
 	}
+	// The longest value comes first, so that a value which is part of another one does not leave the rest visible.
 	longest := make([]string, 0, len(values))
 	for v := range values {
 		longest = append(longest, v)

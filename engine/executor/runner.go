@@ -22,76 +22,75 @@ import (
 )
 
 const (
-	beatEvery      = time.Second // T199
+	// beatEvery is the interval of heartbeats. An execution sees its cancellation by them (contract T199).
+	beatEvery      = time.Second
 	beginRetry     = time.Second
 	beginRetryMost = 5 * time.Second
 	flushTimeout   = 10 * time.Second
-	// handBackAfter is how long a dispatch waits for a server that its worker cannot connect to. It is then handed back,
-	// because another worker may reach the server, and returns after noServerRetry at the latest.
+	// handBackAfter is the time for which a dispatch waits for a server that its worker cannot connect to. The worker then
+	// hands it back, because another worker may reach the server. noServerRetry bounds the delay of the next dispatch.
 	handBackAfter = 10 * time.Second
 	noServerRetry = 15 * time.Second
-	// declinedRetry is when to dispatch a step again for the first time that a worker declined.
+	// declinedRetry is the delay after the first dispatch of an attempt that a worker declined.
 	declinedRetry = 2 * time.Second
-	// notServedRetry is the longest wait that this grows to where this worker may not serve the step. Another worker of
-	// the queue may, and may be the last of its pollers to get the step: several dispatches come here before.
+	// notServedRetry bounds this delay for a worker that may not serve the step. It is short, because the engine may give
+	// several dispatches to this worker before another worker of the queue, which may serve the step, gets one.
 	notServedRetry = 5 * time.Second
-	maxValueBytes  = 16 << 10
-	maxMessage     = 2 << 10
+	maxValueBytes  = 16 << 10 // of a result
+	maxMessage     = 2 << 10  // bytes of an error message
 )
 
-// ErrStopping is returned for an execution that was cut short because its
-// worker stops: the platform runs it again elsewhere.
+// ErrStopping is returned for an execution that ended early because its worker stops. The engine runs it again on
+// another worker.
 var ErrStopping = errors.New("executor: the worker is stopping")
 
 var errStepTimeout = errors.New("executor: step timeout")
 
-// Runner runs executions of attempts on a worker. The zero values of the
-// optional fields are their defaults. Safe for concurrent use.
+// Runner runs executions of attempts on a worker. Env, Log and Now are optional. Safe for concurrent use; the fields
+// must not change after the first call.
 type Runner struct {
 	Journal   engine.AttemptJournal
 	Executors map[plan.StepType]Executor
-	// WorkspaceRoot holds the workspaces of runs, ProjectRoot is where relative
-	// directories of plans resolve (T230). Both are absolute.
+	// WorkspaceRoot is the parent of the workspaces of runs. ProjectRoot is the directory to which relative paths of plans
+	// refer. Both are absolute.
 	WorkspaceRoot, ProjectRoot string
-	Env                        map[string]string // Config.Env again: values that look secret are not shown
-	Log                        *slog.Logger      // nothing is logged when nil
-	Now                        func() time.Time  // time.Now when nil
+	Env                        map[string]string // Config.Env, whose secret values the Runner redacts
+	Log                        *slog.Logger      // nil: no log
+	Now                        func() time.Time  // nil: time.Now
 }
 
-// Dispatch is one execution that the engine asks for.
+// Dispatch identifies one execution that the engine asks for.
 type Dispatch struct {
 	RunID          string
 	StepID         string
 	LogicalAttempt int // of a hook: the attempt that succeeded
-	N              int // dispatch ordinal, echoed (contract T184)
+	N              int // dispatch ordinal, repeated in the Return (contract T184)
 	EngineAttempt  int // from 1
-	// MaxEngineAttempts is the last engine attempt that the engine will make; 0 means 1. A failure before it is
-	// left to the engine where it may be retried.
+	// MaxEngineAttempts is the last engine attempt that the engine will make; 0 means 1. Before it, a retryable failure
+	// ends in a *RetryError instead of an end in the log.
 	MaxEngineAttempts int
 	Ticket            string
-	// StopCause is the cause of ctx that means that the worker stops. Any other end of ctx means that the
-	// execution was asked to stop, or that the engine no longer knows it.
+	// StopCause is the cause of ctx when the worker stops. Any other cause means that somebody asked the execution to
+	// stop, or that the engine no longer knows it.
 	StopCause error
 }
 
 // Beat is the state of a running execution that the engine receives with each heartbeat.
 type Beat struct {
-	StartedAt     time.Time // zero: not begun
+	StartedAt     time.Time // of the work; zero before the Journal has permitted it
 	EngineAttempt int
 }
 
-// Run begins the attempt, does its work and has the Journal write how it ended
-// before it returns. Begin is repeated until it is answered (contract T216). The work has
-// the step's timeout from the moment Begin was answered. Its output is handed
-// to the Journal at least once a second and flushed before the end is written,
-// for at most 10 s.
+// Run starts the attempt in the Journal, does its work, and writes its end to the Journal before it returns. It repeats
+// the start until the Journal answers, because an attempt must not run without an answer (contract T216). The step's
+// timeout runs from that answer. Run ships the output at least once a second, and flushes it for at most 10 s before it
+// writes the end.
 //
-// beat is called at once and every second from then on, from a goroutine that
-// ends before Run returns (contract T199).
+// Run calls beat at once and then every second, from a goroutine that ends before Run returns (contract T199).
 //
-// The Return says ENDED when the log has an end of the attempt, and otherwise why
-// there is none. The error is a *RetryError for a failure that the engine
-// should try again, which no log has, or ErrStopping.
+// The kind of the Return is ENDED when the log has an end of the attempt. It is DECLINED when the Journal does not know
+// the run, denies access to this worker, or cannot be reached. Otherwise it is the reason why the log has no end.
+// Errors: *RetryError for a failure that the engine should retry and that the log does not have; ErrStopping.
 func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Beat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
 	defer r.heartbeat(d, beat, &startedAt)()
@@ -106,15 +105,15 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Beat)) (engine.R
 	}
 	switch begun.Verdict {
 	case store.StartParked:
-		return d.returned(engine.ReturnParked), nil
+		return d.newReturn(engine.ReturnParked), nil
 	case store.StartThrottled:
-		back = d.returned(engine.ReturnThrottled)
+		back = d.newReturn(engine.ReturnThrottled)
 		back.RetryAfter = begun.RetryAfter
 		return back, nil
 	case store.StartRunTerminal:
-		return d.returned(engine.ReturnRunTerminal), nil
+		return d.newReturn(engine.ReturnRunTerminal), nil
 	case store.StartDone:
-		back = d.returned(engine.ReturnEnded)
+		back = d.newReturn(engine.ReturnEnded)
 		back.Receipt = begun.Receipt
 		return back, nil
 	}
@@ -128,6 +127,7 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Beat)) (engine.R
 	}))
 }
 
+// heartbeat calls beat from a goroutine until stop is called. stop waits for the goroutine.
 func (r *Runner) heartbeat(d Dispatch, beat func(Beat), startedAt *atomic.Pointer[time.Time]) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -150,11 +150,11 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Beat), startedAt *atomic.Pointe
 	return func() { close(quit); <-done }
 }
 
-// begin repeats a call that begins an execution until the Journal answers it.
-// A Return with a Kind, or an error, means that there is nothing to execute.
+// begin repeats the call that starts an execution until the Journal answers. A Return with a Kind, or an error, means
+// that there is nothing to execute.
 func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAttempt) error) (engine.Return, error) {
 	var answer error
-	// a call that was delivered may have begun the attempt, although its answer was lost
+	// After a delivered call the attempt may have started even if the answer was lost, so it must not be handed back.
 	began, delivered := time.Now(), false
 	err := persist(ctx, beginRetry, beginRetryMost, func() error {
 		answer = call(engine.StartAttempt{
@@ -169,20 +169,20 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAt
 			time.Since(began) > handBackAfter {
 			return nil
 		}
-		r.warn(ctx, d, "begin unanswered", answer)
+		r.warn(ctx, d, "start unanswered, trying again", answer)
 		return answer
 	})
 	switch {
 	case err != nil:
-		return d.interrupted(ctx)
+		return d.interruption(ctx)
 	case errors.Is(answer, engine.ErrUndelivered):
 		r.warn(ctx, d, "dispatch handed back: another worker may reach the server", answer)
 		return d.Declined(noServerRetry), nil
 	case errors.Is(answer, engine.ErrRefused):
-		r.warn(ctx, d, "begin refused", answer)
-		return d.returned(engine.ReturnAbandoned), nil
+		r.warn(ctx, d, "start refused", answer)
+		return d.newReturn(engine.ReturnAbandoned), nil
 	case errors.Is(answer, engine.ErrDenied):
-		r.warn(ctx, d, "dispatch declined: another worker may be set up right", answer)
+		r.warn(ctx, d, "dispatch declined: this worker has no access to the journal, another may have", answer)
 		return d.Declined(notServedRetry), nil
 	case errors.Is(answer, store.ErrNotFound):
 		r.warn(ctx, d, "dispatch declined: the account of this worker serves another tenant or queue", answer)
@@ -191,27 +191,28 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAt
 	return engine.Return{}, nil
 }
 
-// Declined is the answer to a dispatch that this worker does not begin now. Nothing is spent by it. It is to come back
-// after a delay that doubles with each dispatch of the attempt, up to most, less up to a fifth at random, so that steps
-// that were declined together do not come back together.
+// Declined returns the answer to a dispatch that this worker does not start. It uses no engine attempt. The delay
+// before the next dispatch doubles with each dispatch of the attempt up to most, and is shortened by up to a fifth at
+// random, so that steps that were declined together are not dispatched together again.
 func (d Dispatch) Declined(most time.Duration) engine.Return {
 	delay := min(declinedRetry<<min(max(d.N-1, 0), 10), most)
-	back := d.returned(engine.ReturnDeclined)
+	back := d.newReturn(engine.ReturnDeclined)
 	back.RetryAfter = delay - rand.N(delay/5)
 	return back
 }
 
-func (d Dispatch) returned(kind engine.ReturnKind) engine.Return {
+// newReturn returns a Return about this dispatch.
+func (d Dispatch) newReturn(kind engine.ReturnKind) engine.Return {
 	return engine.Return{StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt,
 		Kind: kind}
 }
 
-// interrupted returns the answer for an execution whose context ended before it had a result.
-func (d Dispatch) interrupted(ctx context.Context) (engine.Return, error) {
+// interruption returns the answer for an execution whose context ended before it had a result.
+func (d Dispatch) interruption(ctx context.Context) (engine.Return, error) {
 	if d.workerStops(ctx) {
-		return d.returned(""), ErrStopping
+		return d.newReturn(""), ErrStopping
 	}
-	return d.returned(engine.ReturnCancelled), nil
+	return d.newReturn(engine.ReturnCancelled), nil
 }
 
 // workerStops reports whether ctx ended because the worker stops.
@@ -219,14 +220,16 @@ func (d Dispatch) workerStops(ctx context.Context) bool {
 	return d.StopCause != nil && errors.Is(context.Cause(ctx), d.StopCause)
 }
 
-// outcome is how the work of an execution went. Neither completed nor failed is set
-// when ctx ended before there was a result.
+// outcome is the result of the work of an execution. Neither completed nor failed is set when ctx ended before there
+// was a result.
 type outcome struct {
 	completed *run.StepCompletedPayload
 	failed    *run.FailurePayload
 	class     string // of the failure
 }
 
+// work executes a task within the step's timeout and ships its output. It returns when the output is flushed, or after
+// flushTimeout.
 func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	redact := redactor(r.Env, t.Step.Inputs)
 	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
@@ -236,7 +239,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	go out.ship(shipping)
 	for _, ref := range t.Step.SecretRefs {
 		out.print("dvt", fmt.Sprintf(
-			"the step names the secret %q of %q, and this version gives secrets to no step: it runs without", ref.Key,
+			"the step names the secret %q of %q; this version does not pass secrets to steps, so it runs without it", ref.Key,
 			ref.Provider))
 	}
 
@@ -253,7 +256,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	var failure *Failure
 	switch {
 	case err == nil:
-		o.completed = &run.StepCompletedPayload{Result: small(result.Value), DurationMS: took.Milliseconds(),
+		o.completed = &run.StepCompletedPayload{Result: limitResult(result.Value), DurationMS: took.Milliseconds(),
 			ArtifactRefs: result.Artifacts}
 	case errors.As(err, &failure):
 	case timedOut:
@@ -280,6 +283,8 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	return o
 }
 
+// execute calls the executor of the step's type in the run's workspace. It returns the *Failure EXECUTOR_PANIC when the
+// executor panics, so that one step cannot end the worker.
 func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -287,7 +292,7 @@ func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res
 				slog.String("step", x.StepID),
 				slog.String("type", string(t.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC",
-				Message:   "the executor of this step type failed; the worker's log says where",
+				Message:   "the executor of this step type panicked; the worker's log has the stack trace",
 				Retryable: true, Category: run.CategoryPlatform}
 		}
 	}()
@@ -305,8 +310,8 @@ func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res
 	return executor.Execute(ctx, t, h)
 }
 
-// small is a result that fits the log; a larger one is replaced by a word about it.
-func small(v json.RawMessage) json.RawMessage {
+// limitResult returns a result that fits the log. It replaces a larger one, and one that is not JSON, by a note.
+func limitResult(v json.RawMessage) json.RawMessage {
 	if len(v) > maxValueBytes || len(v) > 0 && !json.Valid(v) {
 		return json.RawMessage(fmt.Sprintf(`{"omitted":"the result has %d bytes, more than %d"}`, len(v), maxValueBytes))
 	}
@@ -330,6 +335,7 @@ func (r *Runner) now() time.Time {
 	return time.Now()
 }
 
+// warn logs an error of the Journal about a dispatch.
 func (r *Runner) warn(ctx context.Context, d Dispatch, msg string, err error) {
 	//nolint:sloglint // each caller gives a constant
 	r.log().LogAttrs(ctx, slog.LevelWarn, msg, slog.String("run", d.RunID), slog.String("step", d.StepID),

@@ -23,12 +23,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// scripted is an executor in a test.
 type scripted func(ctx context.Context, t executor.Task, h executor.Host) (executor.Result, error)
 
 func (f scripted) Execute(ctx context.Context, t executor.Task, h executor.Host) (executor.Result, error) {
 	return f(ctx, t, h)
 }
 
+// scriptedWorker returns a Runner on j that runs only NOOP steps, with f.
 func scriptedWorker(t *testing.T, j *journal, f scripted) *executor.Runner {
 	r := worker(t, j, executor.Config{})
 	r.Executors = map[plan.StepType]executor.Executor{plan.Noop: f}
@@ -36,12 +38,12 @@ func scriptedWorker(t *testing.T, j *journal, f scripted) *executor.Runner {
 }
 
 // contract: T216
-func TestRunner_BeginIsRepeatedUntilAnswered(t *testing.T) {
+func TestRunner_RepeatsTheStartUntilTheJournalAnswers(t *testing.T) {
 	t.Parallel()
 	var worked, beats atomic.Int32
 	j := newJournal(t, plan.Noop, struct{}{})
 	j.begin = func(n int) (engine.AttemptStarted, error) {
-		if n < 3 || beats.Load() < 2 { // it is reported alive while Begin is not answered
+		if n < 3 || beats.Load() < 2 { // heartbeats continue while the start is unanswered
 			return engine.AttemptStarted{}, fmt.Errorf("begin: %w", []error{store.ErrUnavailable, engine.ErrUnanswered}[n%2])
 		}
 		return engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}, nil
@@ -53,25 +55,25 @@ func TestRunner_BeginIsRepeatedUntilAnswered(t *testing.T) {
 	back, err := r.Run(t.Context(), dispatch, func(executor.Beat) { beats.Add(1) })
 	wantReturn(t, back, err, engine.ReturnEnded)
 	if worked.Load() != 1 || len(j.begins) < 3 {
-		t.Errorf("%d executions after %d begins, want 1 after at least 3", worked.Load(), len(j.begins))
+		t.Errorf("%d executions after %d starts, want 1 after at least 3", worked.Load(), len(j.begins))
 	}
 	if string(j.onlyEnd(t).Completed.Result) != `{"ok":true}` {
-		t.Errorf("the log has the result %s", j.ends[0].Completed.Result)
+		t.Errorf("the log has the result %s, want that of the executor", j.ends[0].Completed.Result)
 	}
 	got := j.begins[0]
 	if got.EmittedAt.IsZero() {
-		t.Error("the begin does not say when it was emitted")
+		t.Error("the start has no EmittedAt")
 	}
 	got.EmittedAt = time.Time{}
 	want := engine.StartAttempt{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2,
 		Ticket: "the ticket"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("begin (-want +got):\n%s", diff)
+		t.Errorf("start (-want +got):\n%s", diff)
 	}
 }
 
 // contract: T185
-func TestRunner_VerdictsWithoutWork(t *testing.T) {
+func TestRunner_OtherVerdictsThanRunStartNoWork(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		begun store.AttemptStarted
@@ -92,7 +94,7 @@ func TestRunner_VerdictsWithoutWork(t *testing.T) {
 			back, err := scriptedWorker(t, j, mustNotWork(t)).Run(t.Context(), dispatch, quiet)
 			wantReturn(t, back, err, c.kind)
 			if back.RetryAfter != c.begun.RetryAfter {
-				t.Errorf("dispatch again after %v, want %v", back.RetryAfter, c.begun.RetryAfter)
+				t.Errorf("RetryAfter %v, want %v", back.RetryAfter, c.begun.RetryAfter)
 			}
 			if len(j.tries) != 0 {
 				t.Errorf("the worker wrote an end: %+v", j.tries)
@@ -101,22 +103,23 @@ func TestRunner_VerdictsWithoutWork(t *testing.T) {
 	}
 }
 
+// mustNotWork is an executor that fails the test.
 func mustNotWork(t *testing.T) scripted {
 	return func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
-		t.Error("the step's work began")
+		t.Error("the executor was called")
 		return executor.Result{}, nil
 	}
 }
 
-// logged has r log into the returned buffer, to be read after r has returned.
-func logged(r *executor.Runner) *bytes.Buffer {
+// captureLog returns the buffer into which r logs warnings. The test may read it after r has returned.
+func captureLog(r *executor.Runner) *bytes.Buffer {
 	var buf bytes.Buffer
 	r.Log = slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return &buf
 }
 
-// A Journal that does not serve the run here, or refuses, is asked once.
-func TestRunner_BeginIsDeclinedOrRefused(t *testing.T) {
+// A Journal that refuses the start, or denies it to this worker, is called once.
+func TestRunner_DoesNotRepeatARefusedStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer error
@@ -132,20 +135,20 @@ func TestRunner_BeginIsDeclinedOrRefused(t *testing.T) {
 			j := newJournal(t, plan.Noop, struct{}{})
 			j.begin = func(int) (engine.AttemptStarted, error) { return engine.AttemptStarted{}, c.answer }
 			r := scriptedWorker(t, j, mustNotWork(t))
-			log := logged(r)
+			log := captureLog(r)
 			late := dispatch
 			late.N = 20
 			back, err := r.Run(t.Context(), late, quiet)
 			back.N = dispatch.N
 			wantReturn(t, back, err, c.kind)
-			if most := 5 * time.Second; back.RetryAfter > most { // a worker that may serve it could stand beside this one
-				t.Errorf("dispatch 20 comes back after %v, want at most %v", back.RetryAfter, most)
+			if most := 5 * time.Second; back.RetryAfter > most { // another worker may be able to serve the step
+				t.Errorf("dispatch 20 has RetryAfter %v, want at most %v", back.RetryAfter, most)
 			}
 			if back.RetryAfter > 0 != c.again {
-				t.Errorf("dispatch again after %v, want a delay: %t", back.RetryAfter, c.again)
+				t.Errorf("RetryAfter %v, want a delay: %t", back.RetryAfter, c.again)
 			}
 			if len(j.begins) != 1 {
-				t.Errorf("the worker asked %d times, want once", len(j.begins))
+				t.Errorf("the worker called the journal %d times, want once", len(j.begins))
 			}
 			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, c.answer.Error()) {
 				t.Errorf("want one line with the reason, got:\n%s", got)
@@ -154,8 +157,8 @@ func TestRunner_BeginIsDeclinedOrRefused(t *testing.T) {
 	}
 }
 
-// Each dispatch costs the engine's history some events, so the delay doubles up to a minute. It is random by a fifth.
-func TestDispatch_DeclinedComesBackLaterEachTime(t *testing.T) {
+// Each dispatch adds events to the engine's history, so the delay doubles up to a minute. It varies by a fifth.
+func TestDispatch_DeclinedDoublesTheDelay(t *testing.T) {
 	t.Parallel()
 	for n, most := range map[int]time.Duration{
 		0: 2 * time.Second, 1: 2 * time.Second, 2: 4 * time.Second, 3: 8 * time.Second, 5: 32 * time.Second, 6: time.Minute,
@@ -166,7 +169,7 @@ func TestDispatch_DeclinedComesBackLaterEachTime(t *testing.T) {
 			back := d.Declined(time.Minute)
 			after := back.RetryAfter
 			if after > most || after < most-most/5 {
-				t.Fatalf("dispatch %d comes back after %v, want %v less up to a fifth", n, after, most)
+				t.Fatalf("dispatch %d has RetryAfter %v, want %v less up to a fifth", n, after, most)
 			}
 			back.RetryAfter = 0
 			want := engine.Return{StepID: "s", LogicalAttempt: 2, N: n, EngineAttempt: 3, Kind: engine.ReturnDeclined}
@@ -177,7 +180,7 @@ func TestDispatch_DeclinedComesBackLaterEachTime(t *testing.T) {
 	}
 }
 
-func TestRunner_HeartbeatsSayWhenTheWorkBegan(t *testing.T) {
+func TestRunner_HeartbeatsContainTheStartOfTheWork(t *testing.T) {
 	t.Parallel()
 	var beats []executor.Beat
 	began := make(chan struct{})
@@ -205,13 +208,13 @@ func TestRunner_HeartbeatsSayWhenTheWorkBegan(t *testing.T) {
 }
 
 // contract: E-11
-func TestRunner_TimeoutCountsFromBegin(t *testing.T) {
+func TestRunner_TimeoutRunsFromTheAnswerToTheStart(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	j.step.Timeout = 100 * time.Millisecond
 	j.begin = func(n int) (engine.AttemptStarted, error) {
 		if n == 1 {
-			return engine.AttemptStarted{}, store.ErrUnavailable // longer than the timeout passes before the begin
+			return engine.AttemptStarted{}, store.ErrUnavailable // the delay before the next start is longer than the timeout
 		}
 		return engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}, nil
 	}
@@ -224,7 +227,8 @@ func TestRunner_TimeoutCountsFromBegin(t *testing.T) {
 	j = newJournal(t, plan.Command, sh("trap 'exit 0' TERM; while :; do sleep 0.1; done"))
 	j.step.Timeout = 200 * time.Millisecond
 	j.step.Retry.RetryableErrors = []string{plan.ClassTransport}
-	wantFailed(t, execute(t, t.Context(), worker(t, j, executor.Config{})), "TIMEOUT", false) // T205
+	// The policy of this step does not retry timeouts.
+	wantFailed(t, execute(t, t.Context(), worker(t, j, executor.Config{})), "TIMEOUT", false)
 }
 
 func untilStopped(ctx context.Context, _ executor.Task, _ executor.Host) (executor.Result, error) {
@@ -246,8 +250,8 @@ func TestRunner_CancelAndStopDiffer(t *testing.T) {
 		"cancel":                {cause: context.Canceled},
 		"the engine forgot it":  {cause: errors.New("execution not found")},
 		"stop":                  {cause: shutdown, stops: true},
-		"cancel before a begin": {cause: context.Canceled, begin: silent},
-		"stop before a begin":   {cause: shutdown, begin: silent, stops: true},
+		"cancel before a start": {cause: context.Canceled, begin: silent},
+		"stop before a start":   {cause: shutdown, begin: silent, stops: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -271,7 +275,7 @@ func TestRunner_CancelAndStopDiffer(t *testing.T) {
 }
 
 // contract: T51
-func TestRunner_SuccessInSpiteOfCancelCounts(t *testing.T) {
+func TestRunner_SuccessAfterACancelCounts(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -285,7 +289,7 @@ func TestRunner_SuccessInSpiteOfCancelCounts(t *testing.T) {
 	}
 }
 
-func TestRunner_FailuresWithoutAName(t *testing.T) {
+func TestRunner_GivesUnexpectedFailuresACode(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	wantFailed(t, execute(
@@ -301,43 +305,43 @@ func TestRunner_FailuresWithoutAName(t *testing.T) {
 	}))
 	wantFailed(t, end, "UNKNOWN", true)
 	if len(end.Failed.ErrorMessage) > 3<<10 {
-		t.Errorf("a message of %d bytes", len(end.Failed.ErrorMessage))
+		t.Errorf("the message has %d bytes, want at most 3 KiB", len(end.Failed.ErrorMessage))
 	}
 	end = execute(t, t.Context(), scriptedWorker(t, j, func(context.Context, executor.Task,
 		executor.Host) (executor.Result, error) {
 		return executor.Result{Value: json.RawMessage(`"` + strings.Repeat("x", 20<<10) + `"`)}, nil
 	}))
 	if len(end.Completed.Result) > 1<<10 || !json.Valid(end.Completed.Result) {
-		t.Errorf("a result of %d bytes", len(end.Completed.Result))
+		t.Errorf("the result has %d bytes, want a short note in JSON", len(end.Completed.Result))
 	}
 	r := worker(t, newJournal(t, plan.Manual, struct{}{}), executor.Config{})
 	wantFailed(t, execute(t, t.Context(), r), executor.CodeTypeUnsupported, false)
 	r = worker(t, newJournal(t, plan.Sleep, plan.SleepInputs{MS: 1}), executor.Config{})
-	wantFailed(t, execute(t, t.Context(), r), executor.CodeTypeUnsupported, false) // the engine waits by a timer
+	wantFailed(t, execute(t, t.Context(), r), executor.CodeTypeUnsupported, false) // a SLEEP is a timer of the engine
 }
 
-func TestLight_RunsNoopAlone(t *testing.T) {
+func TestLight_RunsOnlyNoop(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []plan.StepType{plan.Noop, plan.Command, plan.HTTPNotify, plan.DBTCompile, plan.DBTRun,
 		plan.DBTTest, plan.Sleep, plan.Manual} {
 		if _, ok := executor.Light()[typ]; ok != (typ == plan.Noop) {
-			t.Errorf("a light worker has an executor of %s: %t", typ, ok)
+			t.Errorf("Light has an executor of %s: %t, want only NOOP", typ, ok)
 		}
 	}
 }
 
-func TestRunner_AStepWithoutItsSecretsSaysSo(t *testing.T) {
+func TestRunner_LogsThatAStepGetsNoSecrets(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	j.step.SecretRefs = []plan.SecretRef{{Provider: "vault", Key: "db/password"}}
 	execute(t, t.Context(), worker(t, j, executor.Config{}))
 	if !strings.Contains(j.log(), `dvt: the step names the secret "db/password" of "vault"`) {
-		t.Errorf("the log is:\n%s", j.log())
+		t.Errorf("the log lacks the name of the secret:\n%s", j.log())
 	}
 }
 
 // contract: T67, T68, T205
-func TestRetryable(t *testing.T) {
+func TestRetryable_FollowsThePolicyAndTheClass(t *testing.T) {
 	t.Parallel()
 	listed := plan.Retry{RetryableErrors: []string{plan.ClassTransport}}
 	for _, c := range []struct {
@@ -359,12 +363,12 @@ func TestRetryable(t *testing.T) {
 		{listed, "never heard of", false, true},
 	} {
 		if got := executor.Retryable(c.policy, c.class, c.never); got != c.want {
-			t.Errorf("Retryable(%v, %q, %t) = %t", c.policy.RetryableErrors, c.class, c.never, got)
+			t.Errorf("Retryable(%v, %q, %t) = %t, want %t", c.policy.RetryableErrors, c.class, c.never, got, c.want)
 		}
 	}
 }
 
-// A long message keeps its beginning and its end, where a traceback says what is wrong.
+// A long message keeps its beginning and its end, because the last line of a traceback names the error.
 func TestRunner_ALongMessageKeepsBothEnds(t *testing.T) {
 	t.Parallel()
 	long := "Traceback\n" + strings.Repeat("  é in a file\n", 1000) + "KeyError: 'amount'"
@@ -372,16 +376,16 @@ func TestRunner_ALongMessageKeepsBothEnds(t *testing.T) {
 		executor.Host) (executor.Result, error) {
 		return executor.Result{}, &executor.Failure{Code: "BROKEN", Message: long}
 	})
-	said := execute(t, t.Context(), r).Failed.ErrorMessage
-	if len(said) > 2100 || !utf8.ValidString(said) || !strings.HasPrefix(said, "Traceback\n") ||
-		!strings.HasSuffix(said, "KeyError: 'amount'") {
-		t.Errorf("%d bytes: %q", len(said), said)
+	message := execute(t, t.Context(), r).Failed.ErrorMessage
+	if len(message) > 2100 || !utf8.ValidString(message) || !strings.HasPrefix(message, "Traceback\n") ||
+		!strings.HasSuffix(message, "KeyError: 'amount'") {
+		t.Errorf("the message has %d bytes, want both ends of the text in 2100: %q", len(message), message)
 	}
 }
 
-// A dispatch whose worker cannot connect to its server goes to another worker, unless a call may have begun the
-// attempt.
-func TestRunner_HandsADispatchBackThatItCannotBegin(t *testing.T) {
+// A worker that cannot connect to its server hands a dispatch back for another worker, unless a delivered call may have
+// started the attempt.
+func TestRunner_HandsBackADispatchThatItCannotStart(t *testing.T) {
 	t.Parallel()
 	away := fmt.Errorf("%w: %w", store.ErrUnavailable, engine.ErrUndelivered)
 	for name, c := range map[string]struct {
@@ -409,10 +413,10 @@ func TestRunner_HandsADispatchBackThatItCannotBegin(t *testing.T) {
 				took := time.Since(began)
 				if c.kind == engine.ReturnDeclined && (took > 20*time.Second || back.RetryAfter <= 0 ||
 					back.RetryAfter > 15*time.Second) {
-					t.Errorf("the dispatch was held for %v and returns after %v, want at most 20 s and 15 s", took, back.RetryAfter)
+					t.Errorf("held for %v, RetryAfter %v; want at most 20 s and 15 s", took, back.RetryAfter)
 				}
 				if c.kind == engine.ReturnCancelled && took < time.Minute {
-					t.Errorf("the dispatch was given up after %v, although its attempt may have begun", took)
+					t.Errorf("handed back after %v, although the attempt may have started", took)
 				}
 			})
 		})

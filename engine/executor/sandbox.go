@@ -138,16 +138,17 @@ func (c Config) judge(tenant string, address netip.AddrPort) error {
 // limits returns the limits of the step, or the worker's defaults where the step sets none, at most MaxLimits.
 func (c Config) limits(asked plan.Sandbox, h Host) sandbox.Limits {
 	l := sandbox.Limits{
-		Memory: bound(h, "sandbox.memory", asked.Memory, c.Limits.Memory, c.MaxLimits.Memory, formatBytes),
-		CPU: bound(h, "sandbox.cpu", asked.CPU, c.Limits.CPU, c.MaxLimits.CPU,
+		Memory: capLimit(h, "sandbox.memory", asked.Memory, c.Limits.Memory, c.MaxLimits.Memory, formatBytes),
+		CPU: capLimit(h, "sandbox.cpu", asked.CPU, c.Limits.CPU, c.MaxLimits.CPU,
 			func(n float64) string { return fmt.Sprint(n) }),
-		PIDs: bound(h, "sandbox.pids", asked.PIDs, c.Limits.PIDs, c.MaxLimits.PIDs, strconv.Itoa),
-		Disk: bound(h, "sandbox.disk", asked.Disk, c.Limits.Disk, c.MaxLimits.Disk, formatBytes),
+		PIDs: capLimit(h, "sandbox.pids", asked.PIDs, c.Limits.PIDs, c.MaxLimits.PIDs, strconv.Itoa),
+		Disk: capLimit(h, "sandbox.disk", asked.Disk, c.Limits.Disk, c.MaxLimits.Disk, formatBytes),
 	}
 	return l
 }
 
-func bound[T int | int64 | float64](h Host, field string, asked, normal, most T, format func(T) string) T {
+// capLimit returns the requested limit, or normal if it is 0, at most most. It prints a line when it lowers the limit.
+func capLimit[T int | int64 | float64](h Host, field string, asked, normal, most T, format func(T) string) T {
 	if asked == 0 {
 		asked = normal
 	}
@@ -178,9 +179,9 @@ func boundFailure(exit sandbox.Exit, l sandbox.Limits, name string) *Failure {
 	if exit.Status == 0 {
 		return nil
 	}
-	said := func(bound string) string {
+	orDefault := func(bound string) string {
 		if bound == "" {
-			return "the bound of this worker"
+			return "the limit of this worker"
 		}
 		return bound
 	}
@@ -194,26 +195,25 @@ func boundFailure(exit sandbox.Exit, l sandbox.Limits, name string) *Failure {
 	case sandbox.CauseMemory:
 		return &Failure{Code: string(run.CodeStepOOM), Retryable: true, Category: run.CategorySystem, Message: fmt.Sprintf(
 			"%s used all of its memory (%s) and was ended by the kernel; raise `sandbox.memory` of the step, or "+
-				"`sandbox-memory` "+
-				"and `sandbox-max` of the worker", name, said(size(l.Memory)))}
+				"`sandbox-memory` and `sandbox-max` of the worker", name, orDefault(size(l.Memory)))}
 	case sandbox.CausePIDs:
 		pids := ""
 		if l.PIDs > 0 {
 			pids = fmt.Sprintf("%d processes and threads at once", l.PIDs)
 		}
 		return &Failure{Code: string(run.CodeStepProcessLimit), Category: run.CategoryUser, Message: fmt.Sprintf(
-			"%s could not start a process: its bound (%s) was reached; raise `sandbox.pids` of the step, or `sandbox-pids` and "+
-				"`sandbox-max` of the worker", name, said(pids))}
+			"%s could not start a process: it reached its limit (%s); raise `sandbox.pids` of the step, or "+
+				"`sandbox-pids` and `sandbox-max` of the worker", name, orDefault(pids))}
 	case sandbox.CauseDisk:
 		return &Failure{Code: string(run.CodeStepDiskLimit), Category: run.CategoryUser, Message: fmt.Sprintf(
-			"%s wrote a file past its bound (%s); raise `sandbox.disk` of the step, or `sandbox-disk` and `sandbox-max` of the "+
-				"worker", name, said(size(l.Disk)))}
+			"%s wrote a file larger than its limit (%s); raise `sandbox.disk` of the step, or `sandbox-disk` and "+
+				"`sandbox-max` of the worker", name, orDefault(size(l.Disk)))}
 	}
 	return nil
 }
 
 // view decides which paths a plan may name. The longest grant or hidden path above a path decides, because a worker's
-// data may lie below its project root, and a run's workspace lies below those data.
+// data may be below its project root, and a run's workspace is below that data.
 type view struct {
 	grants []string // resolved
 	hidden []string // resolved
@@ -244,7 +244,7 @@ func (v view) allows(path string) bool {
 	return allowed
 }
 
-// below reports whether path is dir or lies in it. Both are clean and absolute.
+// below reports whether path is dir or is below it. Both are clean and absolute.
 func below(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -54,7 +54,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func TestSandbox_StepSeesItsProjectAndItsWorkspaceOnly(t *testing.T) {
+func TestSandbox_StepSeesOnlyItsProjectAndItsWorkspace(t *testing.T) {
 	t.Parallel()
 	outside, root := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(outside, "token"), "outside-secret")
@@ -86,11 +86,11 @@ exit 0`, outside, root))
 	}
 	if text, err := os.ReadFile(filepath.Join(data, "workspace", identity.RunID, "result")); err != nil ||
 		string(text) != "kept\n" {
-		t.Errorf("the workspace holds %q, %v; want what the step wrote", text, err)
+		t.Errorf("the workspace contains %q, error %v; want the file of the step", text, err)
 	}
 }
 
-func TestSandbox_PathsThatAPlanMayNotName(t *testing.T) {
+func TestSandbox_RefusesPathsThatAPlanMayNotName(t *testing.T) {
 	t.Parallel()
 	outside, root := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(root, "data", "tokens"), "secret")
@@ -105,21 +105,21 @@ func TestSandbox_PathsThatAPlanMayNotName(t *testing.T) {
 		cfg         executor.Config
 		code        string // empty: the step completes
 	}{
-		"read below the project":     {read: "sub"},
-		"write below the project":    {write: "sub"},
-		"read elsewhere":             {read: outside, code: executor.CodeDirNotAllowed},
-		"write elsewhere":            {write: outside, code: executor.CodeDirNotAllowed},
-		"write through a link":       {write: "link", code: executor.CodeDirNotAllowed},
-		"read by dots":               {read: "sub/../../", code: executor.CodeDirNotAllowed},
-		"read what the worker hides": {read: "data/tokens", code: executor.CodeDirNotAllowed},
-		"read what is hidden, any dir": {read: "data/tokens", cfg: executor.Config{AllowAnyDir: true},
+		"read below the project":  {read: "sub"},
+		"write below the project": {write: "sub"},
+		"read elsewhere":          {read: outside, code: executor.CodeDirNotAllowed},
+		"write elsewhere":         {write: outside, code: executor.CodeDirNotAllowed},
+		"write through a link":    {write: "link", code: executor.CodeDirNotAllowed},
+		"read by dots":            {read: "sub/../../", code: executor.CodeDirNotAllowed},
+		"read a hidden path":      {read: "data/tokens", code: executor.CodeDirNotAllowed},
+		"read a hidden path, any dir": {read: "data/tokens", cfg: executor.Config{AllowAnyDir: true},
 			code: executor.CodeDirNotAllowed},
-		"read elsewhere, any dir":       {read: outside, cfg: executor.Config{AllowAnyDir: true}},
-		"write below an allowed root":   {write: shared, cfg: executor.Config{AllowedRoots: []string{outside}}},
-		"read what every step may read": {read: shared, cfg: executor.Config{Read: []string{outside}}},
-		"write what every step may read": {write: shared, cfg: executor.Config{Read: []string{outside}},
+		"read elsewhere, any dir":     {read: outside, cfg: executor.Config{AllowAnyDir: true}},
+		"write below an allowed root": {write: shared, cfg: executor.Config{AllowedRoots: []string{outside}}},
+		"read a path of every step":   {read: shared, cfg: executor.Config{Read: []string{outside}}},
+		"write a readable path": {write: shared, cfg: executor.Config{Read: []string{outside}},
 			code: executor.CodeDirNotAllowed},
-		"read what is not there":                {read: "absent", code: executor.CodeDirNotFound},
+		"read a missing path":                   {read: "absent", code: executor.CodeDirNotFound},
 		"read the system's root":                {read: "/", code: executor.CodeDirNotAllowed},
 		"read the processes of the machine":     {read: "/proc", code: executor.CodeDirNotAllowed},
 		"write the directory of all workspaces": {write: "..", code: executor.CodeDirNotAllowed},
@@ -147,7 +147,7 @@ func TestSandbox_PathsThatAPlanMayNotName(t *testing.T) {
 	}
 }
 
-func TestSandbox_BoundsBecomeFailuresWithCodes(t *testing.T) {
+func TestSandbox_LimitsBecomeFailuresWithCodes(t *testing.T) {
 	t.Parallel()
 	box := isolated(t)
 	for name, c := range map[string]struct {
@@ -190,7 +190,7 @@ func TestSandbox_BoundsBecomeFailuresWithCodes(t *testing.T) {
 			}
 			for _, want := range c.says {
 				if !strings.Contains(end.Failed.ErrorMessage, want) {
-					t.Errorf("the message %q does not say %q", end.Failed.ErrorMessage, want)
+					t.Errorf("the message %q lacks %q", end.Failed.ErrorMessage, want)
 				}
 			}
 		})
@@ -253,7 +253,7 @@ func TestSandbox_NothingOutlivesTheStep(t *testing.T) {
 	}
 }
 
-func TestSandbox_MissingPartsAreNoFailureOfTheProgram(t *testing.T) {
+func TestSandbox_MissingPartsAreAFailureOfThePlatform(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Command, sh("touch ran"))
 	j.step.Sandbox = &plan.Sandbox{Require: []plan.SandboxPart{plan.SandboxNetwork}}
@@ -269,20 +269,20 @@ func TestSandbox_MissingPartsAreNoFailureOfTheProgram(t *testing.T) {
 	}
 }
 
-// recorded is a runtime that records the programs that it starts.
-type recorded struct {
+// recordingRuntime records the programs that it is asked to start, and starts none.
+type recordingRuntime struct {
 	sandbox.Runtime
 	programs []sandbox.Program
 }
 
-func (r *recorded) Start(_ context.Context, p sandbox.Program) (sandbox.Process, error) {
+func (r *recordingRuntime) Start(_ context.Context, p sandbox.Program) (sandbox.Process, error) {
 	r.programs = append(r.programs, p)
 	return nil, sandbox.ErrProgram
 }
 
-func TestSandbox_LimitsAreTheStepsWithinThoseOfTheWorker(t *testing.T) {
+func TestSandbox_WorkerBoundsTheLimitsOfAStep(t *testing.T) {
 	t.Parallel()
-	box := &recorded{Runtime: executor.Plain()}
+	box := &recordingRuntime{Runtime: executor.Plain()}
 	j := newJournal(t, plan.Command, sh("exit 0"))
 	j.step.Sandbox = &plan.Sandbox{Memory: 16 << 30, PIDs: 7, Connect: []string{"db.example.com:5432"}}
 	r := worker(t, j, executor.Config{
@@ -324,7 +324,7 @@ func TestSandbox_DBTRunsUnchanged(t *testing.T) {
 	if strings.Contains(j.log(), "the sandbox refused") {
 		t.Errorf("the log names refused actions of an ordinary run of dbt:\n%s", j.log())
 	}
-	if kinds := kept(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds, []string{"manifest", "run_results"}) {
-		t.Errorf("the step kept %v", kinds)
+	if kinds := storedKinds(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds, []string{"manifest", "run_results"}) {
+		t.Errorf("the step stored the artifacts %v, want manifest and run_results", kinds)
 	}
 }

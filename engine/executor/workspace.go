@@ -41,8 +41,8 @@ func (w workspace) read(path string, most int64) (body []byte, err error) {
 	return body, err
 }
 
-// renew creates an empty directory and replaces any file or directory of that name.
-func (w workspace) renew(path string) error {
+// recreate creates an empty directory and replaces any file or directory of that name.
+func (w workspace) recreate(path string) error {
 	return w.within(path, func(root *os.Root, name string) error {
 		return errors.Join(root.RemoveAll(name), root.MkdirAll(name, 0o700))
 	})
@@ -76,6 +76,7 @@ func (w workspace) remove(path string) error {
 	})
 }
 
+// within calls f with the directory of the workspace as a root, and the path relative to it.
 func (w workspace) within(path string, f func(root *os.Root, name string) error) error {
 	name, err := filepath.Rel(w.dir, path)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // A program of a step may create any file in the workspace while the worker reads.
-func TestWorkspace_ReadsRegularFilesBelowItAlone(t *testing.T) {
+func TestWorkspace_ReadsOnlyRegularFilesBelowIt(t *testing.T) {
 	t.Parallel()
 	outside, dir := t.TempDir(), t.TempDir()
 	must := func(err error) {
@@ -47,7 +47,7 @@ func TestWorkspace_ReadsRegularFilesBelowItAlone(t *testing.T) {
 		}
 	}
 	if body, err := w.read(filepath.Join(dir, "good"), 10); err != nil || string(body) != "good" {
-		t.Errorf("a regular file: %q, %v", body, err)
+		t.Errorf("a regular file is read as %q with error %v, want its content", body, err)
 	}
 }
 
@@ -64,20 +64,20 @@ func TestWorkspace_ChangesNothingOutside(t *testing.T) {
 		}
 	}
 	w := workspace{dir}
-	if err := w.renew(filepath.Join(dir, "dbt", "step", "1.1")); err == nil {
-		t.Error("a directory was made through a link that leads out")
+	if err := w.recreate(filepath.Join(dir, "dbt", "step", "1.1")); err == nil {
+		t.Error("recreate made a directory through a link that leads out of the workspace")
 	}
 	if err := w.create(filepath.Join(dir, "dbt", "new"), []byte("x")); err == nil {
-		t.Error("a file was made through a link that leads out")
+		t.Error("create made a file through a link that leads out of the workspace")
 	}
 	if err := w.create(filepath.Join(dir, "params"), []byte("params")); err != nil {
-		t.Errorf("a file in place of a link: %v", err)
+		t.Errorf("create does not replace a link: %v", err)
 	}
 	entries, err := os.ReadDir(outside)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("outside there is %v, %v", entries, err)
+		t.Errorf("the directory outside contains %v, error %v; want one unchanged file", entries, err)
 	}
 	if body, err := os.ReadFile(kept); err != nil || string(body) != "kept" {
-		t.Errorf("the file outside holds %q, %v", body, err)
+		t.Errorf("the file outside contains %q, error %v; want its old content", body, err)
 	}
 }

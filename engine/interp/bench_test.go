@@ -11,18 +11,18 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// BenchmarkStep runs whole plans of layers of ten and reports the cost of one
-// step. It must not depend on the size of the plan: compare the two.
+// BenchmarkStep runs whole plans in layers of ten steps and reports the cost of one step. The cost must not depend on
+// the size of the plan, so compare the two sizes.
 func BenchmarkStep(b *testing.B) {
 	for _, n := range []int{50, 5000} {
 		b.Run(fmt.Sprintf("steps=%d", n), func(b *testing.B) {
 			sk := layers(n)
-			who := interp.Config{Identity: testIdentity, Policy: calm}
+			cfg := interp.Config{Identity: testIdentity, Policy: basePolicy}
 			b.ReportAllocs()
 			for b.Loop() {
-				m := interp.New(sk, who)
+				m := interp.New(sk, cfg)
 				if got := runThrough(m, sk, interp.Init{At: epoch}); got != run.Completed {
-					b.Fatalf("the run ended as %q", got)
+					b.Fatalf("the run ended as %q, want COMPLETED", got)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/step")
@@ -30,8 +30,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// layers makes a plan of n steps in layers of ten, each step after two of the
-// layer before.
+// layers returns a plan of n steps in layers of ten. Each step depends on two steps of the layer before.
 func layers(n int) plan.Skeleton {
 	sk := plan.Skeleton{Steps: make([]plan.SkeletonStep, n)}
 	for i := range sk.Steps {
@@ -44,7 +43,7 @@ func layers(n int) plan.Skeleton {
 	return sk
 }
 
-// runThrough answers every effect at once with success.
+// runThrough answers every effect at once, each Execute with a success, and returns the status with which the run ends.
 func runThrough(m *interp.Machine, sk plan.Skeleton, first interp.Input) run.Status {
 	todo := []interp.Input{first}
 	seq := run.Seq(0)

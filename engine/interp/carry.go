@@ -17,7 +17,7 @@ import (
 // MaxCarriedBytes is the maximum size of a Carried as JSON (contract T109).
 const MaxCarriedBytes = 64 << 10
 
-// ErrCarried means that a Carried cannot be used: it is too large, or it belongs to another plan or version.
+// ErrCarried means that a Carried cannot be used: it is too large or damaged, or it belongs to another plan or version.
 var ErrCarried = errors.New("interp: carried state")
 
 // Bounds of carried errors. The log has the full texts.
@@ -30,15 +30,15 @@ const (
 // carriedVersion changes when the meaning of a Carried changes.
 const carriedVersion = 1
 
-// Carried is the state that one execution of a run's workflow passes to the next: everything that the machine knows
-// and cannot read again. No list in it grows with the length of a run. It has only the numbers of signals; the next
-// machine reads the signals again (contract T109, T195, T196).
+// Carried is the state that one execution of a run's workflow passes to the next: everything that the machine knows and
+// cannot read again. No list in it grows with the length of a run. It has only the numbers of signals; the next machine
+// reads the signals again (contract T109, T195, T196).
 type Carried struct {
 	Version   int `json:"v"`
 	Execution int `json:"execution"` // of the next machine, from 1 (contract T61)
 	Batches   int `json:"batches"`
 
-	Signal         int64    `json:"signal,omitempty"`  // number of the last one taken
+	Signal         int64    `json:"signal,omitempty"`  // number of the last signal taken
 	PendingRetries []uint64 `json:"latched,omitempty"` // numbers of signals that wait for RunResumed, as differences
 
 	Seen    run.Seq  `json:"seen,omitempty"` // the log was observed up to this position
@@ -60,7 +60,7 @@ type Carried struct {
 	WindowExpired bool      `json:"windowExpired,omitempty"`
 	Failing       bool      `json:"failing,omitempty"` // the failure of the run is final
 
-	WaitEnds time.Time `json:"waitEnds,omitzero"` // the first deadline of the waits for people
+	WaitEnds time.Time `json:"waitEnds,omitzero"` // the earliest deadline of the waits for people
 
 	Latest time.Time `json:"latest,omitzero"` // emittedAt of the latest known end in the log
 
@@ -69,8 +69,8 @@ type Carried struct {
 	DelayedRunning []byte        `json:"delayedRunning,omitempty"`
 	DelayedFrom    time.Time     `json:"delayedFrom,omitzero"` // the time to which the timer is set
 	TokensAt       time.Time     `json:"tokensAt,omitzero"`    // no step asks for a token before this time
-	TokensGap      time.Duration `json:"tokensGap,omitempty"`
-	TokensRow      int           `json:"tokensRow,omitempty"`
+	TokensGap      time.Duration `json:"tokensGap,omitempty"`  // between two rounds of steps that ask for a token
+	TokensRow      int           `json:"tokensRow,omitempty"`  // number of steps that ask for a token in the next round
 
 	Undoing   bool      `json:"undoing,omitempty"`   // compensation has started
 	Undo      int       `json:"undo,omitempty"`      // hooks that are left
@@ -83,7 +83,7 @@ type Carried struct {
 	Errors []carriedError `json:"errors,omitempty"` // referenced by Steps by index
 }
 
-// carriedError is the carried part of the payload of an attempt or hook that FAILED.
+// carriedError is the carried part of the failure of an attempt or a hook.
 type carriedError struct {
 	Code     string       `json:"code,omitempty"`
 	Message  string       `json:"message,omitempty"`
@@ -93,8 +93,7 @@ type carriedError struct {
 }
 
 // Fits returns an error that wraps ErrCarried and gives the sizes if c is larger than MaxCarriedBytes. A plan within
-// plan.MaxSteps stays below it as long as its steps have fewer than 128 attempts and its run fewer than 16,384
-// signals.
+// plan.MaxSteps stays below it as long as its steps have fewer than 128 attempts and its run fewer than 16,384 signals.
 func (c Carried) Fits() error {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -137,15 +136,15 @@ func (m *Machine) Carry() Carried {
 	return c
 }
 
-// Resume returns the machine that continues from c, for the same plan and run. Its first input is an Init, which does
-// not start the run again: it arms the timers, reads the signals that arrived meanwhile and dispatches. Errors wrap
-// ErrCarried.
-func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
+// Resume returns the machine that continues from c. sk and cfg must be those of the same run. The first input must be
+// an Init. It does not start the run again: the machine arms the timers, reads the signals that arrived meanwhile and
+// dispatches. Errors wrap ErrCarried.
+func Resume(sk plan.Skeleton, cfg Config, c Carried) (*Machine, error) {
 	if c.Version != carriedVersion {
-		return nil, fmt.Errorf("%w: version %d, this is %d", ErrCarried, c.Version, carriedVersion)
+		return nil, fmt.Errorf("%w: it has version %d, this program reads version %d", ErrCarried, c.Version, carriedVersion)
 	}
-	who.EngineAttempt = max(who.EngineAttempt, c.Execution)
-	m := New(sk, who)
+	cfg.EngineAttempt = max(cfg.EngineAttempt, c.Execution)
+	m := New(sk, cfg)
 	m.status, m.latest = run.Running, c.Latest
 	m.record.batches, m.record.gate, m.record.running = c.Batches, c.Gate, c.Running
 	m.record.seen, m.record.head = c.Seen, max(c.Seen, c.Head)
@@ -161,7 +160,7 @@ func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 	no := uint64(0)
 	for _, d := range c.PendingRetries {
 		no += d
-		m.owe(int64(no))
+		m.requestReread(int64(no))
 	}
 	if err := m.unpackDelayed(c); err != nil {
 		return nil, err
@@ -172,8 +171,8 @@ func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 	if err := m.unpackHooks(c); err != nil {
 		return nil, err
 	}
-	slices.Sort(m.signals.owed)
-	m.signals.owed = slices.Compact(m.signals.owed)
+	slices.Sort(m.signals.reread)
+	m.signals.reread = slices.Compact(m.signals.reread)
 	return m, nil
 }
 
@@ -188,28 +187,30 @@ func (m *Machine) continueRun() {
 	}
 }
 
-// owe notes the number of a signal that must be read again before the machine decides anything else.
-func (m *Machine) owe(no int64) {
+// requestReread notes the number of a signal that must be read again before the machine decides anything else. Carried
+// has only the numbers of signals, not their content.
+func (m *Machine) requestReread(no int64) {
 	if no > 0 && no <= m.signals.last {
-		m.signals.owed = append(m.signals.owed, no)
+		m.signals.reread = append(m.signals.reread, no)
 	}
 }
 
-// readAgain takes a signal that an earlier execution took but could not carry. It returns false for any other signal.
-func (m *Machine) readAgain(s engine.Signal) bool {
+// takeReread takes a signal that an earlier execution took and whose content is not in Carried. It returns false for
+// any other signal.
+func (m *Machine) takeReread(s engine.Signal) bool {
 	b := &m.signals
-	i, owed := slices.BinarySearch(b.owed, s.No)
-	if !owed {
+	i, found := slices.BinarySearch(b.reread, s.No)
+	if !found {
 		return false
 	}
-	b.owed = slices.Delete(b.owed, i, i+1)
+	b.reread = slices.Delete(b.reread, i, i+1)
 	b.lookUp = true
 	o, known := m.ords[s.StepID]
 	switch {
 	case !known:
 	case m.steps[o].signalNo == s.No:
 		m.steps[o].signalID = s.ID
-		if at := m.steps[o].stage; at == waiting || at == ready { // it passes fail-fast from now on
+		if at := m.steps[o].stage; at == waiting || at == ready { // with its signalID it passes fail-fast
 			m.makeReady(o)
 		}
 	default:
@@ -219,12 +220,13 @@ func (m *Machine) readAgain(s engine.Signal) bool {
 	return true
 }
 
-// dropOwed gives up signals that do not exist any more. Their effects continue without a signal id.
-func (m *Machine) dropOwed() {
-	if len(m.signals.owed) == 0 {
+// dropReread gives up signals that the store has lost, so that the run does not wait for them for ever. Their effects
+// continue without a signal id.
+func (m *Machine) dropReread() {
+	if len(m.signals.reread) == 0 {
 		return
 	}
-	m.signals.owed, m.signals.lookUp = nil, true
+	m.signals.reread, m.signals.lookUp = nil, true
 	for i := range m.steps {
 		if st := &m.steps[i]; st.signalNo != 0 && st.signalID == "" {
 			st.signalNo, st.generation = 0, m.failure.generation
@@ -235,8 +237,8 @@ func (m *Machine) dropOwed() {
 	}
 }
 
-// cut shortens a message to at most limit bytes.
-func cut(s string, limit int) string {
+// truncate shortens a message to at most limit bytes, at the boundary of a character.
+func truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -9,18 +9,18 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// A due time is carried as its distance from the earliest due time, rounded up. The distance of an attempt that is
-// RUNNING in the log is a byte in units of carriedQuarter. That of another step is a power of two seconds in half a
-// byte, together with carriedApart.
+// Carried has a due time as the distance to the earliest due time, rounded up. The distance of an attempt that is
+// RUNNING in the log is a byte in units of carriedQuarter. The distance of another step is a power of two seconds; it
+// shares half a byte with carriedWithoutToken. This keeps the Carried of the largest plan below MaxCarriedBytes.
 const (
-	carriedQuarter      = 250 * time.Millisecond
-	carriedApart   byte = 8 // the step does not wait for a token
+	carriedQuarter           = 250 * time.Millisecond
+	carriedWithoutToken byte = 8 // the step does not wait for a token
 )
 
-// packDelayed writes the delayed steps. Steps that are not RUNNING take one bit each in Delayed and half a byte in
-// DelayedHow. RUNNING ones, at most the width of the run, take an entry in DelayedRunning: the distance to the ordinal
-// before, the due time in a byte, and twice the number of times that the attempt vanished, plus 1 for a wait for a
-// token.
+// packDelayed writes the delayed steps. A step that is not RUNNING takes one bit in Delayed and half a byte in
+// DelayedHow. A RUNNING one takes an entry in DelayedRunning: the distance to the previous ordinal, the due time in a
+// byte, and twice the number of returns without a reason, plus 1 if the step waits for a token. There are at most as
+// many RUNNING ones as the width of the run.
 func (m *Machine) packDelayed(c *Carried) {
 	d := &m.delays
 	first := m.nextDelay()
@@ -34,7 +34,7 @@ func (m *Machine) packDelayed(c *Carried) {
 		if st.stage != delayed {
 			continue
 		}
-		behind := max(0, st.due.Sub(first)) // a step that is due but waits for its turn keeps its turn
+		behind := max(0, st.due.Sub(first)) // a step that is due already stays first
 		if st.begun {
 			quarters := min((behind+carriedQuarter-1)/carriedQuarter, math.MaxUint8)
 			how := uint64(st.vanished) << 1
@@ -50,7 +50,7 @@ func (m *Machine) packDelayed(c *Carried) {
 			how++
 		}
 		if !st.forToken {
-			how |= carriedApart
+			how |= carriedWithoutToken
 		}
 		c.Delayed = setBit(c.Delayed, i)
 		if n%2 == 0 {
@@ -61,26 +61,26 @@ func (m *Machine) packDelayed(c *Carried) {
 	}
 }
 
-// dueBehind returns the distance that how stands for: 0, or 1 to 64 seconds.
+// dueBehind decodes the distance in how: 0, or 1 to 64 seconds.
 func dueBehind(how byte) time.Duration {
-	if how &^= carriedApart; how == 0 {
+	if how &^= carriedWithoutToken; how == 0 {
 		return 0
 	}
 	return time.Second << (how - 1)
 }
 
-// unpackDelayed restores the state that packDelayed wrote. It must run before the steps are placed. Its errors wrap
-// ErrCarried.
+// unpackDelayed restores the state that packDelayed wrote. It must run before unpackSteps, which makes steps ready that
+// are not delayed. Its errors wrap ErrCarried.
 func (m *Machine) unpackDelayed(c Carried) error {
 	n := 0
 	for i := range 8 * len(c.Delayed) {
 		switch {
 		case !hasBit(c.Delayed, i):
 		case i >= len(m.steps) || n/2 >= len(c.DelayedHow):
-			return fmt.Errorf("%w: step %d is delayed", ErrCarried, i)
+			return fmt.Errorf("%w: the delayed step %d does not match a plan of %d steps", ErrCarried, i, len(m.steps))
 		default:
 			how := c.DelayedHow[n/2] >> (4 * (n % 2)) & 0x0f
-			m.wait(run.Ord(i), c.DelayedFrom.Add(dueBehind(how)), how&carriedApart == 0)
+			m.wait(run.Ord(i), c.DelayedFrom.Add(dueBehind(how)), how&carriedWithoutToken == 0)
 			n++
 		}
 	}
@@ -88,7 +88,7 @@ func (m *Machine) unpackDelayed(c Carried) error {
 	for i := -1; len(in.rest) > 0; {
 		gap, quarters, how := in.number(), in.byte(), in.number()
 		if in.broken || gap < 1 || gap > len(m.steps)-1-i {
-			return fmt.Errorf("%w: the attempts that wait are not of a plan of %d steps", ErrCarried, len(m.steps))
+			return fmt.Errorf("%w: the delayed attempts do not match a plan of %d steps", ErrCarried, len(m.steps))
 		}
 		i += gap
 		m.steps[i].begun, m.steps[i].vanished = true, min(how>>1, math.MaxInt32)

@@ -11,13 +11,13 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// FuzzResume makes machines of anything: what cannot be read is an error, and no
+// FuzzResume resumes machines from arbitrary JSON. Resume returns an error for a state that it cannot read, and no
 // machine panics.
 func FuzzResume(f *testing.F) {
 	sk := graph(12, 3)
 	sk.Steps[4].Type, sk.Steps[4].WaitTimeout = "MANUAL", time.Hour
 	sk.Steps[0].CompensationQueue = "tq-control"
-	who := interp.Config{Identity: testIdentity, Policy: calm, RotateAfter: 2}
+	cfg := interp.Config{Identity: testIdentity, Policy: basePolicy, RotateAfter: 2}
 	seed := func(w *world) {
 		b, err := json.Marshal(w.m.Carry())
 		if err != nil {
@@ -25,14 +25,14 @@ func FuzzResume(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	w := newRotatingWorld(f, sk, calm, 2).start()
+	w := newRotatingWorld(f, sk, basePolicy, 2).start()
 	seed(w)
 	w.succeed("s0001")
 	seed(w)
 	w.fail("s0002", "BROKEN")
 	w.signal(run.RetryStep, "A", "s0002")
 	seed(w)
-	w.back("s0002", engine.ReturnThrottled, time.Second)
+	w.sendBack("s0002", engine.ReturnThrottled, time.Second)
 	w.begin("s0003")
 	w.forge("s0003", engine.ReturnAbandoned)
 	seed(w)
@@ -45,7 +45,7 @@ func FuzzResume(f *testing.F) {
 		if json.Unmarshal(b, &c) != nil {
 			return
 		}
-		m, err := interp.Resume(sk, who, c)
+		m, err := interp.Resume(sk, cfg, c)
 		if err != nil {
 			return
 		}
@@ -79,8 +79,8 @@ func FuzzResume(f *testing.F) {
 			step(interp.Signalled{At: epoch})
 		}
 		if c := m.Carry(); m.Rotated() {
-			if _, err := interp.Resume(sk, who, c); err != nil {
-				t.Fatalf("what was carried on cannot be read: %v", err)
+			if _, err := interp.Resume(sk, cfg, c); err != nil {
+				t.Fatalf("Resume returns %v for the state of a machine that rotated, want no error", err)
 			}
 		}
 	})

@@ -8,8 +8,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// packHooks writes the result of each hook that ran, in order: twice the attempts, plus 1 and the index of its error
-// if it failed. The undone steps follow from the order of the successes.
+// packHooks writes the result of each hook that ran, in order: twice the number of attempts, or for a failed hook that
+// plus 1 and then the index of its error. It does not write the steps, because they follow from the order of the
+// successes.
 func (m *Machine) packHooks(c *Carried, errs *carriedErrors) {
 	for _, p := range m.compensation.done {
 		how := uint64(p.Attempts) << 1
@@ -17,12 +18,13 @@ func (m *Machine) packHooks(c *Carried, errs *carriedErrors) {
 			c.Undone = binary.AppendUvarint(c.Undone, how)
 			continue
 		}
-		place := errs.indexOf(carriedError{Code: p.ErrorCode, Message: p.ErrorMessage})
-		c.Undone = binary.AppendUvarint(binary.AppendUvarint(c.Undone, how|1), uint64(place))
+		index := errs.indexOf(carriedError{Code: p.ErrorCode, Message: p.ErrorMessage})
+		c.Undone = binary.AppendUvarint(binary.AppendUvarint(c.Undone, how|1), uint64(index))
 	}
 }
 
-// unpackHooks restores the state that packHooks wrote. The steps must be unpacked before.
+// unpackHooks restores the state that packHooks wrote. It must run after unpackSteps, which restores the successes. Its
+// errors wrap ErrCarried.
 func (m *Machine) unpackHooks(c Carried) error {
 	h := &m.compensation
 	order := m.rankSuccesses().order
@@ -40,11 +42,11 @@ func (m *Machine) unpackHooks(c Carried) error {
 		p := run.CompensationPayload{StepID: m.sk.Steps[h.todo[0]].StepID, Attempts: how >> 1, Compensated: how&1 == 0}
 		p.IdempotencyKey = m.compensationKey(p.StepID)
 		if !p.Compensated {
-			place := in.number()
-			if place >= len(c.Errors) {
+			index := in.number()
+			if index >= len(c.Errors) {
 				break
 			}
-			p.ErrorCode, p.ErrorMessage = c.Errors[place].Code, c.Errors[place].Message
+			p.ErrorCode, p.ErrorMessage = c.Errors[index].Code, c.Errors[index].Message
 		}
 		h.done, h.todo = append(h.done, p), h.todo[1:]
 	}

@@ -15,31 +15,31 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// TestCarry_EveryField fails when somebody adds a field to the machine and
-// does not say how the next machine comes by it.
+// TestCarry_KnowsEveryField fails when somebody adds a field to the machine and does not decide how the next machine
+// gets it.
 // contract: T109
-func TestCarry_EveryField(t *testing.T) {
+func TestCarry_KnowsEveryField(t *testing.T) {
 	t.Parallel()
-	said := map[string]string{
+	known := map[string]string{
 		"Machine": "sk cfg ords next now latest out status begun done schedule record signals pause failure stop rotation " +
 			"steps manual delays compensation",
 		// ready, prioritised and left follow from the steps; nothing is in flight
-		"schedule": "ready prioritised flying width left gateOpenings",
-		// queue, sent, closing and alone are of a machine that is not idle
+		"schedule": "ready prioritised inFlight width left gateOpenings",
+		// a machine with queue, sent, closing or alone is not idle
 		"record": "queue batches sent gate head running seen known behind wanted needed reading signalNo partial window " +
-			"strays shut closing alone",
-		// waiting, seen and missing signals are read again
-		"inbox": "last seen waiting fetching after inconsistent lookUp owed",
+			"orphans gateClosed closing alone",
+		// the next machine reads waiting and missing signals again
+		"inbox": "last seen waiting fetching after inconsistent lookUp reread",
 		// a machine with an unexplained pause or entries held back is not idle
-		"pause": "on recorded epoch resumedEpoch resumeID drainAt overdue resuming unexplained putOff " +
+		"pause": "on recorded epoch resumedEpoch resumeID drainAt overdue resuming unexplained heldBack " +
 			"pendingRetries interrupted",
 		"failure":      "count arming generation windowAt expired final toStop",
 		"stop":         "signalID",
-		"rotation":     "dispatched from pressed hard patience over", // each execution's own
+		"rotation":     "dispatched from pressed hard patience over", // each execution starts with its own
 		"manual":       "opening open due firesAt",                   // follow from the steps
 		"delays":       "withoutToken tokens running batch gap next firesAt",
 		"compensation": "succeeded started todo inFlight n spent due done",
-		// gateOpenings, passes and stopRequested are of an execution in flight
+		// only a step in flight has gateOpenings, passes and stopRequested
 		"step": "status stage attempt n missing signalID signalNo generation passes begun spent vanished due forToken " +
 			"waitAttempt waitSince waitEnd gateOpenings stopRequested failing pendingRetry failedSeq failed waitEnds",
 	}
@@ -50,17 +50,17 @@ func TestCarry_EveryField(t *testing.T) {
 		for i := range typ.NumField() {
 			has = append(has, typ.Field(i).Name)
 		}
-		if want := strings.Fields(said[typ.Name()]); !slices.Equal(slices.Sorted(slices.Values(has)),
+		if want := strings.Fields(known[typ.Name()]); !slices.Equal(slices.Sorted(slices.Values(has)),
 			slices.Sorted(slices.Values(want))) {
-			t.Errorf("%s has the fields\n%q, known are\n%q: carry the new ones (carry.go), or say here why they need not be",
+			t.Errorf("%s has the fields\n%q, the test knows\n%q: carry the new ones (carry.go), or write here why not",
 				typ.Name(), has, want)
 		}
 	}
 }
 
-// TestCarry_Size measures the worst states of the largest plan.
+// TestCarry_WorstStatesOfTheLargestPlanFit measures the size of the carried state.
 // contract: T109
-func TestCarry_Size(t *testing.T) {
+func TestCarry_WorstStatesOfTheLargestPlanFit(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	nos := r.Perm(16_000)
@@ -89,7 +89,7 @@ func TestCarry_Size(t *testing.T) {
 					Type: run.RetryStep})
 			}
 		},
-		"waiting for people, by hand": func(m *Machine, st *step, i int) {
+		"waiting for people after a retry": func(m *Machine, st *step, i int) {
 			st.stage, st.attempt, st.signalID, st.signalNo, st.waitEnds = open, 2+i%100, long, int64(nos[i]+1),
 				at.Add(time.Duration(r.Int64N(int64(30*24*time.Hour))))
 			m.keepOpen(run.Ord(i))
@@ -132,18 +132,17 @@ func TestCarry_Size(t *testing.T) {
 		}
 		t.Logf("%s: %d bytes, %d of them errors", name, len(b), errorBytes(c))
 		if err := c.Fits(); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Fits returns %v, want no error", name, err)
 		}
 	}
 }
 
-// What is too large says so.
 // contract: T109
-func TestCarry_TooLarge(t *testing.T) {
+func TestFits_AnErrorNamesTheLimit(t *testing.T) {
 	t.Parallel()
 	c := Carried{Steps: make([]byte, 50<<10)}
 	if err := c.Fits(); err == nil || !strings.Contains(err.Error(), "at most 65536 are allowed") {
-		t.Fatalf("%v", err)
+		t.Fatalf("Fits returns %v, want an error that names the limit", err)
 	}
 }
 

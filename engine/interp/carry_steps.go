@@ -18,25 +18,28 @@ const (
 	carriedSuccess
 	carriedSkipped
 	carriedFailing     // FAILED, and it arms fail-fast
-	carriedInterrupted // FAILED by the pause, starts again afterwards
+	carriedInterrupted // a pause cancelled it, and it starts again after the resume
 	carriedRetrying    // FAILED, and the next attempt is ready
 	carriedUndoable    // SUCCESS, and it has a hook
 	carriedOpen        // it waits for a person
-	carriedRepeat      // not a step: repeats the previous entry the given number of times
+	carriedRepeat      // no step: the previous entry repeats as often as the number that follows
 )
 
-// The high half says which numbers follow, in this order.
+// Bits of the high half. Each says that a number follows, in this order.
 const (
 	carriedAttempt    byte = 1 << (4 + iota) // the logical attempt, if it is not 1
 	carriedN                                 // n if it is not 0, with the spent engine attempts above it
 	carriedSignal                            // signalNo
-	carriedGeneration                        // no number: the step passes fail-fast
+	carriedGeneration                        // without a number: the step passes fail-fast
 )
 
-// packSteps writes one entry for each step, and one repetition for equal entries that follow it. The entry of a
-// FAILED step ends with its rank among the failures, because only their order counts, and the index of its error. The
-// entry of a step with a hook ends with its rank among the completions. The entry of a step that waits for a person
-// ends with 1 plus the milliseconds from the first deadline to its own, or 0 without a deadline.
+// packSteps writes one entry for each step, and one repetition for the equal entries that follow it. Some entries have
+// more numbers at their end:
+//
+//   - A FAILED step: its rank among the failures, because only their order counts, and the index of its error.
+//   - A succeeded step with a hook: its rank among the completions.
+//   - A step that waits for a person: 1 plus the milliseconds from the earliest deadline to its own, or 0 without a
+//     deadline.
 func (m *Machine) packSteps(c *Carried, errs *carriedErrors) {
 	failures, undoable := m.rankFailures(), m.rankSuccesses()
 	errorOf := make([]int, len(m.steps))
@@ -155,17 +158,18 @@ func (m *Machine) rank(order []run.Ord) ranks {
 	return r
 }
 
-// carriedErrors collects different errors while there is room.
+// carriedErrors collects the distinct errors of steps and hooks within maxCarriedKinds and maxCarriedErrors.
 type carriedErrors struct {
 	list    []carriedError
 	indexes map[carriedError]int
 	size    int
 }
 
-// indexOf returns the index of an error: shortened, without message or, if there is no room, one that only says
-// whether a retry may help.
+// indexOf returns the index of an error in list, and adds the error if it is new. While there is room, the error keeps
+// its shortened message, then only its code and category. After that it becomes INTERNAL and keeps only whether a retry
+// may help.
 func (l *carriedErrors) indexOf(e carriedError) int {
-	e.Message = cut(e.Message, maxCarriedMessage)
+	e.Message = truncate(e.Message, maxCarriedMessage)
 	bare := e
 	bare.Message, bare.Source = "", ""
 	unknown := carriedError{Code: string(run.CodeInternal), Category: run.CategoryPlatform, Retry: e.Retry}
@@ -192,7 +196,7 @@ func (l *carriedErrors) add(e carriedError, kinds, size int) (int, bool) {
 	return len(l.list) - 1, true
 }
 
-// unpackSteps restores the state that packSteps wrote.
+// unpackSteps restores the state that packSteps wrote. Its errors wrap ErrCarried.
 func (m *Machine) unpackSteps(c Carried) error {
 	in := entries{rest: c.Steps}
 	for i := 0; i < len(m.steps); {
@@ -263,12 +267,12 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, c *Carried) error {
 		m.keepOpen(o)
 	case carriedFailing, carriedInterrupted, carriedRetrying:
 		st.status, st.failedSeq = run.StepFailed, run.Seq(in.number())
-		place := in.number()
-		if place >= len(c.Errors) {
+		index := in.number()
+		if index >= len(c.Errors) {
 			in.broken = true
 			break
 		}
-		e := c.Errors[place]
+		e := c.Errors[index]
 		st.failed = run.FailurePayload{
 			ErrorCode: e.Code, ErrorMessage: e.Message, Retryable: e.Retry, FailureCategory: e.Category, FailureSource: e.Source,
 		}
@@ -304,17 +308,17 @@ func (m *Machine) placeSteps() {
 	for i := range m.steps {
 		switch st := &m.steps[i]; {
 		case st.stage == open, st.stage == delayed:
-			m.owe(st.signalNo)
+			m.requestReread(st.signalNo)
 		case st.stage != waiting:
-		case st.signalNo != 0 && st.signalNo <= m.signals.last: // ready when the signal was read
-			m.owe(st.signalNo)
+		case st.signalNo != 0 && st.signalNo <= m.signals.last: // takeReread makes it ready
+			m.requestReread(st.signalNo)
 		case st.status == run.StepFailed, st.missing == 0:
 			m.makeReady(run.Ord(i))
 		}
 	}
 }
 
-// entries reads packed steps. After the first error broken is set and all values are zero.
+// entries reads packed numbers. A value that cannot be read is 0 and sets broken, which the caller must check.
 type entries struct {
 	rest   []byte
 	before []byte // starts at the previous entry

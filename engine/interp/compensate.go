@@ -46,7 +46,8 @@ func (m *Machine) recordSuccess(o run.Ord, seq run.Seq) {
 	c.succeeded = slices.Insert(c.succeeded, i, success{o, seq})
 }
 
-// compensateOrDone reports whether nothing is left to undo. It starts the compensation if it has not started.
+// compensateOrDone reports whether no hook is left to run. It starts the compensation if it has not started and a step
+// with a hook succeeded.
 func (m *Machine) compensateOrDone() bool {
 	c := &m.compensation
 	if c.started || len(c.succeeded) == 0 {
@@ -62,7 +63,7 @@ func (m *Machine) compensateOrDone() bool {
 	return false
 }
 
-// orderHooks fills todo from the successes.
+// orderHooks fills todo with the successes, the last one first.
 func (m *Machine) orderHooks() {
 	c := &m.compensation
 	for i := len(c.succeeded) - 1; i >= 0; i-- {
@@ -73,7 +74,8 @@ func (m *Machine) orderHooks() {
 // hookAttempts is the maximum number of executions of a hook (contract R186).
 const hookAttempts = 2
 
-// compensate dispatches the next hook when the log has the end of the previous one.
+// compensate dispatches the next hook when the log has the end of the previous one. It does nothing while a delayed
+// hook waits for its due time.
 func (m *Machine) compensate() {
 	c := &m.compensation
 	waits := !c.due.IsZero()
@@ -108,7 +110,7 @@ func (m *Machine) stopCompensation() {
 
 const hookStopped = "the run was stopped while this hook ran"
 
-// applyHookEnd applies the end of the hook in flight from the log. Other ends are known already.
+// applyHookEnd applies the end of the current hook from the log. The machine knows the ends of other hooks already.
 func (m *Machine) applyHookEnd(o run.Ord, e *engine.LogEvent) {
 	c := &m.compensation
 	if !c.inFlight && c.n == 0 || len(c.todo) == 0 || c.todo[0] != o {
@@ -121,9 +123,9 @@ func (m *Machine) applyHookEnd(o run.Ord, e *engine.LogEvent) {
 	m.closeHook(p)
 }
 
-// takeHookReturn handles the return of the hook in flight; others are stale. The end of the hook is not in the log.
-// The hook is dispatched again while it has engine attempts left, after a growing delay if the reason of the return
-// is unknown.
+// takeHookReturn handles the return of the hook in flight and ignores any other. The log has no end of the hook,
+// because the driver observes the log before. The hook is dispatched again while it has engine attempts left, after a
+// growing delay if the reason of the return is unknown.
 func (m *Machine) takeHookReturn(got engine.Return) {
 	c := &m.compensation
 	if !c.inFlight || m.sk.Steps[c.todo[0]].StepID != got.StepID || got.N != c.n {
@@ -141,7 +143,7 @@ func (m *Machine) takeHookReturn(got engine.Return) {
 	case again && lost:
 		m.launchHook()
 	case again:
-		c.inFlight, c.due = false, m.now.Add(min(growingDelay(c.n), maxDelay))
+		c.inFlight, c.due = false, m.now.Add(min(backoff(c.n), maxDelay))
 	case lost:
 		m.failHook(max(1, c.spent), string(run.CodeTimeout), "the worker stopped answering while it ran this hook")
 	default:
@@ -150,7 +152,7 @@ func (m *Machine) takeHookReturn(got engine.Return) {
 	}
 }
 
-// failHook writes the failure of the hook that was dispatched last.
+// failHook writes the failure of the current hook, which no worker executes any more, and continues with the next one.
 func (m *Machine) failHook(attempts int, code, message string) {
 	o := m.compensation.todo[0]
 	p := run.CompensationPayload{
@@ -172,13 +174,13 @@ func (m *Machine) closeHook(p run.CompensationPayload) {
 
 // summarise returns the part of a result that RunFailed contains.
 func summarise(p run.CompensationPayload) run.CompensationPayload {
-	p.Result, p.ErrorMessage = nil, cut(p.ErrorMessage, maxSummaryText)
+	p.Result, p.ErrorMessage = nil, truncate(p.ErrorMessage, maxSummaryText)
 	return p
 }
 
-// hookRecorded replaces the result of the hook that was given up last if a late worker had already written another
-// end. No other hook has ended meanwhile.
-func (m *Machine) hookRecorded(last RecordedEvent) {
+// applyRecordedHook replaces the result of the hook that the machine failed last, if a late worker had already written
+// another end. No other hook has ended meanwhile, because the next one is dispatched only after the end is recorded.
+func (m *Machine) applyRecordedHook(last RecordedEvent) {
 	if c := &m.compensation; last.Hook != nil && len(c.done) > 0 {
 		c.done[len(c.done)-1] = summarise(*last.Hook)
 	}

@@ -15,34 +15,35 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// undone is D4 with hooks, whose b completes before a and whose final fails.
-func undoneD4(t *testing.T, change ...func(*run.Policy)) *world {
-	p := calm
+// failedD4 returns a world of D4 with hooks, where b completes before a and final fails.
+func failedD4(t *testing.T, change ...func(*run.Policy)) *world {
+	p := basePolicy
 	for _, c := range append(change, noWindow) {
 		p = with(p, c)
 	}
-	w := newWorld(t, undoable(d4(), "a", "b", "final"), p).start()
+	w := newWorld(t, withHooks(d4(), "a", "b", "final"), p).start()
 	w.succeed("start", "b", "a")
 	w.fail("final", "BROKEN")
 	return w
 }
 
-// R182, R183, R185 to R188: the reverse order of completion, one at a time, and the
-// one that fails keeps no other from running.
+// Hooks run in the reverse order of completion, one at a time, and a hook that fails does not prevent the others
+// (contract R182, R183, R185 to R188).
+//
 // contract: M04
-func TestCompensate_ReverseOrderOfCompletion(t *testing.T) {
+func TestCompensate_RunsHooksInReverseOrderOfCompletion(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	if w.state.Status != run.Running || w.state.Substatus() != run.Compensating {
-		t.Fatalf("the run is %s %q", w.state.Status, w.state.Substatus())
+		t.Fatalf("the run is %s %q, want RUNNING and COMPENSATING", w.state.Status, w.state.Substatus())
 	}
 	w.undo("a", 1, "")
 	w.undo("b", 2, "STUCK")
 	w.expectDone(run.Failed)
 	if diff := cmp.Diff([]string{"10 StepFailed(final,1,BROKEN)", "11 RunCompensationStarted(a b)",
 		"12 StepCompensated(a,1,)",
-		"13 StepCompensationFailed(b,2,STUCK)", "14 RunFailed(final,1,BROKEN)"}, w.story()[9:]); diff != "" {
-		t.Fatal(diff)
+		"13 StepCompensationFailed(b,2,STUCK)", "14 RunFailed(final,1,BROKEN)"}, w.logLines()[9:]); diff != "" {
+		t.Fatalf("log (-want +got):\n%s", diff)
 	}
 	p, err := run.PayloadOf[run.RunFailedPayload](w.log[13].Payload)
 	if err != nil {
@@ -53,27 +54,27 @@ func TestCompensate_ReverseOrderOfCompletion(t *testing.T) {
 		{StepID: "b", IdempotencyKey: "r1:b:compensate", Attempts: 2, ErrorCode: "STUCK", ErrorMessage: "STUCK!"},
 	}
 	if diff := cmp.Diff(want, p.Compensation); diff != "" {
-		t.Error(diff)
+		t.Errorf("hooks in RunFailed (-want +got):\n%s", diff)
 	}
 	if first, _ := run.PayloadOf[run.CompensationPayload](w.log[11].Payload); string(first.Result) != `{"undone":true}` {
-		t.Errorf("the event of a says %s", w.log[11].Payload)
+		t.Errorf("the event of a has the payload %s, want the result of its hook", w.log[11].Payload)
 	}
 	if e := w.log[12]; e.LogicalAttempt != 1 || e.EngineAttempt != 2 {
-		t.Errorf("the event of b is of attempt %d.%d", e.LogicalAttempt, e.EngineAttempt)
+		t.Errorf("the event of b is of attempt %d.%d, want 1.2", e.LogicalAttempt, e.EngineAttempt)
 	}
 }
 
-// Each hook waits for the log to have the end of the one before.
+// A hook runs only after the log has the end of the previous one.
 //
 // contract: R185
-func TestCompensate_OneAtATime(t *testing.T) {
+func TestCompensate_RunsOneHookAtATime(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	w.writeHookEnd(1, "")
 	// never dispatched
 	w.feed(interp.HookReturned{At: w.now, Return: engine.Return{StepID: "b", N: 1, Kind: engine.ReturnLost}})
 	if w.hookOf() != "a" || w.pending != nil {
-		t.Fatalf("the hook in flight is %+v, want that of a until its end is observed", w.hook)
+		t.Fatalf("the hook in flight is %+v, want that of a until the machine observes its end", w.hook)
 	}
 	w.returnHook(engine.Return{Kind: engine.ReturnEnded, EngineAttempt: 1})
 	w.feed(interp.HookReturned{At: w.now, Return: engine.Return{StepID: "a", N: 1, Kind: engine.ReturnLost}}) // stale
@@ -83,42 +84,43 @@ func TestCompensate_OneAtATime(t *testing.T) {
 }
 
 // contract: R187
-func TestCompensate_OneThatFailsKeepsNoOtherFromRunning(t *testing.T) {
+func TestCompensate_AHookThatFailsDoesNotPreventTheOthers(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	w.undo("a", 2, "STUCK")
 	w.undo("b", 1, "")
 	w.expectDone(run.Failed)
 	if diff := cmp.Diff([]string{"StepCompensationFailed(a,2,STUCK)", "StepCompensated(b,1,)",
-		"RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
-		t.Error(diff)
+		"RunFailed(final,1,BROKEN)"}, withoutNumbers(w.logLines()[11:])); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 
-// M05: only steps that succeeded in this run are undone, and only by a run that fails.
+// Only a run that fails runs hooks, and only those of steps that succeeded in this run.
+//
 // contract: M05, T88
-func TestCompensate_WhenNot(t *testing.T) {
+func TestCompensate_RunsNoHookThatIsNotDue(t *testing.T) {
 	t.Parallel()
 	t.Run("nothing succeeded", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, undoable(l3(), "s1", "s2", "s3"), with(calm, noWindow)).start()
+		w := newWorld(t, withHooks(l3(), "s1", "s2", "s3"), with(basePolicy, noWindow)).start()
 		w.fail("s1", "BROKEN")
 		w.expectDone(run.Failed)
 		if got := w.compensationStarted(); got != nil || strings.Contains(string(w.log[len(w.log)-1].Payload),
 			"compensation") {
-			t.Errorf("it undoes %v", got)
+			t.Errorf("the run compensates %v, want no compensation", got)
 		}
 	})
 	t.Run("no hooks", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, l3(), with(calm, noWindow)).start()
+		w := newWorld(t, l3(), with(basePolicy, noWindow)).start()
 		w.succeed("s1")
 		w.fail("s2", "BROKEN")
 		w.expectDone(run.Failed)
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, undoable(l3(), "s1"), calm).start()
+		w := newWorld(t, withHooks(l3(), "s1"), basePolicy).start()
 		w.succeed("s1")
 		w.fail("s2", "BROKEN")
 		w.signal(run.Cancel, "C", "")
@@ -126,13 +128,13 @@ func TestCompensate_WhenNot(t *testing.T) {
 	})
 	t.Run("completed", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, undoable(l3(), "s1"), calm).start()
+		w := newWorld(t, withHooks(l3(), "s1"), basePolicy).start()
 		w.succeed("s1", "s2", "s3")
 		w.expectDone(run.Completed)
 	})
 	t.Run("skipped", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, undoable(steps("b", "a<b", "c<a"), "a", "b"), with(calm, noWindow)).start()
+		w := newWorld(t, withHooks(steps("b", "a<b", "c<a"), "a", "b"), with(basePolicy, noWindow)).start()
 		w.signal(run.SkipStep, "K", "a")
 		w.succeed("b")
 		w.fail("c", "BROKEN")
@@ -141,15 +143,16 @@ func TestCompensate_WhenNot(t *testing.T) {
 	})
 }
 
-// T88: the retry window comes first, and a retry in it leaves everything as it is.
+// The compensation starts only after the retry window. After a retry in the window nothing has been undone.
+//
 // contract: T88
-func TestCompensate_AfterTheRetryWindow(t *testing.T) {
+func TestCompensate_StartsAfterTheRetryWindow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, undoable(l3(), "s1", "s2"), calm).start()
+	w := newWorld(t, withHooks(l3(), "s1", "s2"), basePolicy).start()
 	w.succeed("s1")
 	w.fail("s2", "BROKEN")
 	if w.hook != nil || w.compensationStarted() != nil {
-		t.Fatal("it compensates in the retry window")
+		t.Fatal("the run compensates in the retry window")
 	}
 	w.signal(run.RetryStep, "R", "s2")
 	w.succeed("s2")
@@ -157,18 +160,18 @@ func TestCompensate_AfterTheRetryWindow(t *testing.T) {
 	w.fire(interp.TimerRetryWindow)
 	w.undo("s2", 1, "")
 	if got := w.undone; !slices.Equal(got, []string{"s2", "s1"}) {
-		t.Errorf("hooks of %v were dispatched", got)
+		t.Errorf("the hooks of %v were dispatched, want those of s2 and s1", got)
 	}
 	w.undo("s1", 1, "")
 	w.expectDone(run.Failed)
 	if diff := cmp.Diff([]string{"RunCompensationStarted(s2 s1)", "StepCompensated(s2,1,)", "StepCompensated(s1,1,)"},
-		without(w.story()[11:14])); diff != "" {
-		t.Error(diff)
+		withoutNumbers(w.logLines()[11:14])); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 
-// without drops the numbers of a story.
-func without(story []string) (out []string) {
+// withoutNumbers removes the positions from the lines of a log.
+func withoutNumbers(story []string) (out []string) {
 	for _, line := range story {
 		_, line, _ = strings.Cut(line, " ")
 		out = append(out, line)
@@ -176,9 +179,10 @@ func without(story []string) (out []string) {
 	return out
 }
 
-// T91: nothing but an emergency stop changes a run that compensates.
+// Only an emergency stop changes a run that compensates.
+//
 // contract: T91
-func TestCompensate_Signals(t *testing.T) {
+func TestCompensate_OtherSignalsHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		signal run.SignalType
@@ -189,8 +193,8 @@ func TestCompensate_Signals(t *testing.T) {
 	} {
 		t.Run(string(c.signal), func(t *testing.T) {
 			t.Parallel()
-			// It is accepted before the log says that the run compensates.
-			w := newWorld(t, undoable(steps("a", "b<a", "c<b"), "a"), calm).start()
+			// Control accepts the signal before the log has RunCompensationStarted.
+			w := newWorld(t, withHooks(steps("a", "b<a", "c<b"), "a"), basePolicy).start()
 			w.succeed("a")
 			w.fail("b", "BROKEN")
 			s := engine.Signal{ID: "X", Type: c.signal}
@@ -198,14 +202,14 @@ func TestCompensate_Signals(t *testing.T) {
 				s.StepID = "b"
 			}
 			if d := w.accept(s); d.Outcome != run.Accept {
-				t.Fatalf("it is judged %+v", d)
+				t.Fatalf("the signal is judged %+v, want it accepted", d)
 			}
 			w.fire(interp.TimerRetryWindow)
 			w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 			w.record()
 			w.expectReceipt("X", c.app, run.CodeRunFinalizing, 0)
 			if d := run.Judge(w.state, run.Signal{ID: "Y", Type: c.signal, StepID: s.StepID}); d.Code != run.CodeRunFinalizing {
-				t.Errorf("a second one is judged %+v", d)
+				t.Errorf("a second one is judged %+v, want %s", d, run.CodeRunFinalizing)
 			}
 			w.undo("a", 1, "")
 			w.expectDone(run.Failed)
@@ -214,42 +218,43 @@ func TestCompensate_Signals(t *testing.T) {
 }
 
 // contract: T91
-func TestCompensate_EmergencyStop(t *testing.T) {
+func TestCompensate_AnEmergencyStopEndsIt(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	w.signal(run.EmergencyStop, "E", "")
 	if w.hook == nil || !w.hook.cancelled || w.m.Done() {
-		t.Fatalf("the hook in flight is %+v, done is %v", w.hook, w.m.Done())
+		t.Fatalf("the hook in flight is %+v, done is %v, want a hook that was asked to stop", w.hook, w.m.Done())
 	}
 	w.undo("a", 1, "CANCELLED")
 	w.expectDone(run.Cancelled)
 	if diff := cmp.Diff([]string{"RunCompensationStarted(a b)", "SignalAccepted(E)",
-		"StepCompensationFailed(a,1,CANCELLED)", "RunCancelled"}, without(w.story()[10:])); diff != "" {
-		t.Error(diff)
+		"StepCompensationFailed(a,1,CANCELLED)", "RunCancelled"}, withoutNumbers(w.logLines()[10:])); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 
-// T80, T192: what another hand ended is over.
+// After another writer has ended the run, no more hooks run (contract T80).
+//
 // contract: T192
-func TestCompensate_EndedByAnotherHand(t *testing.T) {
+func TestCompensate_StopsWhenAnotherWriterEndsTheRun(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	w.write(store.Append{
 		Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
 			EmittedBy: run.ByControl}}})
 	w.undo("a", 1, "")
 	w.expectDone(run.Cancelled)
 	if w.hook != nil {
-		t.Error("the next hook runs")
+		t.Error("the next hook runs, want none after the end of the run")
 	}
 }
 
-// A hook whose worker is lost is executed once more, and then has failed.
+// A hook whose worker is lost is executed once more. When that worker is lost too, the hook has failed.
 //
 // contract: R186
-func TestCompensate_LostOnceRunsAgainLostTwiceTimesOut(t *testing.T) {
+func TestCompensate_AHookLostOnceRunsAgainAndLostTwiceTimesOut(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	lose := func() {
 		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1 + w.hook.spent})
 		w.record()
@@ -263,37 +268,37 @@ func TestCompensate_LostOnceRunsAgainLostTwiceTimesOut(t *testing.T) {
 	lose()
 	w.expectDone(run.Failed)
 	if diff := cmp.Diff([]string{"StepCompensated(a,2,)", "StepCompensationFailed(b,2,TIMEOUT)",
-		"RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
+		"RunFailed(final,1,BROKEN)"}, withoutNumbers(w.logLines()[11:])); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 
-// The worker of a hook that was given up may write an end while the machine writes that the hook failed: the first end
-// stands, and the summary of the run says what the log says.
+// A late worker may write the end of a hook while the machine writes that the hook failed. The first end counts, and
+// the summary in RunFailed agrees with the log.
 //
 // contract: R187
 func TestCompensate_ALateWorkerAndTheMachineEndAHookOnce(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{"": "StepCompensated(a,1,)", "STUCK": "StepCompensationFailed(a,1,STUCK)"} {
-		w := undoneD4(t)
+		w := failedD4(t)
 		late := w.hook
 		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
-		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 2}) // the machine gives it up
+		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 2}) // the machine fails the hook
 		w.writeEndOf(late, 1, code)
 		w.record()
 		w.undo("b", 1, "")
 		w.expectDone(run.Failed)
 		if diff := cmp.Diff([]string{want, "StepCompensated(b,1,)", "RunFailed(final,1,BROKEN)"},
-			without(w.story()[11:])); diff != "" {
+			withoutNumbers(w.logLines()[11:])); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 		p, err := run.PayloadOf[run.RunFailedPayload](w.log[len(w.log)-1].Payload)
 		if err != nil || len(p.Compensation) != 2 || p.Compensation[0].ErrorCode != code ||
 			p.Compensation[0].Compensated != (code == "") {
-			t.Errorf("the summary says %+v (%v), the log %s", p.Compensation, err, want)
+			t.Errorf("the summary has %+v (%v), the log has %s", p.Compensation, err, want)
 		}
 
-		w = undoneD4(t) // and the other way round: the machine is first
+		w = failedD4(t) // now the machine is first
 		late = w.hook
 		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
 		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 2})
@@ -301,33 +306,34 @@ func TestCompensate_ALateWorkerAndTheMachineEndAHookOnce(t *testing.T) {
 		w.writeEndOf(late, 1, code)
 		w.undo("b", 1, "")
 		w.expectDone(run.Failed)
-		if got := without(w.story()[11:])[0]; got != "StepCompensationFailed(a,2,TIMEOUT)" {
-			t.Errorf("the log says %s, want the end that the machine wrote", got)
+		if got := withoutNumbers(w.logLines()[11:])[0]; got != "StepCompensationFailed(a,2,TIMEOUT)" {
+			t.Errorf("the log has %s, want the end that the machine wrote", got)
 		}
 	}
 }
 
-// A worker that dies once it has written the end of the hook costs nothing.
-func TestCompensate_LostAfterItsEndWasWritten(t *testing.T) {
+// If a worker dies after it has written the end of the hook, the hook does not run again.
+func TestCompensate_AHookLostAfterItsEndHasEnded(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	w.writeHookEnd(1, "")
 	w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
 	if w.hookOf() != "b" || w.hook.n != 1 {
-		t.Fatalf("the hook in flight is %+v, want the first of b", w.hook)
+		t.Fatalf("the hook in flight is %+v, want the first dispatch for b", w.hook)
 	}
 }
 
-// An engine that says of a hook what the log does not have is asked again, and not for ever.
+// When an engine reports the end of a hook that the log does not have, the machine dispatches the hook again, but only
+// a bounded number of times.
 func TestCompensate_ForgedReturnsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []engine.ReturnKind{engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal,
 		engine.ReturnCancelled, "x"} {
-		w := undoneD4(t)
+		w := failedD4(t)
 		from, n := w.now, 0
 		for ; w.hookOf() == "a"; n++ {
 			if n > 50 {
-				t.Fatalf("%s: the hook of a was dispatched %d times", kind, n)
+				t.Fatalf("%s: the hook of a was dispatched %d times, want at most 11", kind, n)
 			}
 			w.returnHook(engine.Return{Kind: kind, EngineAttempt: 99})
 			w.record()
@@ -340,13 +346,14 @@ func TestCompensate_ForgedReturnsAreBounded(t *testing.T) {
 		}
 		w.undo("b", 1, "")
 		w.expectDone(run.Failed)
-		if got, want := tell(w.log[11]), "StepCompensationFailed(a,1,ENGINE_ERROR)"; got != want {
-			t.Errorf("%s: the log says %s, want %s", kind, got, want)
+		if got, want := describe(w.log[11]), "StepCompensationFailed(a,1,ENGINE_ERROR)"; got != want {
+			t.Errorf("%s: the log has %s, want %s", kind, got, want)
 		}
 	}
 }
 
-// A run of the largest plan can still end: its last event has a room.
+// The summary of the hooks is bounded, so that RunFailed fits into the log even for large plans.
+//
 // contract: R188
 func TestCompensate_TheSummaryIsBounded(t *testing.T) {
 	t.Parallel()
@@ -356,15 +363,15 @@ func TestCompensate_TheSummaryIsBounded(t *testing.T) {
 		specs = append(specs, fmt.Sprintf("%s%04d", strings.Repeat("x", 120), i))
 		specs[0] = "last<" + strings.Join(specs[1:], ",")
 	}
-	w := newWorld(t, undoable(steps(specs...), specs[1:]...),
-		with(calm, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = n })).start()
+	w := newWorld(t, withHooks(steps(specs...), specs[1:]...),
+		with(basePolicy, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = n })).start()
 	for _, f := range slices.Clone(w.flights) {
 		w.arrive(f)
 		w.report(f, completed())
 	}
 	w.record()
 	w.fail("last", "BROKEN")
-	w.complaint = strings.Repeat("<", 1000)
+	w.hookMessage = strings.Repeat("<", 1000)
 	for w.hook != nil {
 		w.endHook(2, "STUCK")
 		w.record()
@@ -374,6 +381,7 @@ func TestCompensate_TheSummaryIsBounded(t *testing.T) {
 	p, err := run.PayloadOf[run.RunFailedPayload](end.Payload)
 	if err != nil || len(p.Compensation) < 100 || p.CompensationOmitted == 0 || len(p.Compensation)+
 		p.CompensationOmitted != n || len(end.Payload) > run.MaxPayloadBytes {
-		t.Errorf("%d hooks, %d omitted, %d bytes, %v", len(p.Compensation), p.CompensationOmitted, len(end.Payload), err)
+		t.Errorf("RunFailed has %d hooks, %d omitted and %d bytes (%v), want at least 100 hooks within %d bytes",
+			len(p.Compensation), p.CompensationOmitted, len(end.Payload), err, run.MaxPayloadBytes)
 	}
 }

@@ -12,33 +12,33 @@ import (
 // Bounds of the delay before a step is dispatched again.
 const (
 	minDelay = 100 * time.Millisecond
-	// longestDelay also bounds the time until a raised quota is noticed.
+	// maxDelay also bounds the time until the machine notices a raised quota.
 	maxDelay = time.Minute
-	// firstDelay is the delay after the first dispatch that comes back without a reason. It doubles with each further
-	// one.
+	// firstDelay is the delay after the first dispatch that returns without a reason. Each further one doubles it.
 	firstDelay = time.Second
 )
 
-// delays holds the steps that came back and are dispatched again later. Either they got no token (contract T113), or
-// their worker declined, or they came back without a reason. Each has its own due time, and one timer is armed for the
-// earliest. A delayed step takes no slot of the width. Only its successors wait for it, and the end of the run if the
-// run must still execute it. A step that is RUNNING in the log keeps its slot, and the run does not drain without it.
+// delays holds the steps whose dispatches returned and that are dispatched again later: they got no token (contract
+// T113), their worker declined, or the return had no reason. Each has its own due time, and one timer is armed for the
+// earliest. A delayed step takes no slot of the width. Its successors wait for it, and so does the end of the run if
+// the run must still execute the step. A step that is RUNNING in the log keeps its slot, and the run does not drain
+// without it.
 //
 // Steps without a token share a bucket, so they do not all ask at their due times. At first one of them asks. Each
-// round in which none is sent back doubles the number for the next round. The engine's history therefore grows with the
-// tokens and not with the waiting steps, and a raised quota is noticed soon.
+// round in which none is throttled doubles the number for the next round. The engine's history therefore grows with the
+// tokens and not with the waiting steps, and the machine notices a raised quota soon.
 type delays struct {
 	withoutToken heap[deadline] // steps that do not wait for a token; entries whose step no longer waits are skipped
 	tokens       heap[deadline] // steps that wait for a token, in the order of their due times
-	running      []run.Ord      // see runningDelayed
+	running      []run.Ord      // delayed steps that are RUNNING in the log, see runningDelayed
 	batch        int            // number of steps that ask for a token in the next round
 	gap          time.Duration  // between two rounds
 	next         time.Time      // no step asks for a token before this time
 	firesAt      time.Time      // the time to which TimerDelay is set
 }
 
-// delay makes a step wait before it is dispatched again as the same attempt. It bounds after by leastDelay and
-// longestDelay.
+// delay makes a step wait before it is dispatched again as the same attempt. The delay is at least minDelay and at most
+// maxDelay.
 func (m *Machine) delay(o run.Ord, after time.Duration, forToken bool) {
 	d := &m.delays
 	after = min(max(after, minDelay), maxDelay)
@@ -53,7 +53,7 @@ func (m *Machine) wait(o run.Ord, due time.Time, forToken bool) {
 	d, st := &m.delays, &m.steps[o]
 	st.stage, st.due, st.forToken = delayed, due, forToken
 	if st.begun {
-		m.keepPlace(o)
+		m.keepSlot(o)
 	}
 	if forToken {
 		d.tokens.push(deadline{due, o})
@@ -62,8 +62,8 @@ func (m *Machine) wait(o run.Ord, due time.Time, forToken bool) {
 	}
 }
 
-// growing returns the delay after the n-th dispatch, counted from 1, that came back without a reason.
-func growingDelay(n int) time.Duration { return firstDelay << min(max(n, 1)-1, 6) }
+// backoff returns the delay after the n-th return without a reason, counted from 1.
+func backoff(n int) time.Duration { return firstDelay << min(max(n, 1)-1, 6) }
 
 // earliest removes outdated entries until the first step that still waits is on top of the heap. It returns false when
 // none waits.
@@ -106,8 +106,8 @@ func (m *Machine) armDelay() {
 	}
 }
 
-// delayFired puts the steps that are due up for dispatch.
-func (m *Machine) delayFired() {
+// handleDelayTimer ends the delays that are due.
+func (m *Machine) handleDelayTimer() {
 	d := &m.delays
 	d.firesAt = time.Time{} // armDelay sets the timer again if more steps wait
 	if c := &m.compensation; !c.due.IsZero() && !m.now.Before(c.due) {
@@ -117,21 +117,21 @@ func (m *Machine) delayFired() {
 		return m.earliest(h, forToken) && !m.now.Before((*h)[0].at)
 	}
 	for due(&d.withoutToken, false) {
-		m.askAgain(d.withoutToken.pop().ord)
+		m.endDelay(d.withoutToken.pop().ord)
 	}
 	if !due(&d.tokens, true) || m.now.Before(d.next) {
 		return
 	}
 	for n := 0; n < d.batch && due(&d.tokens, true); n++ {
-		m.askAgain(d.tokens.pop().ord)
+		m.endDelay(d.tokens.pop().ord)
 	}
 	d.batch = min(2*d.batch, m.schedule.width)
 	d.next = m.now.Add(d.gap)
 }
 
-// askAgain puts a delayed step up for dispatch. A step that is RUNNING in the log is dispatched at once, regardless of
-// the gate (contract T52).
-func (m *Machine) askAgain(o run.Ord) {
+// endDelay ends the delay of a step. A step that is RUNNING in the log is dispatched at once, regardless of the gate
+// (contract T52). Another step becomes ready.
+func (m *Machine) endDelay(o run.Ord) {
 	if m.steps[o].begun {
 		m.launch(o)
 		return
@@ -150,10 +150,10 @@ func (m *Machine) runningDelayed() []run.Ord {
 	return d.running
 }
 
-// keepPlace adds a step to runningDelayed, so that it keeps its slot of the width.
-func (m *Machine) keepPlace(o run.Ord) {
+// keepSlot adds a step to runningDelayed, so that it keeps its slot of the width.
+func (m *Machine) keepSlot(o run.Ord) {
 	d := &m.delays
-	if i, there := slices.BinarySearch(d.running, o); !there {
+	if i, found := slices.BinarySearch(d.running, o); !found {
 		d.running = slices.Insert(d.running, i, o)
 	}
 }
@@ -172,6 +172,6 @@ func (m *Machine) cancelDelayed(reason stopCause, applies func(*plan.SkeletonSte
 
 // hasPrioritisedDelayed reports whether a delayed step passes fail-fast.
 func (m *Machine) hasPrioritisedDelayed() bool {
-	favours := func(e deadline) bool { return m.steps[e.ord].stage == delayed && m.isPrioritised(e.ord) }
-	return slices.ContainsFunc(m.delays.withoutToken, favours) || slices.ContainsFunc(m.delays.tokens, favours)
+	passes := func(e deadline) bool { return m.steps[e.ord].stage == delayed && m.isPrioritised(e.ord) }
+	return slices.ContainsFunc(m.delays.withoutToken, passes) || slices.ContainsFunc(m.delays.tokens, passes)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// back returns a dispatch that did not begin, to be dispatched again after a delay.
-func (w *world) back(stepID string, kind engine.ReturnKind, after time.Duration) {
+// sendBack returns a dispatch whose attempt did not start. The machine dispatches it again after a delay.
+func (w *world) sendBack(stepID string, kind engine.ReturnKind, after time.Duration) {
 	w.tb.Helper()
 	w.comeBack(w.flight(stepID), engine.Return{Kind: kind, RetryAfter: after})
 	w.record()
@@ -40,17 +40,17 @@ func TestDelay_EachStepIsDispatchedAtItsOwnTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, shortFirst := range []bool{true, false} {
-				w := newWorld(t, steps("long", "short"), calm).start()
+				w := newWorld(t, steps("long", "short"), basePolicy).start()
 				if shortFirst {
-					w.back("short", kinds[1], 100*time.Millisecond)
+					w.sendBack("short", kinds[1], 100*time.Millisecond)
 				}
-				w.back("long", kinds[0], time.Minute)
+				w.sendBack("long", kinds[0], time.Minute)
 				if !shortFirst {
-					w.back("short", kinds[1], 100*time.Millisecond)
+					w.sendBack("short", kinds[1], 100*time.Millisecond)
 				}
 				w.expectFires(100*time.Millisecond, "short")
 				w.succeed("short")
-				if name != "throttled, throttled" { // throttled steps take turns at one bucket
+				if name != "throttled, throttled" { // throttled steps share one bucket and take turns
 					w.expectFires(time.Minute, "long")
 				} else {
 					w.fire(interp.TimerDelay)
@@ -62,18 +62,18 @@ func TestDelay_EachStepIsDispatchedAtItsOwnTime(t *testing.T) {
 	}
 }
 
-// Due times outlive a rotation.
+// Due times survive a rotation.
 //
 // contract: T195
 func TestDelay_ARotationKeepsTheOrderOfDueTimes(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, steps("a", "b", "c", "d"), calm, 0).start()
+	w := newRotatingWorld(t, steps("a", "b", "c", "d"), basePolicy, 0).start()
 	w.begin("c")
-	w.back("a", engine.ReturnDeclined, time.Minute)
-	w.back("b", engine.ReturnThrottled, 3*time.Second)
-	w.back("d", engine.ReturnDeclined, 2*time.Second)
+	w.sendBack("a", engine.ReturnDeclined, time.Minute)
+	w.sendBack("b", engine.ReturnThrottled, 3*time.Second)
+	w.sendBack("d", engine.ReturnDeclined, 2*time.Second)
 	w.forge("c", engine.ReturnAbandoned) // it is RUNNING in the log
-	w.doubled = true
+	w.compareTwins = true
 	w.feed(interp.Pressure{At: w.now, Hard: true})
 	if w.rotations != 1 {
 		t.Fatalf("%d rotations, want 1", w.rotations)
@@ -89,33 +89,33 @@ func TestDelay_ARotationKeepsTheOrderOfDueTimes(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A step that was retried by hand passes fail-fast, even when it is due before the next execution has read its signal
+// A step that a person retried passes fail-fast, even when it is due before the next execution has read the RETRY_STEP
 // again.
 //
 // contract: T195, T217
-func TestDelay_ARetryThatIsDueBeforeItsSignalIsReadAgain(t *testing.T) {
+func TestDelay_ARetryThatIsDueBeforeItsSignalIsReadAgainPassesFailFast(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, steps("a", "b"), calm, 0).start()
+	w := newRotatingWorld(t, steps("a", "b"), basePolicy, 0).start()
 	w.begin("a", "b")
 	w.fail("a", "BROKEN")
 	w.fail("b", "BROKEN")
 	w.signal(run.RetryStep, "R", "a")
-	w.back("a", engine.ReturnThrottled, time.Second)
+	w.sendBack("a", engine.ReturnThrottled, time.Second)
 	w.feed(interp.Pressure{At: w.now, Hard: true})
 	if w.rotations != 1 || len(w.fetch) == 0 {
-		t.Fatalf("%d rotations, and signals are read after %v, want them read again", w.rotations, w.fetch)
+		t.Fatalf("%d rotations and fetches after %v, want one rotation and the signals fetched again", w.rotations, w.fetch)
 	}
 	w.fire(interp.TimerDelay)
 	w.answerFetches()
 	w.expectInFlight("a")
 }
 
-// The count of vanished dispatches survives when the workflow continues in another execution.
+// The next execution of the workflow continues the count of dispatches that returned without a reason.
 //
 // contract: T195
-func TestDelay_ARotationKeepsHowOftenAnAttemptVanished(t *testing.T) {
+func TestDelay_ARotationKeepsTheCountOfVanishedDispatches(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, steps("a"), calm, 0).start()
+	w := newRotatingWorld(t, steps("a"), basePolicy, 0).start()
 	w.begin("a")
 	n := 0
 	for ; w.head.Running > 0 && n < 50; n++ {
@@ -130,7 +130,7 @@ func TestDelay_ARotationKeepsHowOftenAnAttemptVanished(t *testing.T) {
 		t.Errorf("the attempt ended after %d returns and %d rotations, want 11 returns", n, w.rotations)
 	}
 
-	hooked := newRotatingWorld(t, undoable(steps("x", "y<x"), "x"), with(calm, noWindow), 0).start()
+	hooked := newRotatingWorld(t, withHooks(steps("x", "y<x"), "x"), with(basePolicy, noWindow), 0).start()
 	hooked.succeed("x")
 	hooked.fail("y", "BROKEN")
 	for n = 0; hooked.hookOf() == "x" && n < 50; n++ {
@@ -162,7 +162,7 @@ func TestDelay_ARunningAttemptThatWaitsIsEndedByPauseStopAndFailure(t *testing.T
 		w.forge("a", engine.ReturnAbandoned)
 		return w
 	}
-	w := vanished(calm)
+	w := vanished(basePolicy)
 	w.signal(run.Pause, "P", "")
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "SignalAccepted(P)", "RunPaused(1)",
 		"StepFailed(a,1,CANCELLED_BY_PAUSE)")
@@ -170,23 +170,23 @@ func TestDelay_ARunningAttemptThatWaitsIsEndedByPauseStopAndFailure(t *testing.T
 	w.signal(run.Resume, "S", "")
 	w.expectFlight("a", 2, 1, 0)
 
-	w = vanished(calm)
+	w = vanished(basePolicy)
 	w.signal(run.Cancel, "C", "")
 	w.cancel("b")
 	w.expectDone(run.Cancelled)
 
-	w = vanished(with(calm, func(p *run.Policy) { noWindow(p); p.CancelRunning = true }))
+	w = vanished(with(basePolicy, func(p *run.Policy) { noWindow(p); p.CancelRunning = true }))
 	w.fail("b", "BROKEN")
 	w.expectDone(run.Failed)
-	if got := tell(w.log[5]); got != "StepFailed(a,1,CANCELLED)" {
-		t.Errorf("after the failure of b the log says %s, want StepFailed(a,1,CANCELLED)", got)
+	if got := describe(w.log[5]); got != "StepFailed(a,1,CANCELLED)" {
+		t.Errorf("after the failure of b the log has %s, want StepFailed(a,1,CANCELLED)", got)
 	}
 }
 
-// An attempt that is RUNNING keeps its slot of the width while it waits, and people cannot skip it.
-func TestDelay_ARunningAttemptThatWaitsKeepsItsPlace(t *testing.T) {
+// A delayed attempt that is RUNNING in the log keeps its slot of the width, and people cannot skip it.
+func TestDelay_ARunningAttemptThatWaitsKeepsItsSlot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
+	w := newWorld(t, steps("a", "b"), with(basePolicy, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
 	w.begin("a")
 	w.forge("a", engine.ReturnAbandoned)
 	w.expectInFlight("")
@@ -204,20 +204,20 @@ func TestDelay_ARunningAttemptThatWaitsKeepsItsPlace(t *testing.T) {
 // contract: R186
 func TestDelay_AStopEndsAHookThatWaits(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	w.returnHook(engine.Return{Kind: engine.ReturnAbandoned})
 	w.record()
 	w.signal(run.EmergencyStop, "E", "")
 	w.expectDone(run.Cancelled)
-	if got, want := tell(w.log[len(w.log)-2]), "StepCompensationFailed(a,1,CANCELLED)"; got != want {
-		t.Errorf("before RunCancelled the log says %s, want %s", got, want)
+	if got, want := describe(w.log[len(w.log)-2]), "StepCompensationFailed(a,1,CANCELLED)"; got != want {
+		t.Errorf("before RunCancelled the log has %s, want %s", got, want)
 	}
 }
 
 // The worker of a hook that waits to be dispatched again may still write its end.
 func TestDelay_TheEndOfAHookThatWaitsCounts(t *testing.T) {
 	t.Parallel()
-	w := undoneD4(t)
+	w := failedD4(t)
 	late := w.hook
 	w.returnHook(engine.Return{Kind: engine.ReturnAbandoned})
 	w.record()

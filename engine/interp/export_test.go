@@ -11,25 +11,25 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Idle reports whether the machine of a run that goes on could rotate now.
+// Idle reports whether the run has started and not ended, and its machine could rotate now.
 func (m *Machine) Idle() bool { return m.begun && !m.done && m.status == run.Running && m.isIdle() }
 
-// Differs says what one machine knows and the other does not, leaving out what is
-// rebuilt.
+// Differs returns the difference between the states of two machines, without the fields that Resume rebuilds; empty if
+// there is none.
 func Differs(a, b *Machine) string {
 	mine := func(t reflect.Type) bool { return t.PkgPath() == reflect.TypeFor[Machine]().PkgPath() }
-	return cmp.Diff(a.essence(), b.essence(), cmp.Exporter(mine), cmpopts.EquateEmpty())
+	return cmp.Diff(a.carriedState(), b.carriedState(), cmp.Exporter(mine), cmpopts.EquateEmpty())
 }
 
-// essence is a copy without what is rebuilt: see rebuilt.
-func (m *Machine) essence() Machine {
+// carriedState returns a copy without the fields that Resume rebuilds or that a Carried holds only approximately.
+func (m *Machine) carriedState() Machine {
 	c := *m
 	c.cfg.EngineAttempt, c.now, c.out, c.rotation = 0, time.Time{}, nil, rotation{}
 	c.schedule.ready, c.schedule.prioritised, c.schedule.gateOpenings = nil, nil, 0
 	c.delays.withoutToken, c.delays.tokens, c.delays.running = nil, nil, m.runningDelayed()
 	c.record.queue, c.record.known, c.record.alone, c.record.wanted, c.record.signalNo = nil, nil, 0, false, 0
-	c.record.needed = 0 // it was observed
-	c.signals.waiting, c.signals.after, c.signals.inconsistent, c.signals.owed = nil, 0, nil, nil
+	c.record.needed = 0 // an idle machine has observed the log up to it
+	c.signals.waiting, c.signals.after, c.signals.inconsistent, c.signals.reread = nil, 0, nil, nil
 	c.pause.interrupted = slices.Clone(m.pause.interrupted)
 	slices.Sort(c.pause.interrupted)
 	if c.pause.resumedEpoch = 0; m.pause.on && m.pause.isResumed() {
@@ -61,10 +61,10 @@ func (m *Machine) essence() Machine {
 		if st.stage != delayed {
 			st.forToken = false
 		}
-		if !st.begun { // how long it waits next is a guess
+		if !st.begun { // Carried has no count for it, so that its next delay may be shorter
 			st.vanished = 0
 		}
-		st.due = time.Time{} // carried roughly
+		st.due = time.Time{} // Carried has it only approximately
 		st.waitAttempt, st.waitSince, st.waitEnd = 0, time.Time{}, nil
 		st.gateOpenings, st.passes, st.stopRequested = 0, false, notStopped
 		st.failedSeq, st.failed = run.Seq(ranks.of[i]), run.FailurePayload{
@@ -81,12 +81,12 @@ func (m *Machine) essence() Machine {
 	return c
 }
 
-// PassesLike reports whether the same steps pass fail-fast in both machines. A step in flight counts: when it
-// completes, the steps behind it pass as it did. A resume applies a deferred retry long before the attempt of the
-// retry begins, and until then the log looks as if fail-fast were armed.
+// PassesLike reports whether the same steps pass fail-fast in both machines. A step in flight counts, because its
+// dependents pass if it did. Machines of the same log may differ: a resume applies a pending retry long before its
+// attempt starts, and until then the log looks as if fail-fast were armed.
 func (m *Machine) PassesLike(o *Machine) bool {
 	for i := range m.steps {
-		if s := m.steps[i].stage; s == waiting || s == ready || s == open || s == flying {
+		if s := m.steps[i].stage; s == waiting || s == ready || s == open || s == dispatched {
 			if m.isPrioritised(run.Ord(i)) != o.isPrioritised(run.Ord(i)) {
 				return false
 			}

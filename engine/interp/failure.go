@@ -12,15 +12,15 @@ import (
 // T74, T217).
 type failure struct {
 	count      int // steps that are FAILED and not retried
-	arming     int // failures that are being written to the log
-	generation int // counts how often fail-fast was lifted, from 1
+	arming     int // failures that the machine is writing to the log
+	generation int // 1 plus the number of times that fail-fast was lifted
 	windowAt   time.Time
 	expired    bool      // the window at windowAt has expired
 	final      bool      // the failure is final: the run ends its waits, compensates and closes
 	toStop     []run.Ord // executions to stop, after the Append with the reason
 }
 
-// failFast reports whether only prioritised steps may start.
+// isFailFast reports whether only prioritised steps may start.
 func (m *Machine) isFailFast() bool {
 	return m.failure.count+m.failure.arming > 0 || m.record.gate&run.GateFailing != 0
 }
@@ -31,12 +31,13 @@ func (m *Machine) isPrioritised(o run.Ord) bool {
 	return m.steps[o].signalID != "" || m.steps[o].generation == m.failure.generation
 }
 
-// recordFailure counts a failure that is in the log and arms fail-fast.
+// recordFailure counts a failure that is in the log, which arms fail-fast. If the policy says so, it cancels the other
+// executions.
 func (m *Machine) recordFailure(o run.Ord) {
 	m.steps[o].failing = true
 	m.failure.count++
 	if m.cfg.Policy.CancelRunning && m.stop.signalID == "" {
-		for _, f := range m.schedule.flying {
+		for _, f := range m.schedule.inFlight {
 			if st := &m.steps[f]; m.sk.Steps[f].Cancellable && st.stopRequested == notStopped {
 				st.stopRequested = stoppedByFailure
 				m.failure.toStop = append(m.failure.toStop, f)
@@ -55,8 +56,8 @@ func (m *Machine) unfail(o run.Ord) {
 	m.closeWindow()
 }
 
-// askToStop asks executions to stop. It runs after flush, so that the log has the reason first.
-func (m *Machine) askToStop() {
+// requestStops asks the executions in toStop to stop. It runs after flush, so that the machine writes the reason first.
+func (m *Machine) requestStops() {
 	if ords := m.failure.toStop; len(ords) > 0 {
 		m.failure.toStop = nil
 		slices.Sort(ords)
@@ -64,7 +65,8 @@ func (m *Machine) askToStop() {
 	}
 }
 
-// settleFailure ends a failed run when nothing runs any more and its retry window has expired (contract O2, T74).
+// settleFailure ends a run with a FAILED step when no attempt is RUNNING any more, none may still be retried, and the
+// retry window has expired (contract O2, T74).
 func (m *Machine) settleFailure() {
 	if m.record.gate&run.GateFailing == 0 || m.record.running > 0 || m.isRetrying() {
 		return
@@ -81,20 +83,20 @@ func (m *Machine) settleFailure() {
 	}
 }
 
-// closeGate closes the gate to failing once more before the run fails, and reports whether the log has just done so.
-// A lost try of this machine may have opened the gate for a retry that this try does not know. Without the closed
-// gate an attempt could start while the end is being written.
+// closeGate sets GateFailing once more before the run fails, and reports whether the log has done so in this input. A
+// lost try of the workflow task may have opened the gate for a retry that this try does not know. If the gate were
+// open, an attempt could start while the machine writes the end.
 func (m *Machine) closeGate() bool {
-	if m.record.shut {
+	if m.record.gateClosed {
 		return true
 	}
-	m.enqueue(entry{kind: shuts, set: run.GateFailing})
+	m.enqueue(entry{kind: closesGate, set: run.GateFailing})
 	return false
 }
 
 // isRetrying reports whether a step that passes fail-fast may still start.
 func (m *Machine) isRetrying() bool {
-	return m.hasPrioritisedReady() || m.hasPrioritisedDelayed() || slices.ContainsFunc(m.schedule.flying,
+	return m.hasPrioritisedReady() || m.hasPrioritisedDelayed() || slices.ContainsFunc(m.schedule.inFlight,
 		func(o run.Ord) bool { return m.steps[o].passes })
 }
 
@@ -102,8 +104,8 @@ func (m *Machine) window() time.Duration {
 	return time.Duration(m.cfg.Policy.RetryWindowMS) * time.Millisecond
 }
 
-// mayOpenWindow reports whether a batch may open the retry window if nothing runs after it (contract T221). The store
-// decides.
+// mayOpenWindow reports whether a batch may open the retry window if no attempt is RUNNING after it (contract T221).
+// The store decides whether one is.
 func (m *Machine) mayOpenWindow(batch []entry) bool {
 	if m.window() <= 0 || m.pause.on && !m.pause.resuming || !m.failure.windowAt.IsZero() || m.isRetrying() {
 		return false
@@ -119,7 +121,7 @@ func (m *Machine) mayOpenWindow(batch []entry) bool {
 		if e.kind != stepEnds || !e.end.prioritised || e.end.armsFailFast {
 			continue
 		}
-		for _, n := range m.next[e.ord] { // its dependents pass, too
+		for _, n := range m.next[e.ord] { // a dependent passes too and may start
 			if st := &m.steps[n]; st.stage == waiting && st.missing <= completed {
 				return false
 			}
@@ -128,7 +130,7 @@ func (m *Machine) mayOpenWindow(batch []entry) bool {
 	return true
 }
 
-func (m *Machine) windowOpened(at time.Time) {
+func (m *Machine) adoptWindow(at time.Time) {
 	if m.failure.count > 0 && !m.pause.on && m.stop.signalID == "" && m.failure.windowAt.IsZero() && !m.isRetrying() {
 		m.openWindow(at)
 	}

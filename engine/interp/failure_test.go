@@ -10,9 +10,9 @@ import (
 )
 
 // contract: W-19, E-12
-func TestStep_ParallelFailure(t *testing.T) {
+func TestStep_AParallelStepEndsAfterAFailure(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, d4(), with(calm, noWindow)).start()
+	w := newWorld(t, d4(), with(basePolicy, noWindow)).start()
 	w.succeed("start")
 	w.begin("a", "b")
 	w.fail("a", "BROKEN")
@@ -23,33 +23,34 @@ func TestStep_ParallelFailure(t *testing.T) {
 	w.expectDone(run.Failed)
 	if got := w.state.Failure; got.RootCause.StepID != "a" || got.Code != "BROKEN" || got.Message != "BROKEN!" ||
 		!got.Retryable {
-		t.Fatalf("failure %+v", got)
+		t.Fatalf("the failure of the run is %+v, want that of a", got)
 	}
 }
 
-// What depends on the failure is DEPENDENCY_FAILED, the rest FAIL_FAST; a dispatched execution that never began does
-// not keep the run.
+// Steps behind the failed step are skipped as DEPENDENCY_FAILED, the others as FAIL_FAST. The run does not wait for a
+// dispatch whose attempt never started.
 //
 // contract: E12, T79, T185
-func TestStep_FailFastHoldsTheRest(t *testing.T) {
+func TestStep_FailFastSkipsTheOtherSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b", "c<a", "d<c", "e", "f<e"),
-		with(calm, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = 2 })).start()
+		with(basePolicy, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = 2 })).start()
 	w.begin("a")
 	w.fail("a", "BROKEN")
-	w.expectInFlight("b") // not begun
+	w.expectInFlight("b") // its attempt has not started
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,BROKEN)",
 		"StepSkipped(b,1,FAIL_FAST)", "StepSkipped(c,1,DEPENDENCY_FAILED)", "StepSkipped(d,1,DEPENDENCY_FAILED)",
 		"StepSkipped(e,1,FAIL_FAST)", "StepSkipped(f,1,FAIL_FAST)", "RunFailed(a,1,BROKEN)")
 	w.expectDone(run.Failed)
 }
 
-// A dispatch that was lost before it began says nothing to the log, whatever the gate, and spends nothing.
+// A dispatch that was lost before its attempt started leaves no event in the log and spends no engine attempt, whether
+// or not the gate is open.
 //
 // contract: T185
-func TestStep_LostBeforeItBeganCostsNothing(t *testing.T) {
+func TestStep_ALossBeforeTheStartSpendsNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b"), calm).start()
+	w := newWorld(t, steps("a", "b"), basePolicy).start()
 	w.fail("a", "BROKEN")
 	w.lose("b")
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,BROKEN)")
@@ -61,7 +62,7 @@ func TestStep_LostBeforeItBeganCostsNothing(t *testing.T) {
 	w.succeed("a", "b")
 	w.expectDone(run.Completed)
 
-	w = newWorld(t, steps("a"), with(calm, noWindow)).start() // an open gate, and nothing that the plan retries
+	w = newWorld(t, steps("a"), with(basePolicy, noWindow)).start() // the gate is open, and the plan has no retries
 	for range 20 {
 		w.lose("a")
 	}
@@ -74,13 +75,13 @@ func TestStep_LostBeforeItBeganCostsNothing(t *testing.T) {
 }
 
 // contract: G17
-func TestStep_RetryWithinTheWindow(t *testing.T) {
+func TestStep_ARetryInTheWindowContinuesTheRun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.succeed("s1")
 	w.fail("s2", "BROKEN")
 	if got := w.state.Substatus(); w.state.Status != run.Running || got != run.AwaitingOperator {
-		t.Fatalf("%s/%s", w.state.Status, got)
+		t.Fatalf("the run is %s %q, want RUNNING and AWAITING_OPERATOR", w.state.Status, got)
 	}
 	if want := w.now.Add(time.Minute); !w.timers[interp.TimerRetryWindow].Equal(want) ||
 		!w.state.RetryDeadline.Equal(want) {
@@ -88,7 +89,8 @@ func TestStep_RetryWithinTheWindow(t *testing.T) {
 	}
 	w.signal(run.RetryStep, "R", "s2")
 	if !w.timers[interp.TimerRetryWindow].IsZero() || w.head.Gate != 0 {
-		t.Fatalf("timer %v, gate %b", w.timers[interp.TimerRetryWindow], w.head.Gate)
+		t.Fatalf("the timer of the window is at %v and the gate is %b, want no timer and an open gate",
+			w.timers[interp.TimerRetryWindow], w.head.Gate)
 	}
 	w.succeed("s2", "s3")
 	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
@@ -99,14 +101,14 @@ func TestStep_RetryWithinTheWindow(t *testing.T) {
 }
 
 // contract: G18
-func TestStep_WindowExpires(t *testing.T) {
+func TestStep_ARunFailsWhenItsWindowExpires(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.succeed("s1")
 	w.fail("s2", "BROKEN")
-	w.feed(interp.Fired{At: w.now, Timer: interp.TimerRetryWindow}) // too early: set again
+	w.feed(interp.Fired{At: w.now, Timer: interp.TimerRetryWindow}) // too early, so the machine sets it again
 	if w.timers[interp.TimerRetryWindow].IsZero() || w.pending != nil {
-		t.Fatalf("an early timer counts")
+		t.Fatal("a timer that fires too early ends the window")
 	}
 	w.fire(interp.TimerRetryWindow)
 	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
@@ -116,27 +118,27 @@ func TestStep_WindowExpires(t *testing.T) {
 }
 
 // contract: G18
-func TestStep_ARetryThatFailsOpensAFreshWindow(t *testing.T) {
+func TestStep_ARetryThatFailsOpensANewWindow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a"), calm).start()
+	w := newWorld(t, steps("a"), basePolicy).start()
 	w.fail("a", "BROKEN")
 	w.signal(run.RetryStep, "R", "a")
 	w.now = w.now.Add(time.Hour)
 	w.fail("a", "AGAIN")
 	if want := w.now.Add(time.Minute); !w.timers[interp.TimerRetryWindow].Equal(want) {
-		t.Fatalf("timer %v, want %v", w.timers[interp.TimerRetryWindow], want)
+		t.Fatalf("the timer of the window is at %v, want %v", w.timers[interp.TimerRetryWindow], want)
 	}
 	w.fire(interp.TimerRetryWindow)
 	w.expectDone(run.Failed)
 	if got := w.state.Failure.RootCause; got.LogicalAttempt != 2 || got.ErrorCode != "AGAIN" {
-		t.Fatalf("root cause %+v", got)
+		t.Fatalf("the root cause is %+v, want attempt 2 with AGAIN", got)
 	}
 }
 
 // contract: G20
-func TestStep_TwoRetries(t *testing.T) {
+func TestStep_ASecondRetryOfAnAttemptIsSuperseded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.succeed("s1")
 	w.fail("s2", "BROKEN")
 	w.accept(engine.Signal{ID: "R1", Type: run.RetryStep, StepID: "s2", LogicalAttempt: 1})
@@ -144,7 +146,7 @@ func TestStep_TwoRetries(t *testing.T) {
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.record()
 	if f := w.flight("s2"); f.la != 2 || len(w.flights) != 1 {
-		t.Fatalf("in flight %v", w.inFlight())
+		t.Fatalf("%q is in flight as attempt %d, want one s2 as attempt 2", w.inFlight(), f.la)
 	}
 	w.succeed("s2", "s3")
 	w.expectDone(run.Completed)
@@ -152,20 +154,21 @@ func TestStep_TwoRetries(t *testing.T) {
 	w.expectReceipt("R2", run.SignalNoop, run.CodeSuperseded, 0)
 }
 
-// T214: of several failures the first one is the root cause, unless it was retried.
+// The root cause is the first failure that was not retried.
+//
 // contract: T214
-func TestStep_RootCause(t *testing.T) {
+func TestStep_TheRootCauseIsTheFirstFailure(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c"), calm).start()
+	w := newWorld(t, steps("a", "b", "c"), basePolicy).start()
 	w.begin("a", "b", "c")
 	w.fail("c", "FIRST")
 	w.fail("a", "SECOND")
 	w.succeed("b")
 	w.fire(interp.TimerRetryWindow)
 	if got := w.state.Failure.RootCause; got.StepID != "c" {
-		t.Fatalf("root cause %+v", got)
+		t.Fatalf("the root cause is %+v, want the failure of c", got)
 	}
-	w = newWorld(t, steps("a", "b", "c"), calm).start()
+	w = newWorld(t, steps("a", "b", "c"), basePolicy).start()
 	w.begin("a", "b", "c")
 	w.fail("c", "FIRST")
 	w.fail("a", "SECOND")
@@ -174,20 +177,21 @@ func TestStep_RootCause(t *testing.T) {
 	w.fail("c", "THIRD")
 	w.fire(interp.TimerRetryWindow)
 	if got := w.state.Failure.RootCause; got.StepID != "a" {
-		t.Fatalf("root cause %+v", got)
+		t.Fatalf("the root cause is %+v, want the failure of a", got)
 	}
 }
 
-// T217: what passes while another step is FAILED and not retried.
+// While a step is FAILED and not retried, only a retried or skipped step and the steps that it alone blocked may start.
+//
 // contract: T217
-func TestStep_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
+func TestStep_OnlyARetryAndItsDependentsPassFailFast(t *testing.T) {
 	t.Parallel()
-	// a and b fail; a1 and a2 hang on a alone, ab on both; x was ready and held.
+	// a and b fail. a1 and a2 depend on a alone, ab on both. x was ready, and the gate keeps it back.
 	setup := func(t *testing.T) *world {
-		w := newWorld(t, steps("a", "a1<a", "a2<a1", "ab<a,b", "b", "x<y", "y"), calm).start()
+		w := newWorld(t, steps("a", "a1<a", "a2<a1", "ab<a,b", "b", "x<y", "y"), basePolicy).start()
 		w.begin("a", "b", "y")
 		w.fail("a", "A")
-		w.succeed("y") // x is ready, and held
+		w.succeed("y") // x is ready, and the gate keeps it back
 		w.fail("b", "B")
 		w.expectInFlight("")
 		return w
@@ -198,14 +202,16 @@ func TestStep_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
 		inFlight string
 		passes   bool
 		gate     run.Gate
-		ends     run.Status // after everything in flight succeeded and the window is over
+		ends     run.Status // after all executions in flight succeeded and the window expired
 	}{
 		{"one retried", func(w *world) { w.signal(run.RetryStep, "R", "a") }, "a", true, run.GateFailing, run.Failed},
-		{"one retried, done", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a") }, "a1", true,
+		{"one retried, which succeeds", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a") }, "a1", true,
 			run.GateFailing, run.Failed},
-		{"one retried, far", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a", "a1") }, "a2", true,
-			run.GateFailing, run.Failed},
-		{"one retried, fails", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.fail("a", "A2") }, "", false,
+		{"one retried, whose dependent succeeds", func(w *world) {
+			w.signal(run.RetryStep, "R", "a")
+			w.succeed("a", "a1")
+		}, "a2", true, run.GateFailing, run.Failed},
+		{"one retried, which fails", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.fail("a", "A2") }, "", false,
 			run.GateFailing, run.Failed},
 		{"both retried", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.signal(run.RetryStep, "S", "b") }, "a b x",
 			true, 0, run.Completed},
@@ -219,10 +225,10 @@ func TestStep_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
 			tc.act(w)
 			w.expectInFlight(tc.inFlight)
 			if len(w.flights) > 0 && w.flights[0].passes != tc.passes {
-				t.Fatalf("passes is %v", w.flights[0].passes)
+				t.Fatalf("PassFailing is %v, want %v", w.flights[0].passes, tc.passes)
 			}
 			if w.head.Gate != tc.gate {
-				t.Fatalf("gate is %b, want %b", w.head.Gate, tc.gate)
+				t.Fatalf("the gate is %b, want %b", w.head.Gate, tc.gate)
 			}
 			for len(w.flights) > 0 {
 				w.succeed(w.flights[0].stepID)
@@ -237,48 +243,50 @@ func TestStep_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
 
 // The run does not end while a step that was retried waits for a worker.
 // contract: T217
-func TestStep_ARetryOnItsWayKeepsTheRun(t *testing.T) {
+func TestStep_ARetryThatWaitsForAWorkerKeepsTheRunOpen(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c"), with(calm, noWindow)).start()
+	w := newWorld(t, steps("a", "b", "c"), with(basePolicy, noWindow)).start()
 	w.begin("a", "b", "c")
 	w.fail("a", "A")
 	w.fail("b", "B")
 	w.signal(run.RetryStep, "R", "a")
-	w.succeed("c") // nothing runs now, but a is on its way
+	w.succeed("c") // nothing is RUNNING now, but a is dispatched
 	w.expectInFlight("a")
 	w.succeed("a")
 	w.expectDone(run.Failed)
 	if got := w.state.Failure.RootCause.StepID; got != "b" {
-		t.Fatalf("root cause %s", got)
+		t.Fatalf("the root cause is %s, want b", got)
 	}
 }
 
-// What passed one failure does not pass the next, once the first was lifted.
+// A step that passed one period of fail-fast does not pass the next one.
+//
 // contract: T217
 func TestStep_PassingEndsWithTheFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "a1<a", "a2<a", "a3<a", "b"),
-		with(calm, func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
+		with(basePolicy, func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
 	w.begin("a", "b")
 	w.fail("a", "A")
 	w.fail("b", "B")
 	w.signal(run.RetryStep, "R", "a")
-	w.succeed("a") // a3 passes, but there is no room for it
+	w.succeed("a") // a3 passes, but no slot is free
 	w.begin("a1", "a2")
 	w.signal(run.RetryStep, "S", "b") // lifts fail-fast
 	w.fail("a1", "A1")
 	w.expectInFlight("a2 b")
 }
 
-// The log says FAILED before the machine was told: a RETRY_STEP that was accepted
-// on it waits for Recorded.
+// Control accepts a RETRY_STEP on a failure that the machine has not observed. The machine observes the log before it
+// judges the signal.
+//
 // contract: T193
-func TestStep_SignalsAreJudgedOnWhatTheLogSays(t *testing.T) {
+func TestStep_SignalsAreJudgedOnTheLog(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.begin("s1")
 	first := w.flight("s1")
-	w.writeEnd(first, failed("BROKEN", true)) // and nobody has told the machine
+	w.writeEnd(first, failed("BROKEN", true)) // the machine does not know it
 	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s1", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.record()
@@ -290,12 +298,12 @@ func TestStep_SignalsAreJudgedOnWhatTheLogSays(t *testing.T) {
 }
 
 // contract: T56
-func TestStep_UnforcedRetryOfAFinalError(t *testing.T) {
+func TestStep_ARetryOfAFinalErrorNeedsForce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.end("s1", failed("BAD_INPUT", false))
 	if d := w.signal(run.RetryStep, "R", "s1"); d.Code != run.CodeRetryDenied {
-		t.Fatalf("%+v", d)
+		t.Fatalf("the retry is judged %+v, want %s", d, run.CodeRetryDenied)
 	}
 	w.accept(engine.Signal{ID: "F", Type: run.RetryStep, StepID: "s1", Force: true})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
@@ -304,11 +312,11 @@ func TestStep_UnforcedRetryOfAFinalError(t *testing.T) {
 }
 
 // contract: T77
-func TestStep_Skip(t *testing.T) {
+func TestStep_OnlyAStepThatDoesNotRunIsSkipped(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.signal(run.SkipStep, "K", "s2") // PENDING
-	w.signal(run.SkipStep, "L", "s1") // in flight, so RUNNING for all that is known
+	w.signal(run.SkipStep, "L", "s1") // in flight, so it counts as RUNNING
 	w.expectReceipt("L", run.SignalNotApply, run.CodeStepNotSkippable, 0)
 	w.succeed("s1", "s3")
 	w.expect("RunApproved", "RunStarted", "SignalAccepted(K)", "StepSkipped(s2,1,OPERATOR_SKIP)", "SignalAccepted(L)",
@@ -316,15 +324,15 @@ func TestStep_Skip(t *testing.T) {
 	w.expectReceipt("K", run.SignalApplied, "", 4)
 }
 
-func TestStep_CancelRunningPolicy(t *testing.T) {
+func TestStep_CancelRunningStopsCancellableSteps(t *testing.T) {
 	t.Parallel()
 	sk := steps("a", "b", "c")
 	sk.Steps[1].Cancellable = true
-	w := newWorld(t, sk, with(calm, func(p *run.Policy) { noWindow(p); p.CancelRunning = true })).start()
+	w := newWorld(t, sk, with(basePolicy, func(p *run.Policy) { noWindow(p); p.CancelRunning = true })).start()
 	w.begin("a", "b", "c")
 	w.fail("a", "BROKEN")
 	if !w.flight("b").cancelled || w.flight("c").cancelled {
-		t.Fatalf("b %v, c %v", w.flight("b").cancelled, w.flight("c").cancelled)
+		t.Fatalf("b was asked to stop: %v, c: %v, want only b", w.flight("b").cancelled, w.flight("c").cancelled)
 	}
 	w.cancel("b")
 	w.succeed("c")
@@ -334,20 +342,20 @@ func TestStep_CancelRunningPolicy(t *testing.T) {
 }
 
 // contract: T79
-func TestStep_Cancel(t *testing.T) {
+func TestStep_ACancelStopsEveryExecution(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c", "d<a"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 3 })).start()
+	w := newWorld(t, steps("a", "b", "c", "d<a"), with(basePolicy, func(p *run.Policy) { p.MaxParallelSteps = 3 })).start()
 	w.begin("a", "b")
 	w.signal(run.Cancel, "C", "")
 	for _, f := range w.flights {
 		if !f.cancelled {
-			t.Fatalf("%s is not asked to stop", f.stepID)
+			t.Fatalf("%s was not asked to stop", f.stepID)
 		}
 	}
 	w.signal(run.EmergencyStop, "E", "") // already stopping
 	w.cancel("a")
 	w.succeed("b")
-	w.expectInFlight("c") // never began: nobody waits for it
+	w.expectInFlight("c") // it never started, so the run does not wait for it
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "SignalAccepted(C)", "SignalAccepted(E)",
 		"StepFailed(a,1,CANCELLED)", "StepCompleted(b,1)", "RunCancelled")
 	w.expectDone(run.Cancelled)
@@ -355,18 +363,17 @@ func TestStep_Cancel(t *testing.T) {
 	w.expectReceipt("E", run.SignalNoop, run.CodeAlreadyInState, 0)
 	a, _ := w.state.Step("a")
 	if e := a.Attempts[0].Error; e.Retryable || e.Category != run.CategoryUser {
-		t.Fatalf("%+v", e)
+		t.Fatalf("the error of a is %+v, want a final one of the category USER", e)
 	}
 	if w.state.Counts.Pending != 2 {
-		t.Fatalf("counts %+v", w.state.Counts)
+		t.Fatalf("the counts are %+v, want 2 PENDING", w.state.Counts)
 	}
 }
 
-// T214: a cancel in an open retry window ends the run as CANCELLED.
 // contract: T214
-func TestStep_CancelInTheWindow(t *testing.T) {
+func TestStep_ACancelInTheWindowEndsTheRunAsCancelled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.fail("s1", "BROKEN")
 	w.signal(run.Cancel, "C", "")
 	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepFailed(s1,1,BROKEN)", "SignalAccepted(C)",

@@ -10,15 +10,15 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// The gate in the log decides whether a wait for a person begins, not the machine's copy: a step may have failed since
+// The gate in the log decides whether a wait for a person starts, not the machine's copy: a step may have failed since
 // the machine read the log.
 //
 // contract: T185, T214
-func TestWait_DoesNotBeginBehindAFailureThatTheMachineHasNotObserved(t *testing.T) {
+func TestWait_DoesNotStartAfterAFailureThatTheMachineHasNotObserved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("a", "b", "ask<b"), 0, "ask"), calm).start()
+	w := newWorld(t, asManual(steps("a", "b", "ask<b"), 0, "ask"), basePolicy).start()
 	w.begin("a", "b")
-	w.report(w.flight("b"), completed()) // the wait is on its way
+	w.report(w.flight("b"), completed()) // the machine appends the wait
 	if w.pending == nil || w.pending.UnlessGate != run.GatePaused|run.GateFailing|run.GateStopped {
 		t.Fatalf("the machine writes %+v, want a wait that the gate may hold back", w.pending)
 	}
@@ -38,12 +38,12 @@ func TestWait_DoesNotBeginBehindAFailureThatTheMachineHasNotObserved(t *testing.
 	w.expectDone(run.Completed)
 }
 
-// A wait that was retried by hand passes the gate of fail-fast, like any other attempt.
+// A retry of a wait passes the gate of fail-fast, like a retry of another step.
 //
 // contract: T217
-func TestWait_ARetriedOnePassesFailFast(t *testing.T) {
+func TestWait_ARetryPassesFailFast(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b"), 0, "ask"), calm).start()
+	w := newWorld(t, asManual(steps("ask", "b"), 0, "ask"), basePolicy).start()
 	w.begin("b")
 	w.fail("b", "BROKEN")
 	w.complete("D", "ask", run.ManualFailed)
@@ -55,30 +55,31 @@ func TestWait_ARetriedOnePassesFailFast(t *testing.T) {
 	}
 }
 
-// A wait that meets the gate of a stop goes back, and the machine reads the signal that closed the gate.
+// When a stop has closed the gate for a wait, the machine takes the wait back and reads the signal of the stop.
 //
 // contract: T79, T185
-func TestWait_DoesNotBeginBehindAStopThatTheMachineHasNotHeardOf(t *testing.T) {
+func TestWait_DoesNotStartAfterAStopThatTheMachineHasNotReceived(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("b", "ask<b"), 0, "ask"), calm).start()
+	w := newWorld(t, asManual(steps("b", "ask<b"), 0, "ask"), basePolicy).start()
 	w.begin("b")
 	w.report(w.flight("b"), completed())
 	w.accept(engine.Signal{ID: "C", Type: run.Cancel})
 	w.record()
 	w.expectHeld(1)
 	w.expectWaits()
-	w.ask()
+	w.serveFetches()
 	w.expectDone(run.Cancelled)
 	w.expect("RunApproved", "RunStarted", "StepStarted(b,1)", "StepCompleted(b,1)", "SignalAccepted(C)", "RunCancelled")
 }
 
-// The clock of a workflow stands still during a workflow task. Events of the machine are emitted no earlier than the
-// ends that the Journal wrote meanwhile.
-func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
+// The clock of a workflow stands still during a workflow task. The times of the machine's events are still not before
+// those of the ends that the Journal wrote meanwhile.
+func TestAppend_EventsAreNotOlderThanTheEndsBeforeThem(t *testing.T) {
 	t.Parallel()
 	const lag = 700 * time.Millisecond
 	lagging := func(change func(*run.Policy), ids ...string) *world {
-		w := newRotatingWorld(t, undoable(asking(steps(ids...), time.Minute, "ask"), "x"), with(calm, change), 0).start()
+		sk := withHooks(asManual(steps(ids...), time.Minute, "ask"), "x")
+		w := newRotatingWorld(t, sk, with(basePolicy, change), 0).start()
 		w.now, w.lag = w.now.Add(time.Hour), lag
 		return w
 	}
@@ -86,7 +87,8 @@ func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 		t.Helper()
 		for i, e := range w.log[:len(w.log)-1] {
 			if end := w.log[len(w.log)-1]; i > 1 && end.EmittedAt.Before(e.EmittedAt) {
-				t.Errorf("%s is emitted at %v, %s before it at %v", tell(end), end.EmittedAt, tell(e), e.EmittedAt)
+				t.Errorf("%s was emitted at %v, want it not before %s at %v", describe(end), end.EmittedAt, describe(e),
+					e.EmittedAt)
 			}
 		}
 	}
@@ -94,7 +96,7 @@ func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := lagging(noWindow, "a")
-			w.proves = func() bool { return proves }
+			w.useReceipts = func() bool { return proves }
 			w.succeed("a")
 			w.expectDone(run.Completed)
 			last(w)
@@ -107,12 +109,12 @@ func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 	w.expectDone(run.Failed)
 	last(w)
 
-	w = lagging(noWindow, "a", "ask<a") // the deadline of a wait counts from the time in its begin
+	w = lagging(noWindow, "a", "ask<a") // the deadline of a wait counts from its start
 	w.succeed("a")
 	ask, _ := w.state.Step("ask")
 	if a := ask.Attempts[0]; a.StartedAt == nil || a.WaitDeadline == nil ||
 		!a.WaitDeadline.Equal(a.StartedAt.Add(time.Minute)) {
-		t.Errorf("the wait begins at %v and ends at %v, want a minute", a.StartedAt, a.WaitDeadline)
+		t.Errorf("the wait starts at %v and ends at %v, want a minute", a.StartedAt, a.WaitDeadline)
 	}
 	last(w)
 
@@ -126,20 +128,20 @@ func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 
 	w = lagging(noWindow, "a") // a worker's end wins over the machine's
 	w.begin("a")
-	stray := w.flight("a")
-	w.comeBack(stray, engine.Return{Kind: engine.ReturnLost})
-	w.writeEnd(stray, completed())
+	orphan := w.flight("a")
+	w.comeBack(orphan, engine.Return{Kind: engine.ReturnLost})
+	w.writeEnd(orphan, completed())
 	w.record()
 	w.expectDone(run.Completed)
 	last(w)
 }
 
-// A wait does not begin behind an end of its attempt. A try of this machine that the engine lost wrote the skip.
+// A wait does not start after an end of its attempt. Here a lost try of the workflow task wrote a skip.
 //
 // contract: T10, T110
-func TestWait_DoesNotBeginBehindAnEndThatTheMachineHasNotObserved(t *testing.T) {
+func TestWait_DoesNotStartAfterAnEndThatTheMachineHasNotObserved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b<ask"), 0, "ask"), calm)
+	w := newWorld(t, asManual(steps("ask", "b<ask"), 0, "ask"), basePolicy)
 	w.feed(interp.Init{At: w.now})
 	w.commit()
 	skip := run.Draft{

@@ -14,13 +14,13 @@ import (
 // Input is one event for the machine: exactly one of the types below.
 type Input interface{ input() }
 
-// Inputs, each with the workflow's time.
+// Inputs. At is the workflow's time, which replaces a clock.
 type (
-	// Init is the first input of a machine.
+	// Init is the first input of a machine. A second one changes nothing.
 	Init struct{ At time.Time }
 
-	// Recorded answers the outstanding Append. Only here does a completion become SUCCESS or FAILED and unlock
-	// successors, with the outcome that won (contract T191).
+	// Recorded answers the outstanding Append. When the machine itself writes the end of an attempt, the end counts and
+	// unlocks successors only here, because the log may already have another end that won (contract T191).
 	Recorded struct {
 		At    time.Time `json:"at"`
 		Batch int       `json:"batch"` // echoes Append.Batch (contract T184)
@@ -28,24 +28,24 @@ type (
 		// other field is set.
 		HeldBack bool     `json:"heldBack,omitempty"`
 		Gate     run.Gate `json:"gate,omitempty"`
-		// Ended means that nothing of the Append was written, because the log has the end of an attempt that it would
-		// start. No other field is set.
+		// Ended means that nothing of the Append was written, because the log has the end of an attempt that it would start.
+		// No other field is set.
 		Ended bool `json:"ended,omitempty"`
 		// Ends has one entry for each event of the batch, in order.
 		Ends         []RecordedEvent `json:"ends,omitempty"`
 		Head         run.Seq         `json:"head"`
-		Running      int             `json:"running"`               // non-manual attempts RUNNING at Head
+		Running      int             `json:"running"`               // attempts RUNNING at Head, without waits for people
 		RunTerminal  bool            `json:"runTerminal,omitempty"` // the run has ended, by this batch or by another writer
 		WindowOpened *time.Time      `json:"windowOpened,omitempty"`
-		// StillFailing means that the log kept GateFailing although the Append cleared it, because a step failed after
+		// StillFailing means that the log kept GateFailing although the Append was to clear it, because a step failed after
 		// Append.Seen.
 		StillFailing bool `json:"stillFailing,omitempty"`
 	}
 
-	// Observed has the events of the log after Machine.Seen. Starts and ends of attempts that workers wrote count only
-	// here, because the machine does not trust the engine (contract T191). Events that were observed before change
-	// nothing. Signals wait until the log was observed to a head whose SignalNo covers them, because they were accepted
-	// on that state.
+	// Observed has the events of the log after Machine.Seen. Starts of attempts that workers wrote count only here, ends
+	// here or in an Ended, because the machine does not trust the engine (contract T191). Events that were observed before
+	// change nothing. Signals wait until the log was observed to a head whose SignalNo covers them, because they were
+	// accepted on that state.
 	Observed struct {
 		At   time.Time
 		Tail engine.Tail
@@ -56,8 +56,8 @@ type (
 	Renumbered struct{ At time.Time }
 
 	// Ended has the receipt for the end of an attempt. The driver must have verified its proof. The receipt of a
-	// completion counts like an Observed. After any other end, or when the gate is closed by fail-fast, the machine
-	// reads the log.
+	// completion counts like an Observed. After any other end, or when the gate is closed by fail-fast, the machine reads
+	// the log.
 	Ended struct {
 		At             time.Time
 		StepID         string
@@ -65,9 +65,8 @@ type (
 		Receipt        engine.Receipt
 	}
 
-	// Returned means that the engine no longer executes one dispatch. The driver must observe the log between the
-	// engine's answer and this input: if the log has the end, the dispatch is no longer in flight and the Returned is
-	// stale.
+	// Returned means that the engine no longer executes one dispatch. The driver must observe the log between the engine's
+	// answer and this input: if the log has the end, the dispatch is no longer in flight and the Returned is stale.
 	Returned struct {
 		At     time.Time
 		Return engine.Return
@@ -89,15 +88,16 @@ type (
 		Timer Timer
 	}
 
-	// HookReturned is the Returned of a Compensate.
+	// HookReturned means that the engine no longer executes one dispatch of a hook (Compensate). The driver must observe
+	// the log before it, as for Returned.
 	HookReturned struct {
 		At     time.Time
 		Return engine.Return
 	}
 
-	// Pressure means that the engine's history has grown past its threshold: the machine rotates at the next quiet point
-	// as if RotateAfter were reached (contract T195). Hard means that it must not grow further: nothing is dispatched
-	// until the machine has rotated.
+	// Pressure means that the engine's history has grown past its threshold. The machine rotates when nothing is in
+	// flight, as if RotateAfter were reached (contract T195). Hard means that the history must not grow further: the
+	// machine dispatches nothing until it has rotated.
 	Pressure struct {
 		At   time.Time
 		Hard bool
@@ -121,10 +121,11 @@ func (Pressure) input()     {}
 // RecordedEvent is the outcome of one event of a batch.
 type RecordedEvent struct {
 	Seq run.Seq `json:"seq,omitempty"`
-	// Won is the type of an end that was in the log before (INVALID_TRANSITION), else "".
+	// Won is the type of the end that the log already had, so that the store refused this event with INVALID_TRANSITION;
+	// else "".
 	Won run.EventType `json:"won,omitempty"`
-	// Failure is the payload of the StepFailed that the log has instead of the batch's event; Hook likewise for the end
-	// of a hook.
+	// Failure is the payload of the StepFailed that the log has instead of the batch's event; Hook likewise for the end of
+	// a hook.
 	Failure *run.FailurePayload      `json:"failure,omitempty"`
 	Hook    *run.CompensationPayload `json:"hook,omitempty"`
 	// At is the emittedAt in the log if it is later than that of the batch's event.
@@ -143,9 +144,8 @@ const (
 	TimerRetryWindow Timer = "retry-window"
 	TimerDrain       Timer = "drain"
 	TimerManual      Timer = "manual"   // the earliest deadline of a wait for a person (contract T83)
-	TimerRotation    Timer = "rotation" // patience of the rotation barrier (contract T195)
-	// the earliest time at which a delayed step, or hook, is dispatched again (contract T113).
-	TimerDelay Timer = "delay"
+	TimerRotation    Timer = "rotation" // the end of RotationPatience (contract T195)
+	TimerDelay       Timer = "delay"    // the next time at which a delayed step or hook is due (contract T113)
 )
 
 // Effect is an action for the driver. Effects must be performed in the order returned.
@@ -154,9 +154,9 @@ type Effect interface{ effect() }
 // Effects.
 type (
 	// Append writes a batch; at most one is outstanding (contract T191). The driver sets RunID and MinHead and retries
-	// until the store answers. A batch with UnlessPaused must not follow a RunPaused that the machine may not know; see
-	// engine.Journal.AppendUnlessPaused. A batch with an UnlessGate starts waits for people; the log checks its current
-	// gate.
+	// until Outcome returns a Recorded. A batch with UnlessPaused must not follow a RunPaused that the machine may not
+	// know; see engine.Journal.AppendUnlessPaused. A batch with an UnlessGate starts waits for people; the log checks its
+	// current gate.
 	Append struct {
 		Batch        int
 		UnlessPaused bool
@@ -168,13 +168,13 @@ type (
 	Execute struct {
 		Ord               run.Ord
 		LogicalAttempt, N int
-		Spent             int // engine attempts used by earlier dispatches of this attempt
-		PassFailing       bool
+		Spent             int    // engine attempts used by earlier dispatches of this attempt
+		PassFailing       bool   // the attempt may start although fail-fast has closed the gate (contract T217)
 		SignalID          string // the RETRY_STEP that caused the attempt
 	}
 
-	// CancelSteps asks the executions in flight of these steps to stop. For a step that is being undone this is its
-	// hook.
+	// CancelSteps asks the executions in flight of these steps to stop. For a step that is being undone, the execution is
+	// its hook.
 	CancelSteps struct{ Ords []run.Ord }
 
 	// SetTimer arms or re-arms a timer; a zero At disarms it.
@@ -183,8 +183,8 @@ type (
 		At    time.Time
 	}
 
-	// FetchSignals asks for a Signalled with the accepted signals after a number. An empty Signalled means that there
-	// are none.
+	// FetchSignals asks for a Signalled with the accepted signals after a number. An empty Signalled means that there are
+	// none.
 	FetchSignals struct{ After int64 }
 
 	// ReadLog asks for an Observed.
@@ -200,14 +200,14 @@ type (
 	}
 
 	// Rotate ends this execution of the workflow; the next one continues with Resume from the current Carry (contract
-	// T105, T195). Nothing is in flight: no Append and no ReadLog. An Execute or Compensate may be outstanding only if
-	// its end was observed before the engine reported it, and a FetchSignals only if other signals overtook it. Those
-	// answers may be dropped. The driver passes signals that arrive after this effect to the next machine. The next
-	// machine arms its timers itself.
+	// T105, T195). No Append and no ReadLog is outstanding. An Execute or Compensate may be outstanding only if the
+	// machine observed its end before the engine reported it, and a FetchSignals only if other signals overtook it. The
+	// driver may drop those answers. It passes signals that arrive after this effect to the next machine. The next machine
+	// arms its timers itself.
 	Rotate struct{}
 
-	// Finish ends the workflow; nothing follows it. Status is empty when another writer ended the run, or the log
-	// refused the run's own events.
+	// Finish ends the workflow; nothing follows it. Status is empty when another writer ended the run, or the log refused
+	// the run's own events.
 	Finish struct{ Status run.Status }
 )
 

@@ -11,48 +11,46 @@ import (
 // DefaultMaxParallel is the maximum number of executions in flight if the run's policy has none (contract O5).
 const DefaultMaxParallel = 100
 
-// Config is a machine's knowledge of its run beside the plan.
+// Config has the facts about a run that its plan does not contain.
 type Config struct {
 	Identity run.Identity
 	Policy   run.Policy
-	// EngineAttempt is set in events about the run: 1 plus the restarts of the workflow's execution (contract T61). Less
-	// than 1 counts as 1.
+	// EngineAttempt is written to the events about the run: 1 plus the restarts of the workflow's execution (contract
+	// T61). Less than 1 counts as 1.
 	EngineAttempt int
-	// RotateAfter is the number of dispatches after which an execution of the workflow rotates (contract T105, T195); 0
-	// means never by itself.
+	// RotateAfter is the number of dispatches after which an execution of the workflow rotates (contract T105, T195). With
+	// 0 it rotates only after a Pressure.
 	RotateAfter int
-	// Reused are steps that the run takes over from an earlier run. After RunStarted they succeed as attempt 1 without
-	// an execution, and they are never undone (contract T209). They may depend on steps that are not reused.
+	// Reused are steps that the run takes over from an earlier run. After RunStarted they succeed as attempt 1 without an
+	// execution, and they are never undone (contract T209). They may depend on steps that are not reused.
 	Reused []run.Ord
-	// PauseAhead means that control may append RunPaused before the machine receives the PAUSE (docs/decisions/0029).
-	// The machine then adopts that pause.
+	// PauseAhead means that control may append RunPaused before the machine receives the PAUSE (docs/decisions/0029). The
+	// machine then adopts that pause.
 	PauseAhead bool
 }
 
-// Machine is the interpreter of one run. It is not safe for concurrent use. Its state and its effects are a function
-// of the inputs alone, byte for byte.
+// Machine is the interpreter of one run. It is not safe for concurrent use. Its state and its effects are a function of
+// the inputs alone, byte for byte.
 //
 // It guarantees for any inputs in any order:
 //
-//   - At most one Append is outstanding. Facts that arrive meanwhile go into the next
-//     one. A completion counts only after it is Recorded (contract T191).
-//   - No (Ord, LogicalAttempt, N) is dispatched twice. An attempt is dispatched again only
-//     after a return without an end. No step starts before its predecessors are recorded.
-//     Nothing follows Finish or Rotate.
-//   - Steps become ready in canonical order (contract E-01). At most
-//     Policy.MaxParallelSteps executions are in flight, not counting attempts that are
-//     RUNNING already and are dispatched again. A MANUAL step is never executed; the
+//   - At most one Append is outstanding. Facts that arrive meanwhile go into the next one. An end counts only when the
+//     log has it (contract T191).
+//   - No (Ord, LogicalAttempt, N) is dispatched twice. An attempt is dispatched again only after a return without an
+//     end. No step starts before its predecessors have ended in the log. No effect follows Finish or Rotate.
+//   - Steps become ready in canonical order (contract E-01). At most Policy.MaxParallelSteps executions are in flight,
+//     not counting attempts that are RUNNING already and are dispatched again. A MANUAL step is never executed; the
 //     machine records its wait (contract T82).
-//   - At most one Compensate is in flight, and only while nothing else is (contract R185).
-//   - Signals apply once, in the order of their numbers, and only while no Append is
-//     outstanding, so that they are judged on the state of the log (contract T193, T196).
-//   - Its events are not older than the ends that it knows. Those have times of other
-//     clocks, and an engine's clock may stand still while it decides.
-//   - It rotates only when nothing is in flight. The machine that Resume makes of Carry
-//     continues as this one would (contract T105, T195).
+//   - At most one Compensate is in flight, and only after no attempt is RUNNING any more (contract R185).
+//   - Each signal applies once, in the order of the numbers, and only while no Append is outstanding, so that it is
+//     judged on the state of the log (contract T193, T196).
+//   - Its events are not older than the ends that it knows. The emittedAt of an end may come from another clock, and an
+//     engine's clock may stand still while it decides.
+//   - It rotates only when nothing is in flight. The machine that Resume builds from Carry continues as this one would
+//     (contract T105, T195).
 //
-// If an Append with RunResumed follows Fired(TimerDrain), the run did not drain in time: the driver raises
-// PAUSE_DRAIN_TIMEOUT (contract T46).
+// If the machine answers Fired(TimerDrain) with an Append of RunResumed, the run did not drain in time, and the driver
+// raises PAUSE_DRAIN_TIMEOUT (contract T46).
 type Machine struct {
 	sk   plan.Skeleton
 	cfg  Config
@@ -80,17 +78,17 @@ type Machine struct {
 	compensation compensation
 }
 
-// step is the machine's state of one step. status is that of the latest logical attempt with an end in the log; stage
-// shows RUNNING.
+// step is the machine's state of one step. status is that of the latest logical attempt with an end in the log, so it
+// is never RUNNING; stage has the progress of the attempt after it.
 type step struct {
 	status     run.StepStatus
 	stage      stage
-	attempt, n int // the current or next logical attempt, and its dispatches so far
+	attempt, n int // the current or next logical attempt, and the number of its dispatches
 	missing    int // predecessors that are not satisfied yet
 
 	signalID   string // the RETRY_STEP that caused the attempt, until its end
 	signalNo   int64  // number of that signal
-	generation int    // generation of fail-fast that the step passes (contract T217)
+	generation int    // the value of failure.generation for which the step passes fail-fast (contract T217)
 	passes     bool   // the execution in flight passes a gate closed by failing
 	begun      bool   // the log has the StepStarted of the attempt, and no end
 	spent      int    // engine attempts used by dispatches that returned
@@ -99,9 +97,9 @@ type step struct {
 	due      time.Time // when a delayed step is dispatched again
 	forToken bool      // it waits for a token
 
-	waitAttempt int       // of a MANUAL step: the newest attempt whose wait is in the log
-	waitSince   time.Time // when that wait started
-	waitEnd     *engine.LogEvent
+	waitAttempt int              // of a MANUAL step: the newest attempt whose wait is in the log
+	waitSince   time.Time        // when that wait started
+	waitEnd     *engine.LogEvent // its end, if the log has it
 
 	gateOpenings  int       // schedule.gateOpenings at the dispatch
 	stopRequested stopCause // why the execution in flight was asked to stop
@@ -118,31 +116,31 @@ type step struct {
 type stage uint8
 
 const (
-	waiting stage = iota // waits for predecessors
-	ready                // waits for the gate and a free slot
-	flying               // dispatched
-	ended                // its end is being recorded
-	settled              // recorded
-	opening              // of a MANUAL step: its wait for a person is being recorded
-	open                 // it waits for a person
-	delayed              // returned, waits until it is dispatched again
+	waiting    stage = iota // waits for predecessors
+	ready                   // waits until the gate is open and a slot is free
+	dispatched              // an execution is in flight
+	ended                   // its end is being recorded
+	settled                 // recorded
+	opening                 // of a MANUAL step: its wait for a person is being recorded
+	open                    // it waits for a person
+	delayed                 // its dispatch returned, and it is dispatched again later
 )
 
 // New returns a machine for a plan. The caller must not modify sk afterwards.
-func New(sk plan.Skeleton, who Config) *Machine {
+func New(sk plan.Skeleton, cfg Config) *Machine {
 	n := len(sk.Steps)
 	m := &Machine{
-		sk: sk, cfg: who, status: run.Pending,
+		sk: sk, cfg: cfg, status: run.Pending,
 		ords: make(map[string]run.Ord, n), next: make([][]run.Ord, n), steps: make([]step, n),
 	}
-	m.cfg.EngineAttempt = max(1, who.EngineAttempt)
+	m.cfg.EngineAttempt = max(1, cfg.EngineAttempt)
 	m.schedule.left = n
-	m.schedule.width = who.Policy.MaxParallelSteps
+	m.schedule.width = cfg.Policy.MaxParallelSteps
 	if m.schedule.width <= 0 {
 		m.schedule.width = DefaultMaxParallel
 	}
 	m.failure.generation = 1
-	m.keepHooksOff()
+	m.dropReusedHooks()
 	for i, s := range sk.Steps {
 		m.ords[s.StepID] = run.Ord(i)
 		m.steps[i] = step{status: run.StepPending, attempt: 1, missing: len(s.Deps)}
@@ -156,8 +154,8 @@ func New(sk plan.Skeleton, who Config) *Machine {
 // Done reports whether Finish was returned.
 func (m *Machine) Done() bool { return m.done }
 
-// Step takes one input and returns the effects, in order. It accepts every input: stale, repeated and unknown ones
-// change nothing.
+// Step takes one input and returns the effects, in the order in which the driver must perform them. It accepts every
+// input: stale, repeated and unknown ones change nothing. After Finish or Rotate it returns nil.
 func (m *Machine) Step(in Input) []Effect {
 	if m.done || m.rotation.over {
 		return nil
@@ -196,19 +194,19 @@ func (m *Machine) Step(in Input) []Effect {
 		m.takeHookReturn(in.Return)
 	case Pressure:
 		m.now = in.At
-		m.pressure(in.Hard)
+		m.handlePressure(in.Hard)
 	}
-	if m.begun && !m.done && len(m.signals.owed) == 0 {
+	if m.begun && !m.done && len(m.signals.reread) == 0 {
 		m.applySignals()
-		m.takeStrays()
+		m.handleOrphans()
 		m.resumeWhenDrained()
-		m.withdrawWaits() // it may leave nothing to send
+		m.withdrawWaits() // before settle, because it may empty the queue
 		m.settle()
-		m.record.shut = false
+		m.record.gateClosed = false
 		m.flush()
-		m.askToStop()
+		m.requestStops()
 		m.dispatch()
-		m.flush() // waits for people
+		m.flush() // sends the waits for people that dispatch queued
 		m.compensate()
 		m.armManual()
 	}
@@ -263,15 +261,15 @@ func (m *Machine) finish(status run.Status) {
 // isQuiet reports whether everything that the machine decided is in the log.
 func (m *Machine) isQuiet() bool { return m.record.sent == nil && len(m.record.queue) == 0 }
 
-// settle ends the run when nothing else can happen in it.
+// settle ends the run when no step can start any more, and its stop or its failure requires it or all steps are done.
 func (m *Machine) settle() {
 	if !m.isQuiet() || m.status != run.Running {
 		return
 	}
 	switch {
 	case m.record.closing, m.signals.due() > 0: // due signals are judged first
-	// the log may have an end that would change the conclusion
 	case (m.stop.signalID != "" || m.failure.count > 0) && !m.isCurrent():
+		// An end that the machine has not seen may change the conclusion.
 	case m.stop.signalID != "":
 		m.settleStop()
 	case m.pause.on, m.pause.unexplained: // nothing ends while paused (contract T43)
@@ -282,7 +280,7 @@ func (m *Machine) settle() {
 	}
 }
 
-// closeWith writes the last event of the run.
+// closeWith queues the last event of the run. Until it is recorded, nothing else starts.
 func (m *Machine) closeWith(status run.Status, last entry) {
 	last.kind, last.status = ends, status
 	m.record.closing = true
@@ -300,7 +298,7 @@ func (m *Machine) handleTimer(t Timer) {
 	case TimerRotation:
 		m.handleRotationTimer()
 	case TimerDelay:
-		m.delayFired()
+		m.handleDelayTimer()
 	}
 }
 
@@ -335,8 +333,8 @@ func (m *Machine) FindStep(stepID string) (run.StepView, bool) {
 	st := &m.steps[o]
 	v := run.StepView{Status: st.status, LogicalAttempt: st.attempt}
 	switch {
-	case st.stage == flying, st.stage == delayed && st.begun, st.stage == opening, st.stage == open, st.stage == ended &&
-		st.status != run.StepSkipped:
+	case st.stage == dispatched, st.stage == delayed && st.begun, st.stage == opening, st.stage == open,
+		st.stage == ended && st.status != run.StepSkipped:
 		v.Status, v.WaitsForPerson = run.StepRunning, st.stage == open
 	case st.status == run.StepPending:
 		v.LogicalAttempt = 0

@@ -15,8 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Plans of the acceptance checks: L3 is s1, s2, s3 in a row; D4 is a diamond
-// that ends in final.
+// l3 and d4 return plans of the acceptance checks: L3 has s1, s2 and s3 in a row; D4 is a diamond that ends in final.
 func l3() plan.Skeleton { return steps("s1", "s2<s1", "s3<s2") }
 func d4() plan.Skeleton { return steps("start", "a<start", "b<start", "final<a,b") }
 
@@ -25,7 +24,7 @@ func (w *world) expect(lines ...string) {
 	for i := range lines {
 		lines[i] = strconv.Itoa(i+1) + " " + lines[i]
 	}
-	if diff := cmp.Diff(lines, w.story()); diff != "" {
+	if diff := cmp.Diff(lines, w.logLines()); diff != "" {
 		w.tb.Fatalf("log (-want +got):\n%s", diff)
 	}
 }
@@ -47,16 +46,16 @@ func (w *world) expectInFlight(want string) {
 func (w *world) expectDone(s run.Status) {
 	w.tb.Helper()
 	if !w.m.Done() || w.state.Status != s {
-		w.tb.Fatalf("done is %v, the log says %s, want %s; the log is\n%s", w.m.Done(), w.state.Status, s,
-			strings.Join(w.story(), "\n"))
+		w.tb.Fatalf("done is %v and the run is %s, want it done and %s; the log is\n%s", w.m.Done(), w.state.Status, s,
+			strings.Join(w.logLines(), "\n"))
 	}
 }
 
-// pendingTypes is the types of the events of the pending Append.
+// pendingTypes returns the types of the events of the pending Append.
 func (w *world) pendingTypes() (types []run.EventType) {
 	w.tb.Helper()
 	if w.pending == nil {
-		w.tb.Fatalf("nothing is pending")
+		w.tb.Fatalf("no Append is pending")
 	}
 	for _, d := range w.pending.Events {
 		types = append(types, d.Type)
@@ -64,16 +63,16 @@ func (w *world) pendingTypes() (types []run.EventType) {
 	return types
 }
 
-// expectReading says that the machine asks for the log.
+// expectReading checks that a ReadLog is outstanding.
 func (w *world) expectReading() {
 	w.tb.Helper()
 	if !w.reading {
-		w.tb.Fatalf("the machine does not ask for the log")
+		w.tb.Fatalf("no ReadLog is outstanding, want one")
 	}
 }
 
-// retrying lets the engine execute each attempt so often, where its worker is lost.
-func retrying(sk plan.Skeleton, attempts int) plan.Skeleton {
+// withRetries sets the maximum number of executions of each attempt.
+func withRetries(sk plan.Skeleton, attempts int) plan.Skeleton {
 	for i := range sk.Steps {
 		sk.Steps[i].Retry.MaxAttempts = attempts
 	}
@@ -87,23 +86,23 @@ func with(p run.Policy, change func(*run.Policy)) run.Policy {
 
 func noWindow(p *run.Policy) { p.RetryWindowMS = 0 }
 
-func TestStep_Linear(t *testing.T) {
+func TestStep_ALinearPlanRunsInOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.succeed("s1", "s2", "s3")
 	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
 		"StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 	w.expectDone(run.Completed)
 }
 
-func TestStep_EmptyPlanCompletes(t *testing.T) {
+func TestStep_AnEmptyPlanCompletes(t *testing.T) {
 	t.Parallel()
-	newWorld(t, steps(), calm).start().expectDone(run.Completed)
+	newWorld(t, steps(), basePolicy).start().expectDone(run.Completed)
 }
 
-func TestStep_Join(t *testing.T) {
+func TestStep_AJoinWaitsForEachPredecessor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, d4(), calm).start()
+	w := newWorld(t, d4(), basePolicy).start()
 	w.succeed("start")
 	w.expectInFlight("a b")
 	w.succeed("b")
@@ -115,13 +114,13 @@ func TestStep_Join(t *testing.T) {
 }
 
 // contract: E-01
-func TestStep_CanonicalOrder(t *testing.T) {
+func TestStep_ReadyStepsAreDispatchedInCanonicalOrder(t *testing.T) {
 	t.Parallel()
 	sk := steps("A", "B", "_x", "a", "b", "s10", "s2") // plan.Skeleton's order is canonical
-	w := newWorld(t, sk, calm).start()
+	w := newWorld(t, sk, basePolicy).start()
 	w.expectInFlight("A B _x a b s10 s2")
 
-	w = newWorld(t, sk, with(calm, func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
+	w = newWorld(t, sk, with(basePolicy, func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
 	w.expectInFlight("A B")
 	w.succeed("B")
 	w.expectInFlight("A _x")
@@ -130,9 +129,9 @@ func TestStep_CanonicalOrder(t *testing.T) {
 }
 
 // contract: E-01
-func TestStep_UnlockedStepsTakeTheirPlaceInOrder(t *testing.T) {
+func TestStep_AnUnlockedStepIsDispatchedInItsTurn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a<z", "m", "n", "z"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
+	w := newWorld(t, steps("a<z", "m", "n", "z"), with(basePolicy, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
 	var order []string
 	for len(w.flights) > 0 {
 		id := w.flights[0].stepID
@@ -140,46 +139,45 @@ func TestStep_UnlockedStepsTakeTheirPlaceInOrder(t *testing.T) {
 		w.succeed(id)
 	}
 	if got := strings.Join(order, " "); got != "m n z a" {
-		t.Fatalf("order %q", got)
+		t.Fatalf("the steps are dispatched in the order %q, want m n z a", got)
 	}
 }
 
-// An end counts when the machine observes it in the log. Access to the engine is not enough to forge one.
+// An end counts when the machine observes it in the log. An attacker who can only reach the engine cannot forge one.
 //
 // contract: T191
 func TestStep_AnEndCountsWhenTheLogHasIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c", "d<a", "e<b,c"), calm).start()
+	w := newWorld(t, steps("a", "b", "c", "d<a", "e<b,c"), basePolicy).start()
 	w.begin("a", "b", "c")
 	w.writeEnd(w.flight("a"), completed())
 	w.writeEnd(w.flight("c"), completed())
-	w.expectInFlight("a b c") // nobody has told the machine
+	w.expectInFlight("a b c") // the machine has not observed the ends
 	w.observe()
 	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f.ended })
 	w.expectInFlight("b d")
 	if w.pending != nil {
-		t.Fatalf("the machine writes %+v, want nothing: the log has it", w.pending.Append)
+		t.Fatalf("the machine writes %+v, want nothing, because the log has the ends", w.pending.Append)
 	}
 	w.succeed("b")
 	w.expectInFlight("d e")
 }
 
-// An execution that the machine believes in flight may have ended, or be another's: what came back before changes
-// nothing, and what the log has counts once.
+// An end that the machine has observed counts once. A return that the engine reports after it has no effect.
 //
 // contract: T184, T191
-func TestStep_ReturnOfAnEndThatWasObserved(t *testing.T) {
+func TestStep_AReturnAfterAnObservedEndHasNoEffect(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.begin("s1")
 	f := w.flight("s1")
 	w.writeEnd(f, completed())
-	w.observe() // long before the engine says so
+	w.observe() // before the engine reports the end
 	for _, kind := range []engine.ReturnKind{engine.ReturnEnded, engine.ReturnLost, engine.ReturnCancelled,
 		engine.ReturnRunTerminal} {
 		if got := w.m.Step(
 			interp.Returned{At: w.now, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, N: 1, Kind: kind}}); len(got) > 0 {
-			t.Fatalf("%s of an end that was observed: %#v", kind, got)
+			t.Fatalf("the return %s after the observed end has the effects %#v, want none", kind, got)
 		}
 	}
 	w.flights = w.flights[1:]
@@ -187,13 +185,13 @@ func TestStep_ReturnOfAnEndThatWasObserved(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// The machine writes a failure for a worker that was lost, and the worker its completion first.
+// The machine writes a failure for a lost worker, but the worker writes its completion first. The completion counts.
 //
 // contract: T10, T191
-func TestStep_TheOutcomeThatWonCounts(t *testing.T) {
+func TestStep_TheFirstEndCounts(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int64{0, 60_000} {
-		w := newWorld(t, l3(), with(calm, func(p *run.Policy) { p.RetryWindowMS = window })).start()
+		w := newWorld(t, l3(), with(basePolicy, func(p *run.Policy) { p.RetryWindowMS = window })).start()
 		w.begin("s1")
 		f := w.flight("s1")
 		w.comeBack(f, engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
@@ -210,14 +208,15 @@ func TestStep_TheOutcomeThatWonCounts(t *testing.T) {
 	}
 }
 
-// The events about a run have the attempt of its workflow, those about a step that of the execution.
+// The engine attempt in an event about the run counts the executions of the workflow, the one in an event about a step
+// the executions of the step.
 //
 // contract: T61
-func TestStep_EngineAttemptsOfEvents(t *testing.T) {
+func TestStep_EventsHaveTheirEngineAttempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, retrying(steps("a"), 2), with(calm, noWindow))
-	w.who.EngineAttempt = 3
-	w.m = interp.New(w.sk, w.who)
+	w := newWorld(t, withRetries(steps("a"), 2), with(basePolicy, noWindow))
+	w.cfg.EngineAttempt = 3
+	w.m = interp.New(w.sk, w.cfg)
 	w.start()
 	w.begin("a")
 	w.lose("a")
@@ -230,13 +229,14 @@ func TestStep_EngineAttemptsOfEvents(t *testing.T) {
 	}
 }
 
-// A log that refuses the run's own events, or a failure after the result, leaves
-// nothing to say: the machine ends and leaves the run to the sweeper.
+// When the log refuses the run's own events, or the failure that replaces a refused result, the machine can write
+// nothing else. It ends, and control ends the run.
+//
 // contract: T190
-func TestStep_RefusedForGood(t *testing.T) {
+func TestStep_AMachineEndsWhenTheLogRefusesItsEvents(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []run.EventType{run.RunStarted, run.StepFailedEvent, run.RunPaused} {
-		m := interp.New(steps("a"), interp.Config{Policy: calm})
+		m := interp.New(steps("a"), interp.Config{Policy: basePolicy})
 		effects := m.Step(interp.Init{At: epoch})
 		effects = append(effects, m.Step(
 			interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 1, ID: "P", Type: run.Pause}}})...)
@@ -272,22 +272,22 @@ func TestStep_RefusedForGood(t *testing.T) {
 						interp.Observed{At: epoch, Tail: engine.Tail{Seq: 20, Head: store.Head{LastSeq: 20, SignalNo: 9}}})...)
 			case interp.Finish:
 				if e.Status != "" {
-					t.Errorf("%s: Finish %q", refused, e.Status)
+					t.Errorf("%s is refused: Finish has the status %q, want none", refused, e.Status)
 				}
 			}
 		}
 		if !m.Done() {
-			t.Errorf("%s: not done", refused)
+			t.Errorf("%s is refused: the machine is not done", refused)
 		}
 	}
 }
 
-// T185: a parked step goes back to ready with the same attempt, and asks what
-// closed the gate when the machine does not know.
+// When a step meets a gate that an unknown signal has closed, the machine fetches the signals.
+//
 // contract: T185
-func TestStep_ParkedByAnUnknownStop(t *testing.T) {
+func TestStep_AClosedGateMakesTheMachineFetchTheSignal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.accept(engine.Signal{ID: "C", Type: run.Cancel}) // in the log, not delivered
 	w.begin("s1")
 	w.expectInFlight("")
@@ -302,9 +302,9 @@ func TestStep_ParkedByAnUnknownStop(t *testing.T) {
 }
 
 // contract: T192
-func TestStep_RunTerminalEndsAtOnce(t *testing.T) {
+func TestStep_TheMachineEndsWhenAnotherWriterEndsTheRun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b"), calm).start()
+	w := newWorld(t, steps("a", "b"), basePolicy).start()
 	w.begin("a")
 	w.write(store.Append{
 		Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
@@ -312,7 +312,7 @@ func TestStep_RunTerminalEndsAtOnce(t *testing.T) {
 	w.begin("b")
 	w.expectDone(run.Cancelled)
 
-	w = newWorld(t, steps("a", "b"), calm).start()
+	w = newWorld(t, steps("a", "b"), basePolicy).start()
 	w.begin("a")
 	w.write(store.Append{
 		Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
@@ -323,13 +323,13 @@ func TestStep_RunTerminalEndsAtOnce(t *testing.T) {
 
 func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm)
+	w := newWorld(t, l3(), basePolicy)
 	for _, in := range []interp.Input{
 		interp.Recorded{At: epoch, Batch: 1}, interp.Returned{At: epoch}, interp.HookReturned{At: epoch},
 		interp.Observed{At: epoch}, interp.Fired{At: epoch, Timer: interp.TimerDrain}, nil,
 	} {
 		if got := w.m.Step(in); len(got) > 0 {
-			t.Fatalf("%#v before Begin: %#v", in, got)
+			t.Fatalf("%#v before Init has the effects %#v, want none", in, got)
 		}
 	}
 	w.start()
@@ -343,12 +343,12 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 		interp.HookReturned{At: epoch, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, N: 1}},
 		interp.Observed{At: epoch}, interp.Observed{At: epoch, Tail: engine.Tail{Seq: 1, Head: store.Head{LastSeq: 1},
 			Events: []engine.LogEvent{
-				{Seq: 1, Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1}, // it was observed before
+				{Seq: 1, Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1}, // the machine has observed it before
 			}}},
 		interp.Signalled{At: epoch}, interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 0, Type: run.Pause}}},
 	} {
 		if got := w.m.Step(in); len(got) > 0 {
-			t.Fatalf("%#v: %#v", in, got)
+			t.Fatalf("the stale %#v has the effects %#v, want none", in, got)
 		}
 	}
 	w.succeed("s1", "s2", "s3")
@@ -356,33 +356,33 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	w.feed(interp.Init{At: epoch})
 }
 
-func TestStep_MoreEndsThanOneReadGives(t *testing.T) {
+func TestStep_ReadsALongLogInParts(t *testing.T) {
 	t.Parallel()
 	var specs []string
 	for i := range 400 {
 		specs = append(specs, "s"+strconv.Itoa(i))
 	}
-	w := newWorld(t, steps(specs...), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 400 })).start()
+	w := newWorld(t, steps(specs...), with(basePolicy, func(p *run.Policy) { p.MaxParallelSteps = 400 })).start()
 	for _, f := range slices.Clone(w.flights) {
 		w.arrive(f)
 		w.writeEnd(f, completed())
 	}
-	w.hand(w.read()) // a part of it
+	w.deliverTail(w.read()) // the first part
 	w.expectReading()
 	w.record()
 	w.expectDone(run.Completed)
 }
 
-func TestStep_MoreThanOneBatchAtTheEnd(t *testing.T) {
+func TestStep_TheEndOfARunMayNeedSeveralBatches(t *testing.T) {
 	t.Parallel()
 	specs := []string{"a"}
 	for i := range 1200 {
 		specs = append(specs, "s"+strconv.Itoa(i)+"<a")
 	}
-	w := newWorld(t, steps(specs...), with(calm, noWindow)).start()
+	w := newWorld(t, steps(specs...), with(basePolicy, noWindow)).start()
 	w.fail("a", "BROKEN")
 	w.expectDone(run.Failed)
 	if got := w.state.Counts.Skipped; got != 1200 {
-		t.Fatalf("%d steps are skipped", got)
+		t.Fatalf("%d steps are skipped, want 1200", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // take no slot of the width, and neither a drain nor the retry window nor the end of a failed run waits for them
 // (contract T47, T82).
 type manual struct {
-	opening int        // waits that are being recorded
+	opening int        // number of waits that the machine is writing to the log
 	open    []run.Ord  // waits that are in the log, ascending
 	due     []deadline // their deadlines, the earliest first
 	firesAt time.Time  // the time to which TimerManual is set
@@ -34,7 +34,7 @@ func (d deadline) before(o deadline) bool { return d.compare(o) < 0 }
 
 func (m *Machine) isManual(o run.Ord) bool { return m.sk.Steps[o].Type == plan.Manual }
 
-// openWait starts an attempt of a ready MANUAL step.
+// openWait starts an attempt of a ready MANUAL step: it queues its StepStarted and StepAwaitingManualCompletion.
 func (m *Machine) openWait(o run.Ord) {
 	st := &m.steps[o]
 	st.stage, st.waitEnds, st.gateOpenings = opening, time.Time{}, m.schedule.gateOpenings
@@ -60,7 +60,8 @@ func (m *Machine) openWait(o run.Ord) {
 	m.enqueue(e)
 }
 
-// applyWait applies the start or end of a wait in the log. Usually this machine wrote it.
+// applyWait applies the start or end of a wait in the log. Usually this machine wrote it. Otherwise a lost try of the
+// workflow task did.
 func (m *Machine) applyWait(o run.Ord, e *engine.LogEvent) {
 	st := &m.steps[o]
 	switch {
@@ -79,8 +80,8 @@ func (m *Machine) applyWait(o run.Ord, e *engine.LogEvent) {
 	}
 }
 
-// resumeWait adopts a wait that is in the log, because a lost try of this machine started it. It reports whether
-// there is one.
+// resumeWait adopts a wait that a lost try of the workflow task has started in the log. It reports whether there is
+// one.
 func (m *Machine) resumeWait(o run.Ord) bool {
 	st := &m.steps[o]
 	if st.waitAttempt != st.attempt || st.missing > 0 {
@@ -98,13 +99,14 @@ func (m *Machine) resumeWait(o run.Ord) bool {
 	return true
 }
 
-// withdrawWaits takes back unsent waits whose gate was closed meanwhile. They start after it opens (contract T185).
+// withdrawWaits removes the waits from the queue whose gate was closed meanwhile. They start after it opens (contract
+// T185).
 func (m *Machine) withdrawWaits() {
 	if m.manual.opening == 0 {
 		return
 	}
 	m.record.queue = slices.DeleteFunc(m.record.queue, func(e entry) bool {
-		if e.kind != waits || !m.isShut(e.ord) {
+		if e.kind != waits || !m.isGateClosed(e.ord) {
 			return false
 		}
 		m.manual.opening--
@@ -113,13 +115,13 @@ func (m *Machine) withdrawWaits() {
 	})
 }
 
-// waitRecorded handles a recorded wait.
-func (m *Machine) waitRecorded(o run.Ord) {
+// applyRecordedWait applies a wait that is in the log now.
+func (m *Machine) applyRecordedWait(o run.Ord) {
 	m.manual.opening--
 	m.keepOpen(o)
 }
 
-// keepOpen adds a wait that is in the log. The ends of earlier attempts no longer matter.
+// keepOpen adds a wait that is in the log to the open waits.
 func (m *Machine) keepOpen(o run.Ord) {
 	w, st := &m.manual, &m.steps[o]
 	st.stage, st.status = open, run.StepPending

@@ -13,18 +13,20 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// R165, R166, T82: nobody executes it; it waits, and goes on where a person says so.
+// No worker executes a MANUAL step. It waits until a person completes it (contract R165, R166, T82).
+//
 // contract: M01
-func TestManual_WaitsAndIsCompleted(t *testing.T) {
+func TestManual_WaitsUntilAPersonCompletesIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("a", "ask<a", "b<ask"), 0, "ask"), calm).start()
+	w := newWorld(t, asManual(steps("a", "ask<a", "b<ask"), 0, "ask"), basePolicy).start()
 	w.succeed("a")
 	w.expectWaits("ask")
 	w.expectInFlight("")
 	if w.head.Running != 0 || w.state.Substatus() != run.WaitingManual || !w.timers[interp.TimerManual].IsZero() {
-		t.Fatalf("running %d, substatus %q, timer %v", w.head.Running, w.state.Substatus(), w.timers[interp.TimerManual])
+		t.Fatalf("%d attempts are RUNNING, the substatus is %q, the timer is at %v; want 0, WAITING_MANUAL and no timer",
+			w.head.Running, w.state.Substatus(), w.timers[interp.TimerManual])
 	}
-	w.now = w.now.Add(6 * time.Minute) // the step's timeout means nothing here (T83)
+	w.now = w.now.Add(6 * time.Minute) // the timeout of executions does not apply to the wait (contract T83)
 	w.feed(interp.Signalled{At: w.now})
 	w.complete("D", "ask", run.ManualSucceeded)
 	w.succeed("b")
@@ -34,36 +36,36 @@ func TestManual_WaitsAndIsCompleted(t *testing.T) {
 	w.expectReceipt("D", run.SignalApplied, "", 8)
 	ask, _ := w.state.Step("ask")
 	if diff := cmp.Diff(&run.ManualEnd{SignalID: "D", Outcome: run.ManualSucceeded}, ask.Attempts[0].Manual); diff != "" {
-		t.Error(diff)
+		t.Errorf("manual end (-want +got):\n%s", diff)
 	}
 }
 
-// T47, T185: a wait is in nobody's way: it takes no place, and the step behind it
-// in order still finds one.
+// A wait takes no slot of the width, so the next step in order can start (contract T185).
+//
 // contract: T47
-func TestManual_TakesNoPlace(t *testing.T) {
+func TestManual_TakesNoSlot(t *testing.T) {
 	t.Parallel()
-	one := with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })
-	w := newWorld(t, asking(steps("a", "b", "c", "d"), 0, "b", "d"), one).start()
+	one := with(basePolicy, func(p *run.Policy) { p.MaxParallelSteps = 1 })
+	w := newWorld(t, asManual(steps("a", "b", "c", "d"), 0, "b", "d"), one).start()
 	w.expectInFlight("a")
 	w.expectWaits("b")
 	w.succeed("a")
 	w.expectInFlight("c")
 	w.expectWaits("b", "d")
-	if w.head.Running != 0 { // c has not begun
-		t.Errorf("%d steps are running", w.head.Running)
+	if w.head.Running != 0 { // c has not started
+		t.Errorf("%d attempts are RUNNING, want none", w.head.Running)
 	}
 }
 
 // contract: R178
-func TestManual_OutcomesAndReceipts(t *testing.T) {
+func TestManual_FailedAndCancelledEndTheStepAsFailed(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[run.ManualOutcome]run.StepError{
 		run.ManualFailed: {Code: "MANUAL_FAILED", Message: "A person said that the step failed.", Retryable: true,
 			Category: run.CategoryUser},
 		run.ManualCancelled: {Code: "CANCELLED", Message: "A person cancelled the step.", Category: run.CategoryUser},
 	} {
-		w := newWorld(t, asking(steps("ask", "b<ask"), 0, "ask"), with(calm, noWindow)).start()
+		w := newWorld(t, asManual(steps("ask", "b<ask"), 0, "ask"), with(basePolicy, noWindow)).start()
 		w.complete("D", "ask", outcome)
 		w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)",
 			"SignalAccepted(D)",
@@ -71,16 +73,17 @@ func TestManual_OutcomesAndReceipts(t *testing.T) {
 		w.expectReceipt("D", run.SignalApplied, "", 6)
 		ask, _ := w.state.Step("ask")
 		if diff := cmp.Diff(&want, ask.Attempts[0].Error); diff != "" || ask.Attempts[0].Manual.Outcome != outcome {
-			t.Errorf("%s: %+v\n%s", outcome, ask.Attempts[0].Manual, diff)
+			t.Errorf("%s: the manual end is %+v; error (-want +got):\n%s", outcome, ask.Attempts[0].Manual, diff)
 		}
 	}
 }
 
-// R180: two completions of one attempt that were both accepted: the first counts.
+// When control has accepted two completions of one attempt, only the first one counts (contract R180).
+//
 // contract: M02
 func TestManual_TheSecondCompletionHasNoEffect(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b<ask"), 0, "ask"), calm).start()
+	w := newWorld(t, asManual(steps("ask", "b<ask"), 0, "ask"), basePolicy).start()
 	w.accept(w.completion("D1", "ask", run.ManualSucceeded))
 	w.accept(w.completion("D2", "ask", run.ManualFailed))
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
@@ -89,19 +92,20 @@ func TestManual_TheSecondCompletionHasNoEffect(t *testing.T) {
 	w.expectReceipt("D2", run.SignalNotApply, run.CodeManualNotWaiting, 0)
 	w.expectInFlight("b")
 	if d := w.complete("D3", "ask", run.ManualFailed); d.Code != run.CodeManualNotWaiting {
-		t.Errorf("the third is judged %+v", d)
+		t.Errorf("the third completion is judged %+v, want %s", d, run.CodeManualNotWaiting)
 	}
 	if d := w.complete("D4", "b", run.ManualSucceeded); d.Code != run.CodeManualNotWaiting {
-		t.Errorf("that of a step that runs by itself is judged %+v", d)
+		t.Errorf("the completion of a step that a worker executes is judged %+v, want %s", d, run.CodeManualNotWaiting)
 	}
 }
 
-// M03: a retry opens a new wait, of which the retry's receipt tells; what was meant
-// for the old one has no effect.
+// A retry opens a new wait, and the receipt of the retry points to the start of that wait. A completion of the old wait
+// has no effect.
+//
 // contract: M03
 func TestManual_RetryOpensANewWait(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b<ask"), 0, "ask"), calm).start()
+	w := newWorld(t, asManual(steps("ask", "b<ask"), 0, "ask"), basePolicy).start()
 	w.accept(w.completion("D1", "ask", run.ManualFailed))
 	late := w.completion("D2", "ask", run.ManualSucceeded)
 	w.accept(late)
@@ -115,7 +119,7 @@ func TestManual_RetryOpensANewWait(t *testing.T) {
 	w.expectWaits("ask")
 	if d := run.Judge(w.state, run.Signal{Type: run.CompleteManual, StepID: "ask", ExpectedAttempt: 1,
 		Outcome: run.ManualSucceeded}); d.Code != run.CodeManualNotWaiting {
-		t.Errorf("a completion of attempt 1 is judged %+v", d)
+		t.Errorf("a completion of attempt 1 is judged %+v, want %s", d, run.CodeManualNotWaiting)
 	}
 	w.complete("D3", "ask", run.ManualSucceeded)
 	w.succeed("b")
@@ -126,18 +130,18 @@ func TestManual_RetryOpensANewWait(t *testing.T) {
 		"StepCompleted(ask,2)", "StepStarted(b,1)", "StepCompleted(b,1)", "RunCompleted")
 }
 
-// T83: only the wait's own timeout ends it, at the earliest deadline first; a
-// retry waits as long again.
+// Each wait ends at its own deadline, the earliest one first. A retry waits as long again.
+//
 // contract: T83
-func TestManual_TimesOut(t *testing.T) {
+func TestManual_TimesOutAtItsOwnDeadline(t *testing.T) {
 	t.Parallel()
-	sk := asking(asking(steps("a", "b", "c"), time.Hour, "a"), time.Minute, "b")
-	w := newWorld(t, asking(sk, 0, "c"), calm).start()
+	sk := asManual(asManual(steps("a", "b", "c"), time.Hour, "a"), time.Minute, "b")
+	w := newWorld(t, asManual(sk, 0, "c"), basePolicy).start()
 	w.expectWaits("a", "b", "c")
 	if at := w.timers[interp.TimerManual]; !at.Equal(epoch.Add(time.Minute)) {
-		t.Fatalf("the timer is set to %v", at)
+		t.Fatalf("the timer is at %v, want the deadline of b after one minute", at)
 	}
-	w.feed(interp.Fired{At: w.now, Timer: interp.TimerManual}) // too early: it changes nothing but the timer
+	w.feed(interp.Fired{At: w.now, Timer: interp.TimerManual}) // too early, so that it only sets the timer again
 	w.expectWaits("a", "b", "c")
 	w.fire(interp.TimerManual)
 	w.expectWaits("a", "c")
@@ -145,40 +149,41 @@ func TestManual_TimesOut(t *testing.T) {
 		Code: "TIMEOUT", Message: "Nobody completed the step within 1m0s.", Retryable: true, Category: run.CategoryTimeout,
 		Source: "engine",
 	}) {
-		t.Errorf("b ended with %+v", b.Attempts[0].Error)
+		t.Errorf("b ended with %+v, want TIMEOUT", b.Attempts[0].Error)
 	}
 	if at := w.timers[interp.TimerManual]; !at.Equal(epoch.Add(time.Hour)) {
-		t.Errorf("then the timer is set to %v", at)
+		t.Errorf("after the first deadline the timer is at %v, want the deadline of a after one hour", at)
 	}
 	w.signal(run.RetryStep, "R", "b")
 	b, _ := w.state.Step("b")
 	if want := epoch.Add(2 * time.Minute); !w.timers[interp.TimerManual].Equal(want) ||
 		!b.Attempts[1].WaitDeadline.Equal(want) {
-		t.Errorf("the retry waits until %v, the timer is set to %v, want %v", b.Attempts[1].WaitDeadline,
+		t.Errorf("the retry waits until %v, the timer is at %v, want %v", b.Attempts[1].WaitDeadline,
 			w.timers[interp.TimerManual], want)
 	}
 	w.complete("D", "b", run.ManualSucceeded)
 	w.complete("E", "a", run.ManualSucceeded)
 	if at := w.timers[interp.TimerManual]; !at.IsZero() {
-		t.Errorf("with no deadline left the timer is set to %v", at)
+		t.Errorf("the timer is at %v, want none without a deadline", at)
 	}
 }
 
-// T47, G12: a wait neither drains nor blocks; its completion counts during a pause,
-// and what it unlocks starts after it.
+// A resume does not wait for a wait to end. A completion counts during a pause, and the steps that it unlocks start
+// after the pause.
+//
 // contract: T47, G12
-func TestManual_Pause(t *testing.T) {
+func TestManual_DoesNotHoldUpAPause(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b<ask", "later<b"), 0, "ask", "later"), calm).start()
+	w := newWorld(t, asManual(steps("ask", "b<ask", "later<b"), 0, "ask", "later"), basePolicy).start()
 	w.signal(run.Pause, "P", "")
 	if w.state.Status != run.Paused || w.state.Substatus() != "" {
-		t.Fatalf("%s %q", w.state.Status, w.state.Substatus())
+		t.Fatalf("the run is %s %q, want PAUSED without a substatus", w.state.Status, w.state.Substatus())
 	}
 	w.complete("D", "ask", run.ManualSucceeded)
 	w.expectReceipt("D", run.SignalApplied, "", 8)
 	w.expectInFlight("")
 	w.signal(run.Resume, "S", "")
-	w.expectReceipt("S", run.SignalApplied, "", 10) // it did not wait
+	w.expectReceipt("S", run.SignalApplied, "", 10) // it did not wait for a drain
 	w.succeed("b")
 	w.expectWaits("later")
 	w.signal(run.Pause, "P2", "")
@@ -188,17 +193,18 @@ func TestManual_Pause(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// T185: no wait begins under a closed gate, also where it was on its way already.
+// No wait starts while the gate is closed, even if the machine has queued the wait before.
+//
 // contract: T185
-func TestManual_NoWaitBeginsUnderAClosedGate(t *testing.T) {
+func TestManual_NoWaitStartsWhileTheGateIsClosed(t *testing.T) {
 	t.Parallel()
 	t.Run("pause", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, asking(steps("a", "ask<a"), 0, "ask"), calm).start()
+		w := newWorld(t, asManual(steps("a", "ask<a"), 0, "ask"), basePolicy).start()
 		w.begin("a")
 		w.accept(engine.Signal{ID: "P", Type: run.Pause})
 		w.writeEnd(w.flight("a"), completed())
-		w.feed(interp.Signalled{At: w.now, Signals: w.signals}) // RunPaused is on its way
+		w.feed(interp.Signalled{At: w.now, Signals: w.signals}) // the machine appends RunPaused
 		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnEnded})
 		w.record()
 		w.expectWaits()
@@ -207,10 +213,10 @@ func TestManual_NoWaitBeginsUnderAClosedGate(t *testing.T) {
 	})
 	t.Run("fail-fast", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, asking(steps("a", "b", "ask<b"), 0, "ask"), calm).start()
+		w := newWorld(t, asManual(steps("a", "b", "ask<b"), 0, "ask"), basePolicy).start()
 		w.begin("a", "b")
 		w.writeEnd(w.flight("a"), failed("BROKEN", true))
-		w.report(w.flight("b"), completed()) // both are observed at once
+		w.report(w.flight("b"), completed()) // the machine observes both ends at once
 		w.record()
 		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepFailed(a,1,BROKEN)",
 			"StepCompleted(b,1)")
@@ -221,10 +227,10 @@ func TestManual_NoWaitBeginsUnderAClosedGate(t *testing.T) {
 }
 
 // contract: T79
-func TestManual_StopEndsTheWait(t *testing.T) {
+func TestManual_AStopEndsTheWait(t *testing.T) {
 	t.Parallel()
 	for _, stop := range []run.SignalType{run.Cancel, run.EmergencyStop} {
-		w := newWorld(t, asking(steps("ask", "b"), time.Hour, "ask"), calm).start()
+		w := newWorld(t, asManual(steps("ask", "b"), time.Hour, "ask"), basePolicy).start()
 		w.begin("b")
 		w.signal(stop, "C", "")
 		w.cancel("b")
@@ -233,31 +239,32 @@ func TestManual_StopEndsTheWait(t *testing.T) {
 			"StepFailed(ask,1,CANCELLED)", "StepFailed(b,1,CANCELLED)", "RunCancelled")
 		ask, _ := w.state.Step("ask")
 		if err := ask.Attempts[0].Error; err.Retryable || err.Category != run.CategoryUser {
-			t.Errorf("ask ended with %+v", err)
+			t.Errorf("ask ended with %+v, want a final error of the category USER", err)
 		}
 		if at := w.timers[interp.TimerManual]; !at.IsZero() {
-			t.Errorf("the timer is set to %v", at)
+			t.Errorf("the timer is at %v, want none", at)
 		}
 	}
 }
 
-// T74: a run that fails ends what still waits, and blames what failed first; from
-// there on it takes no orders (T91).
+// A run that fails ends its open waits, and its root cause is the first failure. From then on signals have no effect
+// (contract T91).
+//
 // contract: T74
-func TestManual_FailureEndsTheWait(t *testing.T) {
+func TestManual_TheFailureOfTheRunEndsTheWait(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b", "c<ask"), 0, "ask"), calm).start()
+	w := newWorld(t, asManual(steps("ask", "b", "c<ask"), 0, "ask"), basePolicy).start()
 	w.fail("b", "BROKEN")
-	if w.state.RetryDeadline == nil { // the wait does not keep the window from opening
-		t.Fatalf("no retry window; the log is\n%s", strings.Join(w.story(), "\n"))
+	if w.state.RetryDeadline == nil { // the wait does not delay the window
+		t.Fatalf("the run has no retry window; the log is\n%s", strings.Join(w.logLines(), "\n"))
 	}
 	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "b", LogicalAttempt: 1})
 	at := w.timers[interp.TimerRetryWindow]
 	w.now, w.timers[interp.TimerRetryWindow] = at, time.Time{}
 	w.feed(interp.Fired{At: at, Timer: interp.TimerRetryWindow})
-	w.hand(w.read())
+	w.deliverTail(w.read())
 	w.commit()
-	w.deliver() // the gate is closed, and the end of the wait on its way
+	w.deliver() // the machine has set GateFailing once more and appends the end of the wait
 	w.commit()
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals}) // too late
 	w.deliver()
@@ -268,16 +275,17 @@ func TestManual_FailureEndsTheWait(t *testing.T) {
 	w.expectReceipt("R", run.SignalNotApply, run.CodeRunFinalizing, 0)
 	ask, _ := w.state.Step("ask")
 	if err := ask.Attempts[0].Error; err.Category != run.CategorySystem {
-		t.Errorf("ask ended with %+v", err)
+		t.Errorf("ask ended with %+v, want the category SYSTEM", err)
 	}
 }
 
-// T217: a wait that a retry opened passes fail-fast, and so does what it unlocks.
+// A wait that a retry opened passes fail-fast, and so do the steps that it unlocks.
+//
 // contract: T217
-func TestManual_RetriedWaitPassesFailFast(t *testing.T) {
+func TestManual_ARetriedWaitAndItsDependentsPassFailFast(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b", "c<ask", "d"), 0, "ask"),
-		with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
+	w := newWorld(t, asManual(steps("ask", "b", "c<ask", "d"), 0, "ask"),
+		with(basePolicy, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
 	w.begin("b")
 	w.complete("D1", "ask", run.ManualFailed)
 	w.fail("b", "BROKEN")
@@ -291,11 +299,12 @@ func TestManual_RetriedWaitPassesFailFast(t *testing.T) {
 	w.expectDone(run.Failed)
 }
 
-// T190: what a person left may be more than the log takes.
+// When the log refuses the completion of a person, the step fails and the signal is not applied.
+//
 // contract: T190
-func TestManual_RefusedCompletion(t *testing.T) {
+func TestManual_ARefusedCompletionFailsTheStep(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask"), 0, "ask"), calm).start()
+	w := newWorld(t, asManual(steps("ask"), 0, "ask"), basePolicy).start()
 	w.refuse = func(d run.Draft) bool { return d.Type == run.StepCompletedEvent }
 	w.complete("D", "ask", run.ManualSucceeded)
 	w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "SignalAccepted(D)",
@@ -303,22 +312,23 @@ func TestManual_RefusedCompletion(t *testing.T) {
 	w.expectReceipt("D", run.SignalNotApply, run.CodeEventRejected, 0)
 }
 
-// T83, T195: waits are state: 700 of them, with deadlines, over a rotation.
+// The next execution of the workflow continues 700 waits with their deadlines (contract T83, T195).
+//
 // contract: M03
-func TestManual_SurvivesRotation(t *testing.T) {
+func TestManual_WaitsSurviveARotation(t *testing.T) {
 	t.Parallel()
 	var specs []string
 	for i := range 700 {
 		specs = append(specs, "s"+strings.Repeat("x", i/26)+string(rune('a'+i%26)))
 	}
-	w := newRotatingWorld(t, asking(steps(specs...), time.Hour, specs...), calm, 100)
+	w := newRotatingWorld(t, asManual(steps(specs...), time.Hour, specs...), basePolicy, 100)
 	w.start()
 	for len(w.waits()) < len(specs) {
 		w.now = w.now.Add(time.Second)
 		w.answerFetches()
 	}
 	if w.rotations < 6 {
-		t.Fatalf("%d rotations", w.rotations)
+		t.Fatalf("%d rotations, want at least 6", w.rotations)
 	}
 	w.complete("D", specs[0], run.ManualSucceeded)
 	w.answerFetches()
@@ -326,19 +336,21 @@ func TestManual_SurvivesRotation(t *testing.T) {
 	w.fire(interp.TimerManual)
 	for _, s := range w.state.Steps[1:] {
 		if over := !s.Attempts[0].WaitDeadline.After(w.now); over != (s.Status == run.StepFailed) {
-			t.Fatalf("%s is %s at %v, its deadline is %v", s.StepID, s.Status, w.now, s.Attempts[0].WaitDeadline)
+			t.Fatalf("%s is %s at %v, want it FAILED only after its deadline %v", s.StepID, s.Status, w.now,
+				s.Attempts[0].WaitDeadline)
 		}
 	}
 	if got := w.state.Counts; got.Failed == 0 || got.Manual == 0 {
-		t.Errorf("counts %+v", got)
+		t.Errorf("the counts are %+v, want some steps FAILED and some waiting", got)
 	}
 }
 
-// The order: RunStarted, then the waits in the plan's order, all of one batch.
+// One Append after RunStarted has all waits, in the order of the plan.
+//
 // contract: E-01
-func TestManual_OneAppendForManyWaits(t *testing.T) {
+func TestManual_OneAppendHasManyWaits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("b", "a", "c"), 0, "a", "b"), calm)
+	w := newWorld(t, asManual(steps("b", "a", "c"), 0, "a", "b"), basePolicy)
 	w.feed(interp.Init{At: w.now})
 	w.commit()
 	w.deliver()
@@ -355,5 +367,5 @@ func TestManual_OneAppendForManyWaits(t *testing.T) {
 		Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
 			EmittedBy: run.ByControl}}})
 	w.record()
-	w.expectDone(run.Cancelled) // T192
+	w.expectDone(run.Cancelled) // another writer has ended it (contract T192)
 }

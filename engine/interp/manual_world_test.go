@@ -13,8 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// asking makes steps of a skeleton wait for a person, for so long at most.
-func asking(sk plan.Skeleton, timeout time.Duration, ids ...string) plan.Skeleton {
+// asManual makes steps of a skeleton wait for a person. With timeout 0 they wait without a deadline.
+func asManual(sk plan.Skeleton, timeout time.Duration, ids ...string) plan.Skeleton {
 	for i := range sk.Steps {
 		if slices.Contains(ids, sk.Steps[i].StepID) {
 			sk.Steps[i].Type, sk.Steps[i].WaitTimeout = plan.Manual, timeout
@@ -23,8 +23,8 @@ func asking(sk plan.Skeleton, timeout time.Duration, ids ...string) plan.Skeleto
 	return sk
 }
 
-// undoable gives steps of a skeleton a hook.
-func undoable(sk plan.Skeleton, ids ...string) plan.Skeleton {
+// withHooks gives steps of a skeleton a hook.
+func withHooks(sk plan.Skeleton, ids ...string) plan.Skeleton {
 	for i := range sk.Steps {
 		if slices.Contains(ids, sk.Steps[i].StepID) {
 			sk.Steps[i].CompensationQueue, sk.Steps[i].CompensationTimeout = "tq-control", time.Minute
@@ -52,7 +52,7 @@ func (w *world) completion(id, stepID string, as run.ManualOutcome) engine.Signa
 	return s
 }
 
-// waits lists the steps that wait for a person, as the log says.
+// waits returns the steps that wait for a person according to the log.
 func (w *world) waits() []string {
 	var ids []string
 	for _, s := range w.state.Steps {
@@ -66,7 +66,7 @@ func (w *world) waits() []string {
 func (w *world) expectWaits(want ...string) {
 	w.tb.Helper()
 	if got := w.waits(); !slices.Equal(got, want) {
-		w.tb.Fatalf("waiting for people: %v, want %v; the log is\n%s", got, want, strings.Join(w.story(), "\n"))
+		w.tb.Fatalf("waiting for people: %v, want %v; the log is\n%s", got, want, strings.Join(w.logLines(), "\n"))
 	}
 }
 
@@ -80,7 +80,7 @@ type hook struct {
 	cancelled bool
 }
 
-// hookOf is the step whose hook is in flight.
+// hookOf returns the step whose hook is in flight, or "".
 func (w *world) hookOf() string {
 	if w.hook == nil {
 		return ""
@@ -93,24 +93,24 @@ func (w *world) onCompensate(e interp.Compensate) {
 	id := w.sk.Steps[e.Ord].StepID
 	step, _ := w.known.Step(id)
 	switch started := w.compensationStarted(); {
-	case e.N > 1 && w.hook == nil && len(w.undone) > 0 && w.undone[len(w.undone)-1] == id: // again
+	case e.N > 1 && w.hook == nil && len(w.undone) > 0 && w.undone[len(w.undone)-1] == id: // the same hook again
 		w.undone = w.undone[:len(w.undone)-1]
-	case w.hook != nil && !w.sees(w.hook.stepID, w.hook.la, run.StepCompensated, run.StepCompensationFailed):
-		w.tb.Fatalf("R185: the hook of %s runs while that of %s does", id, w.hook.stepID)
+	case w.hook != nil && !w.hasObserved(w.hook.stepID, w.hook.la, run.StepCompensated, run.StepCompensationFailed):
+		w.tb.Fatalf("the hook of %s runs together with that of %s (contract R185)", id, w.hook.stepID)
 	case w.pending != nil || w.answer != nil:
-		w.tb.Fatalf("the hook of %s runs though not all is in the log", id)
+		w.tb.Fatalf("the hook of %s runs while an Append is outstanding", id)
 	case !w.known.Compensating:
-		w.tb.Fatalf("T88: the hook of %s runs, but the run is %s and does not compensate", id, w.known.Status)
+		w.tb.Fatalf("the hook of %s runs, but the run is %s and does not compensate (contract T88)", id, w.known.Status)
 	case step.Status != run.StepSuccess || step.LogicalAttempt != e.LogicalAttempt:
-		w.tb.Fatalf("the hook of %s/%d runs, the step is %s/%d", id, e.LogicalAttempt, step.Status, step.LogicalAttempt)
+		w.tb.Fatalf("the hook of %s/%d runs, but the step is %s/%d", id, e.LogicalAttempt, step.Status, step.LogicalAttempt)
 	case len(w.undone) >= len(started) || started[len(w.undone)] != id:
-		w.tb.Fatalf("R185: the hook of %s runs after %v, the order is %v", id, w.undone, started)
+		w.tb.Fatalf("the hook of %s runs after %v, want the order %v (contract R185)", id, w.undone, started)
 	}
 	w.undone = append(w.undone, id)
 	w.hook = &hook{stepID: id, la: e.LogicalAttempt, n: e.N, spent: e.Spent, since: w.history.task}
 }
 
-// compensationStarted is the order that RunCompensationStarted says.
+// compensationStarted returns the steps of RunCompensationStarted in their order, or nil.
 func (w *world) compensationStarted() []string {
 	for _, e := range w.log {
 		if e.Type == run.RunCompensationStarted {
@@ -121,7 +121,7 @@ func (w *world) compensationStarted() []string {
 	return nil
 }
 
-// endHook lets the worker of the hook in flight write its end, and the engine say so; code is empty for a success.
+// endHook lets the worker of the hook in flight write its end and the engine report it. code is empty for a success.
 func (w *world) endHook(attempts int, code string) {
 	w.tb.Helper()
 	w.writeHookEnd(attempts, code)
@@ -132,13 +132,13 @@ func (w *world) endHook(attempts int, code string) {
 func (w *world) writeHookEnd(attempts int, code string) {
 	w.tb.Helper()
 	if w.hook == nil {
-		w.tb.Fatalf("no hook is in flight; the log is\n%s", strings.Join(w.story(), "\n"))
+		w.tb.Fatalf("no hook is in flight; the log is\n%s", strings.Join(w.logLines(), "\n"))
 	}
 	w.needTask(w.hook.since)
 	w.writeEndOf(w.hook, attempts, code)
 }
 
-// writeEndOf writes the end of a hook as Journal.End does: the first one stands.
+// writeEndOf writes the end of a hook as Journal.End does: only the first end counts.
 func (w *world) writeEndOf(h *hook, attempts int, code string) {
 	w.tb.Helper()
 	p := run.CompensationPayload{
@@ -152,14 +152,14 @@ func (w *world) writeEndOf(h *hook, attempts int, code string) {
 	if p.Compensated {
 		p.Result = json.RawMessage(`{"undone":true}`)
 	} else {
-		d.Type, p.ErrorCode, p.ErrorMessage = run.StepCompensationFailed, code, code+"!"+w.complaint
+		d.Type, p.ErrorCode, p.ErrorMessage = run.StepCompensationFailed, code, code+"!"+w.hookMessage
 	}
 	d.Payload, _ = json.Marshal(p)
 	w.write(store.Append{Events: []run.Draft{d}})
 	h.ended = true
 }
 
-// returnHook lets the engine say that it no longer executes the hook in flight.
+// returnHook lets the engine report that it no longer executes the hook in flight. The machine observes the log first.
 func (w *world) returnHook(got engine.Return) {
 	w.tb.Helper()
 	w.needTask(w.hook.since)
@@ -170,18 +170,18 @@ func (w *world) returnHook(got engine.Return) {
 	w.feed(interp.HookReturned{At: w.now, Return: got})
 }
 
-// undo ends the hook of a step and records what follows.
+// undo ends the hook of a step and records the appends that follow.
 func (w *world) undo(stepID string, attempts int, code string) {
 	w.tb.Helper()
 	if w.hook == nil || w.hook.stepID != stepID {
 		w.tb.Fatalf("the hook in flight is %+v, want that of %s; the log is\n%s", w.hook, stepID,
-			strings.Join(w.story(), "\n"))
+			strings.Join(w.logLines(), "\n"))
 	}
 	w.endHook(attempts, code)
 	w.record()
 }
 
-// answerFetches answers what the machine reads, with nothing new.
+// answerFetches answers every FetchSignals with the signals that were accepted, and records the appends that follow.
 func (w *world) answerFetches() {
 	w.tb.Helper()
 	w.record()

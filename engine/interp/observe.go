@@ -23,7 +23,7 @@ func (m *Machine) InFlight(r engine.Return, hook bool) bool {
 		return c.inFlight && c.todo[0] == o && c.n == r.N
 	}
 	st := &m.steps[o]
-	return st.stage == flying && st.attempt == r.LogicalAttempt && st.n == r.N
+	return st.stage == dispatched && st.attempt == r.LogicalAttempt && st.n == r.N
 }
 
 func latest(a, b time.Time) time.Time {
@@ -49,7 +49,7 @@ func (m *Machine) applyTail(t engine.Tail) {
 	r.seen = max(r.seen, t.Seq)
 	r.known = slices.DeleteFunc(r.known, func(seq run.Seq) bool { return seq <= r.seen })
 	m.knowHead(t.Head.LastSeq, t.Head.Running)
-	if r.seen < r.needed { // this answer is older than a receipt
+	if r.seen < r.needed { // the driver read this answer before a receipt reported a failure
 		r.wanted = true
 	}
 	if r.partial = r.seen < t.Head.LastSeq; r.partial {
@@ -66,11 +66,12 @@ func (m *Machine) applyTail(t engine.Tail) {
 	}
 	if at := r.window; !at.IsZero() {
 		r.window = time.Time{}
-		m.windowOpened(at)
+		m.adoptWindow(at)
 	}
 }
 
-// applyWindow remembers the retry window that the store stamped on an event, until the log is observed to its head.
+// applyWindow remembers the retry window that the store stamped on an event. The window counts after the log is
+// observed to its head, because a later start or pause closes it.
 func (m *Machine) applyWindow(e *engine.LogEvent) {
 	switch e.Type {
 	case run.StepStartedEvent, run.RunPaused:
@@ -82,15 +83,15 @@ func (m *Machine) applyWindow(e *engine.LogEvent) {
 	}
 }
 
-// forgetPlaces makes the machine observe the whole log again. It keeps its state of the run, because events that it has
-// applied before have no effect.
+// forgetPositions makes the machine observe the whole log again. It keeps its state of the run, because events that it
+// has applied before have no effect.
 func (m *Machine) forgetPositions() {
 	r := &m.record
 	r.seen, r.head, r.needed, r.known, r.signalNo, r.wanted, r.reading = 0, 0, 0, nil, 0, true, false
 }
 
-// takeReceipt applies the end of an attempt by the receipt of the Journal, without reading the log. It has no effect on
-// an attempt that has ended.
+// takeReceipt applies a completion by the receipt of the Journal, without reading the log. After any other end, or when
+// fail-fast has closed the gate, it requests the log. It has no effect on an attempt that has ended.
 func (m *Machine) takeReceipt(in Ended) {
 	r := in.Receipt
 	m.latest = latest(m.latest, r.At)
@@ -120,12 +121,12 @@ func windowIn(payload json.RawMessage) *time.Time {
 	var p struct {
 		RetryDeadline *time.Time `json:"retryDeadline"`
 	}
-	_ = json.Unmarshal(payload, &p) // an event without payload opened no window
+	_ = json.Unmarshal(payload, &p) // after an error p is empty: such an event opens no window
 	return p.RetryDeadline
 }
 
-// applyEvent applies one event. An earlier try of the workflow task may have written it: when an engine loses a try,
-// only the log has its events.
+// applyEvent applies one event. A lost try of the workflow task may have written it: when an engine loses a try, only
+// the log has its events.
 func (m *Machine) applyEvent(e *engine.LogEvent) {
 	if e.Type == run.RunCompensationStarted || e.Type == run.StepSkippedEvent && isFinalSkip(e.Payload) {
 		m.failure.final = true
@@ -141,49 +142,50 @@ func (m *Machine) applyEvent(e *engine.LogEvent) {
 	switch {
 	case e.Type == run.StepCompensated, e.Type == run.StepCompensationFailed:
 		m.applyHookEnd(o, e)
-	case e.Type == run.StepSkippedEvent && st.failing && e.LogicalAttempt == st.attempt+1: // of a FAILED step
+	case e.Type == run.StepSkippedEvent && st.failing && e.LogicalAttempt == st.attempt+1: // a FAILED step was skipped
 		m.unfail(o)
 		st.attempt++
 		m.applyEnd(o, e)
 	case m.isManual(o) && e.Type != run.StepSkippedEvent:
 		m.applyWait(o, e)
 	case e.LogicalAttempt != st.attempt:
-	case st.stage != flying && st.stage != ready && st.stage != delayed && st.stage != waiting:
+	case st.stage != dispatched && st.stage != ready && st.stage != delayed && st.stage != waiting:
 		// The machine knows the end, or is writing one.
 	case e.Type == run.StepSkippedEvent:
-		m.removeFlying(o)
+		m.removeInFlight(o)
 		m.applyEnd(o, e)
 	case st.missing > 0:
 	case e.Type == run.StepStartedEvent:
 		st.begun = true
 		if st.stage == delayed {
-			m.keepPlace(o)
+			m.keepSlot(o)
 		}
-		if st.stage != flying {
-			m.record.strays = append(m.record.strays, o)
+		if st.stage != dispatched {
+			m.record.orphans = append(m.record.orphans, o)
 		}
 	case e.Type.EndsAttempt():
-		m.removeFlying(o)
+		m.removeInFlight(o)
 		m.applyEnd(o, e)
 	}
 }
 
-// isFinalSkip reports whether a step was skipped because the run fails. Such a failure is final (contract T91).
+// isFinalSkip reports whether a step was skipped because the run fails. After such a skip the failure of the run is
+// final (contract T91).
 func isFinalSkip(payload json.RawMessage) bool {
 	p, err := run.PayloadOf[run.StepSkippedPayload](payload)
 	return err == nil && (p.ReasonCode == run.FailFast || p.ReasonCode == run.DependencyFailed)
 }
 
-// takeStrays handles attempts that began although the engine had lost their dispatches. Their workers may be late or
-// dead, so no worker may ever end them. Each attempt is dispatched again regardless of the gate (contract T52), or
-// ended when a stop ends the run.
-func (m *Machine) takeStrays() {
+// handleOrphans handles attempts that started although the engine had lost their dispatches. Their workers may be dead
+// and never end them. Each attempt is dispatched again regardless of the gate (contract T52). If the run is being
+// stopped, the machine ends the attempt instead.
+func (m *Machine) handleOrphans() {
 	if m.record.partial { // the rest of the log may hold the end
 		return
 	}
-	strays := m.record.strays
-	m.record.strays = nil
-	for _, o := range strays {
+	orphans := m.record.orphans
+	m.record.orphans = nil
+	for _, o := range orphans {
 		st := &m.steps[o]
 		switch {
 		case !st.begun || st.stage != ready && st.stage != waiting && st.stage != delayed || m.record.closing:
@@ -199,24 +201,24 @@ func (m *Machine) takeStrays() {
 // applyEnd applies the end of an attempt that the log holds.
 func (m *Machine) applyEnd(o run.Ord, e *engine.LogEvent) {
 	st := &m.steps[o]
-	favoured := m.isPrioritised(o)
+	prioritised := m.isPrioritised(o)
 	m.closeAttempt(o)
 	switch e.Type {
 	case run.StepCompletedEvent:
 		st.status = run.StepSuccess
 		m.recordSuccess(o, e.Seq)
-		m.satisfy(o, favoured)
+		m.satisfy(o, prioritised)
 	case run.StepSkippedEvent:
 		st.status = run.StepSkipped
-		m.satisfy(o, favoured)
+		m.satisfy(o, prioritised)
 	case run.StepFailedEvent:
 		st.status, st.failedSeq = run.StepFailed, e.Seq
 		st.failed, _ = run.PayloadOf[run.FailurePayload](e.Payload)
-		if st.failed.ErrorCode == string(run.CodeCancelledByPause) { // an earlier try of this machine wrote it
-			m.restartAfterPause(o, favoured)
+		if st.failed.ErrorCode == string(run.CodeCancelledByPause) { // a lost try of the workflow task wrote it
+			m.restartAfterPause(o, prioritised)
 			return
 		}
-		m.record.gate |= run.GateFailing // the store closed the gate together with the failure
+		m.record.gate |= run.GateFailing // the store closes the gate together with a failure
 		m.recordFailure(o)
 	}
 }
@@ -228,8 +230,8 @@ func (m *Machine) closeAttempt(o run.Ord) {
 	st.begun, st.spent, st.vanished = false, 0, 0
 }
 
-// isCurrent reports whether the machine has observed the log up to the highest head that it knows. Otherwise it
-// requests the log, because a conclusion must not miss an end.
+// isCurrent reports whether the machine has observed the log up to the highest head that it knows. If not, it requests
+// the log, because a conclusion must not miss an end.
 func (m *Machine) isCurrent() bool {
 	r := &m.record
 	if r.seen >= r.head {

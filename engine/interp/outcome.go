@@ -9,8 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Outcome translates a Journal's answer to an Append into a Recorded; the driver adds At and Batch. ok is false for
-// an error that says nothing about the events: the driver retries.
+// Outcome translates a Journal's answer to an Append into a Recorded; the driver adds At and Batch. ok is false for an
+// error that does not decide about the events, such as a lost connection; the driver then sends the Append again.
 func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 	var schema *run.SchemaError
 	var closed *store.GateClosedError
@@ -54,27 +54,27 @@ func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 	return r, true
 }
 
-// replaceBy records the event that the log has instead of the batch's. It has another key if the batch's event was
-// refused.
-func (e *RecordedEvent) replaceBy(there *run.Event, refused bool) {
+// replaceBy records the event that the log has instead of the batch's. If the store refused the batch's event, existing
+// is another event, so its position and type replace the batch's.
+func (e *RecordedEvent) replaceBy(existing *run.Event, refused bool) {
 	if refused {
-		e.Seq, e.Won = there.Seq, there.Type
+		e.Seq, e.Won = existing.Seq, existing.Type
 	}
 	switch {
-	case there.Type == run.StepFailedEvent:
-		if p, err := run.PayloadOf[run.FailurePayload](there.Payload); err == nil {
+	case existing.Type == run.StepFailedEvent:
+		if p, err := run.PayloadOf[run.FailurePayload](existing.Payload); err == nil {
 			e.Failure = &p
 		}
-	case there.Type.EndsHook():
-		if p, err := run.PayloadOf[run.CompensationPayload](there.Payload); err == nil {
+	case existing.Type.EndsHook():
+		if p, err := run.PayloadOf[run.CompensationPayload](existing.Payload); err == nil {
 			p.Result = nil
 			e.Hook = &p
 		}
 	}
 }
 
-// FailAtOnce returns the whole log of a run whose plan can never be loaded: it starts without steps and fails
-// (contract T144).
+// FailAtOnce returns the Append with the whole log of a run whose plan can never be loaded: RunStarted and RunFailed,
+// both at the given time (contract T144). There is no Machine for such a run. An error means that f cannot be encoded.
 func FailAtOnce(at time.Time, f run.FailurePayload) (Append, error) {
 	started, err := encode(startedPayload{StartedAt: at})
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// pause keeps everything from starting, from PAUSE until RunResumed is recorded (contract T48).
+// pause keeps every attempt from starting, from the PAUSE until RunResumed is recorded (contract T48).
 type pause struct {
 	on       bool
-	recorded bool // RunPaused is recorded: running attempts can only end
+	recorded bool // RunPaused is in the log, so no attempt starts any more
 	epoch    int  // of the newest RunPaused (contract T06)
 
 	resumedEpoch int // of the newest RunResumed that was observed
@@ -22,8 +22,8 @@ type pause struct {
 	overdue  bool // the drain timed out
 	resuming bool // RunResumed is queued or sent
 
-	unexplained bool    // the log held an Append back, and its PAUSE was not received yet
-	putOff      []entry // entries held back, to be sent after the resume
+	unexplained bool    // the log held an Append back because of a PAUSE that the machine has not received
+	heldBack    []entry // entries that the log held back and that are sent after the resume
 
 	pendingRetries []engine.Signal // RETRY_STEP and SKIP_STEP of a paused run (contract T59, T217)
 	interrupted    []run.Ord       // steps that the pause cancelled (contract T51)
@@ -34,13 +34,13 @@ func (m *Machine) pauseRun(signalID string, ahead bool) {
 	p := &m.pause
 	p.on, p.recorded = true, false
 	p.epoch++
-	m.closeWindow() // contract T221
+	m.closeWindow() // the resume opens a new one (contract T221)
 	m.enqueue(entry{
 		kind: pauses, set: run.GatePaused, ahead: ahead,
 		drafts:   m.runEvent(run.RunPaused, p.epoch, run.PausePayload{SignalID: signalID}),
 		outcomes: []store.SignalOutcome{{SignalID: signalID, Application: run.SignalApplied, AppliedBy: 0}},
 	})
-	for _, o := range m.schedule.flying {
+	for _, o := range m.schedule.inFlight {
 		s, st := &m.sk.Steps[o], &m.steps[o]
 		if s.AllowCancelOnPause && s.Cancellable && st.stopRequested == notStopped {
 			st.stopRequested = stoppedByPause
@@ -50,15 +50,15 @@ func (m *Machine) pauseRun(signalID string, ahead bool) {
 	m.cancelDelayed(stoppedByPause, func(s *plan.SkeletonStep) bool { return s.AllowCancelOnPause && s.Cancellable })
 }
 
-// adoptPause adopts a pause that is in the log already. It came before the end of the run, whatever the machine was
-// about to write.
+// adoptPause adopts a pause that is in the log already. The machine may have been about to end the run; the pause came
+// first, so the failure is not final any more.
 func (m *Machine) adoptPause(signalID string) {
 	m.pause.unexplained = false
 	m.failure.final = false
 	m.pauseRun(signalID, true)
 }
 
-// reopen makes steps ready that returned without a start while the end was being written.
+// reopen makes the steps ready again that returned without a start while the machine wrote the end of the run.
 func (m *Machine) reopen() {
 	m.signals.inconsistent = nil
 	for i := range m.steps {
@@ -68,7 +68,8 @@ func (m *Machine) reopen() {
 	}
 }
 
-// resumeRun notes a RESUME; it is applied when nothing runs any more (contract T46).
+// resumeRun notes a RESUME. It takes effect when no attempt is RUNNING any more, or after the drain timeout (contract
+// T46).
 func (m *Machine) resumeRun(signalID string) {
 	p := &m.pause
 	p.resumeID, p.overdue = signalID, false
@@ -80,8 +81,8 @@ func (m *Machine) resumeRun(signalID string) {
 	m.setTimer(TimerDrain, p.drainAt)
 }
 
-// resumeWhenDrained appends RunResumed. It applies pending retries before fail-fast is evaluated again (contract
-// T59).
+// resumeWhenDrained appends RunResumed if a RESUME waits and the run has drained. It applies the pending retries before
+// fail-fast is evaluated again, because otherwise the run would fail first (contract T59).
 func (m *Machine) resumeWhenDrained() {
 	p := &m.pause
 	if p.resumeID == "" || !p.recorded || m.record.sent != nil || m.stop.signalID != "" || m.record.closing {
@@ -97,9 +98,9 @@ func (m *Machine) resumeWhenDrained() {
 	})
 	p.resumeID, p.resuming = "", true
 	m.endDrain()
-	latched := p.pendingRetries
+	retries := p.pendingRetries
 	p.pendingRetries = nil
-	for _, s := range latched {
+	for _, s := range retries {
 		if o, ok := m.ords[s.StepID]; ok {
 			m.steps[o].pendingRetry = false
 		}
@@ -111,7 +112,7 @@ func (m *Machine) resumeWhenDrained() {
 	}
 }
 
-// isResumed reports whether the log has the RunResumed of this pause, because a lost try of this machine wrote it.
+// isResumed reports whether the log has the RunResumed of this pause, because a lost try of the workflow task wrote it.
 // Such a resume does not wait for a drain or for the end of the run, which that try may have started, and no PAUSE
 // revokes it.
 func (p *pause) isResumed() bool { return p.resumedEpoch >= p.epoch }
@@ -124,13 +125,13 @@ func (m *Machine) endPause() {
 		m.nextAttempt(o)
 	}
 	p.interrupted = nil
-	m.record.queue = append(m.record.queue, p.putOff...)
-	p.putOff = nil
+	m.record.queue = append(m.record.queue, p.heldBack...)
+	p.heldBack = nil
 }
 
-// mustNotFollowPause reports whether the log must not take an entry while the run is paused (contract T43, T185): it
-// starts an attempt, or it is part of the end of the run. The start of a wait is held back by the gate, see
-// entry.unless.
+// mustNotFollowPause reports whether the log must not take an entry while the run is paused (contract T43, T185). Such
+// an entry starts an attempt, or it is part of the end of the run. For the start of a wait the gate decides instead,
+// see entry.unless.
 func (e *entry) mustNotFollowPause() bool {
 	switch e.kind {
 	case reuses:
@@ -143,8 +144,9 @@ func (e *entry) mustNotFollowPause() bool {
 	return false
 }
 
-// holdBack takes back a batch that the log refused because of these bits of its gate. If the run is paused, the
-// machine fetches the signal. If a step failed, it reads the log. It then decides again, except for facts.
+// holdBack takes back a batch that the log refused because of these bits of its gate. If the run is paused, the machine
+// fetches the PAUSE. If a step failed, it reads the log. Then it decides again about waits and about the end of the
+// run; it keeps reused steps for after the resume.
 func (m *Machine) holdBack(b *batch, gate run.Gate) {
 	r, p := &m.record, &m.pause
 	r.sent = nil
@@ -166,16 +168,17 @@ func (m *Machine) holdBack(b *batch, gate run.Gate) {
 			m.manual.opening--
 			m.park(e.ord)
 		case reuses:
-			p.putOff = append(p.putOff, *e)
+			p.heldBack = append(p.heldBack, *e)
 		default: // RunCompensationStarted
 			m.compensation.started, m.compensation.todo, m.failure.final = false, nil, false
 		}
 	}
 }
 
-// restartAfterPause starts a step again that a pause cancelled, after that pause (contract T51).
-func (m *Machine) restartAfterPause(o run.Ord, favoured bool) {
-	if favoured {
+// restartAfterPause makes the next attempt of a step that a pause cancelled ready, at once or after that pause
+// (contract T51).
+func (m *Machine) restartAfterPause(o run.Ord, prioritised bool) {
+	if prioritised {
 		m.steps[o].generation = m.failure.generation
 	}
 	if m.pause.on {

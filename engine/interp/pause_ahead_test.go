@@ -14,37 +14,38 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// newAheadWorld is a world whose control applies a PAUSE as it accepts it.
+// newAheadWorld returns a world whose control applies a PAUSE when it accepts it.
 func newAheadWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 	w := newWorld(tb, sk, policy)
-	w.who.PauseAhead = true
-	w.m = interp.New(w.sk, w.who)
+	w.cfg.PauseAhead = true
+	w.m = interp.New(w.sk, w.cfg)
 	return w
 }
 
-// pauseAhead accepts a PAUSE, which is then in the log; nobody has told the machine.
+// pauseAhead accepts a PAUSE. The log has its RunPaused then, and the machine has not received it.
 func (w *world) pauseAhead(id string) {
 	w.tb.Helper()
 	w.accept(engine.Signal{ID: id, Type: run.Pause})
 	if r := w.receipts[id]; r.app != run.SignalApplied || r.seq != w.head.LastSeq || w.state.Status != run.Paused ||
 		w.head.Gate&run.GatePaused == 0 {
-		w.tb.Fatalf("receipt %+v, run %s, gate %b", *r, w.state.Status, w.head.Gate)
+		w.tb.Fatalf("the receipt is %+v, the run %s and the gate %b, want the pause in force", *r, w.state.Status,
+			w.head.Gate)
 	}
 }
 
-// hear delivers every signal again.
-func (w *world) hear() {
+// redeliver delivers every accepted signal again.
+func (w *world) redeliver() {
 	w.tb.Helper()
 	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals...)})
 	w.record()
 }
 
-// ask answers what the machine asks for until it asks no more.
-func (w *world) ask() {
+// serveFetches answers every FetchSignals until none is outstanding.
+func (w *world) serveFetches() {
 	w.tb.Helper()
 	for i := 0; len(w.fetch) > 0; i++ {
 		if i > 5 {
-			w.tb.Fatalf("signals are read again and again")
+			w.tb.Fatalf("the machine does not stop fetching signals")
 		}
 		after := w.fetch[0]
 		w.fetch = w.fetch[1:]
@@ -53,29 +54,29 @@ func (w *world) ask() {
 	}
 }
 
-// expectHeld says how many Appends the log did not take.
+// expectHeld checks the number of Appends that the log held back.
 func (w *world) expectHeld(n int) {
 	w.tb.Helper()
 	if w.held != n {
-		w.tb.Fatalf("%d Appends were held back, want %d; the log is %v", w.held, n, w.story())
+		w.tb.Fatalf("%d Appends were held back, want %d; the log is %v", w.held, n, w.logLines())
 	}
 }
 
-// TestStep_PauseAhead: the pause is in force before the machine hears of it, and it
-// writes no second RunPaused.
+// The pause is in force before the machine receives the PAUSE, and the machine writes no second RunPaused.
+//
 // contract: T48
-func TestStep_PauseAhead(t *testing.T) {
+func TestStep_APauseOfControlIsAdopted(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, d4(), calm).start()
+	w := newAheadWorld(t, d4(), basePolicy).start()
 	w.succeed("start")
 	w.begin("a")
 	w.pauseAhead("A")
-	w.arrive(w.flight("b")) // it is parked, and the machine does not know why
+	w.arrive(w.flight("b")) // it meets the closed gate, and the machine does not know why
 	if len(w.fetch) != 1 {
-		t.Fatalf("fetches %v", w.fetch)
+		t.Fatalf("fetches after %v, want one fetch", w.fetch)
 	}
-	w.hear()
-	w.ask()
+	w.redeliver()
+	w.serveFetches()
 	w.expectInFlight("a")
 	w.succeed("a")
 	w.signal(run.Resume, "B", "")
@@ -89,93 +90,93 @@ func TestStep_PauseAhead(t *testing.T) {
 	w.expectHeld(0)
 }
 
-// TestStep_EndHeldBack: the run was about to end when it was paused.
 // contract: T43, G13, G14
-func TestStep_EndHeldBack(t *testing.T) {
+func TestStep_APauseHoldsBackRunCompleted(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{true, false} {
-		w := newAheadWorld(t, l3(), calm).start()
+		w := newAheadWorld(t, l3(), basePolicy).start()
 		w.succeed("s1", "s2")
 		w.begin("s3")
 		w.pauseAhead("A")
-		w.succeed("s3") // and RunCompleted is held back
+		w.succeed("s3") // the log holds RunCompleted back
 		w.expectHeld(1)
 		if asked {
-			w.ask()
+			w.serveFetches()
 		} else {
-			w.hear()
+			w.redeliver()
 		}
 		w.expectHeld(1)
 		w.signal(run.Resume, "B", "")
-		w.ask()
+		w.serveFetches()
 		w.expectDone(run.Completed)
 		if diff := cmp.Diff([]string{"7 StepStarted(s3,1)", "8 SignalAccepted(A)", "9 RunPaused(1)", "10 StepCompleted(s3,1)",
-			"11 SignalAccepted(B)", "12 RunResumed(1)", "13 RunCompleted"}, w.story()[6:]); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			"11 SignalAccepted(B)", "12 RunResumed(1)", "13 RunCompleted"}, w.logLines()[6:]); diff != "" {
+			t.Fatalf("log (-want +got):\n%s", diff)
 		}
 	}
 }
 
-// TestStep_FailureHeldBack: without a retry window RunFailed is on its way at
-// once; a retry that is ordered during the pause is not too late.
+// Without a retry window the machine appends RunFailed at once. The pause holds it back, and a retry during the pause
+// is not too late.
+//
 // contract: T43, G16
-func TestStep_FailureHeldBack(t *testing.T) {
+func TestStep_APauseHoldsBackRunFailed(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(
-		t, steps("a", "b", "c"), with(with(calm, noWindow), func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
+		t, steps("a", "b", "c"), with(with(basePolicy, noWindow), func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
 	w.begin("a")
 	w.pauseAhead("A")
 	w.fail("a", "BROKEN")
 	w.expectHeld(1)
-	w.comeBack(w.flight("b"), engine.Return{Kind: engine.ReturnParked}) // of the same closed gate
-	w.hear()
-	w.ask()
+	w.comeBack(w.flight("b"), engine.Return{Kind: engine.ReturnParked}) // from the same closed gate
+	w.redeliver()
+	w.serveFetches()
 	w.signal(run.RetryStep, "R", "a")
 	w.signal(run.Resume, "B", "")
-	w.ask()
+	w.serveFetches()
 	w.succeed("a", "b", "c")
 	w.expectDone(run.Completed)
 	w.expectReceipt("R", run.SignalApplied, "", w.seqOf("StepStarted(a,2)"))
 }
 
-// TestStep_ParkedWhileClosing: what comes home unbegun while the end is held back
-// starts once the run is resumed and retried.
+// A dispatch may return without a start while the machine writes the end of the run. If the pause holds the end back,
+// the step starts after the resume and the retry.
+//
 // contract: T43
-func TestStep_ParkedWhileClosing(t *testing.T) {
+func TestStep_AStepThatReturnsWhileTheRunEndsStartsAfterTheResume(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, steps("a", "b"), with(calm, noWindow)).start()
+	w := newAheadWorld(t, steps("a", "b"), with(basePolicy, noWindow)).start()
 	w.begin("a")
 	w.report(w.flight("a"), failed("BROKEN", true))
 	w.commit()
 	w.pauseAhead("A")
-	w.deliver() // StepFailed is recorded, and the end is on its way
+	w.deliver() // StepFailed is recorded, and the machine appends the end of the run
 	if w.pending == nil || !w.pending.UnlessPaused {
-		t.Fatalf("pending %+v", w.pending)
+		t.Fatalf("the machine writes %+v, want an Append with UnlessPaused", w.pending)
 	}
 	w.arrive(w.flight("b"))
 	w.record()
 	w.expectHeld(1)
-	w.ask()
+	w.serveFetches()
 	w.signal(run.RetryStep, "R", "a")
 	w.signal(run.Resume, "B", "")
-	w.ask()
+	w.serveFetches()
 	w.succeed("a", "b")
 	w.expectDone(run.Completed)
 }
 
-// TestStep_CompensationHeldBack: what succeeded is not undone while the run is paused.
 // contract: T91
-func TestStep_CompensationHeldBack(t *testing.T) {
+func TestStep_APauseHoldsBackTheCompensation(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, undoable(l3(), "s1"), with(calm, noWindow)).start()
+	w := newAheadWorld(t, withHooks(l3(), "s1"), with(basePolicy, noWindow)).start()
 	w.succeed("s1")
 	w.begin("s2")
 	w.pauseAhead("A")
 	w.fail("s2", "BROKEN")
 	w.expectHeld(1)
-	w.ask()
+	w.serveFetches()
 	if w.hook != nil || w.state.Compensating {
-		t.Fatal("the compensation has begun")
+		t.Fatal("the compensation has started in a paused run")
 	}
 	w.signal(run.Resume, "B", "")
 	w.record()
@@ -183,48 +184,49 @@ func TestStep_CompensationHeldBack(t *testing.T) {
 	w.record()
 	w.expectDone(run.Failed)
 	if at, resumed := w.seqOf("RunCompensationStarted(s1)"), w.seqOf("RunResumed(1)"); at < resumed {
-		t.Fatalf("the compensation began at %d, the run was resumed at %d", at, resumed)
+		t.Fatalf("the compensation started at %d, want it after the resume at %d", at, resumed)
 	}
 }
 
-// TestStep_WindowEndsInAPause: the window's time is over between the pause and the
-// moment at which the machine hears of it; the resume opens another one.
+// The retry window expires after the pause and before the machine receives the PAUSE. The resume opens a new window.
+//
 // contract: T221
-func TestStep_WindowEndsInAPause(t *testing.T) {
+func TestStep_AWindowThatExpiresInAPauseOpensAgain(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, l3(), calm).start()
+	w := newAheadWorld(t, l3(), basePolicy).start()
 	w.succeed("s1")
 	w.fail("s2", "BROKEN")
 	if w.state.RetryDeadline == nil {
-		t.Fatal("no window is open")
+		t.Fatal("no retry window is open after the failure")
 	}
 	w.pauseAhead("A")
 	w.fire(interp.TimerRetryWindow)
 	w.expectHeld(1)
-	w.hear()
-	w.ask()
+	w.redeliver()
+	w.serveFetches()
 	w.signal(run.Resume, "B", "")
 	if w.state.Status != run.Running || w.state.RetryDeadline == nil || !w.state.RetryDeadline.After(w.now) {
-		t.Fatalf("%s, window %v", w.state.Status, w.state.RetryDeadline)
+		t.Fatalf("the run is %s with a window until %v, want RUNNING with a new window", w.state.Status,
+			w.state.RetryDeadline)
 	}
 	w.signal(run.RetryStep, "R", "s2")
 	w.succeed("s2", "s3")
 	w.expectDone(run.Completed)
 }
 
-// TestStep_ManualWaitHeldBack: a wait for a person begins without an executor's
-// Begin, and does not begin in a paused run.
+// No worker asks the Journal before a wait for a person starts. The log still holds the wait back in a paused run.
+//
 // contract: T185
-func TestStep_ManualWaitHeldBack(t *testing.T) {
+func TestStep_APauseHoldsBackAWait(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, asking(l3(), 0, "s2"), calm).start()
+	w := newAheadWorld(t, asManual(l3(), 0, "s2"), basePolicy).start()
 	w.begin("s1")
 	w.pauseAhead("A")
 	w.succeed("s1")
 	w.expectHeld(1)
-	w.ask()
+	w.serveFetches()
 	if len(w.waits()) != 0 {
-		t.Fatalf("waits %v", w.waits())
+		t.Fatalf("the steps %v wait, want none in a paused run", w.waits())
 	}
 	w.signal(run.Resume, "B", "")
 	w.complete("C", "s2", run.ManualSucceeded)
@@ -232,16 +234,16 @@ func TestStep_ManualWaitHeldBack(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_LostBeforeItBegan: an execution that nobody saw begin does not fail in a
-// run that is paused.
+// An attempt whose worker is lost before it started does not fail in a paused run.
+//
 // contract: T185
-func TestStep_LostBeforeItBegan(t *testing.T) {
+func TestStep_ALossBeforeTheStartInAPausedRunIsNoFailure(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, steps("a"), calm).start()
+	w := newAheadWorld(t, steps("a"), basePolicy).start()
 	w.pauseAhead("A")
 	w.lose("a")
-	w.begin("a") // the gate sends it back
-	w.ask()
+	w.begin("a") // it meets the closed gate
+	w.serveFetches()
 	w.signal(run.Resume, "B", "")
 	w.succeed("a")
 	w.expectDone(run.Completed)
@@ -249,75 +251,78 @@ func TestStep_LostBeforeItBegan(t *testing.T) {
 		"StepStarted(a,1)", "StepCompleted(a,1)", "RunCompleted")
 }
 
-// TestStep_ReuseHeldBack: the run is paused between RunStarted and what it takes over.
+// A pause between RunStarted and the reused steps holds the reused steps back until the resume.
+//
 // contract: T209
-func TestStep_ReuseHeldBack(t *testing.T) {
+func TestStep_APauseHoldsBackReusedSteps(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, l3(), calm)
-	w.who.Reused = []run.Ord{0, 1}
-	w.m = interp.New(w.sk, w.who)
+	w := newAheadWorld(t, l3(), basePolicy)
+	w.cfg.Reused = []run.Ord{0, 1}
+	w.m = interp.New(w.sk, w.cfg)
 	w.feed(interp.Init{At: w.now})
 	w.commit()
-	if w.state.Counts.Success > 0 { // RunStarted goes alone
-		t.Fatalf("the log is %v", w.story())
+	if w.state.Counts.Success > 0 {
+		t.Fatalf("the log is %v, want RunStarted without the reused steps", w.logLines())
 	}
 	w.pauseAhead("A")
 	w.deliver()
 	w.record()
 	w.expectHeld(1)
-	w.ask()
+	w.serveFetches()
 	w.feed(interp.Pressure{At: w.now, Hard: true})
 	if w.rotations > 0 {
-		t.Fatal("it rotates, and what it put off is not carried")
+		t.Fatal("the machine rotates with entries held back, which Carry does not have")
 	}
 	w.signal(run.Resume, "B", "")
-	w.ask()
+	w.serveFetches()
 	w.succeed("s3")
 	w.expectDone(run.Completed)
 	if w.state.Counts.Success != 3 {
-		t.Fatalf("%+v", w.state.Counts)
+		t.Fatalf("the counts are %+v, want 3 SUCCESS", w.state.Counts)
 	}
 }
 
-// TestStep_PauseAheadRotates: the machine that hears of the pause is the next one.
+// The workflow rotates after the pause. The next machine receives the PAUSE.
+//
 // contract: W-14
-func TestStep_PauseAheadRotates(t *testing.T) {
+func TestStep_TheNextMachineAdoptsAPauseOfControl(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, l3(), calm)
-	w.who.RotateAfter = 1
-	w.m = interp.New(w.sk, w.who)
+	w := newAheadWorld(t, l3(), basePolicy)
+	w.cfg.RotateAfter = 1
+	w.m = interp.New(w.sk, w.cfg)
 	w.start()
 	w.begin("s1")
 	w.pauseAhead("A")
 	w.succeed("s1")
 	if w.rotations != 1 {
-		t.Fatalf("%d rotations", w.rotations)
+		t.Fatalf("%d rotations, want 1", w.rotations)
 	}
-	w.ask()
+	w.serveFetches()
 	w.signal(run.Resume, "B", "")
-	w.ask()
+	w.serveFetches()
 	w.succeed("s2")
-	w.ask()
+	w.serveFetches()
 	w.succeed("s3")
-	w.ask()
+	w.serveFetches()
 	w.expectDone(run.Completed)
 }
 
-// TestStep_LaterSignalsWait: what was ordered after the pause is taken after it,
-// in whatever order it is delivered.
+// Signals after the pause apply after it, in any order of delivery.
+//
 // contract: T196
-func TestStep_LaterSignalsWait(t *testing.T) {
+func TestStep_SignalsAfterThePauseWaitForIt(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, l3(), calm).start()
+	w := newAheadWorld(t, l3(), basePolicy).start()
 	w.begin("s1")
 	w.pauseAhead("A")
 	w.accept(engine.Signal{ID: "B", Type: run.Resume})
 	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals[1])}) // the RESUME first
 	w.record()
 	w.expectReceipt("B", run.SignalPending, "", 0)
-	w.accept(engine.Signal{ID: "C", Type: run.Pause}) // takes B back (T46): not ahead, the run is PAUSED
-	w.ask()
-	w.hear()
+	// C revokes B (contract T46). Control does not apply C itself, because the run is PAUSED.
+	w.accept(engine.Signal{ID: "C", Type: run.Pause})
+	w.serveFetches()
+	w.redeliver()
 	w.expectReceipt("B", run.SignalNoop, run.CodeSuperseded, 0)
 	w.expectReceipt("C", run.SignalNoop, run.CodeAlreadyInState, 0)
 	w.succeed("s1")
@@ -326,39 +331,40 @@ func TestStep_LaterSignalsWait(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_NotAheadOfOthers: while an earlier signal waits to be applied a PAUSE
-// goes the way of all signals.
+// While an earlier signal waits to be applied, control does not apply a PAUSE itself.
+//
 // contract: T196
-func TestStep_NotAheadOfOthers(t *testing.T) {
+func TestStep_APauseWaitsForEarlierSignals(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, l3(), calm).start()
+	w := newAheadWorld(t, l3(), basePolicy).start()
 	w.fail("s1", "BROKEN")
 	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s1", LogicalAttempt: 1})
 	w.accept(engine.Signal{ID: "A", Type: run.Pause})
 	w.expectReceipt("A", run.SignalPending, "", 0)
-	w.hear()
+	w.redeliver()
 	w.expectReceipt("A", run.SignalApplied, "", w.seqOf("RunPaused(1)"))
 	w.signal(run.Resume, "B", "")
 	w.succeed("s1", "s2", "s3")
 	w.expectDone(run.Completed)
 }
 
-// TestStep_OlderMachine: a machine of an older program, which knows nothing of a
-// pause ahead, finds its RunPaused there and goes on.
+// A machine without Config.PauseAhead, as in an older program, appends the RunPaused that the log has already and
+// continues.
+//
 // contract: T48
-func TestStep_OlderMachine(t *testing.T) {
+func TestStep_AMachineWithoutPauseAheadRepeatsTheRunPaused(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, l3(), calm).start()
+	w := newAheadWorld(t, l3(), basePolicy).start()
 	w.begin("s1")
-	older := w.who
+	older := w.cfg
 	older.PauseAhead = false
 	m := interp.New(w.sk, older)
 	for _, in := range w.inputs {
 		m.Step(in)
 	}
-	w.who, w.m = older, m
+	w.cfg, w.m = older, m
 	w.pauseAhead("A")
-	w.hear()
+	w.redeliver()
 	w.succeed("s1")
 	w.signal(run.Resume, "B", "")
 	w.signal(run.Pause, "C", "")
@@ -368,39 +374,38 @@ func TestStep_OlderMachine(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_QuiescentAhead: the store says of a pause ahead when nothing ran any
-// more, as of any other.
+// The RunPaused that control writes has the number of running steps, and the run drains as in any other pause.
+//
 // contract: O11
-func TestStep_QuiescentAhead(t *testing.T) {
+func TestStep_ARunDrainsAfterAPauseOfControl(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, l3(), calm).start()
+	w := newAheadWorld(t, l3(), basePolicy).start()
 	w.begin("s1")
 	w.pauseAhead("A")
 	p, err := run.PayloadOf[run.PausePayload](w.log[len(w.log)-1].Payload)
 	if err != nil || p.RunningStepsCount != 1 || w.state.Substatus() != run.Draining {
-		t.Fatalf("%+v %v; %s", p, err, w.state.Substatus())
+		t.Fatalf("RunPaused is %+v (%v) and the substatus %q, want 1 running step and DRAINING", p, err, w.state.Substatus())
 	}
 	w.succeed("s1")
 	if w.state.Substatus() != "" {
-		t.Fatalf("substatus %s", w.state.Substatus())
+		t.Fatalf("the substatus is %q, want none after the drain", w.state.Substatus())
 	}
 }
 
-// seqOf is where the log tells so.
-func (w *world) seqOf(told string) run.Seq {
+// seqOf returns the position of the event with this description.
+func (w *world) seqOf(description string) run.Seq {
 	w.tb.Helper()
-	i := slices.IndexFunc(w.log, func(e run.Event) bool { return tell(e) == told })
+	i := slices.IndexFunc(w.log, func(e run.Event) bool { return describe(e) == description })
 	if i < 0 {
-		w.tb.Fatalf("%s is not in the log %v", told, w.story())
+		w.tb.Fatalf("%s is not in the log %v", description, w.logLines())
 	}
 	return w.log[i].Seq
 }
 
-// TestHoldsBack is the table of what a paused run does not take.
 // contract: T43, T185
-func TestHoldsBack(t *testing.T) {
+func TestHoldsBack_APausedRunTakesNoStartAndNoEnd(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, undoable(l3(), "s1"), calm).start()
+	w := newAheadWorld(t, withHooks(l3(), "s1"), basePolicy).start()
 	w.succeed("s1")
 	w.begin("s2")
 	draft := func(t run.EventType, id string, la int) run.Draft {
@@ -422,20 +427,20 @@ func TestHoldsBack(t *testing.T) {
 		return out
 	}
 	if got := held(); len(got) > 0 {
-		t.Fatalf("a run that runs holds back %v", got)
+		t.Fatalf("a RUNNING run holds back %v, want nothing", got)
 	}
 	w.pauseAhead("A")
 	want := []string{"RunCompleted  1", "RunFailed  1", "RunCompensationStarted  1", "StepStarted s2 2",
 		"StepStarted s3 1", "StepStarted none 1", "StepSkipped s3 1"}
 	if diff := cmp.Diff(want, held()); diff != "" {
-		t.Fatalf("(-want +got):\n%s", diff)
+		t.Fatalf("events that a PAUSED run holds back (-want +got):\n%s", diff)
 	}
 }
 
-// TestPausesAhead: once a part of the end of the run is in the log a PAUSE does not
-// come before it any more.
+// Control does not apply a PAUSE itself when a part of the end of the run is in the log.
+//
 // contract: T91
-func TestPausesAhead(t *testing.T) {
+func TestPausesAhead_NotAfterTheEndOfTheRunHasStarted(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]run.Draft{
 		"compensation": {Type: run.RunCompensationStarted, Payload: []byte(`{"stepIds":["s1"]}`)},
@@ -443,32 +448,32 @@ func TestPausesAhead(t *testing.T) {
 		"dependency":   {Type: run.StepSkippedEvent, StepID: "s3", Payload: []byte(`{"reasonCode":"DEPENDENCY_FAILED"}`)},
 		"operator":     {Type: run.StepSkippedEvent, StepID: "s3", Payload: []byte(`{"reasonCode":"OPERATOR_SKIP"}`)},
 	} {
-		w := newAheadWorld(t, l3(), calm).start()
+		w := newAheadWorld(t, l3(), basePolicy).start()
 		end.LogicalAttempt, end.EngineAttempt, end.EmittedAt, end.EmittedBy = 1, 1, w.now, run.ByEngine
 		w.write(store.Append{Events: []run.Draft{end}})
 		if got, want := w.state.PausesAhead(), name == "operator"; got != want {
-			t.Errorf("%s: %t, want %t", name, got, want)
+			t.Errorf("%s: PausesAhead is %t, want %t", name, got, want)
 		}
 	}
 }
 
-// TestStep_FinalTakenBack: the run was about to fail, and had ended what waits for
-// people, when the pause came; afterwards it can be retried.
+// The run was about to fail and had ended its waits when the pause came. After the pause its steps can be retried.
+//
 // contract: T91
-func TestStep_FinalTakenBack(t *testing.T) {
+func TestStep_APauseRevokesAFinalFailure(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, asking(steps("a", "b"), 0, "b"), with(calm, noWindow)).start()
+	w := newAheadWorld(t, asManual(steps("a", "b"), 0, "b"), with(basePolicy, noWindow)).start()
 	w.begin("a")
 	w.report(w.flight("a"), failed("BROKEN", true))
 	w.commit()
-	w.deliver() // and the wait of b is to be cancelled
+	w.deliver() // the machine appends the end of the wait of b
 	if got := w.pendingTypes(); len(got) != 1 || got[0] != run.StepFailedEvent {
-		t.Fatalf("pending %v", got)
+		t.Fatalf("the machine writes %v, want one StepFailed", got)
 	}
 	w.pauseAhead("A")
 	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals...)})
 	w.record()
-	w.ask()
+	w.serveFetches()
 	w.expectHeld(0)
 	w.signal(run.RetryStep, "R", "a")
 	w.signal(run.RetryStep, "S", "b")

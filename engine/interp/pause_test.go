@@ -12,9 +12,9 @@ import (
 )
 
 // contract: W-5, P06
-func TestStep_TwoPauses(t *testing.T) {
+func TestStep_ARunPausesTwice(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.begin("s1")
 	w.signal(run.Pause, "A", "")
 	w.succeed("s1")
@@ -31,20 +31,21 @@ func TestStep_TwoPauses(t *testing.T) {
 		w.expectReceipt(id, run.SignalApplied, "", seq)
 	}
 	if w.log[4].Key == w.log[10].Key {
-		t.Fatal("T06: both RunPaused have one key")
+		t.Fatal("both RunPaused have the same key (contract T06)")
 	}
 }
 
 // contract: W-6, G16
-func TestStep_RetryInAPausedRun(t *testing.T) {
+func TestStep_ARetryInAPausedRunWaitsForTheResume(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.succeed("s1")
 	w.begin("s2")
 	w.signal(run.Pause, "A", "")
 	w.end("s2", failed("DB_CONNECTION_FAILED", false))
 	if w.state.Status != run.Paused || w.state.Substatus() != "" || w.state.FailedSteps() != 1 {
-		t.Fatalf("%s/%s failed %d", w.state.Status, w.state.Substatus(), w.state.FailedSteps())
+		t.Fatalf("the run is %s %q with %d FAILED steps, want PAUSED, no substatus and 1", w.state.Status,
+			w.state.Substatus(), w.state.FailedSteps())
 	}
 	w.accept(engine.Signal{ID: "B", Type: run.RetryStep, StepID: "s2", Force: true})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
@@ -61,20 +62,21 @@ func TestStep_RetryInAPausedRun(t *testing.T) {
 	s2, _ := w.state.Step("s2")
 	if len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed || s2.Attempts[1].Status != run.StepSuccess ||
 		w.state.FailedSteps() != 0 {
-		t.Fatalf("attempts %+v", s2.Attempts)
+		t.Fatalf("the attempts of s2 are %+v, want FAILED and SUCCESS", s2.Attempts)
 	}
 }
 
-// W-6 with no retry window: without T59 RunFailed would follow RunResumed.
+// Without a retry window RunFailed would follow RunResumed, if the resume did not apply the pending retry first.
+//
 // contract: T59
-func TestStep_LatchedRetryBeforeFailFast(t *testing.T) {
+func TestStep_AResumeAppliesPendingRetriesBeforeFailFast(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), with(calm, noWindow)).start()
+	w := newWorld(t, l3(), with(basePolicy, noWindow)).start()
 	w.begin("s1")
 	w.signal(run.Pause, "A", "")
 	w.fail("s1", "BROKEN")
 	w.signal(run.RetryStep, "B", "s1")
-	w.signal(run.RetryStep, "B2", "s1") // one is latched already
+	w.signal(run.RetryStep, "B2", "s1") // one is pending already
 	w.signal(run.Resume, "C", "")
 	w.succeed("s1", "s2", "s3")
 	w.expectDone(run.Completed)
@@ -82,11 +84,11 @@ func TestStep_LatchedRetryBeforeFailFast(t *testing.T) {
 }
 
 // contract: G10
-func TestStep_SignalsWithoutEffect(t *testing.T) {
+func TestStep_RepeatedPausesAndResumesHaveNoEffect(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm)
+	w := newWorld(t, l3(), basePolicy)
 	if d := w.accept(engine.Signal{ID: "P0", Type: run.Pause}); d.Code != run.CodeInvalidRunState {
-		t.Fatalf("%+v", d)
+		t.Fatalf("a PAUSE before the start is judged %+v, want %s", d, run.CodeInvalidRunState)
 	}
 	w.start()
 	w.signal(run.Resume, "R0", "")
@@ -98,24 +100,25 @@ func TestStep_SignalsWithoutEffect(t *testing.T) {
 	w.succeed("s1", "s2", "s3")
 	w.expectDone(run.Completed)
 	if d := w.accept(engine.Signal{ID: "Z", Type: run.Pause}); d.Code != run.CodeRunTerminal {
-		t.Fatalf("%+v", d)
+		t.Fatalf("a PAUSE after the end is judged %+v, want %s", d, run.CodeRunTerminal)
 	}
 }
 
 // contract: G11
-func TestStep_Draining(t *testing.T) {
+func TestStep_APausedRunDrains(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, d4(), calm).start()
+	w := newWorld(t, d4(), basePolicy).start()
 	w.succeed("start")
 	w.begin("a", "b")
 	w.signal(run.Pause, "A", "")
 	if w.state.Status != run.Paused || w.state.Substatus() != run.Draining || w.state.RunningSteps() != 2 {
-		t.Fatalf("%s/%s %d", w.state.Status, w.state.Substatus(), w.state.RunningSteps())
+		t.Fatalf("the run is %s %q with %d RUNNING steps, want PAUSED, DRAINING and 2", w.state.Status,
+			w.state.Substatus(), w.state.RunningSteps())
 	}
 	w.succeed("a")
 	w.succeed("b")
 	if w.state.Substatus() != "" {
-		t.Fatalf("substatus %s", w.state.Substatus())
+		t.Fatalf("the substatus is %q, want none after the drain", w.state.Substatus())
 	}
 	w.expectInFlight("")
 	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)",
@@ -123,54 +126,57 @@ func TestStep_Draining(t *testing.T) {
 		"SignalAccepted(A)", "RunPaused(1)", "StepCompleted(a,1)", "StepCompleted(b,1)")
 }
 
-// T185: steps that were dispatched and had not begun do not start while paused,
-// and start after it as the same attempt.
+// A dispatched step whose attempt has not started does not start in a pause. It starts after the pause as the same
+// attempt.
+//
 // contract: T185
-func TestStep_PauseParksWhatHasNotBegun(t *testing.T) {
+func TestStep_ADispatchedStepDoesNotStartInAPause(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c"), calm).start()
+	w := newWorld(t, steps("a", "b", "c"), basePolicy).start()
 	w.begin("a")
 	w.signal(run.Pause, "P", "")
 	w.begin("b")
 	w.expectInFlight("a c")
 	w.succeed("a")
 	w.signal(run.Resume, "R", "")
-	w.expectInFlight("c b") // c was never parked
+	w.expectInFlight("c b") // c never met the closed gate
 	if f := w.flight("b"); f.la != 1 || f.n != 2 {
-		t.Fatalf("b is dispatched as %d.%d", f.la, f.n)
+		t.Fatalf("b is dispatched as %d.%d, want 1.2", f.la, f.n)
 	}
 	w.succeed("b", "c")
 	w.expectDone(run.Completed)
 }
 
-// An execution that was parked by a pause comes home after the resume.
+// A dispatch that met the gate of a pause may return after the resume. The machine knows why the gate was closed.
+//
 // contract: T185
-func TestStep_ParkedLate(t *testing.T) {
+func TestStep_ADispatchReturnsAfterTheResume(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a"), calm).start()
+	w := newWorld(t, steps("a"), basePolicy).start()
 	f := w.flight("a")
 	w.signal(run.Pause, "P", "")
 	w.signal(run.Resume, "R", "")
 	w.comeBack(f, engine.Return{Kind: engine.ReturnParked})
 	if len(w.fetch) > 0 {
-		t.Fatal("it asks for signals though it knows the gate that was closed")
+		t.Fatal("the machine fetches signals, but it knows why the gate was closed")
 	}
 	w.succeed("a")
 	w.expectDone(run.Completed)
 }
 
-// Ends of executions that never began, on both sides of a resume: neither is in
-// the log, and both steps go on as the attempt that they were.
+// Two dispatches return without a start, before and after RunResumed. The log has no event about them, and both steps
+// continue as the same attempt.
+//
 // contract: T185
-func TestStep_UnbegunEndsAroundAResume(t *testing.T) {
+func TestStep_ReturnsWithoutAStartAroundAResumeLeaveNoEvent(t *testing.T) {
 	t.Parallel()
 	sk := steps("a", "b")
 	sk.Steps[0].Cancellable, sk.Steps[0].AllowCancelOnPause = true, true
-	w := newWorld(t, sk, calm).start()
+	w := newWorld(t, sk, basePolicy).start()
 	w.signal(run.Pause, "P", "")
 	w.accept(engine.Signal{ID: "R", Type: run.Resume})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
-	w.lose("b") // RunResumed is on its way
+	w.lose("b") // the machine appends RunResumed
 	w.cancel("a")
 	w.expect("RunApproved", "RunStarted", "SignalAccepted(P)", "RunPaused(1)", "SignalAccepted(R)", "RunResumed(1)")
 	w.expectInFlight("b a")
@@ -179,9 +185,9 @@ func TestStep_UnbegunEndsAroundAResume(t *testing.T) {
 }
 
 // contract: T46
-func TestStep_ResumeWaitsForTheDrain(t *testing.T) {
+func TestStep_AResumeWaitsForTheDrain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.begin("s1")
 	w.signal(run.Pause, "A", "")
 	w.signal(run.Resume, "B", "")
@@ -197,20 +203,20 @@ func TestStep_ResumeWaitsForTheDrain(t *testing.T) {
 	w.succeed("s2", "s3")
 	w.expectDone(run.Completed)
 	if !w.timers[interp.TimerDrain].IsZero() {
-		t.Fatal("the drain timer is left set")
+		t.Fatal("the timer of the drain is set after the end of the run")
 	}
 }
 
 // contract: T46
-func TestStep_DrainTimeout(t *testing.T) {
+func TestStep_AResumeTakesEffectAfterTheDrainTimeout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, d4(), calm).start()
+	w := newWorld(t, d4(), basePolicy).start()
 	w.succeed("start")
 	w.begin("a", "b")
 	w.signal(run.Pause, "A", "")
 	w.signal(run.Resume, "B", "")
 	if want := w.now.Add(5 * time.Minute); !w.timers[interp.TimerDrain].Equal(want) {
-		t.Fatalf("drain timer %v, want %v", w.timers[interp.TimerDrain], want)
+		t.Fatalf("the timer of the drain is at %v, want %v", w.timers[interp.TimerDrain], want)
 	}
 	w.succeed("a")
 	w.fire(interp.TimerDrain)
@@ -223,14 +229,14 @@ func TestStep_DrainTimeout(t *testing.T) {
 }
 
 // contract: G13, T43
-func TestStep_LastStepEndsWhilePaused(t *testing.T) {
+func TestStep_APausedRunCompletesAfterTheResume(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("s3"), calm).start()
+	w := newWorld(t, steps("s3"), basePolicy).start()
 	w.begin("s3")
 	w.signal(run.Pause, "A", "")
 	w.succeed("s3")
 	if w.state.Status != run.Paused {
-		t.Fatalf("status %s", w.state.Status)
+		t.Fatalf("the run is %s, want PAUSED", w.state.Status)
 	}
 	w.signal(run.Resume, "B", "")
 	w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(A)", "RunPaused(1)", "StepCompleted(s3,1)",
@@ -239,9 +245,9 @@ func TestStep_LastStepEndsWhilePaused(t *testing.T) {
 }
 
 // contract: T43
-func TestStep_FailureWhilePaused(t *testing.T) {
+func TestStep_APausedRunFailsAfterTheResume(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b<a"), with(calm, noWindow)).start()
+	w := newWorld(t, steps("a", "b<a"), with(basePolicy, noWindow)).start()
 	w.begin("a")
 	w.signal(run.Pause, "A", "")
 	w.fail("a", "BROKEN")
@@ -252,11 +258,11 @@ func TestStep_FailureWhilePaused(t *testing.T) {
 }
 
 // contract: G14, T44
-func TestStep_PauseAgainstCompletion(t *testing.T) {
+func TestStep_APauseAndTheLastCompletionMayComeInAnyOrder(t *testing.T) {
 	t.Parallel()
 	t.Run("the pause first", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, steps("s3"), calm).start()
+		w := newWorld(t, steps("s3"), basePolicy).start()
 		w.begin("s3")
 		w.accept(engine.Signal{ID: "P", Type: run.Pause})
 		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
@@ -267,18 +273,18 @@ func TestStep_PauseAgainstCompletion(t *testing.T) {
 	})
 	t.Run("the completion first", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, steps("s3"), calm).start()
+		w := newWorld(t, steps("s3"), basePolicy).start()
 		w.begin("s3")
 		w.accept(engine.Signal{ID: "P", Type: run.Pause})
-		w.report(w.flight("s3"), completed()) // RunCompleted is on its way
+		w.report(w.flight("s3"), completed()) // the machine appends RunCompleted
 		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 		w.record()
 		w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(P)", "StepCompleted(s3,1)", "RunCompleted")
 		w.expectReceipt("P", run.SignalNotApply, run.CodeRunTerminal, 0)
 	})
-	t.Run("between", func(t *testing.T) {
+	t.Run("the pause between the last step and the run", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, steps("s3"), calm).start()
+		w := newWorld(t, steps("s3"), basePolicy).start()
 		w.begin("s3")
 		w.writeEnd(w.flight("s3"), completed())
 		w.accept(engine.Signal{ID: "P", Type: run.Pause})
@@ -290,24 +296,24 @@ func TestStep_PauseAgainstCompletion(t *testing.T) {
 }
 
 // contract: G15, T51
-func TestStep_CancelOnPause(t *testing.T) {
+func TestStep_APauseCancelsStepsThatAllowIt(t *testing.T) {
 	t.Parallel()
 	sk := l3()
 	sk.Steps[1].Cancellable, sk.Steps[1].AllowCancelOnPause = true, true
-	w := newWorld(t, sk, with(calm, noWindow)).start()
+	w := newWorld(t, sk, with(basePolicy, noWindow)).start()
 	w.succeed("s1")
 	w.begin("s2")
 	w.signal(run.Pause, "A", "")
 	if !w.flight("s2").cancelled {
-		t.Fatal("s2 is not asked to stop")
+		t.Fatal("s2 was not asked to stop")
 	}
 	w.comeBack(w.flight("s2"), engine.Return{Kind: engine.ReturnCancelled, EngineAttempt: 1})
 	if w.pending.SetGate != 0 {
-		t.Fatalf("it sets gate %b", w.pending.SetGate)
+		t.Fatalf("the Append sets the bits %b of the gate, want none", w.pending.SetGate)
 	}
 	w.record()
 	if w.state.Status != run.Paused || w.head.Gate != run.GatePaused {
-		t.Fatalf("%s gate %b", w.state.Status, w.head.Gate)
+		t.Fatalf("the run is %s and the gate %b, want PAUSED and closed only by the pause", w.state.Status, w.head.Gate)
 	}
 	w.signal(run.RetryStep, "R", "s2") // it starts again by itself
 	w.expectReceipt("R", run.SignalNoop, run.CodeSuperseded, 0)
@@ -318,7 +324,7 @@ func TestStep_CancelOnPause(t *testing.T) {
 		"RunPaused(1)", "StepFailed(s2,1,CANCELLED_BY_PAUSE)", "SignalAccepted(R)", "SignalAccepted(B)", "RunResumed(1)",
 		"StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 
-	w = newWorld(t, sk, calm).start() // it ignores the cancel and succeeds
+	w = newWorld(t, sk, basePolicy).start() // it ignores the cancel and succeeds
 	w.succeed("s1")
 	w.begin("s2")
 	w.signal(run.Pause, "A", "")
@@ -327,48 +333,48 @@ func TestStep_CancelOnPause(t *testing.T) {
 	w.succeed("s3")
 	w.expectDone(run.Completed)
 
-	w = newWorld(t, l3(), calm).start() // not cancellable: it finishes
+	w = newWorld(t, l3(), basePolicy).start() // not cancellable: it finishes
 	w.begin("s1")
 	w.signal(run.Pause, "A", "")
 	if w.flight("s1").cancelled {
-		t.Fatal("s1 is asked to stop")
+		t.Fatal("s1 was asked to stop, but it is not cancellable")
 	}
 }
 
-// T221: a pause closes the retry window, RunResumed opens a fresh one.
 // contract: T221
-func TestStep_PauseClosesTheWindow(t *testing.T) {
+func TestStep_APauseClosesTheWindowAndAResumeOpensANewOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.fail("s1", "BROKEN")
 	w.now = w.now.Add(30 * time.Second)
 	w.signal(run.Pause, "A", "")
 	if !w.timers[interp.TimerRetryWindow].IsZero() {
-		t.Fatal("the window is open")
+		t.Fatal("the retry window is open in a pause")
 	}
 	w.now = w.now.Add(time.Hour)
 	w.signal(run.Resume, "B", "")
 	want := w.now.Add(time.Minute)
 	if !w.timers[interp.TimerRetryWindow].Equal(want) || w.state.RetryDeadline == nil ||
 		!w.state.RetryDeadline.Equal(want) {
-		t.Fatalf("timer %v, deadline %v, want %v", w.timers[interp.TimerRetryWindow], w.state.RetryDeadline, want)
+		t.Fatalf("the timer of the window is at %v and the deadline %v, want both at %v",
+			w.timers[interp.TimerRetryWindow], w.state.RetryDeadline, want)
 	}
 	w.fire(interp.TimerRetryWindow)
 	w.expectDone(run.Failed)
 }
 
 // contract: T196
-func TestStep_SignalsInOrderOnce(t *testing.T) {
+func TestStep_SignalsApplyOnceInTheOrderOfTheirNumbers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.accept(engine.Signal{ID: "A", Type: run.Pause})
-	w.accept(engine.Signal{ID: "B", Type: run.EscalateAlert}) // takes a number, needs no engine
+	w.accept(engine.Signal{ID: "B", Type: run.EscalateAlert}) // it takes a number, and control applies it
 	w.accept(engine.Signal{ID: "C", Type: run.Pause})
 	s := w.signals
 	w.feed(interp.Signalled{At: w.now, Signals: []engine.Signal{s[2], s[2]}})
 	w.feed(interp.Signalled{At: w.now, Signals: []engine.Signal{s[2]}})
 	if diff := cmp.Diff([]int64{0}, w.fetch); diff != "" || w.pending != nil {
-		t.Fatalf("a hole: fetched (-want +got):\n%s", diff)
+		t.Fatalf("the machine writes %+v, want it to fetch the missing signals (-want +got):\n%s", w.pending, diff)
 	}
 	w.fetch = nil
 	w.feed(interp.Signalled{At: w.now, Signals: s})
@@ -378,11 +384,12 @@ func TestStep_SignalsInOrderOnce(t *testing.T) {
 	w.expect("RunApproved", "RunStarted", "SignalAccepted(A)", "SignalAccepted(B)", "SignalAccepted(C)", "RunPaused(1)")
 }
 
-// The inbox is bounded; what did not fit is fetched again.
+// The inbox is bounded. The machine fetches the signals that did not fit.
+//
 // contract: T196
-func TestStep_BoundedInbox(t *testing.T) {
+func TestStep_TheInboxIsBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm)
+	w := newWorld(t, l3(), basePolicy)
 	w.feed(interp.Init{At: w.now}) // nothing applies before RunStarted is recorded
 	var all []engine.Signal
 	for i := range int64(interp.MaxInbox + 10) {

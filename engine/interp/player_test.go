@@ -14,16 +14,16 @@ import (
 
 // player makes random moves.
 type player struct {
-	w     *world
-	rt    *rapid.T
-	heard int // signals that calm has delivered
+	w         *world
+	rt        *rapid.T
+	delivered int // number of signals that quiesce has delivered
 
-	steady bool // nothing presses for a rotation
-	honest bool // no worker is lost, and nobody forges what the engine says
-	ending int  // tokens asked for since the end is near: two of three are there
+	steady bool // no Pressure
+	honest bool // the engine loses no worker, and nobody forges its answers
+	ending int  // number of tokens requested since finish started; two of three are available
 }
 
-// throttle has no token for some of the steps whose number is even.
+// throttle returns the time until a token is available, or 0. Only steps with an even number need a token.
 func (p *player) throttle(stepID string) time.Duration {
 	if (stepID[len(stepID)-1]-'0')%2 == 1 {
 		return 0
@@ -62,7 +62,7 @@ func (p *player) move() {
 		p.timer()
 	case 12:
 		if w.reading || rapid.Bool().Draw(p.rt, "unasked") {
-			w.hand(w.read())
+			w.deliverTail(w.read())
 		}
 	case 13:
 		p.readLate()
@@ -73,8 +73,8 @@ func (p *player) move() {
 	case 15:
 		p.undo()
 	case 16:
-		if len(w.strays) > 0 {
-			p.stray()
+		if len(w.orphans) > 0 {
+			p.orphan()
 		}
 	case 17:
 		if w.history.lossy && rapid.Bool().Draw(p.rt, "losesTask") {
@@ -89,7 +89,7 @@ func (p *player) move() {
 	}
 }
 
-// lateHook moves the worker of a hook that the engine lost.
+// lateHook lets the worker of a hook that the engine lost write an end or die.
 func (p *player) lateHook() {
 	w := p.w
 	i := rapid.IntRange(0, len(w.lost)-1).Draw(p.rt, "lost hook")
@@ -101,7 +101,7 @@ func (p *player) lateHook() {
 	}
 }
 
-// readLate reads the log and tells the machine later.
+// readLate reads the log, or delivers an earlier read to the machine.
 func (p *player) readLate() {
 	w := p.w
 	if len(w.tails) < 2 && rapid.Bool().Draw(p.rt, "reads") {
@@ -112,11 +112,11 @@ func (p *player) readLate() {
 		i := rapid.IntRange(0, len(w.tails)-1).Draw(p.rt, "tail")
 		t := w.tails[i]
 		w.tails = append(w.tails[:i:i], w.tails[i+1:]...)
-		w.hand(t)
+		w.deliverTail(t)
 	}
 }
 
-// undo moves the hook in flight.
+// undo makes a random move of the hook in flight.
 func (p *player) undo() {
 	w := p.w
 	if w.hook == nil {
@@ -138,7 +138,7 @@ func (p *player) undo() {
 	}
 }
 
-// forged is what somebody who reaches the engine may say of a dispatch.
+// forged returns a kind of return that an attacker with access to the engine may send.
 func (p *player) forged() engine.ReturnKind {
 	return rapid.SampledFrom([]engine.ReturnKind{
 		engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnCancelled, engine.ReturnParked,
@@ -147,7 +147,7 @@ func (p *player) forged() engine.ReturnKind {
 	}).Draw(p.rt, "forged")
 }
 
-// step moves one execution in flight.
+// step makes a random move of one execution in flight.
 func (p *player) step() {
 	w := p.w
 	if len(w.flights) == 0 {
@@ -157,13 +157,13 @@ func (p *player) step() {
 	ea := rapid.IntRange(0, 3).Draw(p.rt, "ea")
 	kind := rapid.IntRange(0, 19).Draw(p.rt, "kind")
 	switch {
-	case f.back != nil: // a task that was lost had heard of it
+	case f.back != nil: // a lost task has received this return
 		w.comeBack(f, *f.back)
 	case !p.honest && kind == 19:
-		w.strays = append(w.strays, f)
+		w.orphans = append(w.orphans, f)
 		w.comeBack(f, engine.Return{Kind: engine.ReturnLost, EngineAttempt: ea})
 	case !p.honest && kind == 18:
-		w.strays = append(w.strays, f)
+		w.orphans = append(w.orphans, f)
 		w.comeBack(f, engine.Return{Kind: p.forged(), EngineAttempt: ea, RetryAfter: time.Duration(ea) * time.Second})
 	case f.ended:
 		w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
@@ -186,17 +186,17 @@ func (p *player) step() {
 	}
 }
 
-// stray moves a worker that the engine lost.
-func (p *player) stray() {
+// orphan makes a random move of a worker that the engine lost.
+func (p *player) orphan() {
 	w := p.w
-	i := rapid.IntRange(0, len(w.strays)-1).Draw(p.rt, "stray")
-	f := w.strays[i]
-	switch rapid.IntRange(0, 3).Draw(p.rt, "strays") {
+	i := rapid.IntRange(0, len(w.orphans)-1).Draw(p.rt, "orphan")
+	f := w.orphans[i]
+	switch rapid.IntRange(0, 3).Draw(p.rt, "orphans") {
 	case 0: // it dies
-		w.strays = append(w.strays[:i:i], w.strays[i+1:]...)
+		w.orphans = append(w.orphans[:i:i], w.orphans[i+1:]...)
 	case 1:
 		if !f.began && !f.ended {
-			w.begins(f)
+			w.startAttempt(f)
 		}
 	case 2:
 		if f.began && !f.ended {
@@ -228,7 +228,7 @@ func (p *player) accept() {
 	}
 	if s.Type == run.CompleteManual {
 		of := w.waits()
-		if rapid.IntRange(0, 9).Draw(p.rt, "stray") == 0 && len(w.sk.Steps) > 0 {
+		if rapid.IntRange(0, 9).Draw(p.rt, "orphan") == 0 && len(w.sk.Steps) > 0 {
 			of = []string{rapid.SampledFrom(w.sk.Steps).Draw(p.rt, "of").StepID}
 		}
 		if len(of) == 0 {
@@ -254,7 +254,7 @@ func (p *player) accept() {
 			s.LogicalAttempt = step.LogicalAttempt
 		}
 	}
-	w.oldWay = rapid.IntRange(0, 9).Draw(p.rt, "old way") == 0
+	w.noPauseAhead = rapid.IntRange(0, 9).Draw(p.rt, "old way") == 0
 	w.accept(s)
 }
 
@@ -293,7 +293,7 @@ func (p *player) timer() {
 	}
 }
 
-// repeat feeds an earlier input again: it is stale and must not matter.
+// repeat feeds an earlier input again. It is stale and must have no effect.
 func (p *player) repeat() {
 	w := p.w
 	if len(w.inputs) == 0 {
@@ -308,20 +308,20 @@ func (p *player) repeat() {
 		f.At = w.now
 		in = f
 		if at := w.timers[f.Timer]; !at.IsZero() && !w.now.Before(at) {
-			return // that is not stale
+			return // it would not be stale
 		}
 	}
 	if s, ok := in.(interp.Signalled); ok && len(s.Signals) == 0 && len(w.fetch) > 0 {
-		return // that is the answer
+		return // it would be the answer
 	}
 	if o, ok := in.(interp.Observed); ok {
-		w.hand(o.Tail)
+		w.deliverTail(o.Tail)
 		return
 	}
 	w.feed(in)
 }
 
-// finish lets everything that can happen happen, and resumes a paused run.
+// finish lets executions, hooks, waits and timers end until the run has ended, and resumes a paused run.
 func (p *player) finish() {
 	w := p.w
 	p.ending = 1
@@ -330,7 +330,7 @@ func (p *player) finish() {
 		switch {
 		case i > 5000:
 			p.rt.Fatalf("the run does not end; in flight %q, gate %b, running %d, timers %v, the log is\n%s",
-				w.inFlight(), w.head.Gate, w.head.Running, w.timers, strings.Join(w.story(), "\n"))
+				w.inFlight(), w.head.Gate, w.head.Running, w.timers, strings.Join(w.logLines(), "\n"))
 		case w.pending != nil || w.answer != nil || w.reading:
 			w.record()
 		case len(w.fetch) > 0:

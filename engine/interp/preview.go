@@ -17,8 +17,8 @@ type Preview struct {
 	Decision run.Decision
 	Status   run.Status // of the run afterwards
 	Changes  []Change   // ascending by step
-	// Blocked are the steps that do not start without an intervention: their gate is closed although their predecessors
-	// are done or in flight, or a predecessor is FAILED. Ascending.
+	// Blocked are the steps that do not start without an intervention, ascending. Either a predecessor is FAILED, or the
+	// predecessors are done or in flight and the gate is closed for the step.
 	Blocked []run.Ord
 	// Later means that the effect waits for RunResumed or for the run to drain.
 	Later bool
@@ -44,12 +44,13 @@ const (
 )
 
 // PreviewSignal returns the effect of a signal on the run with state s after the pending signals are applied (see
-// Restore). A signal that would be rejected gets that decision. The run's engine is not asked.
-func PreviewSignal(sk plan.Skeleton, who Config, s run.State, in Inbox, sig engine.Signal, at time.Time) Preview {
+// Restore). If the signal would be rejected, the Preview has that decision and no changes. It does not ask the run's
+// engine and changes nothing.
+func PreviewSignal(sk plan.Skeleton, cfg Config, s run.State, in Inbox, sig engine.Signal, at time.Time) Preview {
 	if d := run.Judge(s, runSignal(sig)); d.Outcome == run.Reject {
 		return Preview{Decision: d, Status: s.RunStatus()}
 	}
-	m := Restore(sk, who, s, in, at)
+	m := Restore(sk, cfg, s, in, at)
 	if !m.begun {
 		return previewUnstarted(s, in.Pending, sig)
 	}
@@ -86,10 +87,10 @@ func previewUnstarted(s run.State, pending []engine.Signal, sig engine.Signal) P
 	return p
 }
 
-// PreviewStart returns the effect of starting a run.
-func PreviewStart(sk plan.Skeleton, who Config, at time.Time) Preview {
-	who.RotateAfter = 0
-	m := New(sk, who)
+// PreviewStart returns the effect of starting a run. Its Decision is empty.
+func PreviewStart(sk plan.Skeleton, cfg Config, at time.Time) Preview {
+	cfg.RotateAfter = 0
+	m := New(sk, cfg)
 	f := simulation{m: m}
 	f.drive(Init{At: at})
 	return Preview{Status: m.RunStatus(), Changes: f.sorted(), Blocked: m.Blocked()}
@@ -120,22 +121,22 @@ func (m *Machine) isBlocked(o run.Ord) bool {
 	if st.stage != waiting && st.stage != ready && !interrupted {
 		return false
 	}
-	passes := !m.isShut(o)
+	passes := !m.isGateClosed(o)
 	for _, d := range m.sk.Steps[o].Deps {
 		switch dep := &m.steps[d]; {
 		case dep.failing:
 			return true
 		case dep.stage == settled && dep.status != run.StepFailed:
-		case dep.stage == flying, dep.stage == open:
+		case dep.stage == dispatched, dep.stage == open:
 			passes = passes || !m.pause.on && m.isPrioritised(run.Ord(d))
 		default:
-			return false // its predecessor is blocked or starts first
+			return false // the predecessor is blocked itself, or it starts first
 		}
 	}
 	return !passes
 }
 
-// simulation collects the effects of a machine.
+// simulation drives a machine without a log and an engine, and collects its effects.
 type simulation struct {
 	m        *Machine
 	changes  []Change
@@ -143,8 +144,8 @@ type simulation struct {
 	seq      run.Seq
 }
 
-// simulate feeds the machine a signal, or only the time if s is nil. It records every Append at once until nothing
-// more happens.
+// simulate feeds the machine a signal, or only the time if s is nil. It records every Append at once until nothing more
+// happens.
 func (m *Machine) simulate(s *engine.Signal) simulation {
 	f := simulation{m: m}
 	var in Input = Fired{At: m.now}
@@ -171,7 +172,7 @@ func (f *simulation) drive(in Input) {
 				f.add(e.Ord, ChangeStart, e.LogicalAttempt)
 			case CancelSteps:
 				for _, o := range e.Ords {
-					if st := &f.m.steps[o]; st.stage == flying { // else the cancelled execution is its hook
+					if st := &f.m.steps[o]; st.stage == dispatched { // else the cancelled execution is its hook
 						f.add(o, ChangeCancel, st.attempt)
 					}
 				}
@@ -187,11 +188,11 @@ func (f *simulation) drive(in Input) {
 	}
 }
 
-func (f *simulation) add(o run.Ord, kind ChangeKind, la int) {
-	f.changes = append(f.changes, Change{Ord: o, Kind: kind, LogicalAttempt: la})
+func (f *simulation) add(o run.Ord, kind ChangeKind, logicalAttempt int) {
+	f.changes = append(f.changes, Change{Ord: o, Kind: kind, LogicalAttempt: logicalAttempt})
 }
 
-// record answers an Append like a log without other writers.
+// record answers an Append as a log without other writers would.
 func (f *simulation) record(a Append) Recorded {
 	r := Recorded{At: f.m.now, Batch: a.Batch, Running: f.m.record.running}
 	for i := range a.Events {

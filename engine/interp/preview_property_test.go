@@ -17,29 +17,29 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// TestPreview_EqualsWhatHappens previews random signals of every type in random
-// states of random runs, sends them, and compares with what then happens. Left out
-// are states that no log tells: the machine had not observed a failure when a step
-// completed or a wait began, so what passes fail-fast is another.
+// The test previews random signals of every type in random states of random runs, sends them, and compares the preview
+// with the effect. It skips states that do not follow from the log: when a step completed or a wait started, the
+// machine had not observed a failure, so that other steps pass fail-fast.
+//
 // contract: O10
-func TestPreview_EqualsWhatHappens(t *testing.T) {
+func TestPreview_EqualsTheEffect(t *testing.T) {
 	t.Parallel()
-	var compared, untold atomic.Int64
+	var compared, skipped atomic.Int64
 	t.Cleanup(func() {
-		t.Logf("%d previews compared, %d states that no log tells", compared.Load(), untold.Load())
-		if untold.Load()*20 > compared.Load() {
-			t.Errorf("%d of %d states are left out", untold.Load(), compared.Load()+untold.Load())
+		t.Logf("%d previews compared, %d states skipped", compared.Load(), skipped.Load())
+		if skipped.Load()*20 > compared.Load() {
+			t.Errorf("%d of %d states were skipped, want less than 5 %%", skipped.Load(), compared.Load()+skipped.Load())
 		}
 	})
 	for i := range 6 {
-		t.Run(strconv.Itoa(i), func(t *testing.T) {
+		t.Run("shard "+strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			rapid.Check(t, func(rt *rapid.T) { previewedRun(rt, &compared, &untold) })
+			rapid.Check(t, func(rt *rapid.T) { checkPreviews(rt, &compared, &skipped) })
 		})
 	}
 }
 
-func previewedRun(rt *rapid.T, compared, untold *atomic.Int64) {
+func checkPreviews(rt *rapid.T, compared, skipped *atomic.Int64) {
 	w := newWorld(rt, drawPlan(rt), drawPolicy(rt))
 	p := &player{w: w, rt: rt, steady: true, honest: true}
 	w.feed(interp.Init{At: w.now})
@@ -47,21 +47,22 @@ func previewedRun(rt *rapid.T, compared, untold *atomic.Int64) {
 		for range rapid.IntRange(0, 25).Draw(rt, "moves") {
 			p.move()
 		}
-		p.calm()
+		p.quiesce()
 		if w.m.Done() || w.state.Status.Terminal() {
 			return
 		}
-		if in := p.inbox(); w.m.PassesLike(interp.Restore(w.sk, w.who, w.state, in, w.now)) {
+		if in := p.inbox(); w.m.PassesLike(interp.Restore(w.sk, w.cfg, w.state, in, w.now)) {
 			compared.Add(1)
 			p.preview(in)
 		} else {
-			untold.Add(1)
+			skipped.Add(1)
 		}
 	}
 }
 
-// calm lets everything be recorded that is known, and all begin that was dispatched.
-func (p *player) calm() {
+// quiesce records and delivers all events and signals, and lets workers receive every dispatch, until the machine waits
+// only for ends.
+func (p *player) quiesce() {
 	w := p.w
 	for !w.m.Done() {
 		unbegun := slices.IndexFunc(w.flights, func(f *flight) bool { return !f.began })
@@ -71,8 +72,8 @@ func (p *player) calm() {
 			w.record()
 		case len(w.fetch) > 0:
 			p.answerFetch()
-		case p.heard < len(w.signals):
-			p.heard = len(w.signals)
+		case p.delivered < len(w.signals):
+			p.delivered = len(w.signals)
 			w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals...)})
 		case ended >= 0:
 			w.comeBack(w.flights[ended], engine.Return{Kind: engine.ReturnEnded})
@@ -88,7 +89,7 @@ func (p *player) calm() {
 	}
 }
 
-// inbox is what the store knows of the run's signals.
+// inbox returns the facts that the store has about the run's signals.
 func (p *player) inbox() interp.Inbox {
 	w := p.w
 	var in interp.Inbox
@@ -129,19 +130,20 @@ func (p *player) preview(in interp.Inbox) {
 	for _, f := range w.flights {
 		asked[f.stepID] = f.cancelled
 	}
-	want := interp.PreviewSignal(w.sk, w.who, w.state, in, sig, w.now)
-	story := strings.Join(w.story(), "\n")
+	want := interp.PreviewSignal(w.sk, w.cfg, w.state, in, sig, w.now)
+	story := strings.Join(w.logLines(), "\n")
 
 	from := len(w.effects)
 	accepted := w.accept(sig)
 	if accepted.Outcome == run.Reject {
 		if want.Decision != accepted {
-			p.rt.Fatalf("preview of %+v says %+v, what happened is %+v; the log was\n%s", sig, want.Decision, accepted, story)
+			p.rt.Fatalf("the preview of %+v has the decision %+v, want %+v; the log was\n%s", sig, want.Decision,
+				accepted, story)
 		}
 		return
 	}
-	p.heard = len(w.signals)
-	w.feed(interp.Signalled{At: w.now, Signals: w.signals[p.heard-1:]})
+	p.delivered = len(w.signals)
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals[p.delivered-1:]})
 	for w.pending != nil || w.answer != nil || w.reading || len(w.fetch) > 0 {
 		if w.pending != nil || w.answer != nil || w.reading {
 			w.record()
@@ -154,7 +156,7 @@ func (p *player) preview(in interp.Inbox) {
 	want.Changes, got.Changes = slices.DeleteFunc(want.Changes, again), slices.DeleteFunc(got.Changes, again)
 	if d := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(interp.Preview{}, "Decision",
 		"Later")); d != "" {
-		p.rt.Fatalf("preview of %+v (+) is not what happened (-):\n%s\npending %+v; the log was\n%s", sig, d, in, story)
+		p.rt.Fatalf("the preview of %+v differs (-effect +preview):\n%s\npending %+v; the log was\n%s", sig, d, in, story)
 	}
 	r := w.receipts[sig.ID]
 	switch {
@@ -169,7 +171,7 @@ func (p *player) preview(in interp.Inbox) {
 	}
 }
 
-// drawStep picks a step that the signal may be meant for, mostly.
+// drawStep picks a step on which the signal can have an effect, or s00 if there is none.
 func (p *player) drawStep(t run.SignalType) string {
 	w := p.w
 	want := map[run.SignalType]run.StepStatus{run.RetryStep: run.StepFailed, run.CompleteManual: run.StepRunning}[t]
@@ -185,7 +187,7 @@ func (p *player) drawStep(t run.SignalType) string {
 	return rapid.SampledFrom(of).Draw(p.rt, "of")
 }
 
-// changes says what effects do to steps, in the words of a Preview.
+// changes returns the changes of steps that the effects cause, as in a Preview.
 func (p *player) changes(effects [][]interp.Effect) []interp.Change {
 	w := p.w
 	var out []interp.Change

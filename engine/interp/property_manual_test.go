@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// checkWaits looks at the MANUAL steps of a log: the wait stands right behind each
-// begin, says until when, and nobody else waits (T82, T83).
+// checkWaits checks the MANUAL steps of a log: each StepStarted is followed by the wait with its deadline, and no other
+// step waits (contract T82, T83).
 func checkWaits(rt *rapid.T, w *world) {
 	for i, e := range w.log {
 		o, ok := w.sk.Ordinal(e.StepID)
@@ -20,33 +20,33 @@ func checkWaits(rt *rapid.T, w *world) {
 		case run.StepStartedEvent:
 			if next := w.log[min(i+1, len(w.log)-1)]; manual && (next.Type != run.StepAwaitingManualCompletion ||
 				next.StepID != e.StepID || next.LogicalAttempt != e.LogicalAttempt) {
-				rt.Fatalf("T82: %d %s is followed by %s", e.Seq, tell(e), tell(next))
+				rt.Fatalf("%d %s is followed by %s, want the wait (contract T82)", e.Seq, describe(e), describe(next))
 			}
 		case run.StepAwaitingManualCompletion:
 			p, _ := run.PayloadOf[run.AwaitingPayload](e.Payload)
 			if !manual || (p.Deadline != nil) != (w.sk.Steps[o].WaitTimeout > 0) {
-				rt.Fatalf("%d %s %s", e.Seq, tell(e), e.Payload)
+				rt.Fatalf("%d %s has the payload %s, want a wait of a MANUAL step with its deadline", e.Seq, describe(e), e.Payload)
 			}
 		case run.StepFailedEvent:
 			if p, _ := run.PayloadOf[run.FailurePayload](e.Payload); manual && p.ErrorCode == string(run.CodeTimeout) {
 				wait := w.state.Steps[o].Attempts[e.LogicalAttempt-1]
 				if wait.WaitDeadline == nil || e.EmittedAt.Before(*wait.WaitDeadline) {
-					rt.Fatalf("T83: %d %s at %v, the deadline is %v", e.Seq, tell(e), e.EmittedAt, wait.WaitDeadline)
+					rt.Fatalf("%d %s was emitted at %v, want it not before the deadline %v (contract T83)", e.Seq,
+						describe(e), e.EmittedAt, wait.WaitDeadline)
 				}
 			}
 		}
 	}
 }
 
-// checkHooks looks at the compensation of a log: in the reverse order of
-// completion, each step that succeeded and has a hook once, only of a run that
-// fails, and all in its summary (M04, M05, T88, R185, R187).
+// checkHooks checks the compensation of a log: only a run that fails has one, each succeeded step with a hook is undone
+// once in the reverse order of completion, and the summary has all hooks (contract M04, M05, T88, R185, R187).
 func checkHooks(rt *rapid.T, w *world) {
 	var order, ran []string
 	var begun bool
 	var summary []run.CompensationPayload
 	bad := func(e run.Event, why string) {
-		rt.Fatalf("%d %s: %s; the log is\n%s", e.Seq, tell(e), why, strings.Join(w.story(), "\n"))
+		rt.Fatalf("%d %s: %s; the log is\n%s", e.Seq, describe(e), why, strings.Join(w.logLines(), "\n"))
 	}
 	for _, e := range w.log {
 		switch e.Type {
@@ -59,7 +59,7 @@ func checkHooks(rt *rapid.T, w *world) {
 			}
 		case run.StepStartedEvent, run.StepFailedEvent:
 			if begun {
-				bad(e, "a step begins or ends while the run compensates")
+				bad(e, "a step starts or ends while the run compensates")
 			}
 		case run.RunCompensationStarted:
 			begun = true
@@ -69,17 +69,17 @@ func checkHooks(rt *rapid.T, w *world) {
 		case run.StepCompensated, run.StepCompensationFailed:
 			p, _ := run.PayloadOf[run.CompensationPayload](e.Payload)
 			if ran = append(ran, e.StepID); len(ran) > len(order) || order[len(ran)-1] != e.StepID {
-				bad(e, "it is out of order")
+				bad(e, "the hook is out of order")
 			}
 			if p.IdempotencyKey != w.id.RunID+":"+e.StepID+":compensate" || p.Compensated != (e.Type == run.StepCompensated) {
-				bad(e, string(e.Payload))
+				bad(e, "the payload does not fit the event: "+string(e.Payload))
 			}
 			p.Result = nil
 			summary = append(summary, p)
 		case run.RunFailed:
 			if p, _ := run.PayloadOf[run.RunFailedPayload](e.Payload); begun != (len(order) > 0) || len(ran) != len(order) ||
 				!sameHooks(p.Compensation, summary) {
-				bad(e, "not everything was undone, or the summary says otherwise: "+string(e.Payload))
+				bad(e, "not all hooks ran, or the summary differs from the log: "+string(e.Payload))
 			}
 		case run.RunCompleted, run.RunCancelled:
 			stopped := slices.ContainsFunc(w.log, func(e run.Event) bool {
@@ -93,8 +93,7 @@ func checkHooks(rt *rapid.T, w *world) {
 	}
 }
 
-// sameHooks compares what hooks came to. A message may be missing that the log
-// did not take.
+// sameHooks compares the results of hooks, without their messages, because the summary may shorten them.
 func sameHooks(a, b []run.CompensationPayload) bool {
 	return slices.EqualFunc(a, b, func(a, b run.CompensationPayload) bool {
 		return a.StepID == b.StepID && a.IdempotencyKey == b.IdempotencyKey && a.Attempts == b.Attempts &&

@@ -18,13 +18,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TestStep_P_RandomRuns drives random plans through random results and signals
-// in random order, with repeated inputs between. The world checks every effect
-// and every event; here stands what must hold of the whole.
-func TestStep_P_RandomRuns(t *testing.T) {
+// The test runs random plans with random results and signals in random order, and repeats inputs. The world checks
+// every effect and every event; the test checks the whole log.
+func TestStep_RandomRunsKeepTheGuarantees(t *testing.T) {
 	t.Parallel()
-	for i := range 10 { // each with the checks that -rapid.checks says, 100 by default
-		t.Run(strconv.Itoa(i), func(t *testing.T) {
+	for i := range 10 { // each with as many runs as -rapid.checks, 100 by default
+		t.Run("shard "+strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, randomRun)
 		})
@@ -35,14 +34,14 @@ func randomRun(rt *rapid.T) {
 	w := newRotatingWorld(rt, drawPlan(rt), drawPolicy(rt), rapid.SampledFrom([]int{0, 0, 1, 2, 3, 7}).Draw(rt,
 		"rotateAfter"))
 	if rapid.IntRange(0, 3).Draw(rt, "pauseAhead") > 0 {
-		w.who.PauseAhead = true
-		w.m = interp.New(w.sk, w.who)
+		w.cfg.PauseAhead = true
+		w.m = interp.New(w.sk, w.cfg)
 	}
-	w.doubled = true
+	w.compareTwins = true
 	w.refuse = drawRefusals(rt)
 	w.tailMost = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(rt, "tailMost")
 	if rapid.Bool().Draw(rt, "proves") {
-		w.proves = func() bool { return rapid.Bool().Draw(rt, "proven") }
+		w.useReceipts = func() bool { return rapid.Bool().Draw(rt, "proven") }
 	}
 	p := &player{w: w, rt: rt}
 	w.throttle = p.throttle
@@ -64,9 +63,9 @@ func randomRun(rt *rapid.T) {
 func drawPlan(rt *rapid.T) plan.Skeleton {
 	n := rapid.IntRange(0, 30).Draw(rt, "steps")
 	rank := rapid.Permutation(upTo(n)).Draw(rt, "topological order")
-	place := make([]int, n)
+	position := make([]int, n)
 	for r, o := range rank {
-		place[o] = r
+		position[o] = r
 	}
 	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion,
 		Steps: make([]plan.SkeletonStep, n)}
@@ -87,7 +86,7 @@ func drawPlan(rt *rapid.T) plan.Skeleton {
 			s.CompensationQueue, s.CompensationTimeout = "tq-control", time.Minute
 		}
 		for j := range sk.Steps {
-			if place[j] < place[i] && rapid.IntRange(0, n).Draw(rt, "edge") < 3 {
+			if position[j] < position[i] && rapid.IntRange(0, n).Draw(rt, "edge") < 3 {
 				s.Deps = append(s.Deps, j)
 			}
 		}
@@ -95,7 +94,7 @@ func drawPlan(rt *rapid.T) plan.Skeleton {
 	return sk
 }
 
-// drawRefusals picks steps whose results the log does not take.
+// drawRefusals picks steps whose results the log refuses.
 func drawRefusals(rt *rapid.T) func(run.Draft) bool {
 	last := rapid.SampledFrom([]string{"", "3"}).Draw(rt, "refused")
 	return func(d run.Draft) bool {
@@ -121,45 +120,45 @@ func drawPolicy(rt *rapid.T) run.Policy {
 	}
 }
 
-// checkLog looks at the log as a whole.
+// checkLog checks the guarantees that concern several events of the log.
 func checkLog(rt *rapid.T, w *world) {
 	s := run.Project(w.id, w.log)
 	if !s.Status.Terminal() || s.Status != w.m.RunStatus() && w.m.RunStatus() != "" {
-		rt.Fatalf("the log says %s, the machine %s", s.Status, w.m.RunStatus())
+		rt.Fatalf("the run is %s in the log and %s in the machine, want the same terminal status", s.Status, w.m.RunStatus())
 	}
 	paused, failing, epochs := false, 0, 0
 	var latest time.Time // emittedAt of an end
 	begun := map[string]bool{}
 	ended := map[string]bool{}
 	bad := func(e run.Event, why string) {
-		rt.Fatalf("%d %s: %s; the log is\n%s", e.Seq, tell(e), why, strings.Join(w.story(), "\n"))
+		rt.Fatalf("%d %s: %s; the log is\n%s", e.Seq, describe(e), why, strings.Join(w.logLines(), "\n"))
 	}
 	for i, e := range w.log {
 		attempt := fmt.Sprintf("%s/%d", e.StepID, e.LogicalAttempt)
 		switch {
 		case e.Type == run.RunPaused:
 			if epochs++; paused || e.LogicalAttempt != epochs {
-				bad(e, "the run is paused, or it is another epoch (T48)")
+				bad(e, "the run is paused already, or the epoch is wrong (contract T48)")
 			}
 			paused = true
 		case e.Type == run.RunResumed:
 			if !paused || e.LogicalAttempt != epochs {
-				bad(e, "the run is not paused, or it is another epoch")
+				bad(e, "the run is not paused, or the epoch is wrong")
 			}
 			paused = false
 		case paused && (e.Type == run.RunCompleted || e.Type == run.RunFailed || e.Type == run.RunCompensationStarted):
-			bad(e, "the run is paused (T43)")
+			bad(e, "the run ends while it is paused (contract T43)")
 		case e.Type == run.StepStartedEvent:
 			if paused {
-				bad(e, "it starts while the run is paused (T185)")
+				bad(e, "the attempt starts while the run is paused (contract T185)")
 			}
 			if failing > 0 && !begun[e.StepID] && !unblocked(w, i) {
-				bad(e, "it starts though fail-fast is armed (T214)")
+				bad(e, "the attempt starts although fail-fast is armed (contract T214)")
 			}
 			begun[e.StepID] = true
 		case e.Type.EndsAttempt():
 			if ended[attempt] {
-				bad(e, "a second terminal of the attempt")
+				bad(e, "the attempt ends a second time")
 			}
 			ended[attempt] = true
 			if p, _ := run.PayloadOf[run.FailurePayload](e.Payload); e.Type == run.StepFailedEvent &&
@@ -169,19 +168,19 @@ func checkLog(rt *rapid.T, w *world) {
 		case e.Type.EndsRun() && i != len(w.log)-1:
 			bad(e, "events follow the end of the run")
 		case e.Type == run.RunCompleted && s.Counts.Success+s.Counts.Skipped != s.Counts.Total:
-			bad(e, "not every step succeeded (T78)")
+			bad(e, "not every step succeeded (contract T78)")
 		case e.Type == run.RunFailed && s.Counts.Pending > 0:
-			bad(e, "a step is left PENDING (T79)")
+			bad(e, "a step is still PENDING (contract T79)")
 		case e.Type == run.RunFailed:
 			if p, _ := run.PayloadOf[run.RunFailedPayload](e.Payload); !failedWith(w, *p.RootCause) {
 				bad(e, fmt.Sprintf("no step failed with its root cause %+v", *p.RootCause))
 			}
 		}
 		if e.Type.EndsRun() && w.head.Running != 0 {
-			bad(e, "steps are RUNNING (T74)")
+			bad(e, "steps are still RUNNING (contract T74)")
 		}
 		if e.Type.EndsRun() && e.EmittedAt.Before(latest) {
-			bad(e, fmt.Sprintf("it was emitted at %v, and an end before it at %v", e.EmittedAt, latest))
+			bad(e, fmt.Sprintf("it was emitted at %v, want it not before an earlier end at %v", e.EmittedAt, latest))
 		}
 		if (e.Type.EndsAttempt() || e.Type.EndsHook()) && e.EmittedAt.After(latest) {
 			latest = e.EmittedAt
@@ -198,8 +197,8 @@ func failedWith(w *world, cause run.RootCause) bool {
 	})
 }
 
-// unblocked reports whether an operator retried or skipped a step before event i:
-// from then on what passes fail-fast is for the table of T217.
+// unblocked reports whether an operator retried or skipped a step before event i. From then on some steps may pass
+// fail-fast, which TestStep_OnlyARetryAndItsDependentsPassFailFast checks.
 func unblocked(w *world, i int) bool {
 	for _, e := range w.log[:i] {
 		if p, _ := run.PayloadOf[run.SignalPayload](e.Payload); e.Type == run.SignalAccepted &&
@@ -210,15 +209,15 @@ func unblocked(w *world, i int) bool {
 	return false
 }
 
-// checkReceipts: every accepted signal has a final outcome (O11), and what is
-// APPLIED points at an event of that signal.
+// checkReceipts checks that every accepted signal has a final outcome (contract O11), and that the receipt of an
+// APPLIED one points to an event of that signal.
 func checkReceipts(rt *rapid.T, w *world) {
 	for _, s := range w.signals {
 		r := w.receipts[s.ID]
 		switch {
 		case s.Type == run.EscalateAlert:
 		case !r.app.Final():
-			rt.Fatalf("receipt of %s %s is %+v", s.Type, s.ID, *r)
+			rt.Fatalf("the receipt of %s %s is %+v, want a final one", s.Type, s.ID, *r)
 		case r.app == run.SignalApplied:
 			e := w.log[r.seq-1]
 			want := map[run.SignalType]run.EventType{
@@ -230,18 +229,19 @@ func checkReceipts(rt *rapid.T, w *world) {
 				want = run.StepCompletedEvent
 			}
 			if e.Type != want || e.StepID != s.StepID || !strings.Contains(string(e.Payload), s.ID) {
-				rt.Fatalf("%s %s is applied by %d %s %s", s.Type, s.ID, e.Seq, tell(e), e.Payload)
+				rt.Fatalf("%s %s is applied by %d %s %s, want %s with the signal", s.Type, s.ID, e.Seq,
+					describe(e), e.Payload, want)
 			}
 		}
 	}
 }
 
-// checkReplay: the same inputs give the same effects, byte for byte (T184).
+// checkReplay checks that the same inputs have the same effects, byte for byte (contract T184).
 func checkReplay(rt *rapid.T, w *world) {
-	m := interp.New(w.sk, w.who)
+	m := interp.New(w.sk, w.cfg)
 	for i, in := range w.inputs {
 		if m.Rotated() {
-			m = carryOver(rt, m, w.sk, w.who)
+			m = carryOver(rt, m, w.sk, w.cfg)
 		}
 		if got, want := dump(rt, m.Step(in)), dump(rt, w.effects[i]); got != want {
 			rt.Fatalf("replay of input %d, %#v:\n got %s\nwant %s", i, in, got, want)
@@ -254,16 +254,15 @@ func dump(rt *rapid.T, effects []interp.Effect) string {
 	for _, e := range effects {
 		body, err := json.Marshal(e)
 		if err != nil {
-			rt.Fatalf("%v", err)
+			rt.Fatalf("encode %T: %v", e, err)
 		}
 		fmt.Fprintf(&b, "%T%s\n", e, body)
 	}
 	return b.String()
 }
 
-// TestStep_P_AnyInput feeds inputs that no driver would: nothing panics, and
-// nothing follows Finish.
-func TestStep_P_AnyInput(t *testing.T) {
+// The test feeds inputs that no driver would send.
+func TestStep_AnyInputIsSafeAndNoEffectFollowsFinish(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		sk := drawPlan(rt)
@@ -363,7 +362,7 @@ func TestStep_P_AnyInput(t *testing.T) {
 			done := m.Done()
 			effects := m.Step(in)
 			if done && len(effects) > 0 {
-				rt.Fatalf("effects after Finish")
+				rt.Fatalf("the machine returns effects after Finish: %#v", effects)
 			}
 			answer(effects)
 		}

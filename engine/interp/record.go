@@ -25,25 +25,25 @@ type record struct {
 	needed  run.Seq   // at least up to this position, because a receipt reported a failure there
 	reading bool      // ReadLog is outstanding
 	// signalNo is the last accepted signal when the log was observed to its head.
-	signalNo int64
-	partial  bool      // the last read ended before the head
-	window   time.Time // a retry window opened by the part observed so far, see applyTail
-	strays   []run.Ord // attempts that started although their dispatches returned
-	shut     bool      // the log closed the gate to failing during this input, see closeGate
-	closing  bool      // the end of the run is queued or sent
-	alone    int       // number of entries to send one at a time, because one of them was refused
+	signalNo   int64
+	partial    bool      // the last Observed ended before the head
+	window     time.Time // a retry window opened by the part observed so far, see applyTail
+	orphans    []run.Ord // attempts that started although their dispatches returned
+	gateClosed bool      // the log has set GateFailing in this input, see closeGate
+	closing    bool      // the end of the run is queued or sent
+	alone      int       // number of entries to send one at a time, because the store refused one of them
 }
 
-// entry is one fact with its events, which stay in one batch.
+// entry is one fact with its events. All of them go into the same batch.
 type entry struct {
 	kind       kind
 	ord        run.Ord
 	drafts     []run.Draft
-	outcomes   []store.SignalOutcome // AppliedBy is an index into drafts
+	outcomes   []store.SignalOutcome // AppliedBy is an index into drafts, or -1
 	set, clear run.Gate
 	unless     run.Gate   // of waits: gate bits that hold the entry back
 	status     run.Status // of ends
-	ahead      bool       // of pauses: the log has it already
+	ahead      bool       // of pauses: control has written the RunPaused already
 	end        *end       // of stepEnds
 }
 
@@ -57,13 +57,13 @@ func (e *entry) size() (n int) {
 	return n
 }
 
-// kind selects the action after an entry is recorded.
+// kind says what an entry is about. It selects the action after the entry is recorded.
 type kind uint8
 
 const (
-	notes kind = iota // no action
+	notes kind = iota // no action follows
 	starts
-	shuts // see closeGate
+	closesGate // see closeGate
 	stepEnds
 	skips
 	pauses
@@ -120,12 +120,12 @@ func (m *Machine) compose(entries []entry, limit int) (a Append, n int) {
 	for size := 0; n < len(entries) && n < store.MaxBatch; n++ {
 		e := &entries[n]
 		size += e.size()
-		apart := e.mustNotFollowPause()
-		another := apart != a.UnlessPaused || e.unless != a.UnlessGate
-		if n > 0 && (size > limit || another || e.goesAlone()) || len(a.Events)+len(e.drafts) > store.MaxBatch {
+		unlessPaused := e.mustNotFollowPause()
+		differs := unlessPaused != a.UnlessPaused || e.unless != a.UnlessGate
+		if n > 0 && (size > limit || differs || e.goesAlone()) || len(a.Events)+len(e.drafts) > store.MaxBatch {
 			break
 		}
-		a.UnlessPaused, a.UnlessGate = apart, e.unless
+		a.UnlessPaused, a.UnlessGate = unlessPaused, e.unless
 		for _, o := range e.outcomes {
 			if o.AppliedBy >= 0 {
 				o.AppliedBy += len(a.Events)
@@ -133,7 +133,7 @@ func (m *Machine) compose(entries []entry, limit int) (a Append, n int) {
 			a.Outcomes = append(a.Outcomes, o)
 		}
 		for _, d := range e.drafts {
-			if e.kind != waits { // their deadlines were computed from the original time
+			if e.kind != waits { // openWait computed the deadline from the time in the draft
 				d.EmittedAt = latest(d.EmittedAt, m.latest)
 			}
 			a.Events = append(a.Events, d)
@@ -142,7 +142,7 @@ func (m *Machine) compose(entries []entry, limit int) (a Append, n int) {
 		a.ClearGate = a.ClearGate&^e.set | e.clear
 		armsFailFast = armsFailFast || e.kind == stepEnds && e.end.armsFailFast
 		opens = opens || e.kind == stepEnds || e.kind == waits || e.kind == resumes
-		if e.ahead { // the log has it already, so the batch must change no gate
+		if e.ahead { // the log has this RunPaused already, so the batch must not change the gate
 			return a, n + 1
 		}
 		if e.goesAlone() {
@@ -165,8 +165,9 @@ func (m *Machine) compose(entries []entry, limit int) (a Append, n int) {
 	return a, n
 }
 
-// goesAlone reports whether e must be the only entry of its batch. A lost try of this machine may have written e, and
-// the pause may have changed since. A batch that adds nothing changes no gate; with another fact in it, it would.
+// goesAlone reports whether e must be the only entry of its batch. A lost try of the workflow task may have written e,
+// and the run may have been paused or resumed since. The store does not change the gate for a batch that adds nothing.
+// With another fact in the batch it would, and the gate would be wrong.
 func (e *entry) goesAlone() bool { return e.kind == pauses || e.kind == resumes }
 
 // handleRecorded applies the outcome of the outstanding Append.
@@ -181,7 +182,7 @@ func (m *Machine) handleRecorded(in Recorded) {
 		return
 	}
 	if in.Ended {
-		r.wanted = true // a lost try of this machine wrote the end
+		r.wanted = true // a lost try of the workflow task wrote the end
 		m.holdBack(b, 0)
 		return
 	}
@@ -221,7 +222,7 @@ func (m *Machine) handleRecorded(in Recorded) {
 		if i > 0 && i <= len(in.Ends) {
 			last = in.Ends[i-1]
 		}
-		m.entryRecorded(e, last, in.RunTerminal)
+		m.applyRecordedEntry(e, last, in.RunTerminal)
 		if m.done {
 			return
 		}
@@ -230,7 +231,7 @@ func (m *Machine) handleRecorded(in Recorded) {
 	case in.RunTerminal:
 		m.finish("")
 	case in.WindowOpened != nil:
-		m.windowOpened(*in.WindowOpened)
+		m.adoptWindow(*in.WindowOpened)
 	}
 }
 
@@ -239,8 +240,8 @@ func (r *record) know(seq run.Seq) {
 	if seq <= r.seen {
 		return
 	}
-	i, there := slices.BinarySearch(r.known, seq)
-	if !there {
+	i, found := slices.BinarySearch(r.known, seq)
+	if !found {
 		r.known = slices.Insert(r.known, i, seq)
 	}
 	n := 0
@@ -252,7 +253,7 @@ func (r *record) know(seq run.Seq) {
 	r.wanted = r.wanted || len(r.known) >= engine.MaxTail
 }
 
-// tookEffect reports whether the store changed the gate with this batch. It does not if all facts were refused.
+// tookEffect reports whether the store changed the gate with this batch. It does not if it refused all facts.
 func (b *batch) tookEffect(results []RecordedEvent) bool {
 	i := 0
 	for j := range b.entries {
@@ -266,31 +267,31 @@ func (b *batch) tookEffect(results []RecordedEvent) bool {
 	return i == 0
 }
 
-// entryRecorded applies one fact that is in the log. last is the outcome of its last event.
-func (m *Machine) entryRecorded(e *entry, last RecordedEvent, over bool) {
+// applyRecordedEntry applies one fact that is in the log. last is the outcome of its last event.
+func (m *Machine) applyRecordedEntry(e *entry, last RecordedEvent, over bool) {
 	switch e.kind {
-	case shuts:
-		m.record.shut = true
+	case closesGate:
+		m.record.gateClosed = true
 	case starts:
 		m.status = run.Running
-		m.record.seen = max(m.record.seen, last.Seq) // earlier events are not the machine's
+		m.record.seen = max(m.record.seen, last.Seq) // the machine needs no events from before the start
 		for i := range m.steps {
 			if m.steps[i].missing == 0 && m.steps[i].stage == waiting {
 				m.makeReady(run.Ord(i))
 			}
 		}
 	case stepEnds, skips:
-		m.stepRecorded(e, last)
+		m.applyRecordedStep(e, last)
 	case pauses:
 		m.pause.recorded = true
 	case resumes:
 		m.endPause()
 	case waits:
-		m.waitRecorded(e.ord)
+		m.applyRecordedWait(e.ord)
 	case hooks:
-		m.hookRecorded(last)
+		m.applyRecordedHook(last)
 	case reuses:
-		m.reuseRecorded(e.ord)
+		m.applyRecordedReuse(e.ord)
 	case ends:
 		switch {
 		case last.Won != "":
@@ -315,9 +316,9 @@ func statusAfter(t run.EventType) run.Status {
 	return ""
 }
 
-// rewriteRefused repeats a batch with content that the store refused. Nothing of it was written, so its entries are
-// sent one at a time to find the refused one. The refused result of a step becomes a failure (contract T190). If the
-// run's own events are refused, the machine ends, and the sweeper ends the run in the log.
+// rewriteRefused repeats a batch with content that the store refused. The store wrote nothing of it, so the machine
+// sends its entries one at a time to find the refused one. A refused result of a step becomes a failure (contract
+// T190). If the store refuses the run's own events, the machine ends, and control ends the run in the log.
 func (m *Machine) rewriteRefused(b *batch) {
 	r := &m.record
 	switch {
@@ -331,9 +332,9 @@ func (m *Machine) rewriteRefused(b *batch) {
 }
 
 // runEvent returns a draft about the run.
-func (m *Machine) runEvent(t run.EventType, la int, payload any) []run.Draft {
+func (m *Machine) runEvent(t run.EventType, logicalAttempt int, payload any) []run.Draft {
 	d := run.Draft{
-		Type: t, LogicalAttempt: la, EngineAttempt: m.cfg.EngineAttempt,
+		Type: t, LogicalAttempt: logicalAttempt, EngineAttempt: m.cfg.EngineAttempt,
 		EmittedAt: m.now, EmittedBy: run.ByEngine,
 	}
 	d.Payload, _ = encode(payload)

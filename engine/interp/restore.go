@@ -10,23 +10,25 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Inbox has the facts about the signals of a run that its log does not contain.
+// Inbox has the facts about the signals of a run that its log does not contain. The zero value means that no signal is
+// pending and no signal paused the run.
 type Inbox struct {
 	// Pending are the accepted signals without a final outcome, in order.
 	Pending []engine.Signal
-	// PauseNo is the number of the signal behind the open pause.
+	// PauseNo is the number of the signal that paused the run, 0 if the run is not paused.
 	PauseNo int64
 }
 
-// Restore returns the machine of a run as if it had written the log that folds to s and nothing else were in flight:
-// RUNNING attempts are in flight, and ready steps are dispatched. Then it takes the pending signals in order, those
-// not applied yet and those that wait for a resume. For a run that has not started or has ended it does nothing.
+// Restore returns a machine with the state of a run whose log folds to s, as if it had written that log itself. RUNNING
+// attempts are in flight, and ready steps are dispatched. Then the machine takes the pending signals in order: those
+// that are not applied yet and those that wait for a resume. For a run that has not started or has ended, it only sets
+// the status.
 //
-// It is for previews. It guesses facts that a log does not contain: the number of dispatches of an attempt, and who
-// asked an execution to stop.
-func Restore(sk plan.Skeleton, who Config, s run.State, in Inbox, at time.Time) *Machine {
-	who.RotateAfter = 0
-	m := New(sk, who)
+// Use it only for previews. It guesses facts that a log does not contain: the number of dispatches of an attempt, and
+// the reason why an execution was asked to stop.
+func Restore(sk plan.Skeleton, cfg Config, s run.State, in Inbox, at time.Time) *Machine {
+	cfg.RotateAfter = 0
+	m := New(sk, cfg)
 	m.now, m.status = at, s.RunStatus()
 	if m.status == run.Paused {
 		m.status = run.Running
@@ -62,8 +64,8 @@ type restoring struct {
 	m          *Machine
 	pause      *run.PauseInfo
 	steps      []*run.Step // by ordinal; nil if the log does not have the step
-	armedSince run.Seq     // since when fail-fast has been armed without a break; 0 if it is not
-	last       run.Seq     // position of the newest failure that armed it
+	armedSince run.Seq     // position of the failure since which fail-fast is armed without a break; 0 if it is not
+	last       run.Seq     // position of the newest failure that arms fail-fast
 }
 
 func (r *restoring) restore(compensating bool) {
@@ -88,8 +90,8 @@ func (r *restoring) restore(compensating bool) {
 	}
 }
 
-// findFailures determines since when fail-fast is armed: it merges the periods in which an attempt was FAILED and not
-// retried, up to now.
+// findFailures sets armedSince and last. It merges the periods in which an attempt was FAILED and not retried, and
+// takes the start of the last one if it has not ended.
 func (r *restoring) findFailures() {
 	type span struct{ from, to run.Seq }
 	var spans []span
@@ -130,28 +132,28 @@ func armsFailFast(a run.Attempt) bool {
 	return a.Status == run.StepFailed && (a.Error == nil || a.Error.Code != string(run.CodeCancelledByPause))
 }
 
-func (r *restoring) restoreStep(o run.Ord, restoreStep *run.Step) {
+func (r *restoring) restoreStep(o run.Ord, step *run.Step) {
 	m, st := r.m, &r.m.steps[o]
-	k := len(restoreStep.Attempts) - 1
-	a := restoreStep.Attempts[k]
+	k := len(step.Attempts) - 1
+	a := step.Attempts[k]
 	st.attempt = max(1, a.LogicalAttempt)
 	switch a.Status {
 	case run.StepSuccess, run.StepSkipped:
 		st.status, st.stage = a.Status, settled
-		if r.isPrioritised(restoreStep, k) && r.armedSince > 0 && a.EndedSeq > r.armedSince {
-			r.passOn(o)
+		if r.isPrioritised(step, k) && r.armedSince > 0 && a.EndedSeq > r.armedSince {
+			r.prioritiseDependents(o)
 		}
 		if a.Status == run.StepSuccess {
 			m.recordSuccess(o, a.EndedSeq)
 		}
 	case run.StepFailed:
-		r.restoreFailed(o, restoreStep, k)
+		r.restoreFailed(o, step, k)
 	case run.StepRunning:
-		if k > 0 && restoreStep.Attempts[k-1].Status == run.StepFailed {
+		if k > 0 && step.Attempts[k-1].Status == run.StepFailed {
 			st.status = run.StepFailed
 		}
-		if r.isRetriedManually(restoreStep, k) {
-			st.signalID = " " // of a signal that was applied when the attempt started
+		if r.isRetriedManually(step, k) {
+			st.signalID = " " // not empty, so that the step is prioritised; the log does not say which signal it was
 		}
 		if r.armedSince > 0 && a.StartedSeq > r.armedSince {
 			st.generation = m.failure.generation
@@ -163,8 +165,8 @@ func (r *restoring) restoreStep(o run.Ord, restoreStep *run.Step) {
 			m.keepOpen(o)
 			return
 		}
-		st.stage, st.n, st.begun, st.passes = flying, 1, true, m.isPrioritised(o)
-		m.schedule.flying = append(m.schedule.flying, o)
+		st.stage, st.n, st.begun, st.passes = dispatched, 1, true, m.isPrioritised(o)
+		m.schedule.inFlight = append(m.schedule.inFlight, o)
 		switch s := &m.sk.Steps[o]; {
 		case !s.Cancellable:
 		case m.cfg.Policy.CancelRunning && a.StartedSeq < r.last:
@@ -201,9 +203,9 @@ func (r *restoring) restoreFailed(o run.Ord, step *run.Step, k int) {
 	st.attempt++ // placeSteps makes it ready
 }
 
-// applyRetries takes the pending signals that the run has applied and whose effect is not in the log yet, and returns
-// the others in their order. Those are the signals before an open pause, and in a run that is not paused the
-// RETRY_STEPs whose attempt waits for a slot. A retry that waited for a resume has disarmed fail-fast, so it must be
+// applyRetries takes the pending signals that the run has applied but whose effect is not in the log yet, and returns
+// the others in their order. In a paused run it takes the signals before the pause. In another run it takes each
+// RETRY_STEP whose attempt waits for a slot. A retry that waited for a resume has disarmed fail-fast, so it must be
 // applied before anything is scheduled.
 func (r *restoring) applyRetries(in Inbox) []engine.Signal {
 	var rest []engine.Signal
@@ -223,7 +225,7 @@ func (r *restoring) applyRetries(in Inbox) []engine.Signal {
 	return rest
 }
 
-// applyRetry makes the next attempt of a failed step ready, as a RETRY_STEP of that step does. It reports whether it
+// applyRetry makes the next attempt of a FAILED step ready if s is a RETRY_STEP of that step. It reports whether it
 // did.
 func (r *restoring) applyRetry(s engine.Signal) bool {
 	m := r.m
@@ -235,20 +237,21 @@ func (r *restoring) applyRetry(s engine.Signal) bool {
 	return true
 }
 
-// isPrioritised reports whether an attempt passed fail-fast: it was caused manually, or it started while fail-fast
-// was armed (contract T217).
+// isPrioritised reports whether attempt k passed fail-fast: a person retried or skipped the step, or the attempt
+// started while fail-fast was armed (contract T217).
 func (r *restoring) isPrioritised(step *run.Step, k int) bool {
 	a := step.Attempts[k]
 	return a.Status == run.StepSkipped || r.isRetriedManually(step, k) || r.armedSince > 0 && a.StartedSeq > r.armedSince
 }
 
-// isRetriedManually reports whether somebody retried the step. A step that a pause cancelled starts again by itself.
+// isRetriedManually reports whether attempt k is a retry that a person ordered. A step that a pause cancelled starts
+// again by itself.
 func (r *restoring) isRetriedManually(step *run.Step, k int) bool {
 	return k > 0 && armsFailFast(step.Attempts[k-1])
 }
 
-// passOn lets the dependents of a step pass fail-fast, too.
-func (r *restoring) passOn(o run.Ord) {
+// prioritiseDependents lets the dependents of a step pass fail-fast too (contract T217).
+func (r *restoring) prioritiseDependents(o run.Ord) {
 	for _, n := range r.m.next[o] {
 		r.m.steps[n].generation = r.m.failure.generation
 	}

@@ -9,28 +9,28 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// mostVanished is the number of times that a RUNNING attempt may come back without an end and a reason. Then it fails
-// with ENGINE_ERROR. The bound limits the cost of forged answers of an engine.
+// maxVanished is the number of times that the dispatch of a RUNNING attempt or of a hook may return without an end and
+// a reason. At the next one it fails with ENGINE_ERROR. The bound limits the cost of an engine's forged answers.
 const maxVanished = 10
 
 // takeReturn handles the return of the current dispatch of a step and ignores any other. Only the observed log decides
-// whether the attempt began, because the machine does not trust the engine's word about it.
+// whether the attempt started, because the machine does not trust the engine about it.
 func (m *Machine) takeReturn(got engine.Return) {
 	o, known := m.ords[got.StepID]
 	if !known {
 		return
 	}
 	st := &m.steps[o]
-	if st.stage != flying || got.LogicalAttempt != st.attempt || got.N != st.n {
+	if st.stage != dispatched || got.LogicalAttempt != st.attempt || got.N != st.n {
 		return
 	}
-	m.removeFlying(o)
+	m.removeInFlight(o)
 	switch {
-	case m.record.closing: // the end of the run is being written, and this attempt never began
+	case m.record.closing: // the machine is writing the end of the run, and this attempt never started
 		st.stage = waiting
 	case got.Kind == engine.ReturnParked && !st.begun:
 		m.park(o)
-	case st.stopRequested != notStopped && st.begun: // regardless of the kind, no worker executes the attempt any more
+	case st.stopRequested != notStopped && st.begun: // for any kind, because no worker executes the attempt any more
 		m.endCancelled(o, got)
 	case got.Kind == engine.ReturnThrottled, got.Kind == engine.ReturnDeclined:
 		if st.begun {
@@ -46,8 +46,8 @@ func (m *Machine) takeReturn(got engine.Return) {
 	}
 }
 
-// endCancelled ends an attempt that was asked to stop. An attempt that never began becomes ready again (contract T79,
-// T185).
+// endCancelled ends an attempt that was asked to stop, with the error of its stopCause. An attempt that never started
+// becomes ready again (contract T79, T185).
 func (m *Machine) endCancelled(o run.Ord, got engine.Return) {
 	st := &m.steps[o]
 	if !st.begun {
@@ -64,8 +64,8 @@ func (m *Machine) endCancelled(o run.Ord, got engine.Return) {
 	m.endAttempt(o, got, f)
 }
 
-// takeLost handles an execution whose worker stopped answering. An attempt that had not begun becomes ready again. One
-// that had begun has spent an engine attempt, and is dispatched again if the plan retries timeouts (contract T66,
+// takeLost handles an execution whose worker stopped answering. An attempt that had not started becomes ready again.
+// One that had started has spent an engine attempt, and is dispatched again if the plan retries timeouts (contract T66,
 // T216).
 func (m *Machine) takeLost(o run.Ord, got engine.Return) {
 	st := &m.steps[o]
@@ -86,8 +86,8 @@ func (m *Machine) takeLost(o run.Ord, got engine.Return) {
 	})
 }
 
-// redispatch handles a dispatch that came back without an end in the log: its worker stopped or was refused, or
-// somebody forged an answer of the engine. It dispatches the attempt again after a delay that grows each time. A short
+// redispatch handles a dispatch that returned without an end in the log: its worker stopped or was refused, or somebody
+// forged an answer of the engine. The attempt is dispatched again after a delay that grows each time, because a short
 // outage must not use up a RUNNING attempt, and a lasting refusal must cost little.
 func (m *Machine) redispatch(o run.Ord, got engine.Return) {
 	st := &m.steps[o]
@@ -96,7 +96,7 @@ func (m *Machine) redispatch(o run.Ord, got engine.Return) {
 		st.spend(got, m.sk.Steps[o].Retry)
 	}
 	if !st.begun || st.vanished <= maxVanished {
-		m.delay(o, growingDelay(st.vanished), false)
+		m.delay(o, backoff(st.vanished), false)
 		return
 	}
 	m.endAttempt(o, got, run.FailurePayload{
@@ -105,12 +105,12 @@ func (m *Machine) redispatch(o run.Ord, got engine.Return) {
 	})
 }
 
-// vanishedMessage returns the message for people about a step or hook that failed because its dispatches came back
+// vanishedMessage returns the message for people about a step or hook that failed because its dispatches returned
 // without an end.
 func vanishedMessage(what string, dispatches int, queue, remedy string) string {
 	return fmt.Sprintf(
-		"%d dispatches of this %s to the queue %s came back without an end in the log and without a reason. "+
-			"Their workers were stopped or refused, or somebody forged answers of the engine. "+
+		"%d dispatches of this %s to the queue %s returned without an end in the log and without a reason. "+
+			"Either their workers were stopped or refused, or somebody forged answers of the engine. "+
 			"Check the workers of that queue and the audit of the run, then %s.", dispatches, what, queue, remedy)
 }
 
@@ -135,7 +135,7 @@ func (st *step) spendBefore(got engine.Return, r plan.Retry) {
 	st.spent += min(max(0, got.EngineAttempt-1-st.spent), limit)
 }
 
-// endAttempt writes the failure of an attempt that is RUNNING in the log and that no worker will end.
+// endAttempt queues the failure of an attempt that is RUNNING in the log and that no worker will end.
 func (m *Machine) endAttempt(o run.Ord, got engine.Return, f run.FailurePayload) {
 	st := &m.steps[o]
 	st.stage = ended
@@ -151,10 +151,10 @@ func (m *Machine) endAttempt(o run.Ord, got engine.Return, f run.FailurePayload)
 	m.enqueue(e)
 }
 
-// parked puts back a step that met a closed gate. If the machine knows no reason for the closed gate, a signal that it
-// has not read yet closed it. The machine then reads the signals before it dispatches the step again.
+// park takes back a step that met a closed gate. If the machine knows no reason for the closed gate, a signal that it
+// has not read has closed it. The machine then reads the signals before it dispatches the step again.
 func (m *Machine) park(o run.Ord) {
-	if m.isShut(o) || m.steps[o].gateOpenings != m.schedule.gateOpenings {
+	if m.isGateClosed(o) || m.steps[o].gateOpenings != m.schedule.gateOpenings {
 		m.makeReady(o)
 		return
 	}
@@ -163,7 +163,7 @@ func (m *Machine) park(o run.Ord) {
 	m.signals.lookUp = true
 }
 
-// shut reports whether the gate is closed to the step, to the machine's knowledge.
-func (m *Machine) isShut(o run.Ord) bool {
+// isGateClosed reports whether the gate is closed for the step, as far as the machine knows.
+func (m *Machine) isGateClosed(o run.Ord) bool {
 	return m.pause.on || m.pause.unexplained || m.Finalizing() || m.isFailFast() && !m.isPrioritised(o)
 }

@@ -22,12 +22,12 @@ func (w *world) expectFlight(stepID string, la, n, spent int) {
 	}
 }
 
-// An attempt that began spends one engine attempt each time its worker is lost. People see it as the same attempt.
+// A started attempt spends one engine attempt each time its worker is lost. It stays the same logical attempt.
 //
 // contract: T66, T216
-func TestReturned_LostAfterItBeganSpendsAnEngineAttempt(t *testing.T) {
+func TestReturned_ALossAfterTheStartSpendsAnEngineAttempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, retrying(steps("a", "b<a"), 3), with(calm, noWindow)).start()
+	w := newWorld(t, withRetries(steps("a", "b<a"), 3), with(basePolicy, noWindow)).start()
 	w.begin("a")
 	w.lose("a")
 	w.expectFlight("a", 1, 2, 1)
@@ -43,10 +43,10 @@ func TestReturned_LostAfterItBeganSpendsAnEngineAttempt(t *testing.T) {
 }
 
 // contract: T66, T216
-func TestReturned_LostTooOftenTimesOut(t *testing.T) {
+func TestReturned_AnAttemptThatIsLostTooOftenTimesOut(t *testing.T) {
 	t.Parallel()
 	timeouts := func(classes ...string) plan.Skeleton {
-		sk := retrying(steps("a"), 2)
+		sk := withRetries(steps("a"), 2)
 		sk.Steps[0].Retry.RetryableErrors = classes
 		return sk
 	}
@@ -54,16 +54,16 @@ func TestReturned_LostTooOftenTimesOut(t *testing.T) {
 		sk   plan.Skeleton
 		runs int
 	}{
-		"two engine attempts":              {timeouts(), 2},
-		"timeouts are retried":             {timeouts(plan.ClassRateLimit, plan.ClassTimeout), 2},
-		"timeouts are not retried":         {timeouts(plan.ClassRateLimit), 1},
-		"one engine attempt":               {retrying(steps("a"), 1), 1},
-		"a plan that says nothing of them": {steps("a"), 1},
+		"two engine attempts":      {timeouts(), 2},
+		"timeouts are retried":     {timeouts(plan.ClassRateLimit, plan.ClassTimeout), 2},
+		"timeouts are not retried": {timeouts(plan.ClassRateLimit), 1},
+		"one engine attempt":       {withRetries(steps("a"), 1), 1},
+		"a plan without retries":   {steps("a"), 1},
 	} {
-		w := newWorld(t, c.sk, with(calm, noWindow)).start()
+		w := newWorld(t, c.sk, with(basePolicy, noWindow)).start()
 		for i := range c.runs {
 			if len(w.flights) == 0 {
-				t.Fatalf("%s: it ended after %d executions, want %d", name, i, c.runs)
+				t.Fatalf("%s: the attempt ended after %d executions, want %d", name, i, c.runs)
 			}
 			w.begin("a")
 			w.lose("a")
@@ -75,8 +75,8 @@ func TestReturned_LostTooOftenTimesOut(t *testing.T) {
 	}
 }
 
-// An engine retries a failed execution within its dispatch, and a worker may decline that try. The tries before it are
-// spent; otherwise an attempt that fails and is declined in turn would never end.
+// An engine retries a failed execution within its dispatch, and a worker may decline that try. The earlier tries are
+// spent, because otherwise an attempt that alternately fails and is declined would never end.
 //
 // contract: T66
 func TestReturned_ADeclinedTryKeepsTheEngineAttemptsBefore(t *testing.T) {
@@ -84,28 +84,28 @@ func TestReturned_ADeclinedTryKeepsTheEngineAttemptsBefore(t *testing.T) {
 	declined := func(engineAttempt int) engine.Return {
 		return engine.Return{Kind: engine.ReturnDeclined, EngineAttempt: engineAttempt, RetryAfter: time.Second}
 	}
-	w := newWorld(t, retrying(steps("a"), 4), with(calm, noWindow)).start()
+	w := newWorld(t, withRetries(steps("a"), 4), with(basePolicy, noWindow)).start()
 	w.comeBack(w.flight("a"), declined(1))
 	w.fire(interp.TimerDelay)
-	w.expectFlight("a", 1, 2, 0) // the attempt had not begun
+	w.expectFlight("a", 1, 2, 0) // the attempt had not started
 	w.begin("a")
 	w.comeBack(w.flight("a"), declined(3)) // two tries have failed
 	w.fire(interp.TimerDelay)
 	w.expectFlight("a", 1, 3, 2)
-	w.comeBack(w.flight("a"), declined(3)) // the first of this dispatch
+	w.comeBack(w.flight("a"), declined(3)) // the first try of this dispatch
 	w.fire(interp.TimerDelay)
 	w.expectFlight("a", 1, 4, 2)
-	w.comeBack(w.flight("a"), declined(1000)) // the count of the engine is bounded by that of the dispatch
+	w.comeBack(w.flight("a"), declined(1000)) // the dispatch bounds the count of the engine
 	w.fire(interp.TimerDelay)
 	w.expectFlight("a", 1, 5, 3)
 	w.succeed("a")
 	w.expectDone(run.Completed)
 }
 
-// A worker that dies once the log has its end costs nothing.
-func TestReturned_LostAfterItsEndWasWritten(t *testing.T) {
+// If a worker dies after it has written the end of its attempt, the attempt does not run again.
+func TestReturned_AnAttemptLostAfterItsEndHasEnded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, l3(), calm).start()
+	w := newWorld(t, l3(), basePolicy).start()
 	w.begin("s1")
 	w.writeEnd(w.flight("s1"), completed())
 	w.lose("s1")
@@ -121,60 +121,61 @@ func TestReturned_LostAfterItsEndWasWritten(t *testing.T) {
 // contract: T10
 func TestReturned_ALateEndCounts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, retrying(l3(), 3), calm).start()
+	w := newWorld(t, withRetries(l3(), 3), basePolicy).start()
 	w.begin("s1")
-	stray := w.lose("s1")
+	orphan := w.lose("s1")
 	w.expectFlight("s1", 1, 2, 1)
-	w.writeEnd(stray, completed())
-	w.begin("s1") // DONE
+	w.writeEnd(orphan, completed())
+	w.begin("s1") // the Journal answers that the attempt has ended
 	w.succeed("s2", "s3")
 	w.expectDone(run.Completed)
 }
 
-// When a worker's failure is already in the log, it counts instead of the one that the machine was about to write. The
-// run has its code, and a pause does not start the step again.
+// When the log already has a worker's failure, it counts instead of the one that the machine was about to write.
+// RunFailed has its code, and a resume does not start the step again.
 //
 // contract: T10, T51
-func TestRecorded_AFailureThatWasThereFirstCounts(t *testing.T) {
+func TestRecorded_AnEarlierFailureInTheLogCounts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a"), with(calm, noWindow)).start()
+	w := newWorld(t, steps("a"), with(basePolicy, noWindow)).start()
 	w.begin("a")
-	stray := w.flight("a")
-	w.comeBack(stray, engine.Return{Kind: engine.ReturnLost})
-	w.writeEnd(stray, failed("LATE", true))
+	orphan := w.flight("a")
+	w.comeBack(orphan, engine.Return{Kind: engine.ReturnLost})
+	w.writeEnd(orphan, failed("LATE", true))
 	w.record()
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,LATE)", "RunFailed(a,1,LATE)")
 
 	sk := steps("a")
 	sk.Steps[0].Cancellable, sk.Steps[0].AllowCancelOnPause = true, true
-	w = newWorld(t, sk, with(calm, noWindow)).start()
+	w = newWorld(t, sk, with(basePolicy, noWindow)).start()
 	w.begin("a")
 	w.signal(run.Pause, "P", "")
-	stray = w.flight("a")
-	w.comeBack(stray, engine.Return{Kind: engine.ReturnCancelled})
-	w.writeEnd(stray, failed("LATE", true))
+	orphan = w.flight("a")
+	w.comeBack(orphan, engine.Return{Kind: engine.ReturnCancelled})
+	w.writeEnd(orphan, failed("LATE", true))
 	w.record()
 	w.signal(run.Resume, "S", "")
 	w.expectDone(run.Failed)
 }
 
-// The machine reads the log after the receipt of a failure. It ignores an answer that was read before that failure.
-func TestObserved_AnAnswerThatIsOlderThanTheReceiptIsAskedForAgain(t *testing.T) {
+// The machine reads the log after the receipt of a failure. It reads again when the driver read the answer before that
+// failure.
+func TestObserved_AnAnswerOlderThanTheReceiptIsReadAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a"), with(calm, noWindow)).start()
+	w := newWorld(t, steps("a"), with(basePolicy, noWindow)).start()
 	w.begin("a")
 	before := w.read()
-	w.proves = func() bool { return true }
+	w.useReceipts = func() bool { return true }
 	w.report(w.flight("a"), failed("BROKEN", true))
-	w.hand(before)
+	w.deliverTail(before)
 	w.expectReading()
 	w.record()
 	w.expectDone(run.Failed)
 }
 
 // The machine does not trust an engine that reports an end which the log does not have. It dispatches the attempt
-// again, and the end of the worker counts. The delay grows, so that an outage of some minutes costs no attempt. After
-// ten times the attempt fails, but not the run.
+// again, and the end of the worker counts. The delay grows, so that an outage of some minutes costs no attempt. At the
+// eleventh forged return the attempt fails. The run then waits for a retry.
 //
 // contract: T191
 func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
@@ -183,17 +184,17 @@ func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
 		engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnParked, engine.ReturnCancelled,
 		"x",
 	} {
-		w := newWorld(t, retrying(steps("a", "b<a"), 3), calm).start()
+		w := newWorld(t, withRetries(steps("a", "b<a"), 3), basePolicy).start()
 		w.begin("a")
-		stray := w.forge("a", kind)
+		orphan := w.forge("a", kind)
 		w.expectInFlight("")
-		w.writeEnd(stray, completed())
+		w.writeEnd(orphan, completed())
 		w.fire(interp.TimerDelay)
-		w.begin("a") // DONE
+		w.begin("a") // the Journal answers that the attempt has ended
 		w.succeed("b")
 		w.expectDone(run.Completed)
 
-		w = newWorld(t, retrying(steps("a", "b<a"), 3), calm).start()
+		w = newWorld(t, withRetries(steps("a", "b<a"), 3), basePolicy).start()
 		w.begin("a")
 		from, last, n := w.now, time.Duration(0), 0
 		for ; len(w.flights) > 0 && n < 50; n++ {
@@ -203,8 +204,8 @@ func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
 			}
 			wait := w.timers[interp.TimerDelay].Sub(w.now)
 			if wait < last || wait < time.Second || wait > time.Minute {
-				t.Fatalf("%s: after forged return %d it waits %v, before %v; want longer each time, up to a minute", kind, n+1,
-					wait, last)
+				t.Fatalf("%s: after forged return %d the delay is %v, before it was %v; want it longer each time, up to a minute",
+					kind, n+1, wait, last)
 			}
 			last = wait
 			w.fire(interp.TimerDelay)
@@ -226,19 +227,20 @@ func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
 	}
 }
 
-// A dispatch that is refused before the attempt begins waits longer each time and never fails.
-func TestReturned_ARefusedDispatchWaitsLongerEachTime(t *testing.T) {
+// When dispatches are refused before the attempt starts, the delay grows each time, and the attempt never fails.
+func TestReturned_TheDelayAfterARefusalGrows(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []engine.ReturnKind{engine.ReturnAbandoned, engine.ReturnEnded, engine.ReturnRunTerminal,
 		engine.ReturnCancelled} {
-		w := newWorld(t, steps("a"), with(calm, noWindow)).start()
+		w := newWorld(t, steps("a"), with(basePolicy, noWindow)).start()
 		var last time.Duration
 		for i := range 100 {
 			w.forge("a", kind)
 			w.expectInFlight("")
 			wait := w.timers[interp.TimerDelay].Sub(w.now)
 			if wait < last || wait < time.Second || wait > time.Minute || i < 5 && wait == last {
-				t.Fatalf("%s: refusal %d waits %v after %v", kind, i+1, wait, last)
+				t.Fatalf("%s: the delay after refusal %d is %v, before it was %v; want it longer, up to a minute", kind, i+1, wait,
+					last)
 			}
 			last = wait
 			w.fire(interp.TimerDelay)
@@ -250,14 +252,14 @@ func TestReturned_ARefusedDispatchWaitsLongerEachTime(t *testing.T) {
 }
 
 // A worker that may not serve the run names the time after which to dispatch again.
-func TestReturned_DeclinedWaitsAsLongAsItSays(t *testing.T) {
+func TestReturned_ADeclinedDispatchWaitsForRetryAfter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b"), calm).start()
+	w := newWorld(t, steps("a", "b"), basePolicy).start()
 	w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: 7 * time.Second})
 	w.record()
 	w.expectInFlight("b")
 	if got, want := w.timers[interp.TimerDelay], w.now.Add(7*time.Second); !got.Equal(want) {
-		t.Fatalf("it asks again at %v, want %v", got, want)
+		t.Fatalf("the step is dispatched again at %v, want %v", got, want)
 	}
 	w.fire(interp.TimerDelay)
 	w.expectFlight("a", 1, 2, 0)
@@ -270,7 +272,7 @@ func TestStop_EndsARunningAttemptThatNobodyExecutes(t *testing.T) {
 	t.Parallel()
 	t.Run("it waits for a worker", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, steps("a"), calm).start()
+		w := newWorld(t, steps("a"), basePolicy).start()
 		w.begin("a")
 		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: time.Second})
 		w.record()
@@ -280,7 +282,7 @@ func TestStop_EndsARunningAttemptThatNobodyExecutes(t *testing.T) {
 	})
 	t.Run("its worker is declined after the stop", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, retrying(steps("a"), 3), calm).start()
+		w := newWorld(t, withRetries(steps("a"), 3), basePolicy).start()
 		w.begin("a")
 		w.lose("a")
 		w.signal(run.Cancel, "C", "")
@@ -289,40 +291,40 @@ func TestStop_EndsARunningAttemptThatNobodyExecutes(t *testing.T) {
 		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(C)", "StepFailed(a,1,CANCELLED)",
 			"RunCancelled")
 	})
-	t.Run("it began late", func(t *testing.T) {
+	t.Run("it started late", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, steps("a", "b"), with(calm, noWindow)).start()
+		w := newWorld(t, steps("a", "b"), with(basePolicy, noWindow)).start()
 		w.signal(run.Pause, "P", "")
-		stray := w.lose("a")
+		orphan := w.lose("a")
 		w.signal(run.Resume, "S", "")
 		w.signal(run.Pause, "P2", "")
-		w.arrive(w.flight("a")) // parked
+		w.arrive(w.flight("a")) // it meets the closed gate
 		w.record()
 		w.signal(run.Resume, "S2", "")
 		f := w.flight("a")
 		w.comeBack(f, engine.Return{Kind: engine.ReturnDeclined, RetryAfter: time.Minute})
-		w.begins(stray) // of the dispatch before the last
+		w.startAttempt(orphan) // of the dispatch before the last
 		w.signal(run.Cancel, "C", "")
 		w.expectDone(run.Cancelled)
-		if got := tell(w.log[len(w.log)-2]); got != "StepFailed(a,1,CANCELLED)" {
-			t.Errorf("before RunCancelled the log says %s, want StepFailed(a,1,CANCELLED)", got)
+		if got := describe(w.log[len(w.log)-2]); got != "StepFailed(a,1,CANCELLED)" {
+			t.Errorf("before RunCancelled the log has %s, want StepFailed(a,1,CANCELLED)", got)
 		}
 	})
 }
 
-// An attempt that began although the engine had lost its dispatch is dispatched again regardless of the gate. Its
+// An attempt that started although the engine had lost its dispatch is dispatched again regardless of the gate. Its
 // worker may be dead, and the run would wait for it for ever.
 //
 // contract: T52
-func TestObserved_AnAttemptThatBeganLateIsDispatchedAgain(t *testing.T) {
+func TestObserved_AnAttemptThatStartedLateIsDispatchedAgain(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []run.Gate{run.GateFailing, run.GatePaused} {
-		w := newWorld(t, steps("a", "b"), with(calm, noWindow)).start()
+		w := newWorld(t, steps("a", "b"), with(basePolicy, noWindow)).start()
 		w.begin("b")
-		stray := w.flight("a")
-		w.comeBack(stray, engine.Return{Kind: engine.ReturnLost}) // a.2 is dispatched
+		orphan := w.flight("a")
+		w.comeBack(orphan, engine.Return{Kind: engine.ReturnLost}) // a.2 is dispatched
 		again := w.flight("a")
-		w.begins(stray)
+		w.startAttempt(orphan)
 		if closed == run.GatePaused {
 			w.signal(run.Pause, "P", "")
 		}
@@ -339,18 +341,18 @@ func TestObserved_AnAttemptThatBeganLateIsDispatchedAgain(t *testing.T) {
 		w.expectDone(run.Failed)
 	}
 
-	w := newWorld(t, steps("a", "b"), with(calm, noWindow)).start()
-	stray := w.flight("a")
+	w := newWorld(t, steps("a", "b"), with(basePolicy, noWindow)).start()
+	orphan := w.flight("a")
 	w.begin("b")
 	w.signal(run.Pause, "P", "")
-	w.lose("a") // it waits for the run to go on
+	w.lose("a") // it waits for the resume
 	w.expectInFlight("b")
 	w.signal(run.Resume, "S", "")
 	w.succeed("b")
 	w.signal(run.Pause, "P2", "")
-	w.arrive(w.flight("a")) // parked
+	w.arrive(w.flight("a")) // it meets the closed gate
 	w.expectInFlight("")
-	w.write(beginOf(w, stray)) // the first worker was let in before the pause, and nobody has observed it
+	w.write(startedAppend(w, orphan)) // the first worker started before the pause, and the machine has not observed it
 	w.observe()
 	w.record()
 	w.expectInFlight("a")
@@ -362,16 +364,16 @@ func TestObserved_AnAttemptThatBeganLateIsDispatchedAgain(t *testing.T) {
 // The machine concludes nothing before it has observed the log up to the head that it knows.
 //
 // contract: T191
-func TestObserved_NoConclusionWhileTheLogHoldsMore(t *testing.T) {
+func TestObserved_NoConclusionBeforeTheWholeLogIsRead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b"), time.Minute, "ask"), with(calm, noWindow)).start()
+	w := newWorld(t, asManual(steps("ask", "b"), time.Minute, "ask"), with(basePolicy, noWindow)).start()
 	w.begin("b")
-	w.writeEnd(w.flight("b"), failed("BROKEN", true)) // nobody has told the machine
+	w.writeEnd(w.flight("b"), failed("BROKEN", true)) // the machine has not observed it
 	w.timers[interp.TimerManual] = time.Time{}
 	w.now = w.now.Add(time.Minute)
 	w.feed(interp.Fired{At: w.now, Timer: interp.TimerManual})
 	w.commit()
-	w.deliver() // ask has failed, and nothing runs any more
+	w.deliver() // ask has failed, and no attempt that the machine knows is RUNNING
 	if w.pending != nil {
 		t.Fatalf("the machine writes %+v, want it to read the log first", w.pending.Append)
 	}
@@ -379,7 +381,7 @@ func TestObserved_NoConclusionWhileTheLogHoldsMore(t *testing.T) {
 	w.record()
 	w.expectDone(run.Failed)
 	if got := w.state.Failure.RootCause.StepID; got != "b" {
-		t.Errorf("the run blames %s, want b, which failed first", got)
+		t.Errorf("the root cause is %s, want b, which failed first", got)
 	}
 }
 
@@ -388,13 +390,13 @@ func TestObserved_NoConclusionWhileTheLogHoldsMore(t *testing.T) {
 // contract: R185
 func TestObserved_CompensationKnowsEveryCompletion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, undoable(steps("a", "b", "c"), "a", "b"), with(calm, noWindow)).start()
+	w := newWorld(t, withHooks(steps("a", "b", "c"), "a", "b"), with(basePolicy, noWindow)).start()
 	w.tailMost = 1
 	w.begin("a", "b", "c")
 	w.writeEnd(w.flight("b"), completed())
 	w.writeEnd(w.flight("a"), completed())
 	w.writeEnd(w.flight("c"), failed("BROKEN", true))
-	w.hand(w.read()) // one event of many
+	w.deliverTail(w.read()) // one event of several
 	if w.pending != nil {
 		t.Fatalf("the machine writes %+v, want it to read on", w.pending.Append)
 	}
@@ -404,13 +406,13 @@ func TestObserved_CompensationKnowsEveryCompletion(t *testing.T) {
 	}
 }
 
-// A worker's end stamps the retry window where nothing runs. While a step that was retried may still begin, the machine
-// does not take it.
+// When no attempt is RUNNING after a worker's end, the store stamps the retry window on that end. The machine ignores
+// it while the attempt of a retry may still start.
 //
 // contract: T217, T221
-func TestObserved_AWindowIsNotTakenWhileARetryMayBegin(t *testing.T) {
+func TestObserved_AWindowIsIgnoredWhileARetryMayStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c"), calm).start()
+	w := newWorld(t, steps("a", "b", "c"), basePolicy).start()
 	w.begin("a", "b", "c")
 	w.fail("a", "A")
 	w.fail("b", "B")
@@ -418,15 +420,15 @@ func TestObserved_AWindowIsNotTakenWhileARetryMayBegin(t *testing.T) {
 	w.now = w.now.Add(time.Second)
 	w.succeed("c")
 	if w.state.RetryDeadline == nil {
-		t.Fatal("the log has no retry window, want that of the end of c")
+		t.Fatal("the log has no retry window, want the one on the end of c")
 	}
 	if at := w.timers[interp.TimerRetryWindow]; !at.IsZero() {
-		t.Fatalf("the window is open until %v, and a may still begin", at)
+		t.Fatalf("the window is open until %v, want it closed because a may still start", at)
 	}
 	w.now = w.now.Add(time.Hour)
 	w.succeed("a")
 	if at := w.timers[interp.TimerRetryWindow]; w.state.RetryDeadline == nil || !at.Equal(*w.state.RetryDeadline) {
-		t.Fatalf("the window is open until %v, the log says %v", at, w.state.RetryDeadline)
+		t.Fatalf("the window is open until %v, want the time in the log, %v", at, w.state.RetryDeadline)
 	}
 	w.fire(interp.TimerRetryWindow)
 	w.expectDone(run.Failed)
@@ -435,20 +437,20 @@ func TestObserved_AWindowIsNotTakenWhileARetryMayBegin(t *testing.T) {
 // The retry window of the log counts, even when the log is read in parts.
 //
 // contract: T221
-func TestObserved_AWindowInAPartOfTheLog(t *testing.T) {
+func TestObserved_TheWindowInAnEarlierPartOfTheLogCounts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b"), calm).start()
+	w := newWorld(t, steps("a", "b"), basePolicy).start()
 	w.tailMost = 1
 	w.begin("a")
 	f := w.flight("a")
 	w.writeEnd(f, failed("A", true))
 	opened := *w.state.RetryDeadline
-	w.accept(engine.Signal{ID: "U", Type: run.UpdateParams}) // an event behind it
+	w.accept(engine.Signal{ID: "U", Type: run.UpdateParams}) // an event after it
 	w.now = w.now.Add(10 * time.Second)
 	w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
 	w.record()
 	if at := w.timers[interp.TimerRetryWindow]; !at.Equal(opened) {
-		t.Fatalf("the window is open until %v, the log says %v", at, opened)
+		t.Fatalf("the window is open until %v, want the time in the log, %v", at, opened)
 	}
 }
 
@@ -457,13 +459,13 @@ func TestObserved_AWindowInAPartOfTheLog(t *testing.T) {
 // contract: T217
 func TestRecorded_ALaterFailureKeepsTheGateClosed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c<d", "d"), calm).start()
+	w := newWorld(t, steps("a", "b", "c<d", "d"), basePolicy).start()
 	w.begin("a", "b", "d")
 	w.fail("a", "A")
-	w.succeed("d") // c is ready, and held
+	w.succeed("d") // c is ready, and the gate keeps it back
 	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "a", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
-	w.hand(w.read())
+	w.deliverTail(w.read())
 	if w.pending == nil || w.pending.ClearGate != run.GateFailing {
 		t.Fatalf("the machine writes %+v, want it to open the gate", w.pending)
 	}
@@ -484,45 +486,45 @@ func TestRecorded_ALaterFailureKeepsTheGateClosed(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A dispatch that met a gate unknown to the machine waits for the signals. Its events in the log apply meanwhile.
+// A step met a closed gate, and the machine fetches the signal that closed it. Meanwhile the events of the step apply.
 //
 // contract: T185
-func TestObserved_AnEndWhileTheMachineAsksWhoClosedTheGate(t *testing.T) {
+func TestObserved_AnEndAppliesWhileTheMachineFetchesSignals(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, l3(), calm).start()
-	stray := w.flight("s1")
+	w := newAheadWorld(t, l3(), basePolicy).start()
+	orphan := w.flight("s1")
 	w.lose("s1")
 	w.pauseAhead("P")
-	w.arrive(w.flight("s1")) // parked
+	w.arrive(w.flight("s1")) // it meets the closed gate
 	if len(w.fetch) != 1 {
-		t.Fatalf("it asks for signals %d times, want once", len(w.fetch))
+		t.Fatalf("the machine fetches signals %d times, want once", len(w.fetch))
 	}
-	w.write(beginOf(w, stray)) // a worker that was let in before
-	w.writeEnd(stray, completed())
+	w.write(startedAppend(w, orphan)) // a worker started it before the pause
+	w.writeEnd(orphan, completed())
 	w.observe()
-	w.ask()
+	w.serveFetches()
 	w.signal(run.Resume, "S", "")
 	w.expectInFlight("s2")
 	w.succeed("s2", "s3")
 	w.expectDone(run.Completed)
 }
 
-// A failure withdraws a wait whose append is outstanding. Then only the end of the run is left.
+// A failure withdraws a wait that is queued behind the outstanding Append. The run must still end.
 //
 // contract: T74, T185
-func TestObserved_AWithdrawnWaitDoesNotHoldTheEnd(t *testing.T) {
+func TestObserved_AWithdrawnWaitDoesNotHoldBackTheEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("a", "ask<b", "b", "c"), 0, "ask"), with(calm, noWindow)).start()
+	w := newWorld(t, asManual(steps("a", "ask<b", "b", "c"), 0, "ask"), with(basePolicy, noWindow)).start()
 	w.begin("a", "b", "c")
 	w.end("c", completed())
-	w.signal(run.Resume, "S", "") // has no effect, and its receipt is to be written
+	w.signal(run.Resume, "S", "") // it has no effect, and the machine writes its receipt
 	w.accept(engine.Signal{ID: "S2", Type: run.Resume})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals[1:]})
-	w.hand(w.read())
+	w.deliverTail(w.read())
 	if w.pending == nil {
 		t.Fatal("no Append is outstanding")
 	}
-	w.report(w.flight("b"), completed()) // ask waits behind the Append
+	w.report(w.flight("b"), completed()) // the wait of ask is queued behind the Append
 	w.report(w.flight("a"), failed("BROKEN", true))
 	w.record()
 	w.expectDone(run.Failed)
@@ -531,8 +533,8 @@ func TestObserved_AWithdrawnWaitDoesNotHoldTheEnd(t *testing.T) {
 // contract: T195, T216
 func TestRotate_CarriesSpentEngineAttemptsAndRunningAttemptsThatWait(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, retrying(steps("a", "b"), 3), calm, 0).start()
-	w.doubled = true
+	w := newRotatingWorld(t, withRetries(steps("a", "b"), 3), basePolicy, 0).start()
+	w.compareTwins = true
 	w.begin("a")
 	w.lose("a")
 	w.expectFlight("a", 1, 2, 1)
@@ -543,18 +545,18 @@ func TestRotate_CarriesSpentEngineAttemptsAndRunningAttemptsThatWait(t *testing.
 		t.Fatalf("%d rotations, want 1", w.rotations)
 	}
 	w.answerFetches()
-	w.signal(run.Pause, "P", "") // it is RUNNING: the gate does not matter
+	w.signal(run.Pause, "P", "") // the gate does not matter for a RUNNING attempt
 	w.fire(interp.TimerDelay)
 	w.expectFlight("a", 1, 3, 1)
 	w.lose("a")
 	w.expectFlight("a", 1, 4, 2)
 	w.lose("a")
 	w.signal(run.Resume, "S", "")
-	if got := tell(w.log[len(w.log)-3]); got != "StepFailed(a,1,TIMEOUT)" {
-		t.Fatalf("the log says\n%v\nwant the failure of a before the resume", w.story())
+	if got := describe(w.log[len(w.log)-3]); got != "StepFailed(a,1,TIMEOUT)" {
+		t.Fatalf("the log is\n%v\nwant the failure of a before the resume", w.logLines())
 	}
 
-	w = newRotatingWorld(t, steps("a"), calm, 0).start() // and a stop ends it there too
+	w = newRotatingWorld(t, steps("a"), basePolicy, 0).start() // a stop ends such an attempt too
 	w.begin("a")
 	w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: 20 * time.Second})
 	w.feed(interp.Pressure{At: w.now, Hard: true})

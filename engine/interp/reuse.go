@@ -6,9 +6,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// keepHooksOff removes the hooks of reused steps: a hook would undo the work that the earlier run keeps (contract
-// T209).
-func (m *Machine) keepHooksOff() {
+// dropReusedHooks removes the hooks of reused steps, because a hook would undo work that belongs to the earlier run
+// (contract T209). It works on a copy of the steps.
+func (m *Machine) dropReusedHooks() {
 	if len(m.cfg.Reused) == 0 {
 		return
 	}
@@ -20,8 +20,8 @@ func (m *Machine) keepHooksOff() {
 	}
 }
 
-// reuse records after RunStarted that the reused steps started and completed, predecessors first. The Journal adds
-// their results.
+// reuse queues the StepStarted and StepCompleted of the reused steps behind RunStarted, predecessors first. It leaves
+// out steps behind a predecessor that is not reused. The Journal adds the results.
 func (m *Machine) reuse() {
 	if len(m.cfg.Reused) == 0 {
 		return
@@ -52,8 +52,8 @@ func (m *Machine) reuse() {
 	}
 }
 
-// reuseRecorded counts a reused step as succeeded.
-func (m *Machine) reuseRecorded(o run.Ord) {
+// applyRecordedReuse counts a reused step as succeeded.
+func (m *Machine) applyRecordedReuse(o run.Ord) {
 	st := &m.steps[o]
 	st.status, st.stage = run.StepSuccess, settled
 	m.satisfy(o, false)

@@ -6,33 +6,33 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// RotationPatience is how long the barrier waits for running executions before other steps may start again (contract
-// T195).
+// RotationPatience is the time for which the barrier waits for running executions. Then other steps may start again
+// (contract T195).
 const RotationPatience = 30 * time.Second
 
 // rotationRetry is the number of further dispatches after which the barrier is tried again.
 const rotationRetry = 50
 
-// rotation decides when this execution of the workflow is replaced by the next one. The barrier keeps everything from
-// starting until nothing is in flight (contract T105, T195).
+// rotation decides when the next execution of the workflow replaces this one. The barrier keeps every dispatch back
+// until nothing is in flight (contract T105, T195).
 type rotation struct {
-	dispatched    int       // by this execution
-	from          int       // number of dispatches from which the barrier is closed
-	pressed, hard bool      // the engine's history requires it
-	patience      time.Time // when the barrier gives way to running executions; zero while none delay it
+	dispatched    int       // number of dispatches of this execution
+	from          int       // number of dispatches at which the barrier closes
+	pressed, hard bool      // a Pressure was received; a hard one
+	patience      time.Time // when the barrier opens although executions still run; zero if it is not armed
 	over          bool      // Rotate was returned
 }
 
-// Rotated reports whether Rotate was returned. The machine then does nothing more; Carry has the state for the next
-// one.
+// Rotated reports whether Rotate was returned. The machine then returns no more effects; Carry has the state for the
+// next one.
 func (m *Machine) Rotated() bool { return m.rotation.over }
 
-func (m *Machine) pressure(hard bool) {
+func (m *Machine) handlePressure(hard bool) {
 	m.rotation.pressed = true
 	m.rotation.hard = m.rotation.hard || hard
 }
 
-// countDispatch counts an entry of the engine's history.
+// countDispatch counts a dispatch, because each one grows the engine's history.
 func (m *Machine) countDispatch() { m.rotation.dispatched++ }
 
 func (m *Machine) isRotationDue() bool {
@@ -50,9 +50,9 @@ func (m *Machine) isHeld() bool {
 // isIdle reports whether nothing is in flight, so that Carry has the complete state.
 func (m *Machine) isIdle() bool {
 	b := &m.signals
-	return m.isQuiet() && !m.record.reading && !m.record.behind && len(m.pause.putOff) == 0 &&
-		len(m.schedule.flying) == 0 && !m.compensation.inFlight && !b.fetching && !b.lookUp &&
-		len(b.inconsistent) == 0 && len(b.owed) == 0
+	return m.isQuiet() && !m.record.reading && !m.record.behind && len(m.pause.heldBack) == 0 &&
+		len(m.schedule.inFlight) == 0 && !m.compensation.inFlight && !b.fetching && !b.lookUp &&
+		len(b.inconsistent) == 0 && len(b.reread) == 0
 }
 
 // rotate ends this execution if a rotation is due and nothing is in flight, and bounds how long the barrier waits.
@@ -63,7 +63,7 @@ func (m *Machine) rotate() {
 	case m.isIdle():
 		r.over = true
 		m.emit(Rotate{})
-	case m.isHeld() && !r.hard && r.patience.IsZero() && len(m.schedule.flying) > 0:
+	case m.isHeld() && !r.hard && r.patience.IsZero() && len(m.schedule.inFlight) > 0:
 		r.patience = m.now.Add(RotationPatience)
 		m.setTimer(TimerRotation, r.patience)
 	}
@@ -77,7 +77,7 @@ func (m *Machine) handleRotationTimer() {
 		m.setTimer(TimerRotation, at)
 	default:
 		r.patience = time.Time{}
-		if len(m.schedule.flying) > 0 {
+		if len(m.schedule.inFlight) > 0 {
 			r.from = r.dispatched + rotationRetry
 		}
 	}

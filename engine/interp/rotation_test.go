@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// linear is a plan of n steps, each after the one before; wide has no edges.
+// linear returns a plan of n steps in a row. wide returns a plan of n steps without dependencies.
 func linear(n int) plan.Skeleton { return graph(n, 1) }
 func wide(n int) plan.Skeleton   { return graph(n, n) }
 
@@ -30,22 +30,22 @@ func graph(n, width int) plan.Skeleton {
 	return sk
 }
 
-// count counts the events that the story tells as this.
+// count returns the number of events whose description has this prefix.
 func (w *world) count(prefix string) (n int) {
 	for _, e := range w.log {
-		if strings.HasPrefix(tell(e), prefix) {
+		if strings.HasPrefix(describe(e), prefix) {
 			n++
 		}
 	}
 	return n
 }
 
-// drive lets everything in flight succeed until the run has ended.
+// drive lets every execution succeed until the run has ended.
 func (w *world) drive() {
 	w.tb.Helper()
 	for i := 0; !w.m.Done(); i++ {
 		if i > 100_000 {
-			w.tb.Fatalf("the run does not end; in flight %q; the log is\n%s", w.inFlight(), strings.Join(w.story(), "\n"))
+			w.tb.Fatalf("the run does not end; in flight %q; the log is\n%s", w.inFlight(), strings.Join(w.logLines(), "\n"))
 		}
 		switch {
 		case w.pending != nil || w.answer != nil || w.reading:
@@ -58,6 +58,7 @@ func (w *world) drive() {
 	}
 }
 
+// answerFetch answers the oldest FetchSignals.
 func (w *world) answerFetch() {
 	after := w.fetch[0]
 	w.fetch = w.fetch[1:]
@@ -65,27 +66,28 @@ func (w *world) answerFetch() {
 }
 
 // contract: E-04
-func TestRotate_LinearPlan(t *testing.T) {
+func TestRotate_ALinearPlanRotatesAndCompletes(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, linear(120), calm, 50).start()
+	w := newRotatingWorld(t, linear(120), basePolicy, 50).start()
 	w.drive()
 	if w.rotations != 2 || w.count("RunStarted") != 1 || w.count("StepCompleted") != 120 ||
 		w.state.Status != run.Completed {
-		t.Fatalf("%d rotations, %d RunStarted, %d StepCompleted, %s", w.rotations, w.count("RunStarted"),
-			w.count("StepCompleted"), w.state.Status)
+		t.Fatalf("%d rotations, %d RunStarted, %d StepCompleted and the run %s; want 2, 1, 120 and COMPLETED",
+			w.rotations, w.count("RunStarted"), w.count("StepCompleted"), w.state.Status)
 	}
 	if last := w.log[len(w.log)-1]; last.Type != run.RunCompleted || last.EngineAttempt != 3 {
-		t.Fatalf("T61: %s has the engine attempt %d", last.Type, last.EngineAttempt)
+		t.Fatalf("the last event is %s of engine attempt %d, want RunCompleted of 3 (contract T61)", last.Type,
+			last.EngineAttempt)
 	}
 }
 
 // contract: E-06
-func TestRotate_WidePlan(t *testing.T) {
+func TestRotate_AWidePlanDispatchesAtMostRotateAfterSteps(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, wide(200), calm, 50).start()
+	w := newRotatingWorld(t, wide(200), basePolicy, 50).start()
 	w.drive()
 	if w.rotations != 3 || w.count("StepCompleted") != 200 {
-		t.Fatalf("%d rotations, %d StepCompleted", w.rotations, w.count("StepCompleted"))
+		t.Fatalf("%d rotations and %d StepCompleted, want 3 and 200", w.rotations, w.count("StepCompleted"))
 	}
 	n := 0
 	for _, effects := range w.effects {
@@ -97,47 +99,47 @@ func TestRotate_WidePlan(t *testing.T) {
 				n = 0
 			}
 			if n > 50 {
-				t.Fatal("T105: a generation schedules more than 50 steps")
+				t.Fatal("an execution of the workflow dispatches more than 50 steps (contract T105)")
 			}
 		}
 	}
 }
 
-// TestRotate_SignalsInFlight accepts and delivers signals in 200 random orders
-// while a run rotates after every third step.
+// The test accepts and delivers signals in 200 random orders while a run rotates after every third step.
+//
 // contract: E-05
-func TestRotate_SignalsInFlight(t *testing.T) {
+func TestRotate_SignalsInFlightApplyOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range 200 {
-		w := newRotatingWorld(t, linear(9), calm, 3)
-		w.doubled = seed%8 == 0
+		w := newRotatingWorld(t, linear(9), basePolicy, 3)
+		w.compareTwins = seed%8 == 0
 		interleave(w, rand.New(rand.NewPCG(5, uint64(seed))))
 		if t.Failed() {
 			return
 		}
-		story := strings.Join(w.story(), "\n")
+		story := strings.Join(w.logLines(), "\n")
 		for prefix, want := range map[string]int{
 			"RunStarted": 1, "RunPaused(1)": 1, "RunPaused": 1, "RunResumed(1)": 1, "RunResumed": 1, "StepFailed(s0005,1": 1,
 			"StepFailed":           1,
 			"StepStarted(s0005,2)": 1, "StepStarted": 10, "StepCompleted": 9, "RunCompleted": 1, "SignalAccepted": 4,
 		} {
 			if got := w.count(prefix); got != want {
-				t.Fatalf("interleaving %d: %d times %s, want %d:\n%s", seed, got, prefix, want, story)
+				t.Fatalf("interleaving %d: the log has %s %d times, want %d:\n%s", seed, prefix, got, want, story)
 			}
 		}
 		for id, r := range w.receipts {
 			if id != "params" && r.app != run.SignalApplied {
-				t.Fatalf("interleaving %d: receipt of %s is %+v:\n%s", seed, id, *r, story)
+				t.Fatalf("interleaving %d: the receipt of %s is %+v, want it applied:\n%s", seed, id, *r, story)
 			}
 		}
 		if w.rotations < 3 {
-			t.Fatalf("interleaving %d: %d rotations", seed, w.rotations)
+			t.Fatalf("interleaving %d: %d rotations, want at least 3", seed, w.rotations)
 		}
 	}
 }
 
-// interleave runs nine steps, of which the fifth fails once, with a PAUSE, an
-// UPDATE_PARAMS, a RETRY_STEP and a RESUME at random moments.
+// interleave runs nine steps with a PAUSE, an UPDATE_PARAMS, a RETRY_STEP and a RESUME at random moments. The fifth
+// step fails once.
 func interleave(w *world, r *rand.Rand) {
 	w.feed(interp.Init{At: w.now})
 	todo := []engine.Signal{{ID: "pause", Type: run.Pause}, {ID: "params", Type: run.UpdateParams},
@@ -154,14 +156,14 @@ func interleave(w *world, r *rand.Rand) {
 	}
 	for i := 0; !w.m.Done(); i++ {
 		if i > 10_000 {
-			w.tb.Fatalf("the run does not end; in flight %q; the log is\n%s", w.inFlight(), strings.Join(w.story(), "\n"))
+			w.tb.Fatalf("the run does not end; in flight %q; the log is\n%s", w.inFlight(), strings.Join(w.logLines(), "\n"))
 			return
 		}
 		w.now = w.now.Add(time.Millisecond)
 		switch r.IntN(9) {
 		case 8:
 			if w.reading {
-				w.hand(w.read())
+				w.deliverTail(w.read())
 			}
 		case 0, 1:
 			if w.pending != nil {
@@ -205,10 +207,10 @@ func interleave(w *world, r *rand.Rand) {
 }
 
 // contract: W-14
-func TestRotate_PauseWhileItRotates(t *testing.T) {
+func TestRotate_APauseWhileItRotatesTakesEffect(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, linear(9), calm, 3).start()
-	w.doubled = true
+	w := newRotatingWorld(t, linear(9), basePolicy, 3).start()
+	w.compareTwins = true
 	w.succeed("s0001", "s0002")
 	w.begin("s0003")
 	w.accept(engine.Signal{ID: "A", Type: run.Pause})
@@ -222,7 +224,8 @@ func TestRotate_PauseWhileItRotates(t *testing.T) {
 		w.answerFetch()
 	}
 	if w.rotations != 1 || w.state.Status != run.Paused || w.m.RunStatus() != run.Paused {
-		t.Fatalf("%d rotations, the log says %s, the machine %s", w.rotations, w.state.Status, w.m.RunStatus())
+		t.Fatalf("%d rotations, the run is %s in the log and %s in the machine; want 1 and PAUSED in both",
+			w.rotations, w.state.Status, w.m.RunStatus())
 	}
 	w.now = w.now.Add(time.Second)
 	w.signal(run.Resume, "C", "")
@@ -238,14 +241,14 @@ func TestRotate_PauseWhileItRotates(t *testing.T) {
 	}
 	w.expect(append(append([]string{"RunApproved", "RunStarted"}, want...), "RunCompleted")...)
 	if w.rotations < 2 {
-		t.Fatalf("%d rotations", w.rotations)
+		t.Fatalf("%d rotations, want at least 2", w.rotations)
 	}
 }
 
 // contract: T43
 func TestRotate_PauseEpochsContinue(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, linear(3), calm, 0).start()
+	w := newRotatingWorld(t, linear(3), basePolicy, 0).start()
 	w.begin("s0001")
 	w.signal(run.Pause, "A", "")
 	w.succeed("s0001")
@@ -262,25 +265,25 @@ func TestRotate_PauseEpochsContinue(t *testing.T) {
 	w.drive()
 	if w.rotations != 2 || w.count("RunPaused(2)") != 1 || w.count("RunResumed(2)") != 1 ||
 		w.state.Status != run.Completed {
-		t.Fatalf("%d rotations:\n%s", w.rotations, strings.Join(w.story(), "\n"))
+		t.Fatalf("%d rotations, want 2 and a second pause and resume:\n%s", w.rotations, strings.Join(w.logLines(), "\n"))
 	}
 }
 
 // contract: T195
-func TestRotate_PatienceOfTheBarrier(t *testing.T) {
+func TestRotate_TheBarrierOpensAfterItsPatience(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, wide(70), calm, 3).start()
+	w := newRotatingWorld(t, wide(70), basePolicy, 3).start()
 	w.succeed("s0001", "s0002")
 	w.expectInFlight("s0003")
 	if at := w.timers[interp.TimerRotation]; !at.Equal(w.now.Add(interp.RotationPatience)) {
-		t.Fatalf("the barrier stands until %v, now is %v", at, w.now)
+		t.Fatalf("the barrier opens at %v, now is %v; want it after RotationPatience", at, w.now)
 	}
 	w.fire(interp.TimerRotation)
 	if n := len(w.flights); n != 51 || w.rotations != 0 {
-		t.Fatalf("%d executions in flight after its patience, %d rotations", n, w.rotations)
+		t.Fatalf("%d executions in flight and %d rotations after its patience, want 51 and none", n, w.rotations)
 	}
 	if at := w.timers[interp.TimerRotation]; !at.Equal(w.now.Add(interp.RotationPatience)) {
-		t.Fatalf("it is not tried again after 50 more: %v, now is %v", at, w.now)
+		t.Fatalf("the barrier opens at %v, now is %v; want it closed again after 50 more dispatches", at, w.now)
 	}
 	for len(w.flights) > 1 {
 		w.succeed(w.flights[1].stepID)
@@ -288,25 +291,25 @@ func TestRotate_PatienceOfTheBarrier(t *testing.T) {
 	w.expectInFlight("s0003")
 	w.succeed("s0003")
 	if w.rotations != 1 {
-		t.Fatalf("%d rotations once nothing was in flight", w.rotations)
+		t.Fatalf("%d rotations, want 1 when nothing is in flight", w.rotations)
 	}
 	w.drive()
 }
 
 // contract: T195
-func TestRotate_NextQuietPoint(t *testing.T) {
+func TestRotate_WaitsUntilNothingIsInFlight(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, steps("a", "b", "c<b", "d<a,c"), calm, 2).start()
+	w := newRotatingWorld(t, steps("a", "b", "c<b", "d<a,c"), basePolicy, 2).start()
 	w.succeed("b")
 	w.fire(interp.TimerRotation)
 	w.expectInFlight("a c")
 	w.succeed("a")
 	if w.rotations != 0 {
-		t.Fatal("it rotates with c in flight")
+		t.Fatal("the machine rotates while c is in flight")
 	}
 	w.succeed("c")
 	if w.rotations != 1 {
-		t.Fatal("it does not rotate though nothing is in flight")
+		t.Fatal("the machine does not rotate, but nothing is in flight")
 	}
 	w.drive()
 	w.expect("RunApproved", "RunStarted", "StepStarted(b,1)", "StepCompleted(b,1)", "StepStarted(a,1)",
@@ -315,48 +318,48 @@ func TestRotate_NextQuietPoint(t *testing.T) {
 }
 
 // contract: T195
-func TestRotate_HardPressure(t *testing.T) {
+func TestRotate_HardPressureHasNoPatience(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, wide(9), run.Policy{MaxParallelSteps: 3, RetryWindowMS: 60_000}, 0).start()
 	w.feed(interp.Pressure{At: w.now, Hard: true})
 	w.succeed("s0001", "s0002")
 	w.expectInFlight("s0003")
 	if at := w.timers[interp.TimerRotation]; !at.IsZero() {
-		t.Fatal("hard pressure has patience")
+		t.Fatal("the timer of the patience is set, want none after hard pressure")
 	}
 	w.succeed("s0003")
 	if w.rotations != 1 {
-		t.Fatalf("%d rotations", w.rotations)
+		t.Fatalf("%d rotations, want 1", w.rotations)
 	}
 	w.expectInFlight("s0004 s0005 s0006")
 }
 
 // contract: T195
-func TestRotate_OneStepAtLeast(t *testing.T) {
+func TestRotate_DispatchesAtLeastOneStep(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, linear(3), calm, 0)
+	w := newRotatingWorld(t, linear(3), basePolicy, 0)
 	w.feed(interp.Init{At: w.now})
 	w.feed(interp.Pressure{At: w.now})
 	w.record()
 	w.expectInFlight("s0001")
 	if w.rotations != 0 {
-		t.Fatal("it rotates before it dispatched a step")
+		t.Fatal("the machine rotates before it has dispatched a step")
 	}
 	w.succeed("s0001")
 	if w.rotations != 1 {
-		t.Fatalf("%d rotations", w.rotations)
+		t.Fatalf("%d rotations, want 1", w.rotations)
 	}
 }
 
 // contract: T195
-func TestRotate_RetryWindowGoesOn(t *testing.T) {
+func TestRotate_TheNextMachineContinuesTheRetryWindow(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, linear(3), calm, 1).start()
-	w.doubled = true
+	w := newRotatingWorld(t, linear(3), basePolicy, 1).start()
+	w.compareTwins = true
 	w.fail("s0001", "BROKEN")
 	opened := w.state.RetryDeadline
 	if w.rotations != 1 || opened == nil || !w.timers[interp.TimerRetryWindow].Equal(*opened) {
-		t.Fatalf("%d rotations, the window ends at %v, the timer is at %v", w.rotations, opened,
+		t.Fatalf("%d rotations, the window ends at %v and the timer is at %v; want 1 and the same time", w.rotations, opened,
 			w.timers[interp.TimerRetryWindow])
 	}
 	w.signal(run.RetryStep, "A", "s0001")
@@ -364,32 +367,33 @@ func TestRotate_RetryWindowGoesOn(t *testing.T) {
 	w.fire(interp.TimerRetryWindow)
 	if w.state.Status != run.Failed || w.state.Failure.Message != "AGAIN!" ||
 		w.state.Failure.RootCause.LogicalAttempt != 2 {
-		t.Fatalf("%s %+v", w.state.Status, w.state.Failure)
+		t.Fatalf("the run is %s with %+v, want FAILED by attempt 2", w.state.Status, w.state.Failure)
 	}
 	w.expectReceipt("A", run.SignalApplied, "", 6)
 }
 
-// A retry that waits for its turn, and one that waits for the run to go on, are
-// read again by their numbers.
+// The next machine reads two signals again by their numbers: a retry whose step waits for its turn, and a retry that
+// waits for the resume.
+//
 // contract: T196
-func TestRotate_SignalsAreReadAgain(t *testing.T) {
+func TestRotate_TheNextMachineReadsPendingSignalsAgain(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, steps("a", "b", "c"), calm, 0).start()
-	w.doubled = true
+	w := newRotatingWorld(t, steps("a", "b", "c"), basePolicy, 0).start()
+	w.compareTwins = true
 	w.begin("a", "b", "c")
 	w.fail("a", "BROKEN")
 	w.fail("b", "BROKEN")
 	w.succeed("c")
 	w.signal(run.RetryStep, "A", "a")
 	w.signal(run.Pause, "B", "")
-	w.arrive(w.flight("a")) // the gate sends it back
+	w.arrive(w.flight("a")) // it meets the closed gate
 	w.record()
 	w.accept(engine.Signal{ID: "C", Type: run.RetryStep, StepID: "b", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.record()
 	w.feed(interp.Pressure{At: w.now, Hard: true})
 	if w.rotations != 1 || len(w.fetch) != 1 || w.fetch[0] != 0 {
-		t.Fatalf("%d rotations, signals are read after %v", w.rotations, w.fetch)
+		t.Fatalf("%d rotations and fetches after %v, want 1 and one fetch after 0", w.rotations, w.fetch)
 	}
 	w.accept(engine.Signal{ID: "D", Type: run.Resume})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals[3:]}) // overtakes the answer
@@ -401,16 +405,18 @@ func TestRotate_SignalsAreReadAgain(t *testing.T) {
 	w.record()
 	w.expectInFlight("a b")
 	if w.flight("a").n != 2 || w.flight("a").signalID != "A" || w.flight("b").signalID != "C" {
-		t.Fatalf("%+v %+v", w.flight("a"), w.flight("b"))
+		t.Fatalf("a is dispatched as %+v and b as %+v, want them caused by the signals A and C", *w.flight("a"),
+			*w.flight("b"))
 	}
 	w.drive()
 }
 
-// Signals that the store has lost do not hold the run for ever.
+// A run does not wait for ever for signals that the store has lost.
+//
 // contract: T196
-func TestRotate_SignalsThatAreGone(t *testing.T) {
+func TestRotate_SignalsThatTheStoreHasLostAreGivenUp(t *testing.T) {
 	t.Parallel()
-	w := newRotatingWorld(t, steps("a", "b"), calm, 0).start()
+	w := newRotatingWorld(t, steps("a", "b"), basePolicy, 0).start()
 	w.begin("a", "b")
 	w.fail("a", "BROKEN")
 	w.succeed("b")

@@ -11,13 +11,14 @@ import (
 type schedule struct {
 	ready        heap[ordinal] // in canonical order; entries whose step is no longer ready are skipped
 	prioritised  heap[ordinal] // ready steps that pass fail-fast (contract T217)
-	flying       []run.Ord     // ascending, at most width
-	width        int
-	left         int // steps that are not satisfied
-	gateOpenings int // how often a closed gate was opened
+	inFlight     []run.Ord     // ascending, at most width
+	width        int           // maximum number of executions in flight
+	left         int           // steps that have neither succeeded nor been skipped
+	gateOpenings int           // number of times that a closed gate was opened
 }
 
-// makeReady makes a step ready whose predecessors are satisfied.
+// makeReady makes a step ready, which must have no missing predecessors. If the log has a wait of a MANUAL step
+// already, it adopts that wait instead.
 func (m *Machine) makeReady(o run.Ord) {
 	if m.isManual(o) && m.resumeWait(o) {
 		return
@@ -30,14 +31,14 @@ func (m *Machine) makeReady(o run.Ord) {
 	m.schedule.ready.push(ordinal(o))
 }
 
-// satisfy unlocks the dependents of a step that succeeded or that an operator skipped (contract T76). Steps that only
-// a retried step blocked pass fail-fast like it.
-func (m *Machine) satisfy(o run.Ord, favoured bool) {
+// satisfy unlocks the dependents of a step that succeeded or that an operator skipped (contract T76). If the step
+// passed fail-fast, its dependents pass too (contract T217).
+func (m *Machine) satisfy(o run.Ord, prioritised bool) {
 	m.schedule.left--
 	for _, n := range m.next[o] {
 		st := &m.steps[n]
 		st.missing--
-		if favoured && m.isFailFast() {
+		if prioritised && m.isFailFast() {
 			st.generation = m.failure.generation
 		}
 		if st.missing == 0 && st.stage == waiting {
@@ -46,8 +47,8 @@ func (m *Machine) satisfy(o run.Ord, favoured bool) {
 	}
 }
 
-// dispatch executes ready steps in canonical order while the gate is open. Signals that were not judged keep it
-// closed.
+// dispatch executes ready steps in canonical order while slots are free. It executes none while the run is paused or
+// ends, or while signals are not applied yet, because a signal may close the gate.
 func (m *Machine) dispatch() {
 	if m.status != run.Running || m.Finalizing() || m.pause.on || m.pause.unexplained || m.signals.due() > 0 {
 		return
@@ -67,9 +68,9 @@ func (m *Machine) dispatch() {
 	}
 }
 
-// slotsInUse returns the number of used slots of the width.
+// slotsInUse returns the number of executions in flight plus the delayed attempts that keep their slots.
 func (m *Machine) slotsInUse() int {
-	n := len(m.schedule.flying)
+	n := len(m.schedule.inFlight)
 	if len(m.delays.running) > 0 {
 		n += len(m.runningDelayed())
 	}
@@ -81,19 +82,19 @@ func (m *Machine) launch(o run.Ord) {
 	m.countDispatch()
 	st := &m.steps[o]
 	st.n++
-	st.stage, st.stopRequested, st.gateOpenings, st.passes = flying, notStopped, m.schedule.gateOpenings,
+	st.stage, st.stopRequested, st.gateOpenings, st.passes = dispatched, notStopped, m.schedule.gateOpenings,
 		m.isPrioritised(o)
-	if i, ok := slices.BinarySearch(m.schedule.flying, o); !ok {
-		m.schedule.flying = slices.Insert(m.schedule.flying, i, o)
+	if i, ok := slices.BinarySearch(m.schedule.inFlight, o); !ok {
+		m.schedule.inFlight = slices.Insert(m.schedule.inFlight, i, o)
 	}
 	m.emit(Execute{Ord: o, LogicalAttempt: st.attempt, N: st.n, Spent: st.spent, PassFailing: st.passes,
 		SignalID: st.signalID})
 }
 
-// removeFlying removes a step from the steps in flight.
-func (m *Machine) removeFlying(o run.Ord) {
-	if i, ok := slices.BinarySearch(m.schedule.flying, o); ok {
-		m.schedule.flying = slices.Delete(m.schedule.flying, i, i+1)
+// removeInFlight removes a step from the steps in flight.
+func (m *Machine) removeInFlight(o run.Ord) {
+	if i, ok := slices.BinarySearch(m.schedule.inFlight, o); ok {
+		m.schedule.inFlight = slices.Delete(m.schedule.inFlight, i, i+1)
 	}
 }
 

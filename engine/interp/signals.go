@@ -11,7 +11,7 @@ import (
 // MaxInbox is the maximum number of waiting signals. Further ones are dropped and fetched later.
 const MaxInbox = 1024
 
-// inbox orders signals by their numbers (contract T196).
+// inbox brings signals into the order of their numbers (contract T196).
 type inbox struct {
 	last     int64           // number of the last signal taken
 	seen     int64           // highest known number
@@ -19,13 +19,13 @@ type inbox struct {
 	fetching bool
 	after    int64 // of the outstanding FetchSignals
 
-	inconsistent []run.Ord // steps parked by a gate whose cause the machine does not know
-	lookUp       bool      // fetch the signal that closed it
+	inconsistent []run.Ord // steps that met a closed gate whose cause the machine does not know
+	lookUp       bool      // the machine must fetch signals, for example the one that closed the gate
 
-	owed []int64 // numbers of signals that an earlier execution took and that must be read again, ascending
+	reread []int64 // numbers of signals that an earlier execution took and that must be read again, ascending
 }
 
-// due returns the number of signals that are next in order.
+// due returns the number of waiting signals that follow last without a gap.
 func (b *inbox) due() int {
 	n := 0
 	for n < len(b.waiting) && b.waiting[n].No == b.last+int64(n)+1 {
@@ -51,18 +51,18 @@ func (b *inbox) put(s engine.Signal) {
 
 func (m *Machine) handleSignals(signals []engine.Signal) {
 	b := &m.signals
-	owed := len(b.owed)
+	before := len(b.reread)
 	for _, s := range signals {
-		if !m.readAgain(s) {
+		if !m.takeReread(s) {
 			b.put(s)
 		}
 	}
 	switch {
 	case !b.fetching:
 	case len(signals) == 0:
-		m.dropOwed()
+		m.dropReread()
 		m.endFetch()
-	case owed > 0 && len(b.owed) < owed, owed == 0 && b.last+int64(b.due()) > b.after:
+	case before > 0 && len(b.reread) < before, before == 0 && b.last+int64(b.due()) > b.after:
 		m.endFetch()
 	}
 }
@@ -73,7 +73,7 @@ func (m *Machine) endFetch() {
 	b.fetching = false
 	if !b.lookUp {
 		for _, o := range b.inconsistent {
-			if m.steps[o].stage == waiting { // else the log has changed its stage meanwhile
+			if m.steps[o].stage == waiting { // otherwise an event of the log has changed its stage
 				m.makeReady(o)
 			}
 		}
@@ -87,18 +87,19 @@ func (m *Machine) fetchSignals() {
 	b := &m.signals
 	due := b.due()
 	top := b.last + int64(due)
-	if len(b.owed) > 0 {
-		top = b.owed[0] - 1
+	if len(b.reread) > 0 {
+		top = b.reread[0] - 1
 	}
 	b.lookUp = b.lookUp || m.pause.unexplained && due == 0
-	if b.fetching || due >= MaxInbox || !b.lookUp && len(b.owed) == 0 && top >= b.seen {
+	if b.fetching || due >= MaxInbox || !b.lookUp && len(b.reread) == 0 && top >= b.seen {
 		return
 	}
 	b.fetching, b.after, b.lookUp = true, top, false
 	m.emit(FetchSignals{After: top})
 }
 
-// applySignals applies the signals that are next in order, while the log is known to agree with the machine.
+// applySignals applies the signals that are due. It stops while an Append is outstanding, and while the machine has not
+// observed the state of the log on which control accepted the signal.
 func (m *Machine) applySignals() {
 	b := &m.signals
 	p := &m.pause
@@ -106,7 +107,7 @@ func (m *Machine) applySignals() {
 		!m.record.closing && b.due() > 0 {
 		s := b.waiting[0]
 		if !s.Ineffective && isForMachine(s.Type) && (s.No > m.record.signalNo || !m.isCurrent()) {
-			m.record.wanted = true // it was accepted on the state of the log and is judged on it
+			m.record.wanted = true // control accepted it on a newer state of the log
 			return
 		}
 		b.waiting = slices.Delete(b.waiting, 0, 1)
@@ -155,8 +156,8 @@ func (m *Machine) apply(s engine.Signal) {
 	}
 }
 
-// isForMachine reports whether the machine applies signals of this type. Others are applied when they are accepted
-// (contract T197).
+// isForMachine reports whether the machine applies signals of this type. Control applies the others when it accepts
+// them (contract T197).
 func isForMachine(t run.SignalType) bool {
 	switch t {
 	case run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.CompleteManual, run.Cancel, run.EmergencyStop:
@@ -165,14 +166,15 @@ func isForMachine(t run.SignalType) bool {
 	return false
 }
 
-// isAhead reports whether s is a PAUSE that is already in force in the log. Control appends RunPaused only to a
-// running run whose end has not started and that nobody has ordered to stop.
+// isAhead reports whether control has already appended the RunPaused of a PAUSE that the machine receives now. Control
+// does so only in a running run whose end has not started and that nobody has ordered to stop.
 func (m *Machine) isAhead(s engine.Signal) bool {
 	return s.Type == run.Pause && s.Applied && m.cfg.PauseAhead && !m.pause.on && m.stop.signalID == "" &&
 		!m.compensation.started
 }
 
-// judgeOverlap decides signals that overlap with a stop or resume in progress, which only the machine knows.
+// judgeOverlap decides signals that arrive while a stop or a resume is in progress, which only the machine knows. It
+// returns false for signals that run.Judge must decide.
 func (m *Machine) judgeOverlap(s engine.Signal) (run.Decision, bool) {
 	already := run.Decision{Outcome: run.Noop, Code: run.CodeAlreadyInState}
 	switch {
@@ -203,7 +205,7 @@ func (m *Machine) markUnapplied(signalID string, d run.Decision) {
 // deferUntilResume keeps a RETRY_STEP or SKIP_STEP until the run is resumed (contract T59, T217).
 func (m *Machine) deferUntilResume(s engine.Signal) {
 	again := func(l engine.Signal) bool { return l.Type == s.Type && l.StepID == s.StepID }
-	if slices.ContainsFunc(m.pause.pendingRetries, again) { // one waiting SKIP_STEP for each step is enough
+	if slices.ContainsFunc(m.pause.pendingRetries, again) { // one of each type is enough for a step
 		m.markUnapplied(s.ID, run.Decision{Outcome: run.Noop, Code: run.CodeSuperseded})
 		return
 	}

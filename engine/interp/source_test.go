@@ -12,23 +12,21 @@ import (
 	"testing"
 )
 
-// TestSource_Deterministic holds what the package doc promises: no clock,
-// no random number, no goroutine, no channel, no map iteration, and no package
-// beyond plan, run, the types of store and engine, and a few of the standard
-// library.
+// TestSource_IsDeterministic checks the promise of the package doc: the package has no clock, random number, goroutine,
+// channel or map iteration. It imports only plan, run, the types of store and engine, and a few packages of the
+// standard library.
 // contract: T116
-func TestSource_Deterministic(t *testing.T) {
+func TestSource_IsDeterministic(t *testing.T) {
 	t.Parallel()
-	for _, breach := range breaches(t, nil) {
+	for _, breach := range findBreaches(t, nil) {
 		t.Error(breach)
 	}
 }
 
-// The check sees each breach in a file that has all of them.
 // contract: T116
-func TestSource_ChecksBite(t *testing.T) {
+func TestSource_EachBreachIsFound(t *testing.T) {
 	t.Parallel()
-	found := strings.Join(breaches(t, []byte(`package interp
+	found := strings.Join(findBreaches(t, []byte(`package interp
 
 import (
 	"math/rand"
@@ -56,7 +54,7 @@ func breach(m map[string]int, c chan int) {
 	}
 }
 
-func breaches(t *testing.T, extra []byte) []string {
+func findBreaches(t *testing.T, extra []byte) []string {
 	t.Helper()
 	fset := token.NewFileSet()
 	files := parse(t, fset, ".")
@@ -68,8 +66,8 @@ func breaches(t *testing.T, extra []byte) []string {
 		files = append(files, f)
 	}
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-	conf := types.Config{Importer: ours{t, fset}, Error: func(error) {}}
-	_, _ = conf.Check("interp", fset, files, info) // the compiler has the say on errors
+	conf := types.Config{Importer: moduleImporter{t, fset}, Error: func(error) {}}
+	_, _ = conf.Check("interp", fset, files, info) // it only fills info; the compiler reports errors
 	allowed := []string{"cmp", "encoding/binary", "encoding/json", "errors", "fmt", "math", "slices", "time",
 		"unicode/utf8"}
 	for _, p := range []string{"engine", "plan", "run", "store"} {
@@ -90,7 +88,7 @@ func breaches(t *testing.T, extra []byte) []string {
 				switch t := info.TypeOf(n.X).Underlying().(type) {
 				case *types.Slice, *types.Basic:
 					if t == types.Typ[types.Invalid] {
-						add(n, "range over who knows what")
+						add(n, "range over an unknown type")
 					}
 				default:
 					add(n, "range over "+t.String())
@@ -132,14 +130,14 @@ func parse(t *testing.T, fset *token.FileSet, dir string) []*ast.File {
 	return files
 }
 
-// ours imports the packages of this module from their source, and nothing of any
-// other: no type that the interpreter ranges over comes from elsewhere.
-type ours struct {
+// moduleImporter imports the packages of this module from their source. Other packages are empty, because the
+// interpreter ranges over no type of them.
+type moduleImporter struct {
 	t    *testing.T
 	fset *token.FileSet
 }
 
-func (o ours) Import(path string) (*types.Package, error) {
+func (o moduleImporter) Import(path string) (*types.Package, error) {
 	dir, mine := strings.CutPrefix(path, "github.com/dvt-engine/dvt/")
 	if !mine {
 		p := types.NewPackage(path, filepath.Base(path))

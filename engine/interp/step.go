@@ -2,7 +2,7 @@ package interp
 
 import "github.com/dvt-engine/dvt/run"
 
-// stopCause is the reason why an execution was asked to stop.
+// stopCause says why the machine asked an execution to stop. It decides how the attempt ends, see endCancelled.
 type stopCause uint8
 
 const (
@@ -15,11 +15,11 @@ const (
 // end is the end of an attempt that is being written to the log.
 type end struct {
 	engineAttempt int
-	failure       run.FailurePayload // if it failed
-	armsFailFast  bool               // it arms fail-fast
-	interrupted   bool               // by a pause, so that the step starts again by itself (contract T51)
-	prioritised   bool               // it passed fail-fast
-	rewritten     bool               // the store refused its content before
+	failure       run.FailurePayload // of an attempt that failed
+	armsFailFast  bool               // the attempt failed, and no pause cancelled it
+	interrupted   bool               // a pause cancelled it, so that the step starts again by itself (contract T51)
+	prioritised   bool               // the attempt passed fail-fast
+	rewritten     bool               // the store refused its content once; refusedResult replaced it
 }
 
 // setFailure makes the last event of e a StepFailed that arms fail-fast.
@@ -30,7 +30,7 @@ func (m *Machine) setFailure(e *entry, f run.FailurePayload) {
 	if before > 0 && e.drafts[before-1].Type.EndsAttempt() {
 		before--
 	}
-	for i := range e.outcomes { // of a signal that was to end the attempt differently
+	for i := range e.outcomes { // the signal that ordered another end is not applied
 		if o := &e.outcomes[i]; o.AppliedBy == before {
 			o.Application, o.Reason, o.AppliedBy = run.SignalNotApply, f.ErrorCode, -1
 		}
@@ -45,8 +45,8 @@ func refusedResult() run.FailurePayload {
 	}
 }
 
-// replaceRefused replaces the end of a step whose content the store refused. It returns false if there is no
-// replacement.
+// replaceRefused replaces a step's end by a StepFailed, because the store refused its content (contract T190). It
+// returns false if the entry is not the end of a step, or if it was replaced before.
 func (m *Machine) replaceRefused(e *entry) bool {
 	if e.kind != stepEnds || e.end.rewritten {
 		return false
@@ -60,13 +60,14 @@ func (m *Machine) replaceRefused(e *entry) bool {
 	return true
 }
 
-// stepRecorded makes an end count that the machine wrote, with the outcome that won (contract T191).
-func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
+// applyRecordedStep applies the end of an attempt that the machine wrote. If the log already had another end, the other
+// end counts (contract T191).
+func (m *Machine) applyRecordedStep(e *entry, last RecordedEvent) {
 	st := &m.steps[e.ord]
 	won := e.drafts[len(e.drafts)-1].Type
-	favoured := e.kind == skips
+	prioritised := e.kind == skips
 	if e.kind == stepEnds {
-		favoured = e.end.prioritised
+		prioritised = e.end.prioritised
 		if e.end.armsFailFast {
 			m.failure.arming--
 		}
@@ -79,10 +80,10 @@ func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
 	case run.StepCompletedEvent:
 		st.status = run.StepSuccess
 		m.recordSuccess(e.ord, last.Seq)
-		m.satisfy(e.ord, favoured)
+		m.satisfy(e.ord, prioritised)
 	case run.StepSkippedEvent:
 		st.status = run.StepSkipped
-		m.satisfy(e.ord, favoured)
+		m.satisfy(e.ord, prioritised)
 	case run.StepFailedEvent:
 		st.status, st.failedSeq = run.StepFailed, last.Seq
 		switch {
@@ -95,6 +96,6 @@ func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
 			m.recordFailure(e.ord)
 			return
 		}
-		m.restartAfterPause(e.ord, favoured)
+		m.restartAfterPause(e.ord, prioritised)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// stop is an order to end the run (contract T200).
+// stop is the order to end the run. It arrives as a CANCEL or EMERGENCY_STOP signal (contract T200) and cannot be
+// revoked.
 type stop struct {
 	signalID string // of the signal that ordered it, else empty
 }
 
-// stopRun stops everything in flight and ends the run once nothing runs (contract T79).
+// stopRun closes the gate, ends the waits for people and asks every execution in flight to stop. settleStop ends the
+// run when none runs any more (contract T79).
 func (m *Machine) stopRun(signalID string) {
 	m.stop.signalID = signalID
 	m.closeWindow()
@@ -19,14 +21,16 @@ func (m *Machine) stopRun(signalID string) {
 	m.enqueue(entry{kind: notes, set: run.GateStopped})
 	m.cancelWaits(run.FailurePayload{ErrorCode: string(run.CodeCancelled), FailureCategory: run.CategoryUser})
 	m.stopCompensation()
-	for _, o := range m.schedule.flying {
+	for _, o := range m.schedule.inFlight {
 		m.steps[o].stopRequested = stoppedByStop
 		m.failure.toStop = append(m.failure.toStop, o)
 	}
-	m.cancelDelayed(stoppedByStop, func(*plan.SkeletonStep) bool { return true }) // else they would keep the run open
+	// No worker executes a delayed attempt that is RUNNING in the log, so it would keep the run open.
+	m.cancelDelayed(stoppedByStop, func(*plan.SkeletonStep) bool { return true })
 }
 
-// settleStop comes when the log has the closed gate, so that running is exact.
+// settleStop ends the run as CANCELLED when no attempt is RUNNING any more. settle calls it only after the log has
+// closed the gate: no attempt can start any more, so that running cannot grow.
 func (m *Machine) settleStop() {
 	if m.record.running > 0 || m.compensation.inFlight {
 		return

@@ -8,23 +8,24 @@ import (
 	"github.com/dvt-engine/dvt/engine/interp"
 )
 
-// history is the engine's history of a machine. A workflow task begins with outside inputs (timers, wake-ups, ends of
-// activities), and then carries out appends and reads. The history gets their answers when the task completes. A task
-// that is lost with its worker is tried again: the log has its events, but the machine does not know them.
+// history is the engine's history of a machine. A workflow task starts with inputs from outside (timers, wake-ups, ends
+// of activities), and then performs appends and reads. The history gets their answers when the task completes. If a
+// task is lost with its worker, the engine tries it again: the log has the events of the lost try, but the machine does
+// not know them.
 type history struct {
 	lossy  bool // tasks can be lost; otherwise nothing is recorded
 	task   int  // number of the current task
-	local  bool // the current task has carried out an append or read
-	losses int
+	local  bool // the current task has performed an append or a read
+	losses int  // number of lost tasks
 
-	born   int    // inputs of earlier executions of the workflow
-	carry  []byte // the state from which this execution continues; nil for the first
-	kept   kept
-	armers map[interp.Timer]int // the tasks that armed the timers
+	born       int    // number of inputs of earlier executions of the workflow
+	carry      []byte // the state from which this execution continues; nil for the first
+	checkpoint checkpoint
+	armers     map[interp.Timer]int // the tasks that armed the timers
 }
 
-// kept is the state of the world when the last task completed.
-type kept struct {
+// checkpoint is the state of the world when the last task completed.
+type checkpoint struct {
 	inputs    int
 	flights   []*flight
 	cancelled []bool
@@ -53,16 +54,16 @@ func (w *world) completeTask() {
 	}
 	h.task++
 	h.local = false
-	h.kept = kept{
+	h.checkpoint = checkpoint{
 		inputs: len(w.inputs), flights: slices.Clone(w.flights), past: maps.Clone(w.past), timers: maps.Clone(w.timers),
 		fetch: slices.Clone(w.fetch), reading: w.reading, sent: w.sent, hook: w.hook, undone: slices.Clone(w.undone),
 		known: int(w.knownSeq),
 	}
 	for _, f := range w.flights {
-		h.kept.cancelled = append(h.kept.cancelled, f.cancelled)
+		h.checkpoint.cancelled = append(h.checkpoint.cancelled, f.cancelled)
 	}
 	if w.hook != nil {
-		h.kept.hookState = *w.hook
+		h.checkpoint.hookState = *w.hook
 	}
 }
 
@@ -92,12 +93,12 @@ func (w *world) beginInput(in interp.Input) {
 // loseTask loses the current task. Its events stay in the log, and the next try gets the same outside inputs.
 func (w *world) loseTask() {
 	w.tb.Helper()
-	h, k := &w.history, &w.history.kept
+	h, k := &w.history, &w.history.checkpoint
 	h.losses++
 	h.local = false
 	again := slices.Clone(w.inputs[k.inputs:])
 	w.inputs, w.effects = w.inputs[:k.inputs], w.effects[:k.inputs]
-	w.m = w.newest()
+	w.m = w.newMachine()
 	for _, in := range w.inputs[h.born:] {
 		w.m.Step(in)
 	}
@@ -112,7 +113,7 @@ func (w *world) loseTask() {
 		w.hook.cancelled = k.hookState.cancelled
 	}
 	w.undone = slices.Clone(k.undone)
-	w.forget(k.known)
+	w.resetKnown(k.known)
 	for _, in := range again {
 		switch in := in.(type) {
 		case interp.Init:
@@ -132,11 +133,11 @@ func (w *world) loseTask() {
 	}
 }
 
-// newest returns the machine of this execution of the workflow before its first input.
-func (w *world) newest() *interp.Machine {
+// newMachine returns the machine of this execution of the workflow before its first input.
+func (w *world) newMachine() *interp.Machine {
 	w.tb.Helper()
 	if w.history.carry == nil {
-		return interp.New(w.sk, w.who)
+		return interp.New(w.sk, w.cfg)
 	}
-	return goOn(w.tb, w.history.carry, w.sk, w.who)
+	return resumeMachine(w.tb, w.history.carry, w.sk, w.cfg)
 }

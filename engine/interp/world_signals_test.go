@@ -17,7 +17,8 @@ type receipt struct {
 	seq    run.Seq
 }
 
-// accept is control.SignalRun: judge on the log, number, receipt, decision in the log.
+// accept does what control does with a signal: it judges the signal on the log, gives it a number and a receipt, and
+// writes the decision to the log.
 func (w *world) accept(s engine.Signal) run.Decision {
 	w.tb.Helper()
 	d := run.Judge(w.state, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LogicalAttempt,
@@ -56,18 +57,17 @@ func (w *world) accept(s engine.Signal) run.Decision {
 	return d
 }
 
-// pausesAhead is what control asks before it applies a PAUSE as it accepts it; the
-// PAUSE itself is in signals already.
+// pausesAhead reports whether control may apply the PAUSE that it has just accepted, which is the last one in signals.
 func (w *world) pausesAhead() bool {
 	for _, s := range w.signals[:len(w.signals)-1] {
 		if s.Type != run.EscalateAlert && !w.receipts[s.ID].app.Final() {
 			return false
 		}
 	}
-	return !w.oldWay && w.state.PausesAhead() && w.head.Gate&run.GateStopped == 0
+	return !w.noPauseAhead && w.state.PausesAhead() && w.head.Gate&run.GateStopped == 0
 }
 
-// asSent is accepted signals as they are delivered now.
+// asSent returns accepted signals with the flags that a delivery has now.
 func (w *world) asSent(signals ...engine.Signal) []engine.Signal {
 	signals = slices.Clone(signals)
 	for i := range signals {
@@ -79,7 +79,7 @@ func (w *world) asSent(signals ...engine.Signal) []engine.Signal {
 	return signals
 }
 
-// signal accepts and delivers one signal and records what follows.
+// signal accepts and delivers one signal and records the appends that follow.
 func (w *world) signal(t run.SignalType, id, stepID string) run.Decision {
 	w.tb.Helper()
 	s := engine.Signal{ID: id, Type: t, StepID: stepID}
@@ -94,7 +94,7 @@ func (w *world) signal(t run.SignalType, id, stepID string) run.Decision {
 	return d
 }
 
-// fire lets the clock reach a timer that is set.
+// fire advances the clock to the time of a timer that is set, and fires it.
 func (w *world) fire(t interp.Timer) {
 	w.tb.Helper()
 	at := w.timers[t]

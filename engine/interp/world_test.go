@@ -15,73 +15,76 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// tb is what testing.T and rapid.T have in common.
+// tb is the common part of testing.T and rapid.T.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// world is everything around a machine, in memory and on a virtual clock: the
-// log with the real Append Authority, executors that ask Begin, and signals that
-// are judged at acceptance. It checks what must hold of every effect and event.
+// world is the environment of a machine, in memory and with a virtual clock: the log with the real store/authority,
+// workers that ask the Journal before they start an attempt, and signals that are judged when they are accepted. It
+// checks the guarantees for every effect and every event.
 type world struct {
 	tb  tb
 	id  run.Identity
 	sk  plan.Skeleton
-	who interp.Config
+	cfg interp.Config
 	m   *interp.Machine
 	now time.Time
 
 	head     store.Head
 	log      []run.Event
 	state    run.State // fold of the log
-	known    run.State // fold of the part that the machine was told of
-	knownSeq run.Seq   // its length
+	known    run.State // fold of the part of the log that the machine knows
+	knownSeq run.Seq   // the last position of that part
 	receipts map[string]*receipt
 	signals  []engine.Signal // accepted, in order
 
 	pending *interp.Append   // not committed
-	sent    *interp.Append   // the one that is outstanding
+	sent    *interp.Append   // outstanding
 	answer  *interp.Recorded // committed, not delivered
 	flights []*flight
-	strays  []*flight         // dispatches that the engine lost and whose workers may live
-	past    map[dispatch]bool // dispatched; true once it came back
+	orphans []*flight         // dispatches that the engine lost; their workers may still run
+	past    map[dispatch]bool // all dispatches; true after the return
 	timers  map[interp.Timer]time.Time
 	fetch   []int64
-	reading bool          // a ReadLog is not answered
-	tails   []engine.Tail // read and not delivered
+	reading bool          // a ReadLog is outstanding
+	tails   []engine.Tail // read from the log and not delivered
 	hook    *hook         // the compensation in flight
 	undone  []string      // steps whose hooks were dispatched
 
-	lost      []*hook // hooks that the engine lost and whose workers may live
-	complaint string  // more of what a hook that fails says
+	lost        []*hook // hooks that the engine lost; their workers may still run
+	hookMessage string  // appended to the message of a hook that fails
 
-	lag     time.Duration // how far the machine's clock is behind while it hears of no event of the engine
-	machine time.Time     // what it showed last
+	// lag is the distance of the machine's clock behind now. It stands still until the next event of the engine.
+	lag         time.Duration
+	machineTime time.Time // the last time of the machine's clock
 
-	inputs    []interp.Input
-	effects   [][]interp.Effect
-	rotations int
-	history   history                           // what the engine keeps of the machine
-	tailMost  int                               // how many events one read of the log gives at most; 0 for store.MaxTail
-	proves    func() bool                       // ends come by receipts when it says so
-	doubled   bool                              // each idle machine is compared with one made from what it carries
-	refuse    func(run.Draft) bool              // content that the store does not take
-	ahead     map[string]bool                   // PAUSEs that were applied as they were accepted
-	held      int                               // Appends that were held back
-	oldWay    bool                              // control applies no PAUSE as it accepts it
-	throttle  func(stepID string) time.Duration // how long there is no token for a step that would begin; 0: there is one
+	inputs       []interp.Input
+	effects      [][]interp.Effect
+	rotations    int
+	history      history              // the engine's history of the machine
+	tailMost     int                  // maximum number of events in one read of the log; 0 for store.MaxTail
+	useReceipts  func() bool          // whether the next end arrives as a receipt
+	compareTwins bool                 // compare each idle machine with a machine resumed from its Carry
+	refuse       func(run.Draft) bool // content that the store refuses
+	ahead        map[string]bool      // PAUSEs that control applied when it accepted them
+	held         int                  // number of Appends that the log held back
+	noPauseAhead bool                 // control applies no PAUSE when it accepts it
+	// throttle returns the time until a token is available for a step that is about to start, or 0.
+	throttle func(stepID string) time.Duration
 }
 
 var (
 	testIdentity = run.Identity{RunID: "r1", TenantID: "t1", ProjectID: "p1", EnvironmentID: "dev", PlanID: "plan-3",
 		PlanVersion: "1.0"}
 	epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	calm  = run.Policy{RetryWindowMS: 60_000, DrainTimeoutMS: 300_000, MaxParallelSteps: 100,
+	// basePolicy has a retry window, a long drain timeout and room for all steps of small plans.
+	basePolicy = run.Policy{RetryWindowMS: 60_000, DrainTimeoutMS: 300_000, MaxParallelSteps: 100,
 		MaxLogicalAttemptsManual: 10}
 )
 
-// steps makes a skeleton of "id<dep,dep" in the order given.
+// steps returns a skeleton of steps like "id<dep,dep", in the given order.
 func steps(specs ...string) plan.Skeleton {
 	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion}
 	ords := map[string]int{}
@@ -104,9 +107,9 @@ func steps(specs ...string) plan.Skeleton {
 }
 
 func newWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
-	who := interp.Config{Identity: testIdentity, Policy: policy}
+	cfg := interp.Config{Identity: testIdentity, Policy: policy}
 	w := &world{
-		tb: tb, id: testIdentity, sk: sk, who: who, m: interp.New(sk, who), now: epoch,
+		tb: tb, id: testIdentity, sk: sk, cfg: cfg, m: interp.New(sk, cfg), now: epoch,
 		head:     store.Head{RunID: testIdentity.RunID},
 		state:    run.State{Header: run.Header{Identity: testIdentity}},
 		known:    run.State{Header: run.Header{Identity: testIdentity}},
@@ -127,7 +130,7 @@ func (w *world) start() *world {
 	return w
 }
 
-// feed gives the machine one input and carries out the effects.
+// feed gives the machine one input, checks the effects and performs them.
 func (w *world) feed(in interp.Input) {
 	w.tb.Helper()
 	in = w.timed(in)
@@ -137,7 +140,7 @@ func (w *world) feed(in interp.Input) {
 	w.inputs = append(w.inputs, in)
 	w.effects = append(w.effects, effects)
 	if over && len(effects) > 0 {
-		w.tb.Fatalf("effects after Finish: %#v", effects)
+		w.tb.Fatalf("the machine returns effects after Finish or Rotate: %#v", effects)
 	}
 	for i, e := range effects {
 		switch e := e.(type) {
@@ -147,7 +150,7 @@ func (w *world) feed(in interp.Input) {
 			w.onExecute(e)
 		case interp.CancelSteps:
 			if !slices.IsSorted(e.Ords) || len(e.Ords) == 0 {
-				w.tb.Fatalf("CancelSteps of %v", e.Ords)
+				w.tb.Fatalf("CancelSteps has the steps %v, want some in ascending order", e.Ords)
 			}
 			for _, f := range w.flights {
 				if !f.cancelled && slices.Contains(e.Ords, f.ord) {
@@ -175,10 +178,10 @@ func (w *world) feed(in interp.Input) {
 				w.tb.Fatalf("Finish is not the last effect: %#v", effects)
 			}
 			if !w.state.Status.Terminal() {
-				w.tb.Fatalf("Finish of a run that is %s in the log", w.state.Status)
+				w.tb.Fatalf("the machine finishes a run that is %s in the log", w.state.Status)
 			}
 			if e.Status != "" && e.Status != w.state.Status {
-				w.tb.Fatalf("Finish %s, the log says %s", e.Status, w.state.Status)
+				w.tb.Fatalf("Finish has the status %s, the log has %s", e.Status, w.state.Status)
 			}
 		case interp.Rotate:
 			if i != len(effects)-1 || !w.m.Rotated() {
@@ -189,17 +192,17 @@ func (w *world) feed(in interp.Input) {
 	switch {
 	case len(effects) > 0 && w.m.Rotated():
 		w.rotate()
-	case w.doubled && w.m.Idle():
-		w.double()
+	case w.compareTwins && w.m.Idle():
+		w.compareWithTwin()
 	}
 }
 
-// timed gives an input the time of the workflow. It stands still for as long as one workflow task lasts, whatever the
-// task reads and writes, and what workers write meanwhile has later times.
+// timed sets the time of an input to the workflow's time. That time stands still during a workflow task, also while the
+// task reads and writes. Events that workers write meanwhile have later times.
 func (w *world) timed(in interp.Input) interp.Input {
 	at := w.now.Add(-w.lag)
-	if at.Before(w.machine) {
-		at = w.machine
+	if at.Before(w.machineTime) {
+		at = w.machineTime
 	}
 	switch i := in.(type) {
 	case interp.Recorded:
@@ -220,31 +223,31 @@ func (w *world) timed(in interp.Input) interp.Input {
 	case interp.HookReturned:
 		i.At = at
 		in = i
-	default: // it begins a task
+	default: // it starts a workflow task
 		at = w.now
 	}
-	w.machine = at
+	w.machineTime = at
 	return in
 }
 
 func (w *world) onAppend(a interp.Append) {
 	w.tb.Helper()
 	if w.pending != nil || w.answer != nil {
-		w.tb.Fatalf("T191: a second Append is outstanding")
+		w.tb.Fatalf("a second Append is outstanding (contract T191)")
 	}
 	if len(a.Events) > store.MaxBatch {
-		w.tb.Fatalf("Append of %d events", len(a.Events))
+		w.tb.Fatalf("the Append has %d events, want at most %d", len(a.Events), store.MaxBatch)
 	}
 	if a.SetGate&a.ClearGate != 0 {
-		w.tb.Fatalf("Append sets and clears gate %b", a.SetGate&a.ClearGate)
+		w.tb.Fatalf("the Append sets and clears the bits %b of the gate", a.SetGate&a.ClearGate)
 	}
 	for _, o := range a.Outcomes {
 		if o.AppliedBy >= len(a.Events) || o.AppliedBy < -1 {
-			w.tb.Fatalf("outcome of %s by event %d of %d", o.SignalID, o.AppliedBy, len(a.Events))
+			w.tb.Fatalf("the outcome of signal %s is applied by event %d of %d", o.SignalID, o.AppliedBy, len(a.Events))
 		}
 	}
 	if a.Seen != w.m.Seen() {
-		w.tb.Fatalf("Append.Seen is %d, the machine has observed %d", a.Seen, w.m.Seen())
+		w.tb.Fatalf("Append.Seen is %d, want the position that the machine has observed, %d", a.Seen, w.m.Seen())
 	}
 	w.pending, w.sent = &a, &a
 }
@@ -257,16 +260,16 @@ func (w *world) onExecute(e interp.Execute) {
 		w.tb.Helper()
 		w.tb.Fatalf("%s/%d.%d is dispatched %s; the log is\n%s", step.StepID, e.LogicalAttempt, e.N, fmt.Sprintf(format,
 			args...),
-			strings.Join(w.story(), "\n"))
+			strings.Join(w.logLines(), "\n"))
 	}
 	if _, again := w.past[d]; again {
 		bad("twice")
 	}
 	if e.N > 1 && !w.past[dispatch{e.Ord, e.LogicalAttempt, e.N - 1}] {
-		bad("though .%d did not come back", e.N-1)
+		bad("although dispatch %d has not returned", e.N-1)
 	}
 	if step.Type == plan.Manual {
-		bad("though it waits for a person (T82)")
+		bad("although it waits for a person (contract T82)")
 	}
 	if e.N < 1 || e.LogicalAttempt < 1 || e.Spent < 0 {
 		bad("with %d engine attempts spent", e.Spent)
@@ -275,42 +278,42 @@ func (w *world) onExecute(e interp.Execute) {
 	for _, dep := range step.Deps {
 		p := w.known.Steps[dep]
 		if p.Status != run.StepSuccess && p.Status != run.StepSkipped {
-			bad("while %s is known to be %s (T191)", p.StepID, p.Status)
+			bad("while the machine knows that %s is %s (contract T191)", p.StepID, p.Status)
 		}
 	}
-	running := w.sees(step.StepID, e.LogicalAttempt, run.StepStartedEvent)
-	unheard := w.known.Status == run.Paused && (w.ahead[w.known.Pause.SignalID] || w.history.losses > 0) &&
+	running := w.hasObserved(step.StepID, e.LogicalAttempt, run.StepStartedEvent)
+	pauseUnknown := w.known.Status == run.Paused && (w.ahead[w.known.Pause.SignalID] || w.history.losses > 0) &&
 		w.m.RunStatus() == run.Running
 	if w.m.Finalizing() {
 		bad("while the run ends")
 	}
-	if w.known.Status != run.Running && !unheard && !running {
-		bad("while the run is known to be %s", w.known.Status)
+	if w.known.Status != run.Running && !pauseUnknown && !running {
+		bad("while the machine knows that the run is %s", w.known.Status)
 	}
-	if w.sees(step.StepID, e.LogicalAttempt, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
+	if w.hasObserved(step.StepID, e.LogicalAttempt, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
 		bad("after its end was observed")
 	}
 	w.flights = append(w.flights, &flight{dispatch: d, stepID: step.StepID, passes: e.PassFailing, signalID: e.SignalID,
 		spent: e.Spent, since: w.history.task})
-	flying := 0
+	executions := 0
 	for _, f := range w.flights {
-		if !w.sees(f.stepID, f.la, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
-			flying++
+		if !w.hasObserved(f.stepID, f.la, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
+			executions++
 		}
 	}
-	if flying > w.who.Policy.MaxParallelSteps && !running {
-		bad("as the %d. execution in flight", flying)
+	if executions > w.cfg.Policy.MaxParallelSteps && !running {
+		bad("as execution number %d in flight, of at most %d", executions, w.cfg.Policy.MaxParallelSteps)
 	}
 }
 
-// sees reports whether the machine has observed such an event of an attempt.
-func (w *world) sees(stepID string, la int, types ...run.EventType) bool {
+// hasObserved reports whether the machine has observed an event of one of these types about an attempt.
+func (w *world) hasObserved(stepID string, la int, types ...run.EventType) bool {
 	return slices.ContainsFunc(w.log[:w.m.Seen()], func(e run.Event) bool {
 		return e.StepID == stepID && e.LogicalAttempt == la && slices.Contains(types, e.Type)
 	})
 }
 
-// write appends to the log by the real authority.
+// write appends to the log as the real store/authority decides, and fails the test if it refuses.
 func (w *world) write(a store.Append) store.Appended {
 	w.tb.Helper()
 	done, err := w.tryWrite(a)
@@ -359,7 +362,7 @@ func (w *world) carryOut(p authority.Plan) {
 	w.log = append(w.log, p.Insert...)
 	s, _, anomalies := run.Fold(w.state, p.Insert)
 	if len(anomalies) > 0 {
-		w.tb.Fatalf("anomalies: %v in\n%s", anomalies, strings.Join(w.story(), "\n"))
+		w.tb.Fatalf("the log has the anomalies %v:\n%s", anomalies, strings.Join(w.logLines(), "\n"))
 	}
 	w.state = s
 	for _, mv := range p.Moves {
@@ -376,7 +379,7 @@ func (w *world) carryOut(p authority.Plan) {
 	}
 }
 
-// completeStart does what the Journal does to RunStarted.
+// completeStart adds to a RunStarted the fields that the Journal adds.
 func (w *world) completeStart(raw json.RawMessage) json.RawMessage {
 	p, err := run.PayloadOf[run.RunStartedPayload](raw)
 	if err != nil {
@@ -385,7 +388,7 @@ func (w *world) completeStart(raw json.RawMessage) json.RawMessage {
 	p.PlanRef = run.PlanRef{SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: w.id.PlanID,
 		PlanVersion: w.id.PlanVersion}
 	p.Engine.Provider, p.Engine.WorkflowID = "test", "dvt/t1/r1"
-	p.Policy = w.who.Policy
+	p.Policy = w.cfg.Policy
 	p.Steps = []run.StepOutline{}
 	for _, s := range w.sk.Steps {
 		o := run.StepOutline{StepID: s.StepID, Type: string(s.Type)}
@@ -401,7 +404,7 @@ func (w *world) completeStart(raw json.RawMessage) json.RawMessage {
 	return out
 }
 
-// commit writes the pending Append as Journal.Append does; deliver tells the machine.
+// commit writes the pending Append as Journal.Append does. deliver gives the answer to the machine.
 func (w *world) commit() {
 	w.tb.Helper()
 	a := w.pending
@@ -415,7 +418,7 @@ func (w *world) commit() {
 	case w.refuse != nil && slices.ContainsFunc(a.Events, w.refuse):
 		err = &run.SchemaError{}
 	default:
-		w.mayEnd(a.Events)
+		w.checkEnd(a.Events)
 		b := a.Append
 		if slices.ContainsFunc(w.log[a.Seen:], func(e run.Event) bool { return e.Type == run.StepFailedEvent }) {
 			b.ClearGate &^= run.GateFailing
@@ -429,11 +432,11 @@ func (w *world) commit() {
 	w.answer = &rec
 }
 
-// mayEnd checks the end of a run before it is written.
-func (w *world) mayEnd(events []run.Draft) {
+// checkEnd checks the end of a run before it is written.
+func (w *world) checkEnd(events []run.Draft) {
 	w.tb.Helper()
 	for _, d := range events {
-		// A run completes when the machine knows the completion of each step: nothing is left that it could have missed.
+		// RunCompleted needs no check: the machine knows the completion of each step, so that it cannot have missed an end.
 		concludes := d.Type.EndsRun() && d.Type != run.RunCompleted || d.Type == run.RunCompensationStarted
 		if !concludes || w.state.Status.Terminal() {
 			continue
@@ -442,17 +445,18 @@ func (w *world) mayEnd(events []run.Draft) {
 			if e.Type == run.StepCompletedEvent || e.Type == run.StepFailedEvent {
 				own := slices.ContainsFunc(events, func(d run.Draft) bool { return d.Key(w.id) == e.Key })
 				if !own {
-					w.tb.Fatalf("%s is written though the machine has not observed %s; the log is\n%s", d.Type, tell(e),
-						strings.Join(w.story(), "\n"))
+					w.tb.Fatalf("the machine writes %s and has not observed %s; the log is\n%s", d.Type, describe(e),
+						strings.Join(w.logLines(), "\n"))
 				}
 			}
 		}
 		if w.head.Running > 0 {
-			w.tb.Fatalf("%s is written while %d attempts are RUNNING; the log is\n%s", d.Type, w.head.Running,
-				strings.Join(w.story(), "\n"))
+			w.tb.Fatalf("the machine writes %s while %d attempts are RUNNING; the log is\n%s", d.Type, w.head.Running,
+				strings.Join(w.logLines(), "\n"))
 		}
 		if c := w.state.Counts; d.Type == run.RunCompleted && c.Success+c.Skipped != c.Total {
-			w.tb.Fatalf("RunCompleted is written though not every step succeeded; the log is\n%s", strings.Join(w.story(), "\n"))
+			w.tb.Fatalf("the machine writes RunCompleted, but not every step has succeeded; the log is\n%s",
+				strings.Join(w.logLines(), "\n"))
 		}
 	}
 }
@@ -462,18 +466,18 @@ func (w *world) deliver() {
 	rec := *w.answer
 	w.answer, w.sent = nil, nil
 	rec.At = w.now
-	w.know(rec.Head)
+	w.extendKnown(rec.Head)
 	w.feed(rec)
 }
 
-// forget takes back what the machine was told behind a place.
-func (w *world) forget(seq int) {
+// resetKnown shortens the part of the log that the machine knows to the given position.
+func (w *world) resetKnown(seq int) {
 	w.known, w.knownSeq = run.State{Header: run.Header{Identity: w.id}}, 0
-	w.know(run.Seq(seq))
+	w.extendKnown(run.Seq(seq))
 }
 
-// know notes up to where the machine was told what the log says.
-func (w *world) know(seq run.Seq) {
+// extendKnown extends the part of the log that the machine knows to the given position.
+func (w *world) extendKnown(seq run.Seq) {
 	if seq > w.knownSeq {
 		w.known, _, _ = run.Fold(w.known, w.log[w.knownSeq:seq])
 		w.knownSeq = seq
@@ -486,27 +490,27 @@ func (w *world) record() {
 	for i := 0; w.pending != nil || w.answer != nil || w.reading; i++ {
 		switch {
 		case i > 10_000:
-			w.tb.Fatalf("the machine writes and reads for ever; the log is\n%s", strings.Join(w.story(), "\n"))
+			w.tb.Fatalf("the machine does not stop writing and reading; the log is\n%s", strings.Join(w.logLines(), "\n"))
 		case w.pending != nil:
 			w.commit()
 		case w.answer != nil:
 			w.deliver()
 		default:
-			w.hand(w.read())
+			w.deliverTail(w.read())
 		}
 	}
 }
 
-// story renders the log, one event a line.
-func (w *world) story() []string {
+// logLines returns the log with one line for each event.
+func (w *world) logLines() []string {
 	var out []string
 	for _, e := range w.log {
-		out = append(out, fmt.Sprintf("%d %s", e.Seq, tell(e)))
+		out = append(out, fmt.Sprintf("%d %s", e.Seq, describe(e)))
 	}
 	return out
 }
 
-func tell(e run.Event) string {
+func describe(e run.Event) string {
 	switch e.Type {
 	case run.StepStartedEvent, run.StepAwaitingManualCompletion, run.StepCompletedEvent:
 		return fmt.Sprintf("%s(%s,%d)", e.Type, e.StepID, e.LogicalAttempt)

@@ -25,24 +25,24 @@ type flight struct {
 	passes    bool
 	signalID  string
 	spent     int
-	began     bool // Begin let its worker in
+	began     bool // the Journal has let its worker start the attempt
 	ended     bool // its worker wrote the end
 	cancelled bool // it was asked to stop
 
-	back  *engine.Return // the engine has said this of it; a task that is tried again hears it again
+	back  *engine.Return // its return; a workflow task that is tried again gets it again
 	since int            // the workflow task that dispatched it
 	asked int            // the workflow task that asked it to stop
 }
 
-// begins asks the Journal to begin the attempt of a dispatch.
-func (w *world) begins(f *flight) store.AttemptStarted {
+// startAttempt asks the Journal to start the attempt of a dispatch.
+func (w *world) startAttempt(f *flight) store.AttemptStarted {
 	w.tb.Helper()
 	b, err := authority.PrepareStart(w.id, store.StartAttempt{
 		RunID: w.id.RunID, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1 + f.spent,
 		EmittedAt: w.now, PassFailing: f.passes, SignalID: f.signalID,
 	})
 	if err != nil {
-		w.tb.Fatalf("begin: %v", err)
+		w.tb.Fatalf("start the attempt: %v", err)
 	}
 	p, begun := authority.DecideStart(w.head, b, w.facts(), w.now)
 	if w.throttle != nil && len(p.Insert) > 0 {
@@ -55,11 +55,11 @@ func (w *world) begins(f *flight) store.AttemptStarted {
 	return begun
 }
 
-// arrive lets a worker take up a dispatch: it begins, or comes back.
+// arrive lets a worker receive a dispatch: the attempt starts, or the dispatch returns.
 func (w *world) arrive(f *flight) {
 	w.tb.Helper()
 	w.needTask(f.since)
-	switch begun := w.begins(f); begun.Verdict {
+	switch begun := w.startAttempt(f); begun.Verdict {
 	case store.StartThrottled:
 		w.comeBack(f, engine.Return{Kind: engine.ReturnThrottled, RetryAfter: begun.RetryAfter})
 	case store.StartParked:
@@ -84,7 +84,8 @@ func (w *world) writeEnd(f *flight, end engine.End) {
 	}
 	var err error
 	d.Payload, err = json.Marshal(payload)
-	if (err != nil || w.refuse != nil && w.refuse(d)) && end.Completed != nil { // the worker says so instead (T190)
+	// When the log refuses a result, the worker writes a failure instead (contract T190).
+	if (err != nil || w.refuse != nil && w.refuse(d)) && end.Completed != nil {
 		w.writeEnd(f, engine.End{Failed: &run.FailurePayload{ErrorCode: string(run.CodeEventRejected),
 			FailureCategory: run.CategoryPlatform}})
 		return
@@ -93,31 +94,31 @@ func (w *world) writeEnd(f *flight, end engine.End) {
 	if d.Type == run.StepFailedEvent {
 		a.SetGate = run.GateFailing
 	}
-	if ms := w.who.Policy.RetryWindowMS; ms > 0 {
+	if ms := w.cfg.Policy.RetryWindowMS; ms > 0 {
 		a.RetryDeadline = w.now.Add(time.Duration(ms) * time.Millisecond)
 	}
 	w.write(a)
 	f.ended = true
 }
 
-// report lets a worker write the end of its attempt; then the engine says that it ended.
+// report lets a worker write the end of its attempt and the engine report it, by a receipt or by a return.
 func (w *world) report(f *flight, end engine.End) {
 	w.tb.Helper()
 	w.needTask(f.since)
 	w.writeEnd(f, end)
-	news := slices.ContainsFunc(w.log[w.knownSeq:], func(e run.Event) bool {
-		return e.StepID != f.stepID ||
-			e.LogicalAttempt != f.la
+	others := slices.ContainsFunc(w.log[w.knownSeq:], func(e run.Event) bool {
+		return e.StepID != f.stepID || e.LogicalAttempt != f.la
 	})
-	if !news && w.proves != nil && w.proves() { // else the machine would be taken to know more than the receipt tells
-		w.prove(f)
+	// A receipt does not show other events, but deliverReceipt extends known to the head of the log.
+	if !others && w.useReceipts != nil && w.useReceipts() {
+		w.deliverReceipt(f)
 		return
 	}
 	w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
 }
 
-// prove lets the engine bring the Journal's receipt of the end that the log has, and nothing else.
-func (w *world) prove(f *flight) {
+// deliverReceipt gives the machine the Journal's receipt of an end that the log has, and no other event.
+func (w *world) deliverReceipt(f *flight) {
 	w.tb.Helper()
 	w.needTask(f.since)
 	w.beginTask()
@@ -134,11 +135,11 @@ func (w *world) prove(f *flight) {
 			r.Type, r.Seq, r.At = e.Type, e.Seq, e.EmittedAt
 		}
 	}
-	w.know(w.head.LastSeq)
+	w.extendKnown(w.head.LastSeq)
 	w.feed(interp.Ended{At: w.now, StepID: f.stepID, LogicalAttempt: f.la, Receipt: r})
 }
 
-// comeBack lets the engine say that it no longer executes a dispatch. The machine observes the log first.
+// comeBack lets the engine report that it no longer executes a dispatch. The machine observes the log first.
 func (w *world) comeBack(f *flight, got engine.Return) {
 	w.tb.Helper()
 	w.needTask(f.since)
@@ -154,7 +155,7 @@ func (w *world) comeBack(f *flight, got engine.Return) {
 	w.feed(interp.Returned{At: w.now, Return: got})
 }
 
-// lose lets the engine lose the worker of a dispatch; what that worker does from now on nobody hears of.
+// lose lets the engine lose the worker of a dispatch. The engine reports nothing about that worker from then on.
 func (w *world) lose(stepID string) *flight {
 	w.tb.Helper()
 	f := w.flight(stepID)
@@ -163,7 +164,7 @@ func (w *world) lose(stepID string) *flight {
 	return f
 }
 
-// forge lets somebody who reaches the engine end a dispatch.
+// forge lets an attacker with access to the engine end a dispatch.
 func (w *world) forge(stepID string, kind engine.ReturnKind) *flight {
 	w.tb.Helper()
 	f := w.flight(stepID)
@@ -172,7 +173,7 @@ func (w *world) forge(stepID string, kind engine.ReturnKind) *flight {
 	return f
 }
 
-// read is what Journal.Tail answers now.
+// read returns the current answer of Journal.Tail.
 func (w *world) read() engine.Tail {
 	t := engine.Tail{Seq: w.m.Seen(), Head: w.head}
 	most := store.MaxTail
@@ -205,16 +206,16 @@ func (w *world) observe() {
 	w.tb.Helper()
 	for more := true; more && !w.m.Done(); {
 		t := w.read()
-		w.hand(t)
+		w.deliverTail(t)
 		more = t.Seq < t.Head.LastSeq
 	}
 }
 
-// hand gives the machine one answer of Journal.Tail.
-func (w *world) hand(t engine.Tail) {
+// deliverTail gives the machine one answer of Journal.Tail.
+func (w *world) deliverTail(t engine.Tail) {
 	w.tb.Helper()
 	w.reading = false
-	w.know(t.Seq)
+	w.extendKnown(t.Seq)
 	w.feed(interp.Observed{At: w.now, Tail: t})
 }
 
@@ -225,11 +226,11 @@ func (w *world) flight(stepID string) *flight {
 			return f
 		}
 	}
-	w.tb.Fatalf("%s is not in flight; the log is\n%s", stepID, strings.Join(w.story(), "\n"))
+	w.tb.Fatalf("%s is not in flight; the log is\n%s", stepID, strings.Join(w.logLines(), "\n"))
 	return nil
 }
 
-// begin, succeed and fail move one step and record what follows.
+// begin lets workers start the attempts of steps in flight, and records the appends that follow.
 func (w *world) begin(ids ...string) {
 	w.tb.Helper()
 	for _, id := range ids {
@@ -238,6 +239,7 @@ func (w *world) begin(ids ...string) {
 	}
 }
 
+// end starts the attempt of a step if it has not started, ends it, and records the appends that follow.
 func (w *world) end(stepID string, end engine.End) {
 	w.tb.Helper()
 	if f := w.flight(stepID); !f.began {
@@ -247,7 +249,7 @@ func (w *world) end(stepID string, end engine.End) {
 	w.record()
 }
 
-// cancel lets the execution of a step stop because it was asked to.
+// cancel lets the execution of a step stop as it was asked to.
 func (w *world) cancel(stepID string) {
 	w.tb.Helper()
 	w.comeBack(w.flight(stepID), engine.Return{Kind: engine.ReturnCancelled, EngineAttempt: 1})
@@ -284,8 +286,8 @@ func (w *world) inFlight() string {
 	return strings.Join(ids, " ")
 }
 
-// beginOf is what a Journal writes for a worker that it let in.
-func beginOf(w *world, f *flight) store.Append {
+// startedAppend returns the Append that a Journal writes when it lets a worker start an attempt.
+func startedAppend(w *world, f *flight) store.Append {
 	return store.Append{Events: []run.Draft{{
 		Type: run.StepStartedEvent, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1, EmittedAt: w.now,
 		EmittedBy: run.ByEngine,

@@ -2,7 +2,7 @@ package mock
 
 import "time"
 
-// entry is a future action.
+// entry is an action at a virtual time. order is the number of the entry and decides between entries of one time.
 type entry struct {
 	at        time.Time
 	order     int
@@ -10,7 +10,7 @@ type entry struct {
 	cancelled bool
 }
 
-// agenda implements heap.Interface, ordered by time.
+// agenda implements heap.Interface, ordered by time and then by order.
 type agenda []*entry
 
 func (a agenda) Len() int { return len(a) }

@@ -23,7 +23,7 @@ import (
 
 func TestConformance(t *testing.T) { enginetest.Run(t, open) }
 
-// fixture is a dvt on a real store around a mock engine.
+// fixture is a dvt on a real store around a mock engine. Its duties run in goroutines until the test ends.
 type fixture struct {
 	enginetest.Operator
 	engine *mock.Engine

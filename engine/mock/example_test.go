@@ -8,8 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// A script says what the executions of steps do: here the first one fails after 5 s, and the platform retries it after
-// a backoff of 1 s within the same attempt. The simulation needs no server and no real time.
+// A script gives the behaviour of executions. Here the first execution fails after 5 s, and the platform retries it
+// after a backoff of 1 s within the same attempt. The simulation needs no server and no real time.
 func ExampleSimulate() {
 	doc := []byte(`{"schemaVersion": "v1.2", "metadata": {"planId": "nightly", "planVersion": "1.0",
 	  "schemaVersion": "v1.2", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "planner"},

@@ -39,7 +39,7 @@ type execution struct {
 	unanswered int // consecutive calls that the journal did not answer
 	timers     map[interp.Timer]*entry
 	flights    []*flight
-	undoing    *hook // the hook in flight
+	undoing    *hook // the hook in flight, or nil; a run has one at a time
 }
 
 func (x *execution) ref() run.EngineRunRef {
@@ -121,8 +121,8 @@ func (x *execution) apply(effects []interp.Effect) {
 	}
 }
 
-// rotate continues with a machine made from the carried state, like the next execution of a workflow: the state is
-// encoded and decoded, and the inbox is kept.
+// rotate continues with a machine made from the carried state, like the next execution of a workflow. It encodes and
+// decodes the state, so that a field which JSON does not carry is lost here too, and keeps the inbox.
 func (x *execution) rotate() {
 	doc, err := json.Marshal(x.m.Carry())
 	var c interp.Carried
@@ -144,6 +144,7 @@ func (x *execution) rotate() {
 	x.inbox = append([]interp.Input{interp.Init{At: x.e.now}}, x.inbox...)
 }
 
+// write appends a batch. It adds the engine's reference to RunStarted and asks for the newest known head.
 func (x *execution) write(a interp.Append) (store.Appended, error) {
 	a.RunID, a.MinHead = x.id.RunID, x.head
 	a.Events = slices.Clone(a.Events) // a journal completes them, and the batch may be repeated
@@ -207,7 +208,7 @@ func (x *execution) fetchSignals(after int64) {
 	x.feed(interp.Signalled{At: x.e.now, Signals: signals})
 }
 
-// readLog feeds the new events of the log and then the return that was received before.
+// readLog feeds the new events of the log and then the return that was received before them, unless it is nil.
 func (x *execution) readLog(then interp.Input) {
 	for {
 		t, err := x.e.cfg.Journal.Tail(context.Background(), x.id.RunID, x.m.Seen())
@@ -225,6 +226,7 @@ func (x *execution) readLog(then interp.Input) {
 	}
 }
 
+// cancel asks the executions and the hook of steps to stop.
 func (x *execution) cancel(ords []run.Ord) {
 	for _, f := range x.flights {
 		if slices.Contains(ords, f.ord) && !f.what.IgnoresCancel {

@@ -93,6 +93,7 @@ func (f *flight) begin() {
 	})
 }
 
+// takes returns the virtual duration of the execution, which ends at the step's timeout.
 func (f *flight) takes() time.Duration {
 	if f.step.Timeout > 0 {
 		return min(f.what.Takes, f.step.Timeout)
@@ -100,7 +101,8 @@ func (f *flight) takes() time.Duration {
 	return f.what.Takes
 }
 
-// finish ends one execution: the dispatch, or one of its tries.
+// finish ends one execution. It schedules the next try after a failure that the platform retries; any other end is the
+// end of the dispatch.
 func (f *flight) finish() {
 	if f.over {
 		return
@@ -133,6 +135,7 @@ func (f *flight) retry() {
 
 func (f *flight) timedOut() bool { return f.step.Timeout > 0 && f.what.Takes > f.step.Timeout }
 
+// class returns the error class for the retry policy, or "".
 func (f *flight) class() string {
 	switch {
 	case f.timedOut():
@@ -143,6 +146,7 @@ func (f *flight) class() string {
 	return ""
 }
 
+// failure returns the failure of the execution, or nil if it succeeded.
 func (f *flight) failure() *run.FailurePayload {
 	p := &run.FailurePayload{
 		FailureCategory: run.CategorySystem, FailureSource: string(f.step.Type),
@@ -194,7 +198,8 @@ func (f *flight) end(end engine.End) {
 	}
 }
 
-// handBack reports to the machine that the dispatch is no longer executed.
+// handBack reports to the machine that the dispatch is no longer executed. Without a valid receipt the machine reads
+// the log first, as for a worker whose answer proves nothing.
 func (f *flight) handBack(r engine.Return) {
 	x := f.x
 	f.over = true

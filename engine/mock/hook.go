@@ -27,12 +27,13 @@ type hook struct {
 	over          bool
 }
 
-// compensate runs the hook of a step, at most twice.
+// compensate runs the hook of a step, with at most hookAttempts executions.
 func (x *execution) compensate(c interp.Compensate) {
 	x.undoing = &hook{x: x, dispatch: c, stepID: x.sk.Steps[c.Ord].StepID, engineAttempt: 1 + c.Spent}
 	x.undoing.begin()
 }
 
+// begin reads the hook from the journal, like a worker, and schedules its end.
 func (h *hook) begin() {
 	x := h.x
 	if h.over || x.closedAs != "" {
@@ -64,6 +65,7 @@ func (h *hook) begin() {
 	x.e.schedule(what.Takes, func() { h.finish(what) })
 }
 
+// finish ends one execution of the hook, or schedules the next one after a failure.
 func (h *hook) finish(what Attempt) {
 	if h.over {
 		return
@@ -98,6 +100,7 @@ func (h *hook) end(end engine.End) {
 	}
 }
 
+// cancel stops the hook at once.
 func (h *hook) cancel() { h.handBack(engine.ReturnCancelled) }
 
 // handBack reports to the machine that the hook is no longer executed.

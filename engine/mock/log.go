@@ -13,8 +13,9 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// Log is the log of one run in memory, decided by the authority that all stores use, and a Journal for the engine
-// that executes the run. Not safe for concurrent use, except by one Engine.
+// Log is the log of one run in memory, decided by the authority that all stores use, and a Journal for the engine that
+// executes the run. Make it with NewLog. It is not safe for concurrent use; one Engine may use it, because an Engine
+// calls its Journal under a lock.
 type Log struct {
 	id     run.Identity
 	plan   plan.Plan
@@ -33,7 +34,8 @@ type Log struct {
 	bySignal map[string]int
 }
 
-// NewLog makes the log of a new run of a plan that is approved but not started. now is the clock of its events.
+// NewLog makes the log of a new run of a plan. Its first event is RunApproved; the run is not started. doc is the
+// document of pl, and now is the clock of the events.
 func NewLog(pl plan.Plan, doc []byte, q plan.Queues, policy run.Policy, now func() time.Time) (*Log, error) {
 	l := &Log{
 		id: run.Identity{
@@ -54,7 +56,7 @@ func NewLog(pl plan.Plan, doc []byte, q plan.Queues, policy run.Policy, now func
 // Identity returns the identity of the run.
 func (l *Log) Identity() run.Identity { return l.id }
 
-// Events returns the events in order.
+// Events returns the events in order. The caller must not change them.
 func (l *Log) Events() []run.Event { return l.events }
 
 // State returns the fold of the log.
@@ -68,7 +70,8 @@ func (l *Log) draft(t run.EventType, by run.Producer, payload any) run.Draft {
 		Payload: encode(payload)}
 }
 
-// Signal judges a signal like dvt and records the decision. The caller delivers an accepted signal to the engine.
+// Signal judges a signal like a dvt server and appends SignalAccepted or SignalRejected. The caller delivers an
+// accepted signal to the engine.
 func (l *Log) Signal(sig run.Signal, actor, reason string) (engine.Signal, run.Decision, error) {
 	if step, ok := l.state.Step(sig.StepID); ok && sig.ExpectedAttempt == 0 {
 		sig.ExpectedAttempt = step.LogicalAttempt
@@ -178,6 +181,7 @@ func (l *Log) complete(d *run.Draft) error {
 	return nil
 }
 
+// receipt returns the receipt of a signal, or false if there is none.
 func (l *Log) receipt(signalID string) (run.Receipt, bool) {
 	i, ok := l.bySignal[signalID]
 	if !ok {
@@ -204,6 +208,7 @@ func (l *Log) facts(b authority.Batch) (f authority.Facts) {
 	return f
 }
 
+// carryOut applies a decision of the authority: it inserts the events, folds the state and updates the receipts.
 func (l *Log) carryOut(p authority.Plan) {
 	for _, e := range p.Insert {
 		i := len(l.events)

@@ -20,7 +20,7 @@ import (
 func logKeys() ticket.Keys {
 	keys, err := ticket.ParseKeys([]string{"simulation:" + base64.StdEncoding.EncodeToString(make([]byte, 32))})
 	if err != nil {
-		panic(err) // a constant
+		panic(err) // unreachable: the keys are a constant
 	}
 	return keys
 }
@@ -74,13 +74,14 @@ func (l *Log) End(ctx context.Context, e engine.End) (engine.Receipt, error) {
 	return l.receiptOf(r, e.RunID, e.StepID, e.LogicalAttempt, e.Hook), nil
 }
 
-// receiptOf completes a receipt.
+// receiptOf adds the state of the log and the proof to a receipt.
 func (l *Log) receiptOf(r engine.Receipt, runID, stepID string, la int, hook bool) engine.Receipt {
 	r.Head, r.Running, r.Gate = l.head.LastSeq, l.head.Running, l.head.Gate
 	r.Proof = logKeys().Seal(engine.ReceiptPurpose, r.Text(runID, stepID, la, hook))
 	return r
 }
 
+// endOf returns the Append of an end. It returns *run.SchemaError for a payload that JSON cannot encode.
 func (l *Log) endOf(e engine.End) (store.Append, error) {
 	d := run.Draft{StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, EmittedAt: l.now(),
 		EmittedBy: run.ByEngine}
@@ -116,10 +117,10 @@ func (l *Log) endOf(e engine.End) (store.Append, error) {
 	return a, nil
 }
 
-// Evidence implements engine.AttemptJournal; a simulation keeps none.
+// Evidence implements engine.AttemptJournal. It stores nothing, because a simulation has no log lines.
 func (l *Log) Evidence(context.Context, engine.Evidence) error { return nil }
 
-// Compensation implements engine.AttemptJournal.
+// Compensation implements engine.AttemptJournal. It checks no ticket and returns no key.
 func (l *Log) Compensation(_ context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	for _, s := range l.plan.Steps {
 		if s.StepID != b.StepID || s.Compensation == nil {

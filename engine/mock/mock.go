@@ -30,13 +30,13 @@ type Config struct {
 	// Steps scripts the executions; nil lets all succeed at once. It is called while the engine is locked and must not
 	// call the engine.
 	Steps Steps
-	// RotateAfter: see interp.Config.
+	// RotateAfter is the number of dispatches after which an execution rotates; 0 means never. See interp.Config.
 	RotateAfter int
 	// Start is the initial virtual time; zero means the time of New.
 	Start time.Time
 }
 
-// Steps returns the behaviour of one execution.
+// Steps scripts executions. Attempt returns the behaviour of one execution; the engine calls it once for each.
 type Steps interface{ Attempt(Execution) Attempt }
 
 // Execution names one execution of a step's attempt, or of its compensation.
@@ -49,12 +49,13 @@ type Execution struct {
 
 // Attempt is the behaviour of an execution.
 type Attempt struct {
-	Takes time.Duration
+	Takes time.Duration // virtual; the timeout of a step, but not of a hook, ends the execution earlier
 	// Fails is its failure; nil means success.
 	Fails *Failure
 	// Result of a success, within the limits of the log.
 	Result json.RawMessage
-	// Held, when set, keeps the execution running while it returns true. It is called after every action.
+	// Held, when set, keeps the execution running while it returns true; the engine then does not wait for Takes. It
+	// calls Held after every action, with its lock held.
 	Held func() bool
 	// IgnoresCancel lets it continue when it is asked to stop.
 	IgnoresCancel bool
@@ -67,7 +68,7 @@ type Failure struct {
 	Class         string // for the retry policy; "" is unknown and retried
 }
 
-// Engine implements engine.Engine. Methods are safe for concurrent use.
+// Engine implements engine.Engine. Make it with New. Methods are safe for concurrent use.
 type Engine struct {
 	cfg Config
 
@@ -111,8 +112,8 @@ func (e *Engine) setNow(t time.Time) {
 	e.clock.Store(&t)
 }
 
-// Next moves the clock to the next due time and runs what is due then. It returns false and changes nothing if
-// nothing is left.
+// Next runs everything that is due now, moves the clock to the next due time and runs the actions of that time. If no
+// action is left it returns false and does not move the clock.
 func (e *Engine) Next() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,6 +145,7 @@ func (e *Engine) At(after time.Duration, f func()) {
 	e.at(after, f)
 }
 
+// at is At for a caller that holds mu.
 func (e *Engine) at(after time.Duration, f func()) {
 	e.schedule(after, func() {
 		e.mu.Unlock()
@@ -175,7 +177,7 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, _ plan.Queues) (eng
 	return engine.Started{Ref: x.ref()}, nil
 }
 
-// Signal implements engine.Engine.
+// Signal implements engine.Engine. It only wakes the run, which reads the accepted signals from the Journal.
 func (e *Engine) Signal(_ context.Context, id run.Identity, _ engine.Signal) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -246,7 +248,7 @@ func (e *Engine) Capabilities() []engine.Capability {
 	return out
 }
 
-// settle runs everything that is due now.
+// settle runs everything that is due now, and everything that becomes due by it. The caller holds mu.
 func (e *Engine) settle() {
 	for {
 		if e.watch != nil {
@@ -263,7 +265,7 @@ func (e *Engine) settle() {
 	}
 }
 
-// release finishes executions that are no longer held.
+// release schedules the ends of executions that are no longer held, and forgets those that are over.
 func (e *Engine) release() {
 	still := e.held[:0]
 	for _, f := range e.held {
@@ -280,7 +282,7 @@ func (e *Engine) release() {
 	e.held = still
 }
 
-// schedule adds an action to the agenda.
+// schedule adds an action to the agenda, after a virtual duration. The caller may set cancelled on the entry.
 func (e *Engine) schedule(after time.Duration, do func()) *entry {
 	e.order++
 	it := &entry{at: e.now.Add(after), order: e.order, do: do}

@@ -22,7 +22,7 @@ type Script struct {
 	Compensations map[string][]Try `json:"compensations"`
 	// Signals are sent during the run.
 	Signals []Order `json:"signals"`
-	// Expect is the expected final status; COMPLETED if empty.
+	// Expect is the expected final status; COMPLETED if empty. Simulate does not compare it; the caller does.
 	Expect run.Status `json:"expect"`
 }
 
@@ -67,10 +67,10 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ErrScript is wrapped by all errors about the content of a script.
+// ErrScript is wrapped by the errors of ParseScript and Script.Check.
 var ErrScript = errors.New("the script does not fit the plan")
 
-// ParseScript decodes a script from JSON. Unknown members are errors.
+// ParseScript decodes a script from JSON. It rejects unknown fields. Errors wrap ErrScript.
 func ParseScript(doc []byte) (Script, error) {
 	var s Script
 	dec := json.NewDecoder(strings.NewReader(string(doc)))
@@ -81,7 +81,7 @@ func ParseScript(doc []byte) (Script, error) {
 	return s, nil
 }
 
-// Check returns all errors of a script for a plan, or nil.
+// Check returns one error that lists all mistakes of a script for a plan and wraps ErrScript, or nil.
 func (s Script) Check(pl plan.Plan) error {
 	known := map[string]bool{}
 	for _, step := range pl.Steps {
@@ -101,7 +101,7 @@ func (s Script) Check(pl plan.Plan) error {
 	sort.Strings(wrong)
 	for i, o := range s.Signals {
 		if !slices.Contains(scripted, run.SignalType(o.Signal)) {
-			wrong = append(wrong, fmt.Sprintf("signals[%d].signal: %q is none of %v", i, o.Signal, scripted))
+			wrong = append(wrong, fmt.Sprintf("signals[%d].signal: %q is not one of %v", i, o.Signal, scripted))
 		}
 		if o.Step != "" && !known[o.Step] {
 			wrong = append(wrong, fmt.Sprintf("signals[%d].step: the plan has no step %q", i, o.Step))
@@ -121,10 +121,10 @@ var scripted = []run.SignalType{
 	run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel, run.EmergencyStop, run.CompleteManual,
 }
 
-// player executes a Script.
+// player plays a Script as Steps.
 type player struct {
 	script Script
-	used   map[string]int // by key of the script
+	used   map[string]int // number of executions played, by "s" or "c" and the key of the script
 }
 
 // Attempt implements Steps.

@@ -22,16 +22,17 @@ type Simulation struct {
 var (
 	// ErrStuck means that nothing more can happen although the run has not ended: it waits for a signal that the script
 	// does not send.
-	ErrStuck = errors.New("the run waits for something that the script does not bring")
+	ErrStuck = errors.New("the run waits for a signal that the script does not send")
 	// ErrTooLong means that the simulation exceeded MaxMoments.
-	ErrTooLong = errors.New("the simulation does not come to an end")
+	ErrTooLong = errors.New("the simulation exceeded the maximum number of moments of virtual time")
 )
 
-// MaxMoments is the maximum number of moments of virtual time in a simulation.
+// MaxMoments is the maximum number of distinct virtual times at which a simulation may act.
 const MaxMoments = 1_000_000
 
-// Simulate runs a plan with a script in memory, from its approval to its end. The same plan and script always give
-// the same log. With an error the simulation has the state reached so far.
+// Simulate runs a plan with a script in memory, from its approval to its end. The same plan and script always give the
+// same log. doc is the document of pl. Errors: ErrScript for a script that does not fit the plan, ErrStuck, ErrTooLong.
+// With the last two the Simulation has the state reached so far. Other errors are those of the log.
 func Simulate(doc []byte, pl plan.Plan, q plan.Queues, policy run.Policy, s Script) (Simulation, error) {
 	if err := s.Check(pl); err != nil {
 		return Simulation{}, err
@@ -68,20 +69,23 @@ func Simulate(doc []byte, pl plan.Plan, q plan.Queues, policy run.Policy, s Scri
 	return Simulation{Events: log.Events(), State: log.State(), Receipts: log.Receipts(), Took: e.Now().Sub(start)}, err
 }
 
+// simulation sends the signals of a script. The goroutine of Simulate runs it.
 type simulation struct {
 	e      *Engine
 	log    *Log
 	orders []*order // orders that wait for an event
 	seen   int      // number of events processed
-	sent   int
-	failed error
+	sent   int      // number of signals sent, for their ids
+	failed error    // the first error of the log, which ends the simulation
 }
 
+// order is an Order that waits for an event. due means that the event has happened.
 type order struct {
 	Order
 	due bool
 }
 
+// plan schedules the orders that have a time, and stores those that wait for an event.
 func (s *simulation) plan(orders []Order) {
 	for _, o := range orders {
 		w := &order{Order: o}
@@ -107,6 +111,7 @@ func (s *simulation) watch() {
 	}
 }
 
+// send gives a signal to the log, and to the engine if it was accepted.
 func (s *simulation) send(o Order) {
 	s.sent++
 	sig := run.Signal{

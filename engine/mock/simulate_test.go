@@ -20,8 +20,8 @@ var (
 		MaxLogicalAttemptsManual: 10}
 )
 
-// document is a plan of COMMAND steps "id<dep,dep" with one attempt each; a line
-// that begins with { is a step as it is.
+// document returns a plan of COMMAND steps "id<dep,dep" with one attempt each. A string that begins with { is the
+// JSON of a step.
 func document(steps ...string) []byte {
 	var list []string
 	for _, s := range steps {
@@ -74,7 +74,7 @@ func expect(t *testing.T, s mock.Simulation, want ...string) {
 }
 
 // contract: A01
-func TestSimulate_HappyLinear(t *testing.T) {
+func TestSimulate_LinearPlanCompletes(t *testing.T) {
 	t.Parallel()
 	s, err := simulate(t, document("s1", "s2<s1", "s3<s2"), calm, `{"steps": {"s2": [{"takes": "30s"}]}}`)
 	if err != nil {
@@ -84,13 +84,13 @@ func TestSimulate_HappyLinear(t *testing.T) {
 		"StepCompleted(s2,1)",
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 	if s.Took != 30*time.Second || s.State.Status != run.Completed {
-		t.Fatalf("took %v, %s", s.Took, s.State.Status)
+		t.Fatalf("the run is %s after %v, want COMPLETED after 30s", s.State.Status, s.Took)
 	}
 }
 
-// The log of W-6, from a script alone.
+// A retry in a paused run is accepted at once, and its attempt starts after the resume.
 // contract: W-6
-func TestSimulate_RetryInAPausedRun(t *testing.T) {
+func TestSimulate_RetryInAPausedRunWaitsForResume(t *testing.T) {
 	t.Parallel()
 	s, err := simulate(t, document("s1", "s2<s1", "s3<s2"), calm, `{
 		"steps": {"s2": [{"takes": "2s", "fails": "DB_CONNECTION_FAILED", "retryable": false}]},
@@ -107,14 +107,14 @@ func TestSimulate_RetryInAPausedRun(t *testing.T) {
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 	for i, r := range s.Receipts {
 		if r.Application != run.SignalApplied {
-			t.Errorf("receipt %d is %s", i, r.Application)
+			t.Errorf("receipt %d is %s, want APPLIED", i, r.Application)
 		}
 	}
 }
 
-// Platform retries take their backoff, in virtual time (E-10).
+// Platform retries take their backoff, in virtual time.
 // contract: E-10
-func TestSimulate_Retries(t *testing.T) {
+func TestSimulate_RetriesTakeTheirBackoff(t *testing.T) {
 	t.Parallel()
 	step := `{"stepId": "s1", "type": "COMMAND", "inputs": {"argv": ["true"]}, "timeout": "10s", "retry": {"maxAttempts": 10}}`
 	var tries []string
@@ -127,12 +127,12 @@ func TestSimulate_Retries(t *testing.T) {
 	}
 	if want := (1 + 2 + 4 + 8 + 16 + 30*4) * time.Second; s.Took != want ||
 		s.State.Steps[0].Attempts[0].EngineAttempt != 10 {
-		t.Fatalf("took %v, want %v; %+v", s.Took, want, s.State.Steps[0])
+		t.Fatalf("took %v, want %v with ten engine attempts; step %+v", s.Took, want, s.State.Steps[0])
 	}
 }
 
 // contract: E-11
-func TestSimulate_Timeout(t *testing.T) {
+func TestSimulate_AttemptEndsAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	policy := calm
 	policy.RetryWindowMS = 0
@@ -141,12 +141,12 @@ func TestSimulate_Timeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := s.State.Failure; s.State.Status != run.Failed || f.Code != "TIMEOUT" || s.Took != time.Minute {
-		t.Fatalf("%s %+v after %v", s.State.Status, f, s.Took)
+		t.Fatalf("the run is %s with failure %+v after %v, want FAILED with TIMEOUT after 1m", s.State.Status, f, s.Took)
 	}
 }
 
 // contract: G18
-func TestSimulate_WindowExpires(t *testing.T) {
+func TestSimulate_RunFailsWhenTheRetryWindowExpires(t *testing.T) {
 	t.Parallel()
 	s, err := simulate(t, document("s1", "s2<s1"), calm, `{"steps": {"s1": [{"takes": "1s", "fails": "X"}]}}`)
 	if err != nil {
@@ -154,31 +154,31 @@ func TestSimulate_WindowExpires(t *testing.T) {
 	}
 	expect(t, s, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepFailed(s1,1)", "StepSkipped(s2,1)", "RunFailed")
 	if s.Took != 10*time.Minute+time.Second {
-		t.Fatalf("took %v", s.Took)
+		t.Fatalf("took %v, want the step's second and the window of 10m", s.Took)
 	}
 }
 
-// A run that waits for somebody who never comes is named, not simulated for ever.
-func TestSimulate_Stuck(t *testing.T) {
+// A simulation ends when the run waits for a signal that the script does not send.
+func TestSimulate_ReportsARunThatWaitsForever(t *testing.T) {
 	t.Parallel()
 	s, err := simulate(t, document("s1", "s2<s1"), calm,
 		`{"steps": {"s1": [{"takes": "5s"}]}, "signals": [{"at": "1s", "signal": "PAUSE"}]}`)
 	if !errors.Is(err, mock.ErrStuck) || s.State.Status != run.Paused {
-		t.Fatalf("%v, %s", err, s.State.Status)
+		t.Fatalf("got error %v of a run that is %s, want ErrStuck of a PAUSED run", err, s.State.Status)
 	}
 }
 
-func TestScript_AllThatIsWrongAtOnce(t *testing.T) {
+func TestScript_ReportsAllMistakesAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := simulate(t, document("s1"), calm, `{"steps": {"nope": []}, "compensations": {"no/2": []},
 		"signals": [{"signal": "SHOUT"}, {"signal": "RETRY_STEP", "step": "s9"}], "expect": "RUNNING"}`)
 	want := "the script does not fit the plan:\n  compensations.no/2: the plan has no such step\n  steps.nope: the " +
 		"plan has no such step\n" +
-		"  signals[0].signal: \"SHOUT\" is none of [PAUSE RESUME RETRY_STEP SKIP_STEP CANCEL EMERGENCY_STOP " +
+		"  signals[0].signal: \"SHOUT\" is not one of [PAUSE RESUME RETRY_STEP SKIP_STEP CANCEL EMERGENCY_STOP " +
 		"COMPLETE_MANUAL_STEP]\n" +
 		"  signals[1].step: the plan has no step \"s9\"\n  expect: a run does not end as \"RUNNING\""
 	if d := cmp.Diff(want, fmt.Sprint(err)); d != "" {
-		t.Fatal(d)
+		t.Fatalf("error (-want +got):\n%s", d)
 	}
 	for doc, want := range map[string]string{
 		`{"stepz": {}}`:                          `unknown field "stepz"`,
@@ -186,12 +186,12 @@ func TestScript_AllThatIsWrongAtOnce(t *testing.T) {
 		`{"steps": {"s1": [{"takes": 5}]}}`:      `5 is not a duration, such as "90s"`,
 	} {
 		if _, err := mock.ParseScript([]byte(doc)); !errors.Is(err, mock.ErrScript) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", doc, err)
+			t.Errorf("ParseScript(%s) returned %v, want ErrScript with %q", doc, err, want)
 		}
 	}
 }
 
-// The same script gives the same log, byte for byte.
+// Steps that start and end at the same virtual time have the same order in every simulation.
 func TestSimulate_IsDeterministic(t *testing.T) {
 	t.Parallel()
 	const script = `{"steps": {"a": [{"takes": "3s", "fails": "X"}], "b": [{"takes": "3s"}], "c": [{"takes": "3s"}]},
@@ -208,13 +208,13 @@ func TestSimulate_IsDeterministic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(first.Events, next.Events); d != "" {
-			t.Fatal(d)
+			t.Fatalf("a repeated simulation has another log (-first +next):\n%s", d)
 		}
 	}
 }
 
-// A plan of 5,000 steps is tested while one waits.
-func TestSimulate_LongPlans(t *testing.T) {
+// The largest permitted plan is simulated fast enough for an author who waits for the result.
+func TestSimulate_RunsThePlanWithMostSteps(t *testing.T) {
 	t.Parallel()
 	steps := []string{"s0000"}
 	for i := 1; i < plan.MaxSteps; i++ {
@@ -222,13 +222,13 @@ func TestSimulate_LongPlans(t *testing.T) {
 	}
 	s, err := simulate(t, document(steps...), calm, `{}`)
 	if err != nil || s.State.Counts.Success != plan.MaxSteps {
-		t.Fatalf("%v, %+v", err, s.State.Counts)
+		t.Fatalf("got error %v and counts %+v, want %d successes", err, s.State.Counts, plan.MaxSteps)
 	}
 }
 
-// A run has as many generations as its dispatches fill (E-04).
+// Eight dispatches with at most three per execution need three executions.
 // contract: E-04
-func TestEngine_Rotates(t *testing.T) {
+func TestEngine_RotatesAfterItsDispatches(t *testing.T) {
 	t.Parallel()
 	var steps []string
 	for i := range 8 {
@@ -250,12 +250,13 @@ func TestEngine_Rotates(t *testing.T) {
 	for e.Next() {
 	}
 	if log.State().Status != run.Completed || e.Generations(log.Identity().RunID) != 3 {
-		t.Fatalf("%s in %d generations", log.State().Status, e.Generations(log.Identity().RunID))
+		t.Fatalf("the run is %s after %d generations, want COMPLETED after 3", log.State().Status,
+			e.Generations(log.Identity().RunID))
 	}
 }
 
-// A wait that a retry opened while another step is FAILED shows until when the run
-// can be saved (T221), as any other event that opens the window does.
+// The wait of a retried manual step opens the retry window while another step is FAILED. Its event carries the retry
+// deadline, like every event that opens the window.
 // contract: T221
 func TestSimulate_AWaitOpensTheRetryWindow(t *testing.T) {
 	t.Parallel()
@@ -273,12 +274,12 @@ func TestSimulate_AWaitOpensTheRetryWindow(t *testing.T) {
 		}
 		p, err := run.PayloadOf[run.AwaitingPayload](e.Payload)
 		if err != nil || p.RetryDeadline == nil || p.RetryDeadline.Sub(e.PersistedAt) != 10*time.Minute {
-			t.Fatalf("%v, %s", err, e.Payload)
+			t.Fatalf("payload %s, error %v; want a retry deadline 10m after the event", e.Payload, err)
 		}
 		if s.Took != 12*time.Minute+time.Second {
-			t.Fatalf("failed after %v", s.Took)
+			t.Fatalf("the run failed after %v, want 12m1s", s.Took)
 		}
 		return
 	}
-	t.Fatalf("no wait in %v", words(s))
+	t.Fatalf("the log has no wait of the second attempt: %v", words(s))
 }

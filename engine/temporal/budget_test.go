@@ -29,19 +29,21 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// faulty is a store between the journal and the real one that stalls, refuses and
-// loses answers. Its functions get the number of the try, from 1.
+// faulty is a store in front of the real one that stalls, refuses and loses answers. Its functions are called for the
+// writes below, with the number of the try, from 1; nil writes at once.
 type faulty struct {
 	store.Store
-	registry  *prometheus.Registry
-	completed func(ctx context.Context, try int, write func(context.Context) error) error // a batch with StepCompleted
-	// a batch with STATE_WRITE_BUDGET_EXCEEDED
+	registry *prometheus.Registry
+	// completed is called for a batch with StepCompleted.
+	completed func(ctx context.Context, try int, write func(context.Context) error) error
+	// failed is called for a batch with STATE_WRITE_BUDGET_EXCEEDED.
 	failed func(ctx context.Context, try int, write func(context.Context) error) error
-	begin  func(ctx context.Context, try int, write func(context.Context) error) error
+	// begin is called for StartAttempt.
+	begin func(ctx context.Context, try int, write func(context.Context) error) error
 
 	tries [3]atomic.Int64
 	mu    sync.Mutex
-	found []store.EventOutcome // of batches with StepCompleted, in the order of the answers
+	found []store.EventOutcome // outcomes of batches with StepCompleted, in the order of the answers
 }
 
 func (f *faulty) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
@@ -82,8 +84,8 @@ func (f *faulty) pass(ctx context.Context, kind int, fault func(context.Context,
 	return fault(ctx, try, write)
 }
 
-// harness has workers whose journal stands on f and has that budget; f stands on
-// the harness's store unless it has another way to it.
+// harness returns a harness whose workers' journal writes through f with this write budget. Without a Store, f uses the
+// harness's store.
 func (f *faulty) harness(t *testing.T, budget time.Duration, o options) *harness {
 	t.Helper()
 	f.registry = prometheus.NewRegistry()
@@ -106,23 +108,23 @@ func (f *faulty) metric(t *testing.T, name string) float64 {
 			return m.GetMetric()[0].GetCounter().GetValue() + m.GetMetric()[0].GetGauge().GetValue()
 		}
 	}
-	t.Fatalf("no metric %s", name)
+	t.Fatalf("the registry has no metric %s", name)
 	return 0
 }
 
-// budget is d, or as much more as a busy machine needs and a server may have.
+// budget returns d, lengthened for a busy machine up to the largest permitted write budget.
 func budget(d time.Duration) time.Duration { return min(testtime.Of(d), 5*time.Second) }
 
-// short is a budget that is soon over, and enough for a store that answers.
+// short returns a budget that ends soon, but is long enough for a store that answers.
 func short() time.Duration { return budget(1500 * time.Millisecond) }
 
-// stalled answers nobody.
+// stalled returns only when ctx ends.
 func stalled(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// after lets time go by, or ctx end.
+// after waits for d, or until ctx ends.
 func after(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -139,9 +141,9 @@ func expectOnce(t *testing.T, h *harness, executions ...string) {
 	}
 }
 
-// TestBudget_ShortStall has a store that takes 2 s of the 3 s that it has.
+// A store that takes 2 s of a budget of 3 s causes no second try.
 // contract: B01
-func TestBudget_ShortStall(t *testing.T) {
+func TestBudget_AShortStallHasNoEffect(t *testing.T) {
 	t.Parallel()
 	f := &faulty{completed: func(ctx context.Context, _ int, write func(context.Context) error) error {
 		if err := after(ctx, 2*time.Second); err != nil {
@@ -151,17 +153,17 @@ func TestBudget_ShortStall(t *testing.T) {
 	}}
 	h := f.harness(t, budget(3*time.Second), options{})
 	id := h.start(document(0, step{id: "s1"}))
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	expectOnce(t, h, "s1/1.1")
 	if n := f.tries[0].Load(); n != 1 {
-		t.Errorf("%d tries", n)
+		t.Errorf("%d tries of the completion, want 1", n)
 	}
 }
 
-// TestBudget_BeginStalls keeps the StepStarted for 4 s in a store that has 3 s.
+// The store delays the StepStarted for 4 s, longer than the default budget. The step must not run before the answer.
 // contract: B02, T216
-func TestBudget_BeginStalls(t *testing.T) {
+func TestBudget_AStepWaitsForAStalledStart(t *testing.T) {
 	t.Parallel()
 	var first atomic.Int64
 	f := &faulty{begin: func(ctx context.Context, _ int, write func(context.Context) error) error {
@@ -175,30 +177,30 @@ func TestBudget_BeginStalls(t *testing.T) {
 	var buffered atomic.Int64
 	h.steps.on("s1", func(context.Context, executor.Task) error {
 		if time.Since(time.Unix(0, first.Load())) < 4*time.Second {
-			t.Error("the step began before the log had answered")
+			t.Error("the step ran before the store answered")
 		}
 		return nil
 	})
 	id := h.start(document(0, step{id: "s1"}))
-	for h.until(id, "begun", func(s run.State) bool {
+	for h.waitFor(id, "begun", func(s run.State) bool {
 		buffered.Store(max(buffered.Load(), int64(f.metric(t, "state_store_buffered_events_total"))))
 		return s.Status.Terminal()
 	}).Status != run.Completed {
-		t.Fatalf("log:\n%s", strings.Join(h.log(id), "\n"))
+		t.Fatalf("the run did not complete; log:\n%s", strings.Join(h.log(id), "\n"))
 	}
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	expectOnce(t, h, "s1/1.1")
 	if n := f.tries[2].Load(); n != 2 {
-		t.Errorf("%d tries to begin, want 2", n)
+		t.Errorf("%d tries of the start, want 2", n)
 	}
 	if n := f.metric(t, "state_store_write_timeouts_total"); n < 1 || buffered.Load() != 1 {
-		t.Errorf("timeouts %v, buffered %d: the stall does not show", n, buffered.Load())
+		t.Errorf("metrics: %v timeouts, %d buffered; want the stall in both", n, buffered.Load())
 	}
 }
 
-// TestBudget_AnswerLost commits the completion and never says so.
+// The store commits the completion, but its answer is lost. The second try finds the first one.
 // contract: B03, E-09
-func TestBudget_AnswerLost(t *testing.T) {
+func TestBudget_ALostAnswerCausesNoSecondCompletion(t *testing.T) {
 	t.Parallel()
 	f := &faulty{completed: func(ctx context.Context, try int, write func(context.Context) error) error {
 		if err := write(ctx); err != nil || try > 1 {
@@ -208,26 +210,25 @@ func TestBudget_AnswerLost(t *testing.T) {
 	}}
 	h := f.harness(t, short(), options{})
 	id := h.start(document(0, step{id: "s1"}))
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	expectOnce(t, h, "s1/1.1")
 	if n := f.tries[0].Load(); n != 2 {
-		t.Errorf("%d tries", n)
+		t.Errorf("%d tries of the completion, want 2", n)
 	}
 	if o := f.found[len(f.found)-1]; !o.Deduplicated || o.Seq != 4 || o.PayloadMismatch {
-		t.Errorf("said again: %+v", o)
+		t.Errorf("outcome of the second try %+v, want the completion at 4", o)
 	}
 	if n := f.metric(t, "append_payload_mismatch_total"); n != 0 {
-		t.Errorf("%v mismatches", n)
+		t.Errorf("%v payload mismatches, want none", n)
 	}
-	h.closed(id)
+	h.waitUntilClosed(id)
 	must(t, replay(h.history(id)))
 }
 
-// TestBudget_NeverConfirmed lets no completion through until an operator
-// retries the step, and the first tries of the failure neither.
+// The store confirms no completion, and refuses the first tries of the failure that replaces it.
 // contract: B04
-func TestBudget_NeverConfirmed(t *testing.T) {
+func TestBudget_AnUnconfirmedCompletionBecomesAFailure(t *testing.T) {
 	t.Parallel()
 	var healed atomic.Bool
 	f := &faulty{
@@ -246,35 +247,34 @@ func TestBudget_NeverConfirmed(t *testing.T) {
 	}
 	h := f.harness(t, short(), options{})
 	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}))
-	h.until(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	h.waitFor(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	h.expect(id, 3, "StepStarted(s1,1)", "StepFailed(s1,1)")
 	p := payload[run.FailurePayload](h, id, "StepFailed(s1,1)")
 	if p.ErrorCode != "STATE_WRITE_BUDGET_EXCEEDED" || p.FailureCategory != run.CategoryPlatform || !p.Retryable {
-		t.Errorf("failure %+v", p)
+		t.Errorf("failure %+v, want a retryable STATE_WRITE_BUDGET_EXCEEDED of the platform", p)
 	}
 	if a, b := f.tries[0].Load(), f.tries[1].Load(); a != 2 || b != 4 {
 		t.Errorf("%d tries of the completion, %d of the failure; want 2 and 4", a, b)
 	}
 	if n := f.metric(t, "state_store_write_timeouts_total"); n < 2 {
-		t.Errorf("%v timeouts", n)
+		t.Errorf("%v write timeouts, want at least 2", n)
 	}
 	healed.Store(true)
 	h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s1"})
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 5, "SignalAccepted", "StepStarted(s1,2)", "StepCompleted(s1,2)", "StepStarted(s2,1)",
 		"StepCompleted(s2,1)", "RunCompleted")
 	expectOnce(t, h, "s1/1.1", "s1/2.1", "s2/1.1")
-	h.closed(id)
+	h.waitUntilClosed(id)
 	must(t, replay(h.history(id)))
 }
 
-// TestBudget_TheFirstTerminalWins has a completion on its way that nobody
-// waits for, before the failure and after it.
+// A completion that the worker no longer waits for reaches the store before or after the failure.
 // contract: T10, T120
 func TestBudget_TheFirstTerminalWins(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		late bool // the completion comes after the failure
+		late bool // whether the store gets the completion after the failure
 		want []string
 	}{
 		"completion first": {false, []string{"StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
@@ -320,18 +320,18 @@ func TestBudget_TheFirstTerminalWins(t *testing.T) {
 			}
 			h := f.harness(t, short(), options{})
 			id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}))
-			h.ended(id)
+			h.waitForEnd(id)
 			h.expect(id, 3, tt.want...)
 			if n := h.steps.count("s1"); n != 1 {
-				t.Errorf("%d executions", n)
+				t.Errorf("%d executions of s1, want 1", n)
 			}
 		})
 	}
 }
 
-// TestBudget_DownIsNotSilent takes the store away for many budgets: the run waits.
+// A store that is down refuses calls, so it uses no budget: the completion waits for it.
 // contract: T120
-func TestBudget_DownIsNotSilent(t *testing.T) {
+func TestBudget_AStoreThatIsDownUsesNoBudget(t *testing.T) {
 	t.Parallel()
 	lasts := short()
 	var first atomic.Int64
@@ -344,14 +344,13 @@ func TestBudget_DownIsNotSilent(t *testing.T) {
 	}}
 	h := f.harness(t, lasts, options{})
 	id := h.start(document(0, step{id: "s1"}))
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	expectOnce(t, h, "s1/1.1")
 }
 
-// TestBudget_OverloadedComesBackWhenAsked has a store that is full for a Begin and
-// for an append, and says for how long.
-func TestBudget_OverloadedComesBackWhenAsked(t *testing.T) {
+// A store that is overloaded for a start and for an append names the delay of the next try.
+func TestBudget_AnOverloadedStoreSetsTheDelay(t *testing.T) {
 	t.Parallel()
 	const wait = 2500 * time.Millisecond
 	var asked sync.Map
@@ -370,23 +369,23 @@ func TestBudget_OverloadedComesBackWhenAsked(t *testing.T) {
 	f := &faulty{begin: timed("begin"), completed: timed("completed")}
 	h := f.harness(t, 0, options{})
 	id := h.start(document(0, step{id: "s1", extra: map[string]any{"timeout": "1s"}}))
-	if st := h.ended(id); st.Status != run.Completed || st.Steps[0].Attempts[0].EngineAttempt != 1 {
-		t.Fatalf("log:\n%s", strings.Join(h.log(id), "\n"))
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Steps[0].Attempts[0].EngineAttempt != 1 {
+		t.Fatalf("the run is %s, want COMPLETED in engine attempt 1; log:\n%s", st.Status,
+			strings.Join(h.log(id), "\n"))
 	}
 	expectOnce(t, h, "s1/1.1")
 	for _, what := range []string{"begin", "completed"} {
 		a, _ := asked.Load(what + "1")
 		b, again := asked.Load(what + "2")
 		if !again || b.(time.Time).Sub(a.(time.Time)) < wait {
-			t.Errorf("%s: asked at %v and %v", what, a, b)
+			t.Errorf("%s: tries at %v and %v, want %s between them", what, a, b, wait)
 		}
 	}
 }
 
-// TestBudget_WorkerKilled kills the process of a data worker between the
-// commit of a completion and the end of the activity that wrote it.
+// A data worker dies between the commit of a completion and the end of the activity that wrote it.
 // contract: E-09
-func TestBudget_WorkerKilled(t *testing.T) {
+func TestBudget_AWorkerDiesAfterTheCompletion(t *testing.T) {
 	t.Parallel()
 	if cfg := os.Getenv(workerEnv); cfg != "" {
 		suicidalWorker(t, cfg)
@@ -399,22 +398,22 @@ func TestBudget_WorkerKilled(t *testing.T) {
 		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root, Queues: h.queues,
 	})
 	must(t, err)
-	child := exec.Command(os.Args[0], "-test.run=^TestBudget_WorkerKilled$")
+	child := exec.Command(os.Args[0], "-test.run=^TestBudget_AWorkerDiesAfterTheCompletion$")
 	child.Env = append(os.Environ(), workerEnv+"="+string(cfg))
 	must(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill() })
 	id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}))
 	if state, err := child.Process.Wait(); err != nil || state.Success() {
-		t.Fatalf("the worker ended as %s, %v", state, err)
+		t.Fatalf("the worker process ended with %s, %v; want that it was killed", state, err)
 	}
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)")
 	h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "RunCompleted")
-	expectOnce(t, h, "s2/1.1") // s1 was done by the worker that died, and by nobody else
+	expectOnce(t, h, "s2/1.1") // only the worker that died executed s1
 }
 
-// suicidalWorker serves the data queues and dies as soon as a completion is in the log.
+// suicidalWorker serves the data queues and kills its process after the first completion is in the log.
 func suicidalWorker(t *testing.T, config string) {
 	var cfg childConfig
 	must(t, json.Unmarshal([]byte(config), &cfg))

@@ -25,7 +25,7 @@ func (e *Engine) Closed(ctx context.Context, since time.Time) iter.Seq2[engine.D
 // Open implements engine.Census.
 func (e *Engine) Open(ctx context.Context, ids []run.Identity) (map[string]bool, error) {
 	if len(ids) > engine.MaxCensus {
-		return nil, fmt.Errorf("temporal: a census of %d runs, at most %d", len(ids), engine.MaxCensus)
+		return nil, fmt.Errorf("temporal: a census of %d runs exceeds the maximum of %d", len(ids), engine.MaxCensus)
 	}
 	open := make(map[string]bool, len(ids))
 	if len(ids) == 0 {
@@ -33,7 +33,7 @@ func (e *Engine) Open(ctx context.Context, ids []run.Identity) (map[string]bool,
 	}
 	quoted := make([]string, len(ids))
 	for i, id := range ids {
-		quoted[i] = "'" + WorkflowID(id) + "'" // ids have no quotes (T12, T228)
+		quoted[i] = "'" + WorkflowID(id) + "'" // the alphabet of ids has no quotes (contract T228)
 	}
 	for d, err := range e.list(ctx, "ExecutionStatus = 'Running' AND WorkflowId IN ("+strings.Join(quoted, ", ")+")") {
 		if err != nil {
@@ -46,7 +46,8 @@ func (e *Engine) Open(ctx context.Context, ids []run.Identity) (map[string]bool,
 	return open, nil
 }
 
-// Running implements engine.Census.
+// Running implements engine.Census. The index decides by the workflow type alone, so the page may contain runs whose
+// open execution is foreign.
 func (e *Engine) Running(ctx context.Context, page string) (ids []run.Identity, next string, err error) {
 	answer, err := e.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: e.namespace, PageSize: runsPage, NextPageToken: []byte(page),
@@ -69,13 +70,14 @@ func (e *Engine) Oust(ctx context.Context, id run.Identity, reason string) error
 	if err != nil {
 		return err
 	}
-	if e.foreign(info) == "" {
+	if e.foreignReason(info) == "" {
 		return engine.ErrClosed
 	}
 	return e.terminate(ctx, info, reason)
 }
 
-// list reads the index page by page.
+// list yields the runs of the index that match a query, page by page. It omits executions whose id is not that of a
+// run.
 func (e *Engine) list(ctx context.Context, query string) iter.Seq2[engine.Description, error] {
 	return func(yield func(engine.Description, error) bool) {
 		var token []byte
@@ -88,7 +90,7 @@ func (e *Engine) list(ctx context.Context, query string) iter.Seq2[engine.Descri
 				return
 			}
 			for _, info := range page.GetExecutions() {
-				d, err := e.known(info)
+				d, err := e.descriptionOf(info)
 				if err != nil {
 					yield(d, err)
 					return

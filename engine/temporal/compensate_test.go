@@ -15,13 +15,13 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// undone is a step with a hook.
+// undone has the fields of a step with a hook.
 var undone = map[string]any{
 	"retry":        spare["retry"],
 	"compensation": map[string]any{"operation": "HTTP_NOTIFY", "input": map[string]any{"url": "https://example.com/undo"}},
 }
 
-// hooked keeps what a script was asked to undo; fails says which tries do not.
+// hooked records the executions of hooks. fails, if set, returns the error of a try of a step's hook.
 type hooked struct {
 	mu    sync.Mutex
 	keys  []string
@@ -29,7 +29,7 @@ type hooked struct {
 	fails func(step string, try int) error
 }
 
-// on has a script's steps answer for their hooks too, which are of another type.
+// on scripts steps that succeed and whose hooks are recorded. A hook differs from its step by the type HTTP_NOTIFY.
 func (k *hooked) on(h *harness, steps ...string) {
 	for _, id := range steps {
 		h.steps.on(id, func(_ context.Context, t executor.Task) error {
@@ -54,7 +54,7 @@ func (k *hooked) on(h *harness, steps ...string) {
 }
 
 // contract: M04, R185, R186, R187
-func TestCompensate(t *testing.T) {
+func TestCompensate_RunsHooksInReverseOrderOfCompletion(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	k := &hooked{fails: func(step string, try int) error {
@@ -70,8 +70,8 @@ func TestCompensate(t *testing.T) {
 	h.steps.on("s4", failing(9, failure("BROKEN", false, "")))
 	id := h.start(document(0, step{id: "s1", extra: undone}, step{id: "s2", deps: "s1", extra: undone},
 		step{id: "s3", deps: "s2", extra: undone}, step{id: "s4", deps: "s3"}))
-	if st := h.ended(id); st.Status != run.Failed {
-		t.Fatalf("run ended as %s", st.Status)
+	if st := h.waitForEnd(id); st.Status != run.Failed {
+		t.Fatalf("the run ended %s, want FAILED", st.Status)
 	}
 	h.expect(id, 9, "StepStarted(s4,1)", "StepFailed(s4,1)", "RunCompensationStarted",
 		"StepCompensationFailed(s3,1)", "StepCompensated(s2,1)", "StepCompensated(s1,1)", "RunFailed")
@@ -79,14 +79,14 @@ func TestCompensate(t *testing.T) {
 	if d := cmp.Diff([]string{key("s3"), key("s3"), key("s2"), key("s2"), key("s1")}, k.keys); d != "" {
 		t.Errorf("hooks (-want +got):\n%s", d)
 	} else if gap := k.at[1].Sub(k.at[0]); gap < 900*time.Millisecond || gap > testtime.Of(5*time.Second) {
-		t.Errorf("the second try came after %s, want 1 s", gap)
+		t.Errorf("the second try followed after %s, want 1 s", gap)
 	}
 	summary := payload[run.RunFailedPayload](h, id, "RunFailed").Compensation
 	if len(summary) != 3 || summary[0].Compensated || summary[0].Attempts != 2 || summary[0].ErrorCode != "NEVER" ||
 		!summary[1].Compensated || summary[1].Attempts != 2 || !summary[2].Compensated || summary[2].Attempts != 1 {
-		t.Errorf("summary %+v", summary)
+		t.Errorf("summary %+v, want failed tries of s3, success of s2 at its second try and of s1", summary)
 	}
-	h.closed(id)
+	h.waitUntilClosed(id)
 	if err := replay(h.history(id)); err != nil {
 		t.Error(err)
 	}
@@ -98,15 +98,14 @@ func TestCompensate(t *testing.T) {
 		lines = append(lines, l.Text)
 	}
 	if want := []string{"running s1", "running s1"}; !slices.Equal(lines, want) {
-		t.Errorf("the log of s1 is %q, want its line and its hook's", lines)
+		t.Errorf("the log of s1 is %q, want a line of the step and one of its hook", lines)
 	}
 	h.verify()
 }
 
-// TestCompensate_WorkerLost loses the worker that runs a hook; another one
-// runs it again with the same key.
+// The worker that runs a hook is lost. Another worker runs the hook again with the same key.
 // contract: R186
-func TestCompensate_WorkerLost(t *testing.T) {
+func TestCompensate_AHookSurvivesTheLossOfItsWorker(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1, heartbeat: 3 * time.Second})
 	stop := h.worker(0)
@@ -133,12 +132,12 @@ func TestCompensate_WorkerLost(t *testing.T) {
 	<-begun
 	stop()
 	h.worker(0)
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 7, "RunCompensationStarted", "StepCompensated(s1,1)", "RunFailed")
 	if len(keys) != 2 || keys[0] != keys[1] {
-		t.Errorf("hooks %v", keys)
+		t.Errorf("the keys of the hook's executions are %v, want the same key twice", keys)
 	}
 	if p := payload[run.CompensationPayload](h, id, "StepCompensated(s1,1)"); p.Attempts != 2 {
-		t.Errorf("%+v", p)
+		t.Errorf("StepCompensated has %+v, want two attempts", p)
 	}
 }

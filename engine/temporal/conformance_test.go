@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// fixture is a harness as the suite sees it.
+// fixture is the enginetest.Fixture of a harness.
 type fixture struct{ enginetest.Operator }
 
 func (fixture) Pass(d time.Duration) { time.Sleep(d) }

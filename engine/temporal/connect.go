@@ -20,7 +20,7 @@ type Connection struct {
 	TLS *tls.Config
 	// APIKey returns the API key of each call; nil means none. Several goroutines call it.
 	APIKey func() string
-	// Dial opens the connections, to a server that HostPort alone does not reach; nil means by HostPort. Several
+	// Dial opens the connections to a server that cannot be reached by HostPort; nil connects to HostPort. Several
 	// goroutines call it.
 	Dial func(ctx context.Context) (net.Conn, error)
 	// Payloads encrypts the payloads that the server stores; nil stores them in clear.

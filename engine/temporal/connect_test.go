@@ -14,7 +14,7 @@ import (
 )
 
 // Each call of a client carries the current API key, in the form that Temporal Cloud requires.
-func TestConnection_CarriesTheAPIKeyOfTheMoment(t *testing.T) {
+func TestConnection_SendsTheCurrentAPIKey(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	shown := map[string]bool{}

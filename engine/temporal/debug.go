@@ -19,7 +19,7 @@ import (
 
 var _ engine.Debugger = (*Engine)(nil)
 
-// Debug implements engine.Debugger. It asks for each execution of the chain.
+// Debug implements engine.Debugger. It makes two calls for each execution of the chain.
 func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, error) {
 	out := engine.Debug{Executions: []engine.Execution{}, Pending: []engine.Pending{}, Last: []engine.Recall{}}
 	about, err := e.client.DescribeWorkflowExecution(ctx, WorkflowID(id), "")
@@ -34,7 +34,7 @@ func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, erro
 			return out, translate(err)
 		}
 		add(&out, of.GetWorkflowExecutionInfo())
-		if next, err = e.after(ctx, id, next); err != nil {
+		if next, err = e.continuedAs(ctx, id, next); err != nil {
 			return out, err
 		}
 	}
@@ -43,7 +43,7 @@ func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, erro
 		p := engine.Pending{
 			ID: a.GetActivityId(), Type: a.GetActivityType().GetName(), State: a.GetState().String(),
 			Attempt:       int(a.GetAttempt()),
-			LastHeartbeat: moment(a.GetLastHeartbeatTime()), LastFailure: e.messageOf(a.GetLastFailure()),
+			LastHeartbeat: timeOrNil(a.GetLastHeartbeatTime()), LastFailure: e.messageOf(a.GetLastFailure()),
 		}
 		out.Pending = append(out.Pending, p)
 	}
@@ -51,7 +51,8 @@ func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, erro
 	return out, err
 }
 
-// messageOf is the message of a failure, which may be encrypted.
+// messageOf returns the message of a failure. It returns the placeholder of the SDK for an encrypted message that it
+// cannot decrypt.
 func (e *Engine) messageOf(f *failurepb.Failure) string {
 	if f.GetEncodedAttributes() == nil {
 		return f.GetMessage()
@@ -62,6 +63,7 @@ func (e *Engine) messageOf(f *failurepb.Failure) string {
 	return f.GetMessage()
 }
 
+// add appends an execution and drops the oldest one beyond MaxExecutions.
 func add(d *engine.Debug, info *workflowpb.WorkflowExecutionInfo) {
 	d.Total++
 	if len(d.Executions) == engine.MaxExecutions {
@@ -69,13 +71,13 @@ func add(d *engine.Debug, info *workflowpb.WorkflowExecutionInfo) {
 	}
 	d.Executions = append(d.Executions, engine.Execution{
 		EngineRunID: info.GetExecution().GetRunId(), Status: info.GetStatus().String(),
-		StartedAt: info.GetStartTime().AsTime(), ClosedAt: moment(info.GetCloseTime()),
+		StartedAt: info.GetStartTime().AsTime(), ClosedAt: timeOrNil(info.GetCloseTime()),
 		Events: info.GetHistoryLength(), Bytes: info.GetHistorySizeBytes(),
 	})
 }
 
-// after is the execution that a closed one continued as, empty for none.
-func (e *Engine) after(ctx context.Context, id run.Identity, execution string) (string, error) {
+// continuedAs returns the execution that continued a closed one, or "".
+func (e *Engine) continuedAs(ctx context.Context, id run.Identity, execution string) (string, error) {
 	closing := e.client.GetWorkflowHistory(ctx, WorkflowID(id), execution, false,
 		enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 	for closing.HasNext() {
@@ -102,18 +104,19 @@ func (e *Engine) recall(ctx context.Context, of *workflowpb.WorkflowExecutionInf
 	events := page.GetHistory().GetEvents()
 	out := make([]engine.Recall, 0, len(events))
 	for i := min(len(events), engine.MaxRecalled) - 1; i >= 0; i-- {
-		out = append(out, recalled(events[i]))
+		out = append(out, recallOf(events[i]))
 	}
 	return out, nil
 }
 
-func recalled(event *historypb.HistoryEvent) engine.Recall {
+// recallOf describes one event of a history.
+func recallOf(event *historypb.HistoryEvent) engine.Recall {
 	_, what, _ := strings.Cut(inWords(event), " ")
 	return engine.Recall{No: event.GetEventId(), At: event.GetEventTime().AsTime(), What: what}
 }
 
-// moment is a time of the API, nil for none.
-func moment(t interface {
+// timeOrNil returns a time of Temporal's API, or nil if it is not set.
+func timeOrNil(t interface {
 	IsValid() bool
 	AsTime() time.Time
 }) *time.Time {

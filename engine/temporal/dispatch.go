@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// beginSlack is added to a step's timeout. The runner enforces the timeout after the answer to Begin, and waits for a
-// store that does not answer Begin (contract T216). Heartbeats find a dead worker long before.
+// beginSlack is added to a step's timeout. The runner enforces the timeout from the answer to StartAttempt, for which
+// it waits without limit (contract T216). Missing heartbeats reveal a dead worker long before.
 const beginSlack = 24 * time.Hour
 
 // longestWait is the longest delay that the answer of a worker may ask for.
@@ -40,7 +40,7 @@ type executeInput struct {
 }
 
 // executeOptions translates a step's policy into Temporal's (contract T55, T65, T66, T205). Temporal does not retry
-// timeouts: only the interpreter knows whether the attempt of a lost worker had begun.
+// timeouts: only the log knows whether the attempt of a lost worker had started.
 func (d *driver) executeOptions(id string, s plan.SkeletonStep, attempts int) workflow.ActivityOptions {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	return workflow.ActivityOptions{
@@ -85,6 +85,7 @@ func (d *driver) nameOf(ord run.Ord) string {
 	return d.skeleton.Steps[ord].StepID
 }
 
+// execute dispatches an attempt to the workers of its queue, or runs it as a timer if it is a SLEEP.
 func (d *driver) execute(e interp.Execute) {
 	s := d.skeleton.Steps[e.Ord]
 	d.steps++
@@ -131,16 +132,17 @@ func (d *driver) trackExecution(x execution) workflow.Context {
 	return ctx
 }
 
-// await waits in a coroutine for the return of a dispatch and hands it to cameBack.
+// await waits in a coroutine for the return of a dispatch and passes it to takeReturn.
 func (d *driver) await(f workflow.Future, id string, in executeInput, hook bool) {
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		var out engine.Return
 		err := f.Get(ctx, &out)
-		d.cameBack(id, in, out, err, hook)
+		d.takeReturn(id, in, out, err, hook)
 	})
 }
 
-func (d *driver) cameBack(id string, in executeInput, out engine.Return, err error, hook bool) {
+// takeReturn puts the return of a dispatch into the inbox. A proven receipt needs no read of the log.
+func (d *driver) takeReturn(id string, in executeInput, out engine.Return, err error, hook bool) {
 	delete(d.cancels, id)
 	for i, x := range d.running {
 		if x.id == id {
@@ -154,7 +156,7 @@ func (d *driver) cameBack(id string, in executeInput, out engine.Return, err err
 		d.ended = append(d.ended, interp.Ended{StepID: in.StepID, LogicalAttempt: in.LA, Receipt: *r})
 		return
 	}
-	d.returns = append(d.returns, returned{Return: back, hook: hook, claimed: isClaim(in, out, err)})
+	d.returns = append(d.returns, returnedDispatch{Return: back, hook: hook, claimed: isClaim(in, out, err)})
 }
 
 // isClaim reports whether the return of a dispatch must be compared with the log. Either the log should then have its

@@ -29,7 +29,8 @@ type executeActivity struct {
 // history of the workflow, so the delay grows up to this bound.
 const shareRetry = time.Minute
 
-// flights counts the running executions of a worker. It is safe for concurrent use; only one goroutine may wait.
+// flights counts the running executions of a worker, so that Run can wait for them. It is safe for concurrent use; only
+// one goroutine may wait.
 type flights struct {
 	mu     sync.Mutex
 	active int
@@ -41,6 +42,7 @@ func (x *executeActivity) register(w worker.ActivityRegistry) {
 	w.RegisterActivityWithOptions(x.compensate, activity.RegisterOptions{Name: activityCompensate})
 }
 
+// count adds by to the number of running executions.
 func (x *flights) count(by int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

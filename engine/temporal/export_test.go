@@ -10,22 +10,22 @@ import (
 	"github.com/dvt-engine/dvt/engine/ticket"
 )
 
-// WorkflowOn is what workers run, on a journal.
+// WorkflowOn returns the workflow of workers with this journal.
 func WorkflowOn(j engine.Journal, keys ticket.Keys) func(workflow.Context, Input) error {
 	return (&workflows{meter: newMeter(time.Now), log: &logActivities{journal: j, keys: keys}, keys: keys}).run
 }
 
-// SealInput makes an Input one that a server with the keys wrote for the workflow on the queue.
+// SealInput seals an Input like a server with the keys, for a workflow on a queue.
 func SealInput(in Input, keys ticket.Keys, workflowID, queue string) Input {
-	return in.sealed(keys, workflowID, queue)
+	return in.withSeal(keys, workflowID, queue)
 }
 
-// RunWorkflow is what workers run, for tests that replay it changed.
+// RunWorkflow is the workflow of replays, which need no keys.
 var RunWorkflow = (&workflows{meter: newMeter(time.Now), log: &logActivities{}, replays: true}).run
 
 const WorkflowName = workflowName
 
-// Most is what a meter offers of readings {unix seconds, bytes, steps}.
+// Most returns the maxima of a meter with the readings {unix seconds, bytes, steps}.
 func Most(now func() time.Time, readings map[string][3]int64) (size, steps int) {
 	m := newMeter(now)
 	for id, r := range readings {
@@ -34,8 +34,8 @@ func Most(now func() time.Time, readings map[string][3]int64) (size, steps int) 
 	return m.most()
 }
 
-// ConverterOf is what clients and workers convert by.
+// ConverterOf returns the data converter of clients and workers.
 func ConverterOf(p *Payloads) converter.DataConverter { return p.converter() }
 
-// FailuresOf is what clients and workers convert failures by.
+// FailuresOf returns the failure converter of clients and workers.
 func FailuresOf(p *Payloads) converter.FailureConverter { return p.failures() }

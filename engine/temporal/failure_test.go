@@ -19,18 +19,18 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// d4 is the plan D4: final waits for a and b.
+// d4 returns the plan D4 of the contract without its first step: final waits for a and b.
 func d4(window int) []byte {
 	return document(window, step{id: "a"}, step{id: "b"}, step{id: "final", deps: "a b"})
 }
 
-// l3 is the plan L3: three steps in a row.
+// l3 returns the plan L3 of the contract: three steps in a row.
 func l3(window int) []byte {
 	return document(window, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"})
 }
 
 // contract: E-12, W-19
-func TestFailure_FailFast(t *testing.T) {
+func TestFailure_StartsNoFurtherStep(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	openA, openB := make(gate), h.hold("b")
@@ -41,33 +41,33 @@ func TestFailure_FailFast(t *testing.T) {
 		return failure("BROKEN", true, "")
 	})
 	id := h.start(d4(0))
-	h.running(id, "a", "b")
+	h.waitUntilRunning(id, "a", "b")
 	close(openA)
-	h.logs(id, "StepFailed(a,1)")
+	h.waitForEvent(id, "StepFailed(a,1)")
 	openB()
-	st := h.ended(id)
+	st := h.waitForEnd(id)
 	h.expect(id, 5, "StepFailed(a,1)", "StepCompleted(b,1)", "StepSkipped(final,1)", "RunFailed")
 	if p := payload[run.RunFailedPayload](h, id, "RunFailed"); p.RootCause == nil || p.RootCause.StepID != "a" ||
 		p.ErrorCode != "BROKEN" {
-		t.Errorf("RunFailed %+v, root cause %+v", p, p.RootCause)
+		t.Errorf("RunFailed has %+v with the root cause %+v, want BROKEN of a", p, p.RootCause)
 	}
 	if p := payload[run.StepSkippedPayload](h, id, "StepSkipped(final,1)"); p.ReasonCode != run.DependencyFailed {
-		t.Errorf("skipped for %s", p.ReasonCode)
+		t.Errorf("final was skipped for %s, want %s", p.ReasonCode, run.DependencyFailed)
 	}
 	if st.Status != run.Failed {
-		t.Errorf("status %s", st.Status)
+		t.Errorf("the run ended %s, want FAILED", st.Status)
 	}
 }
 
 // contract: G17, G20
-func TestFailure_RetryWithinWindow(t *testing.T) {
+func TestFailure_OneOfTwoRetriesWithinTheWindowApplies(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.steps.on("s2", failing(1, failure("BROKEN", true, "")))
 	id := h.start(l3(60))
-	st := h.until(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	st := h.waitFor(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	if st.Status != run.Running || st.Substatus() != run.AwaitingOperator {
-		t.Errorf("run is %s %s", st.Status, st.Substatus())
+		t.Errorf("the run is %s %s, want RUNNING AWAITING_OPERATOR", st.Status, st.Substatus())
 	}
 	h.expect(id, 5, "StepStarted(s2,1)", "StepFailed(s2,1)")
 	ids := []string{uuid.NewString(), uuid.NewString()}
@@ -76,51 +76,51 @@ func TestFailure_RetryWithinWindow(t *testing.T) {
 		both.Go(func() { h.signal(id, run.Signal{ID: signalID, Type: run.RetryStep, StepID: "s2"}) })
 	}
 	both.Wait()
-	if st = h.ended(id); st.Status != run.Completed {
-		t.Fatalf("run ended as %s", st.Status)
+	if st = h.waitForEnd(id); st.Status != run.Completed {
+		t.Fatalf("the run ended %s, want COMPLETED", st.Status)
 	}
 	got := map[run.Application]int{}
 	for _, signalID := range ids {
-		got[h.applied(id, signalID).Application]++
+		got[h.waitUntilApplied(id, signalID).Application]++
 	}
 	if d := cmp.Diff(map[run.Application]int{run.SignalApplied: 1, run.SignalNoop: 1}, got); d != "" {
-		t.Error(d)
+		t.Errorf("receipts by application (-want +got):\n%s", d)
 	}
 	if s2, _ := st.Step("s2"); len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed ||
 		s2.Attempts[1].Status != run.StepSuccess {
-		t.Errorf("attempts %+v", s2.Attempts)
+		t.Errorf("attempts of s2 %+v, want a failure and a success", s2.Attempts)
 	}
 }
 
 // contract: G18
-func TestFailure_WindowExpires(t *testing.T) {
+func TestFailure_EndsTheRunWhenTheWindowExpires(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.steps.on("s2", failing(1, failure("BROKEN", true, "")))
 	id := h.start(l3(2))
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 6, "StepFailed(s2,1)", "StepSkipped(s3,1)", "RunFailed")
 	evs := h.events(id)
 	over := evs[7]
 	switch p := payload[run.FailurePayload](h, id, "StepFailed(s2,1)"); {
 	case p.RetryDeadline == nil:
-		t.Error("StepFailed without its retry deadline")
+		t.Error("StepFailed has no retry deadline")
 	case over.PersistedAt.Before(*p.RetryDeadline):
-		t.Errorf("the window was open to %v and over at %v", p.RetryDeadline, over.PersistedAt)
+		t.Errorf("the run failed at %v, before its retry deadline %v", over.PersistedAt, p.RetryDeadline)
 	}
 	_, err := h.control.SignalRun(t.Context(), h.who, runs.SignalRun{
 		RunID: id, Signal: run.Signal{ID: "late", Type: run.RetryStep, StepID: "s2"}, Payload: []byte(`{}`),
 	})
 	must(t, err)
-	h.expect(id, 9, "SignalRejected") // G19
+	h.expect(id, 9, "SignalRejected") // a RETRY_STEP after the end
 }
 
 // contract: G21
-func TestFailure_RetryRefused(t *testing.T) {
+func TestFailure_RejectsRetriesOfOtherSteps(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := h.hold("s2")
-	begun := make(gate) // s2 would not begin after the failure
+	begun := make(gate) // the failure must follow the start of s2, because no step starts after a failure
 	h.steps.on("bad", func(ctx context.Context, t executor.Task) error {
 		if err := begun.wait(ctx, t); err != nil {
 			return err
@@ -129,29 +129,29 @@ func TestFailure_RetryRefused(t *testing.T) {
 	})
 	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"},
 		step{id: "bad", deps: "s1"}))
-	h.running(id, "s2")
+	h.waitUntilRunning(id, "s2")
 	close(begun)
-	h.logs(id, "StepFailed(bad,1)")
+	h.waitForEvent(id, "StepFailed(bad,1)")
 	for stepID, code := range map[string]run.Code{
 		"s1": run.CodeStepNotFailed, "s2": run.CodeStepNotFailed, "s3": run.CodeStepNotFailed,
 		"nowhere": run.CodeStepNotFound, "bad": run.CodeRetryDenied,
 	} {
 		if r := h.signal(id, run.Signal{Type: run.RetryStep, StepID: stepID}); !r.Rejected || r.Rejection != code {
-			t.Errorf("%s: %+v, want %s", stepID, r, code)
+			t.Errorf("receipt of a retry of %s %+v, want it rejected with %s", stepID, r, code)
 		}
 	}
 	r := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "bad", Force: true})
-	h.logs(id, "StepCompleted(bad,2)")
+	h.waitForEvent(id, "StepCompleted(bad,2)")
 	open()
-	h.ended(id)
-	if got := h.applied(id, r.Signal.ID); got.Application != run.SignalApplied {
-		t.Errorf("forced retry %+v", got)
+	h.waitForEnd(id)
+	if got := h.waitUntilApplied(id, r.Signal.ID); got.Application != run.SignalApplied {
+		t.Errorf("receipt of the forced retry %+v, want APPLIED", got)
 	}
 }
 
-// TestFailure_PlanByReference starts runs of documents that cannot be had.
+// A run whose plan cannot be loaded fails without steps, with a code for the reason.
 // contract: T144
-func TestFailure_PlanByReference(t *testing.T) {
+func TestFailure_NamesWhyAPlanCannotBeLoaded(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	write := func(name string, doc []byte) plan.Ref {
@@ -168,7 +168,7 @@ func TestFailure_PlanByReference(t *testing.T) {
 	outside.URI, outside.SHA256 = "file:///etc/passwd", strings.Repeat("3", 64)
 	tests := map[string]struct {
 		ref  plan.Ref
-		code string // "" completes
+		code string // empty: the run completes
 	}{
 		"good":    {good, ""},
 		"missing": {missing, "PLAN_FETCH_FAILED"},
@@ -186,10 +186,10 @@ func TestFailure_PlanByReference(t *testing.T) {
 		ids[name] = out.View.State.RunID
 	}
 	for name, tt := range tests {
-		st := h.ended(ids[name])
+		st := h.waitForEnd(ids[name])
 		if tt.code == "" {
 			if st.Status != run.Completed || len(st.Steps) != 3 {
-				t.Errorf("%s: run ended as %s", name, st.Status)
+				t.Errorf("%s: the run ended %s with %d steps, want COMPLETED with 3", name, st.Status, len(st.Steps))
 			}
 			continue
 		}

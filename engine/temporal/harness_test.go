@@ -37,7 +37,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// harness is a whole dvt around a real Temporal server, with scripted steps.
+// harness is a complete dvt around a real Temporal server, with scripted steps.
 type harness struct {
 	t        *testing.T
 	store    store.Store
@@ -48,10 +48,10 @@ type harness struct {
 	keys     ticket.Keys
 	queues   plan.Queues
 	steps    *script
-	evidence *artifact.Store // what steps printed
+	evidence *artifact.Store // the logs and artifacts of steps
 	who      authz.Principal
 	root     string
-	// patience is how long the run may take to come to a state.
+	// patience is the time in which a run must reach an expected state.
 	patience time.Duration
 }
 
@@ -94,7 +94,7 @@ func (s *script) count(step string) (n int) {
 	return n
 }
 
-// called is every execution so far, as stepId/la.ea, in order.
+// called returns the executions so far, as stepId/la.ea, in order.
 func (s *script) called() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (g gate) wait(ctx context.Context, _ executor.Task) error {
 	}
 }
 
-// hold makes a step wait at a gate, which the test's end opens.
+// hold makes executions of a step wait until open is called, or until the test ends.
 func (h *harness) hold(step string) (open func()) {
 	g := make(gate)
 	h.steps.on(step, g.wait)
@@ -127,7 +127,7 @@ func failure(code string, retryable bool, class string) *executor.Failure {
 		Category: run.CategorySystem}
 }
 
-// failing is a step that fails up to a logical attempt and then succeeds.
+// failing returns a step that fails in logical attempts up to upTo and then succeeds.
 func failing(upTo int, f *executor.Failure) func(context.Context, executor.Task) error {
 	return func(_ context.Context, t executor.Task) error {
 		if t.LogicalAttempt <= upTo {
@@ -137,7 +137,7 @@ func failing(upTo int, f *executor.Failure) func(context.Context, executor.Task)
 	}
 }
 
-// options of a harness; the zero value is one worker with 32 slots on each queue.
+// options configures a harness; the zero value means one worker with 32 slots on each queue.
 type options struct {
 	server  *testserver.TemporalServer
 	policy  run.Policy
@@ -146,15 +146,15 @@ type options struct {
 	limits  runs.Limits
 	wrap    func(engine.Journal) engine.Journal // between workers and the store
 	store   store.Store                         // SQLite when nil
-	config  func(*journal.Config)               // changes what the workers' journal stands on
-	// noStarts and noDeliveries leave the server's duties out.
+	config  func(*journal.Config)               // changes the configuration of the workers' journal
+	// noStarts and noDeliveries switch off the duties of the server that start runs and deliver signals.
 	noStarts, noDeliveries bool
 	sweeping               duty.ReconcileSettings
-	// heartbeat is the silence that counts as a loss; 30 s when zero.
+	// heartbeat is the heartbeat timeout; zero means 30 s.
 	heartbeat time.Duration
-	// rotateAfter so many steps; 50 when zero.
+	// rotateAfter is temporal.Config.RotateAfter; zero means 50.
 	rotateAfter int
-	payloads    *temporal.Payloads // nothing is encrypted when nil
+	payloads    *temporal.Payloads // nil: no encryption
 }
 
 func newHarness(t *testing.T, o options) *harness {
@@ -230,11 +230,11 @@ func newHarness(t *testing.T, o options) *harness {
 	return h
 }
 
-// testKeys are those of every process of these tests.
+// testKeys returns the ticket keys of all processes of these tests.
 func testKeys() ticket.Keys {
 	keys, err := ticket.ParseKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	if err != nil {
-		panic(err) // a constant
+		panic(err) // unreachable: the key is a constant
 	}
 	return keys
 }
@@ -246,7 +246,7 @@ func (h *harness) spawn(f func(context.Context) error) (stop func()) {
 	go func() {
 		defer close(done)
 		if err := f(ctx); err != nil && ctx.Err() == nil {
-			h.t.Errorf("background: %v", err)
+			h.t.Errorf("a background function of the harness ended with %v", err)
 		}
 	}()
 	stop = func() { cancel(); <-done }
@@ -270,7 +270,7 @@ func (h *harness) serve(w temporal.WorkerConfig) (stop func()) {
 	})
 }
 
-// runner runs steps of every type with one executor.
+// runner returns a Runner that runs steps of every type with one executor.
 func runner(j engine.Journal, root string, x executor.Executor) *executor.Runner {
 	all := map[plan.StepType]executor.Executor{}
 	for _, t := range []plan.StepType{plan.Command, plan.HTTPNotify, plan.DBTRun, plan.DBTCompile, plan.DBTTest, plan.Noop,
@@ -281,14 +281,14 @@ func runner(j engine.Journal, root string, x executor.Executor) *executor.Runner
 		Log: quietLog}
 }
 
-// step is one line of a test plan.
+// step is one step of a test plan. deps are ids separated by spaces.
 type step struct {
 	id, deps string
 	extra    map[string]any
 }
 
-// document writes a plan of COMMAND steps with one attempt and no retry window
-// unless a step or window says otherwise.
+// document returns a plan of COMMAND steps with one attempt each, unless the extra fields of a step differ. window is
+// the retry window in seconds.
 func document(window int, steps ...step) []byte {
 	var list []string
 	more := map[string]map[string]any{}
@@ -299,7 +299,7 @@ func document(window int, steps ...step) []byte {
 	return enginetest.Document(window, more, list...)
 }
 
-// operator is who the harness's runs are started and read by.
+// operator returns the operator that starts and reads the harness's runs.
 func (h *harness) operator() enginetest.Operator {
 	return enginetest.Operator{T: h.t, Store: h.store, Control: h.control, Who: h.who}
 }
@@ -320,8 +320,8 @@ func (h *harness) signal(runID string, sig run.Signal) runs.SignalReceipt {
 	return out
 }
 
-// until waits for the run's state to satisfy ok.
-func (h *harness) until(runID, what string, ok func(run.State) bool) run.State {
+// waitFor waits for the run's state to satisfy ok.
+func (h *harness) waitFor(runID, what string, ok func(run.State) bool) run.State {
 	h.t.Helper()
 	deadline := time.Now().Add(testtime.Of(h.patience))
 	for {
@@ -331,16 +331,16 @@ func (h *harness) until(runID, what string, ok func(run.State) bool) run.State {
 			return l.State
 		}
 		if time.Now().After(deadline) {
-			h.t.Fatalf("run did not come to be %s; its log:\n%s", what, strings.Join(h.log(runID), "\n"))
+			h.t.Fatalf("the run did not become %s; its log:\n%s", what, strings.Join(h.log(runID), "\n"))
 		}
 		time.Sleep(h.patience / 1000)
 	}
 }
 
-// running waits for steps to be RUNNING in the log.
-func (h *harness) running(runID string, steps ...string) {
+// waitUntilRunning waits for steps to be RUNNING in the log.
+func (h *harness) waitUntilRunning(runID string, steps ...string) {
 	h.t.Helper()
-	h.until(runID, "running "+strings.Join(steps, " and "), func(s run.State) bool {
+	h.waitFor(runID, "running "+strings.Join(steps, " and "), func(s run.State) bool {
 		return !slices.ContainsFunc(steps, func(id string) bool {
 			step, ok := s.Step(id)
 			return !ok || step.Status != run.StepRunning
@@ -348,28 +348,29 @@ func (h *harness) running(runID string, steps ...string) {
 	})
 }
 
-// logs waits for an event in the notation of the contract.
-func (h *harness) logs(runID, event string) {
+// waitForEvent waits for an event in the notation of the contract.
+func (h *harness) waitForEvent(runID, event string) {
 	h.t.Helper()
-	h.until(runID, "logging "+event, func(run.State) bool { return slices.Contains(h.log(runID), event) })
+	h.waitFor(runID, "logging "+event, func(run.State) bool { return slices.Contains(h.log(runID), event) })
 }
 
-// ended waits for the end of a run. A workflow does not write that its run ended before its steps did.
-func (h *harness) ended(runID string) run.State {
+// waitForEnd waits for the end of a run. It also checks that no end of a step has a later EmittedAt than the end of the
+// run.
+func (h *harness) waitForEnd(runID string) run.State {
 	h.t.Helper()
-	st := h.until(runID, "over", func(s run.State) bool { return s.Status.Terminal() })
+	st := h.waitFor(runID, "over", func(s run.State) bool { return s.Status.Terminal() })
 	events := h.events(runID)
 	end := events[len(events)-1]
 	for _, e := range events {
 		if (e.Type.EndsAttempt() || e.Type.EndsHook()) && end.EmittedBy == run.ByEngine && end.EmittedAt.Before(e.EmittedAt) {
-			h.t.Errorf("%s is emitted at %v, %s before it at %v", end.Word(), end.EmittedAt, e.Word(), e.EmittedAt)
+			h.t.Errorf("%s has EmittedAt %v, earlier than %v of %s", end.Word(), end.EmittedAt, e.EmittedAt, e.Word())
 		}
 	}
 	return st
 }
 
-// applied waits until a receipt is final.
-func (h *harness) applied(runID, signalID string) run.Receipt {
+// waitUntilApplied waits until a receipt is final.
+func (h *harness) waitUntilApplied(runID, signalID string) run.Receipt {
 	h.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -379,16 +380,16 @@ func (h *harness) applied(runID, signalID string) run.Receipt {
 			return r
 		}
 		if time.Now().After(deadline) {
-			h.t.Fatalf("receipt %s stayed %s; log:\n%s", signalID, r.Application, strings.Join(h.log(runID), "\n"))
+			h.t.Fatalf("the receipt %s stayed %s; log:\n%s", signalID, r.Application, strings.Join(h.log(runID), "\n"))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// delivered waits until the engine has a signal.
-func (h *harness) delivered(runID, signalID string) {
+// waitUntilDelivered waits until the engine has a signal.
+func (h *harness) waitUntilDelivered(runID, signalID string) {
 	h.t.Helper()
-	h.until(runID, "told "+signalID, func(run.State) bool {
+	h.waitFor(runID, "a receiver of "+signalID, func(run.State) bool {
 		return h.operator().Receipt(runID, signalID).DeliveredAt != nil
 	})
 }
@@ -398,7 +399,7 @@ func (h *harness) events(runID string) []run.Event {
 	return h.operator().Events(runID)
 }
 
-// log is the run's events in the notation of the contract.
+// log returns the run's events in the notation of the contract.
 func (h *harness) log(runID string) []string {
 	var out []string
 	for _, e := range h.events(runID) {
@@ -407,7 +408,7 @@ func (h *harness) log(runID string) []string {
 	return out
 }
 
-// expect compares the log from event number first on, counted from 1.
+// expect compares the log from the event with the number first, counted from 1.
 func (h *harness) expect(runID string, first int, want ...string) {
 	h.t.Helper()
 	got := h.log(runID)
@@ -416,7 +417,7 @@ func (h *harness) expect(runID string, first int, want ...string) {
 	}
 }
 
-// payload decodes the payload of the only event of that notation.
+// payload decodes the payload of the only event with this notation.
 func payload[P any](h *harness, runID, event string) P {
 	h.t.Helper()
 	var found []run.Event
@@ -426,7 +427,7 @@ func payload[P any](h *harness, runID, event string) P {
 		}
 	}
 	if len(found) != 1 {
-		h.t.Fatalf("%d events %s; log:\n%s", len(found), event, strings.Join(h.log(runID), "\n"))
+		h.t.Fatalf("the log has %d events %s, want 1; log:\n%s", len(found), event, strings.Join(h.log(runID), "\n"))
 	}
 	p, err := run.PayloadOf[P](found[0].Payload)
 	must(h.t, err)

@@ -12,42 +12,42 @@ import (
 )
 
 const (
-	// beatEvery is how often an execution is reported alive, which is how soon it
-	// sees that it should stop (contract T199).
+	// beatEvery is the interval of heartbeats. A heartbeat's answer tells an execution to stop, so it is also the delay of
+	// a cancellation (contract T199).
 	beatEvery = 2 * time.Second
-	// beatTimeout bounds one report.
+	// beatTimeout bounds one heartbeat.
 	beatTimeout = 5 * time.Second
 )
 
-// heartbeats is the part of a client that reports executions.
+// heartbeats is the part of a Client that sends heartbeats.
 type heartbeats interface {
 	RecordActivityHeartbeat(ctx context.Context, taskToken []byte, details ...any) error
 }
 
-// pulse reports one execution alive. The SDK's own heartbeats would end the
-// work when the service does not answer for a second or two; here only the
-// service's word ends it, and silence is for the service to judge by its
-// heartbeat timeout.
+// pulse sends the heartbeats of one execution. The heartbeats of the SDK would stop the work when Temporal does not
+// answer for a second or two. With pulse only an answer of Temporal stops it; Temporal itself detects a silent worker
+// by the heartbeat timeout.
 type pulse struct {
 	beats heartbeats
 	token []byte
-	stop  context.CancelCauseFunc // of the work
-	next  time.Time
-	begun bool // the last report said that the work began
-	// beaten says that there was a report.
+	stop  context.CancelCauseFunc // stops the work
+	next  time.Time               // of the next heartbeat
+	begun bool                    // whether the last heartbeat reported that the work had started
+	// beaten means that a heartbeat was sent.
 	beaten bool
 }
 
-// firstBeat is when an execution is first reported: one that is over by then costs the service nothing.
+// firstBeat is the delay of the first heartbeat. A shorter execution sends none, which saves Temporal a write.
 const firstBeat = 500 * time.Millisecond
 
-// beat is what a heartbeat carries.
+// beat is the content of a heartbeat.
 type beat struct {
-	StartedAt     time.Time `json:"startedAt,omitzero"` // of the work; zero before
+	StartedAt     time.Time `json:"startedAt,omitzero"` // of the work; zero before it has started
 	EngineAttempt int       `json:"engineAttempt"`
 }
 
-// beat is called from one goroutine at a time, more often than beatEvery.
+// beat sends a heartbeat if one is due, or if the work has just started. It stops the work if Temporal has cancelled or
+// forgotten the execution. Only one goroutine may call it at a time, more often than beatEvery.
 func (p *pulse) beat(ctx context.Context, b executor.Beat) {
 	begun := !b.StartedAt.IsZero()
 	if time.Now().Before(p.next) && (begun == p.begun || !p.beaten) {
@@ -63,6 +63,6 @@ func (p *pulse) beat(ctx context.Context, b executor.Beat) {
 	case errors.As(err, &cancelled), errors.As(err, &gone):
 		p.stop(err)
 	case err != nil:
-		p.next = time.Time{} // again as soon as possible
+		p.next = time.Time{} // the next call tries again
 	}
 }

@@ -22,11 +22,10 @@ import (
 
 var _ engine.Historian = (*Engine)(nil)
 
-// errStopped ends a walk whose consumer has enough.
-var errStopped = errors.New("temporal: no more wanted")
+// errStopped ends a walk whose consumer stopped the iteration.
+var errStopped = errors.New("temporal: the consumer stopped the iteration")
 
-// History implements engine.Historian. An execution in flight tells that it began
-// by its heartbeats.
+// History implements engine.Historian. For an execution in flight, the heartbeats tell whether it has started.
 func (e *Engine) History(ctx context.Context, id run.Identity) iter.Seq2[engine.Recorded, error] {
 	return func(yield func(engine.Recorded, error) bool) {
 		err := e.walk(ctx, id, func(r engine.Recorded) error {
@@ -41,7 +40,7 @@ func (e *Engine) History(ctx context.Context, id run.Identity) iter.Seq2[engine.
 	}
 }
 
-// walk follows the chain of executions from the first one.
+// walk reads the chain of executions from the first one and calls emit for each entry.
 func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Recorded) error) error {
 	about, err := e.client.DescribeWorkflowExecution(ctx, WorkflowID(id), "")
 	if err != nil {
@@ -54,7 +53,7 @@ func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Rec
 		next = last
 	}
 	for next != "" {
-		h := &histories{id: id, emit: emit, payloads: e.cfg.Payloads.converter(), ref: run.EngineRunRef{
+		h := &historyReader{id: id, emit: emit, payloads: e.cfg.Payloads.converter(), ref: run.EngineRunRef{
 			Provider: "temporal", Namespace: e.namespace, WorkflowID: WorkflowID(id), EngineRunID: next,
 		}, logCalls: map[int64]string{}, scheduled: map[int64]executeInput{}, executions: map[string]executeInput{}}
 		events := e.client.GetWorkflowHistory(ctx, WorkflowID(id), next, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
@@ -63,7 +62,7 @@ func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Rec
 			if err != nil {
 				return translate(err)
 			}
-			if err := h.take(event); err != nil {
+			if err := h.readEvent(event); err != nil {
 				return err
 			}
 		}
@@ -75,22 +74,22 @@ func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Rec
 	return nil
 }
 
-// histories reads one execution's history.
-type histories struct {
+// historyReader reads one execution's history.
+type historyReader struct {
 	id       run.Identity
 	ref      run.EngineRunRef
 	emit     func(engine.Recorded) error
 	payloads converter.DataConverter
-	// activities on the log queue that are open: their types, by the event that scheduled them
+	// logCalls has the types of the open activities on the log queue, by the event that scheduled them.
 	logCalls   map[int64]string
 	executions map[string]executeInput // by activity id
 	scheduled  map[int64]executeInput  // by the event that scheduled them
-	continued  string                  // the execution that follows
+	continued  string                  // the next execution of the chain, or ""
 }
 
-// take reads one event. What the log answered stands in the markers of local activities, and in the results of the
-// activities on the log queue that took their place.
-func (h *histories) take(event *historypb.HistoryEvent) error {
+// readEvent reads one event. The answers of the log are in the markers of local activities, and in the results of the
+// activities on the log queue that replaced them.
+func (h *historyReader) readEvent(event *historypb.HistoryEvent) error {
 	at := event.GetEventTime().AsTime()
 	switch event.GetEventType() {
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
@@ -102,7 +101,7 @@ func (h *histories) take(event *historypb.HistoryEvent) error {
 		if err := h.decode(a.GetDetails()["data"], &what); err != nil {
 			return err
 		}
-		return h.answered(localNames[what.ActivityType], a.GetDetails()["result"], at)
+		return h.emitAnswer(localNames[what.ActivityType], a.GetDetails()["result"], at)
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		a := event.GetActivityTaskScheduledEventAttributes()
 		if a.GetActivityType().GetName() != activityExecute {
@@ -122,26 +121,27 @@ func (h *histories) take(event *historypb.HistoryEvent) error {
 			case errors.Is(err, ErrPayloadKey):
 				return err
 			case err != nil:
-				return nil //nolint:nilerr // somebody forged the result, and it tells nothing
+				return nil //nolint:nilerr // somebody forged the result, so it has no information
 			}
-			return h.ended(in, back, at)
+			return h.emitEnd(in, back, at)
 		}
 		name := h.logCalls[a.GetScheduledEventId()]
 		delete(h.logCalls, a.GetScheduledEventId())
-		return h.answered(name, a.GetResult(), at)
+		return h.emitAnswer(name, a.GetResult(), at)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
 		h.continued = event.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
 	}
 	return nil
 }
 
-// ended yields the begin and the completion that a receipt speaks of. Any other end was read from the log.
-func (h *histories) ended(in executeInput, back engine.Return, at time.Time) error {
+// emitEnd emits the start and the completion that a receipt confirms. The workflow reads other ends from the log, so
+// emitTail emits them.
+func (h *historyReader) emitEnd(in executeInput, back engine.Return, at time.Time) error {
 	r := back.Receipt
 	if r == nil || r.Type != run.StepCompletedEvent {
 		return nil
 	}
-	if err := h.began(in, back.EngineAttempt, r.StartedSeq, at); err != nil {
+	if err := h.emitStart(in, back.EngineAttempt, r.StartedSeq, at); err != nil {
 		return err
 	}
 	completed := store.Append{RunID: h.id.RunID, Events: []run.Draft{{
@@ -151,8 +151,8 @@ func (h *histories) ended(in executeInput, back engine.Return, at time.Time) err
 	return h.emit(engine.Recorded{Append: completed, Seqs: []run.Seq{r.Seq}, Head: r.Head, At: at})
 }
 
-// began yields the begin of an attempt that stands at seq; 0 says that its place is not known.
-func (h *histories) began(in executeInput, engineAttempt int, seq run.Seq, at time.Time) error {
+// emitStart emits the StepStarted of an attempt at position seq. It emits nothing if seq is 0, which means unknown.
+func (h *historyReader) emitStart(in executeInput, engineAttempt int, seq run.Seq, at time.Time) error {
 	if seq == 0 {
 		return nil
 	}
@@ -170,33 +170,34 @@ func (h *histories) began(in executeInput, engineAttempt int, seq run.Seq, at ti
 // localActivityMarker is the SDK's name for the result of a local activity.
 const localActivityMarker = "LocalActivity"
 
-// localNames are the names that the SDK gives to the local activities, which are methods.
+// localNames maps the names of local activities in histories to those of activities. The SDK uses the names of their
+// methods of logActivities, so these methods must keep their names.
 var localNames = map[string]string{ //nolint:gochecknoglobals // a table
 	"append": activityAppend, "start": activityStart, "tail": activityTail, "signals": activitySignals,
 	"sleep": activitySleep, "wakeUp": activityWakeUp,
 }
 
-// answered yields what an activity that reaches the log was told.
-func (h *histories) answered(name string, result *commonpb.Payloads, at time.Time) error {
+// emitAnswer emits the entries in the result of an activity that reaches the log.
+func (h *historyReader) emitAnswer(name string, result *commonpb.Payloads, at time.Time) error {
 	switch name {
 	case activityAppend:
 		var out appendResult
 		if err := h.decode(result, &out); err != nil {
 			return err
 		}
-		return h.appended(out, at)
+		return h.emitAppend(out, at)
 	case activityStart:
 		var out startResult
 		if err := h.decode(result, &out); err != nil {
 			return err
 		}
-		return h.appended(out.Append, at)
+		return h.emitAppend(out.Append, at)
 	case activityTail:
 		var out engine.Tail
 		if err := h.decode(result, &out); err != nil {
 			return err
 		}
-		return h.observed(out, at)
+		return h.emitTail(out, at)
 	case activitySleep:
 		var out sleepResult
 		if err := h.decode(result, &out); err != nil {
@@ -204,15 +205,15 @@ func (h *histories) answered(name string, result *commonpb.Payloads, at time.Tim
 		}
 		in := executeInput{StepID: out.StepID, LA: out.LA, SignalID: out.SignalID}
 		if out.Receipt != nil {
-			return h.ended(in, engine.Return{Receipt: out.Receipt}, at)
+			return h.emitEnd(in, engine.Return{Receipt: out.Receipt}, at)
 		}
-		return h.began(in, 1, out.StartedSeq, at)
+		return h.emitStart(in, 1, out.StartedSeq, at)
 	case activityWakeUp:
 		var out engine.Return
 		if err := h.decode(result, &out); err != nil {
 			return err
 		}
-		return h.ended(executeInput{StepID: out.StepID, LA: out.LogicalAttempt}, out, at)
+		return h.emitEnd(executeInput{StepID: out.StepID, LA: out.LogicalAttempt}, out, at)
 	case activitySignals:
 		var out signalsResult
 		if err := h.decode(result, &out); err != nil {
@@ -227,8 +228,8 @@ func (h *histories) answered(name string, result *commonpb.Payloads, at time.Tim
 	return nil
 }
 
-// observed yields the begins and ends that workers wrote.
-func (h *histories) observed(t engine.Tail, at time.Time) error {
+// emitTail emits the starts and ends that workers wrote, from a read of the log.
+func (h *historyReader) emitTail(t engine.Tail, at time.Time) error {
 	for _, e := range t.Events {
 		d := run.Draft{
 			Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt,
@@ -239,12 +240,12 @@ func (h *histories) observed(t engine.Tail, at time.Time) error {
 		switch e.Type {
 		case run.StepStartedEvent, run.StepCompensated, run.StepCompensationFailed:
 		case run.StepCompletedEvent:
-			d.Payload, err = unstamped(e.Payload, func(p *run.StepCompletedPayload) { p.RetryDeadline = nil }, lostResult)
+			d.Payload, err = withoutStamp(e.Payload, func(p *run.StepCompletedPayload) { p.RetryDeadline = nil }, lostResult)
 		case run.StepFailedEvent:
 			a.SetGate = run.GateFailing
-			d.Payload, err = unstamped(e.Payload, func(p *run.FailurePayload) { p.RetryDeadline = nil }, nil)
+			d.Payload, err = withoutStamp(e.Payload, func(p *run.FailurePayload) { p.RetryDeadline = nil }, nil)
 		default:
-			continue // the machine's own
+			continue // the workflow appended it, so emitAppend emits it
 		}
 		if err != nil {
 			return err
@@ -257,13 +258,14 @@ func (h *histories) observed(t engine.Tail, at time.Time) error {
 	return nil
 }
 
-// lostResult stands for the payload of a completion that was too long for the engine's history.
+// lostResult replaces the payload of a completion that the engine's history does not have.
 //
 //nolint:gochecknoglobals // a constant
 var lostResult = json.RawMessage(`{"result":{"omitted":"the result was lost in a restore of the store"}}`)
 
-// unstamped is a payload without what the store adds; other where there is none.
-func unstamped[P any](payload json.RawMessage, unstamp func(*P), other json.RawMessage) (json.RawMessage, error) {
+// withoutStamp returns a payload without the fields that the store adds, which unstamp clears. It returns other for an
+// empty payload.
+func withoutStamp[P any](payload json.RawMessage, unstamp func(*P), other json.RawMessage) (json.RawMessage, error) {
 	if len(payload) == 0 {
 		return other, nil
 	}
@@ -275,20 +277,20 @@ func unstamped[P any](payload json.RawMessage, unstamp func(*P), other json.RawM
 	return json.Marshal(p)
 }
 
-// appended yields what of an Append came into the log. An effect that was refused
-// did not apply its signal.
-func (h *histories) appended(out appendResult, at time.Time) error {
+// emitAppend emits the part of an Append that is in the log. A signal whose effect the store refused is emitted as not
+// applicable.
+func (h *historyReader) emitAppend(out appendResult, at time.Time) error {
 	if out.Recorded.HeldBack || out.Recorded.Ended {
 		return nil
 	}
 	a := out.Append
 	r := engine.Recorded{Append: a, Head: out.Recorded.Head, At: at}
 	r.Append.MinHead, r.Append.Events = 0, nil
-	place := make([]int, len(a.Events))
-	why := make([]run.Code, len(a.Events))
+	index := make([]int, len(a.Events))         // of each event in r, or -1
+	refusals := make([]run.Code, len(a.Events)) // why an event is not in the log, or ""
 	rejected := false
 	for i, d := range a.Events {
-		place[i] = -1
+		index[i] = -1
 		if i >= len(out.Recorded.Ends) {
 			continue
 		}
@@ -296,34 +298,34 @@ func (h *histories) appended(out appendResult, at time.Time) error {
 		rejected = rejected || end.Rejected
 		switch {
 		case end.NotStarted:
-			why[i] = run.CodeStepNotStarted
+			refusals[i] = run.CodeStepNotStarted
 		case end.Won != "":
-			why[i] = run.CodeInvalidTransition
+			refusals[i] = run.CodeInvalidTransition
 		case end.Seq == 0:
-			why[i] = run.CodeOrphanedTask
+			refusals[i] = run.CodeOrphanedTask
 		default:
 			if err := withRef(&d, h.ref); err != nil {
 				return err
 			}
-			place[i] = len(r.Append.Events)
+			index[i] = len(r.Append.Events)
 			r.Append.Events, r.Seqs = append(r.Append.Events, d), append(r.Seqs, end.Seq)
 		}
 	}
 	if rejected {
-		return nil // the store wrote nothing of it
+		return nil // the store rejected the whole batch
 	}
 	r.Append.Outcomes = nil
 	for _, o := range a.Outcomes {
-		if i := o.AppliedBy; i >= 0 && i < len(place) {
-			o.AppliedBy = place[i]
-			if why[i] != "" {
-				o.Application, o.Reason = run.SignalNotApply, string(why[i])
+		if i := o.AppliedBy; i >= 0 && i < len(index) {
+			o.AppliedBy = index[i]
+			if refusals[i] != "" {
+				o.Application, o.Reason = run.SignalNotApply, string(refusals[i])
 			}
 		}
 		r.Append.Outcomes = append(r.Append.Outcomes, o)
 	}
 	if len(r.Append.Events) == 0 && len(a.Events) > 0 {
-		r.Append.SetGate, r.Append.ClearGate = 0, 0 // it took no effect
+		r.Append.SetGate, r.Append.ClearGate = 0, 0 // refused events do not change the gate
 		if len(r.Append.Outcomes) == 0 {
 			return nil
 		}
@@ -331,7 +333,7 @@ func (h *histories) appended(out appendResult, at time.Time) error {
 	return h.emit(r)
 }
 
-// withRef says in RunStarted where the run is executed.
+// withRef sets the engine's reference in a RunStarted.
 func withRef(d *run.Draft, ref run.EngineRunRef) error {
 	if d.Type != run.RunStarted {
 		return nil
@@ -346,8 +348,9 @@ func withRef(d *run.Draft, ref run.EngineRunRef) error {
 	return err
 }
 
-// inFlight yields the begins of the executions that began, by their heartbeats, and have not ended.
-func (h *histories) inFlight(about *workflowservice.DescribeWorkflowExecutionResponse) error {
+// inFlight emits the starts of the pending executions whose heartbeats report that the work has started. Their position
+// in the log is unknown.
+func (h *historyReader) inFlight(about *workflowservice.DescribeWorkflowExecutionResponse) error {
 	for _, a := range about.GetPendingActivities() {
 		in, ok := h.executions[a.GetActivityId()]
 		if !ok || a.GetActivityType().GetName() != activityExecute {
@@ -380,14 +383,14 @@ func (h *histories) inFlight(about *workflowservice.DescribeWorkflowExecutionRes
 	return nil
 }
 
-func (h *histories) decode(from *commonpb.Payloads, into any) error {
+func (h *historyReader) decode(from *commonpb.Payloads, into any) error {
 	if err := h.payloads.FromPayloads(from, into); err != nil {
 		return fmt.Errorf("temporal: history: %w", err)
 	}
 	return nil
 }
 
-// runsPage is how many executions one list asks for.
+// runsPage is the number of executions of one page of a list.
 const runsPage = 500
 
 // Runs implements engine.Historian.
@@ -403,7 +406,7 @@ func (e *Engine) Runs(ctx context.Context) iter.Seq2[engine.Description, error] 
 				return
 			}
 			for _, info := range page.GetExecutions() {
-				d, err := e.known(info)
+				d, err := e.descriptionOf(info)
 				if err != nil {
 					yield(d, err)
 					return
@@ -420,16 +423,17 @@ func (e *Engine) Runs(ctx context.Context) iter.Seq2[engine.Description, error] 
 	}
 }
 
-// known is an execution of a list. Its id names the run, because anybody who starts an execution chooses its
-// search attributes; only the project is read from them. The RunID is empty when the id is not that of a run.
-func (e *Engine) known(info *workflowpb.WorkflowExecutionInfo) (engine.Description, error) {
+// descriptionOf returns the description of an execution from a list. The run is read from the workflow id, because the
+// starter of an execution chooses its search attributes freely; only the project is read from them. Identity.RunID is
+// empty if the id is not that of a run.
+func (e *Engine) descriptionOf(info *workflowpb.WorkflowExecutionInfo) (engine.Description, error) {
 	d := engine.Description{
 		Ref: run.EngineRunRef{
 			Provider: "temporal", Namespace: e.namespace,
 			WorkflowID: info.GetExecution().GetWorkflowId(), EngineRunID: info.GetExecution().GetRunId(),
 		},
 		Open: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, HistorySize: info.GetHistoryLength(),
-		Foreign: e.foreign(info),
+		Foreign: e.foreignReason(info),
 	}
 	if !d.Open {
 		d.ClosedAs = info.GetStatus().String()

@@ -30,7 +30,7 @@ import (
 	"github.com/dvt-engine/dvt/storeadmin"
 )
 
-// backup copies the harness's store as an operator would, while it is written to.
+// backup copies the harness's store like an operator, while other goroutines write to it.
 func (h *harness) backup() string {
 	h.t.Helper()
 	copied := filepath.Join(h.t.TempDir(), "backup.db")
@@ -42,8 +42,8 @@ func (h *harness) backup() string {
 	return copied
 }
 
-// restored is the same engine around the store of a backup.
-func (h *harness) restored(path string) *harness {
+// restore returns a harness with the same engine and the store of a backup.
+func (h *harness) restore(path string) *harness {
 	h.t.Helper()
 	st, err := sqlite.Open(h.t.Context(), path, sqlite.Options{})
 	must(h.t, err)
@@ -83,10 +83,10 @@ func (h *harness) work() (stop func()) {
 	}
 }
 
-// told waits until a heartbeat has told the engine that a step began.
-func (h *harness) told(runID, stepID string) {
+// waitForHeartbeat waits until a heartbeat has reported the start of a step's work to the engine.
+func (h *harness) waitForHeartbeat(runID, stepID string) {
 	h.t.Helper()
-	h.pending(runID, stepID, func(p *workflowpb.PendingActivityInfo) bool {
+	h.waitForPending(runID, stepID, func(p *workflowpb.PendingActivityInfo) bool {
 		var sofar struct{ StartedAt time.Time }
 		if p.GetHeartbeatDetails() != nil {
 			must(h.t, converter.GetDefaultDataConverter().FromPayloads(p.GetHeartbeatDetails(), &sofar))
@@ -95,10 +95,10 @@ func (h *harness) told(runID, stepID string) {
 	})
 }
 
-// timers waits until the engine's history has the starts of this many timers.
-func (h *harness) timers(runID string, want int) {
+// waitForTimers waits until the engine's history has the starts of this many timers.
+func (h *harness) waitForTimers(runID string, want int) {
 	h.t.Helper()
-	h.until(runID, fmt.Sprintf("waiting for timer %d", want), func(run.State) bool {
+	h.waitFor(runID, fmt.Sprintf("waiting for timer %d", want), func(run.State) bool {
 		n := 0
 		for _, e := range h.history(runID).GetEvents() {
 			if e.GetEventType() == enumspb.EVENT_TYPE_TIMER_STARTED {
@@ -125,7 +125,7 @@ func (h *harness) verify() {
 	}
 }
 
-// facts are the events of a run but for refused signals, of which an engine knows nothing.
+// facts returns the events of a run without those of rejected signals, which the engine does not know.
 func (h *harness) facts(runID string) (out []string) {
 	for _, e := range h.events(runID) {
 		if e.Type != run.SignalRejected {
@@ -142,11 +142,10 @@ func (h *harness) head(runID string) run.Seq {
 	return heads.ByRun[runID].LastSeq
 }
 
-// patient is a step that may lose its worker.
+// patient has the fields of a step that survives the loss of its worker.
 var patient = map[string]any{"retry": map[string]any{"maxAttempts": 5, "initialBackoffMs": 100}}
 
-// T30, T194: a backup from before almost everything is restored, and refilled from
-// the engine's history.
+// An operator restores a backup that lacks most events, and the repair refills the log from the engine's history.
 // contract: T30, T194
 func TestRepair_RefillsARestoredStore(t *testing.T) {
 	t.Parallel()
@@ -159,13 +158,13 @@ func TestRepair_RefillsARestoredStore(t *testing.T) {
 		step{id: "long", deps: "first", extra: patient}, step{id: "last", deps: "short long"}))
 	runs := []string{simple, steered, open}
 	for _, id := range runs {
-		h.running(id, "first")
+		h.waitUntilRunning(id, "first")
 	}
 	copied := h.backup()
 
 	breaks := failing(1, failure("EXIT_STATUS", true, "exit"))
 	h.steps.on("x", func(ctx context.Context, task executor.Task) error {
-		for h.steps.count("y") == 0 { // a failure keeps what has not begun from beginning
+		for h.steps.count("y") == 0 { // y must start before the failure, because no step starts after it
 			if err := after(ctx, 5*time.Millisecond); err != nil {
 				return err
 			}
@@ -175,50 +174,50 @@ func TestRepair_RefillsARestoredStore(t *testing.T) {
 	slow := h.hold("y")
 	finish := h.hold("long")
 	release()
-	h.ended(simple)
-	h.running(steered, "y")
-	h.logs(steered, "StepFailed(x,1)")
+	h.waitForEnd(simple)
+	h.waitUntilRunning(steered, "y")
+	h.waitForEvent(steered, "StepFailed(x,1)")
 	pause, retry := uuid.NewString(), uuid.NewString()
 	h.signal(steered, run.Signal{ID: pause, Type: run.Pause})
-	h.applied(steered, pause)
+	h.waitUntilApplied(steered, pause)
 	h.signal(steered, run.Signal{ID: retry, Type: run.RetryStep, StepID: "x"})
 	h.signal(steered, run.Signal{Type: run.Resume})
 	slow()
-	h.ended(steered)
-	h.logs(open, "StepCompleted(short,1)")
+	h.waitForEnd(steered)
+	h.waitForEvent(open, "StepCompleted(short,1)")
 	refused := h.signal(open, run.Signal{Type: run.RetryStep, StepID: "long"})
 	if !refused.Rejected {
-		t.Fatalf("%+v", refused)
+		t.Fatalf("a retry of a running step has the receipt %+v, want it rejected", refused)
 	}
-	h.running(open, "long")
+	h.waitUntilRunning(open, "long")
 	late := h.signal(open, run.Signal{Type: run.Pause})
-	h.applied(open, late.Signal.ID)
+	h.waitUntilApplied(open, late.Signal.ID)
 	lost := h.start(document(0, step{id: "only"}))
-	h.ended(lost)
+	h.waitForEnd(lost)
 	for _, id := range []string{simple, steered, lost} {
-		h.closed(id)
+		h.waitUntilClosed(id)
 	}
-	h.told(open, "long")
+	h.waitForHeartbeat(open, "long")
 	stop()
 	want := map[string][]string{}
 	for _, id := range runs {
 		want[id] = h.facts(id)
 	}
-	known := h.head(open) // that of RunPaused
+	known := h.head(open) // the position of RunPaused
 
-	b := h.restored(copied)
+	b := h.restore(copied)
 	if n := len(b.events(steered)); n >= len(want[steered]) {
-		t.Fatalf("the backup has %d events already", n)
+		t.Fatalf("the backup has %d events, want fewer than the log", n)
 	}
 	epoch, err := b.store.Epoch(t.Context())
 	must(t, err)
 	out := b.repair()
 	if out.EpochBefore != epoch || out.Epoch == epoch {
-		t.Errorf("epoch %s -> %s", out.EpochBefore, out.Epoch)
+		t.Errorf("the repair changed the epoch from %s to %s, want a new one after %s", out.EpochBefore, out.Epoch, epoch)
 	}
 	for _, id := range runs {
 		got := b.facts(id)
-		if id != simple { // a signal, and what is in flight, tells when it came, not where that stood
+		if id != simple { // the engine knows the times of signals and of running steps, but not their positions
 			slices.Sort(got)
 			slices.Sort(want[id])
 		}
@@ -231,33 +230,33 @@ func TestRepair_RefillsARestoredStore(t *testing.T) {
 		t.Errorf("lost runs %+v, want %s", out.Lost, lost)
 	}
 	if len(out.Refilled) != 3 {
-		t.Errorf("refilled %+v", out.Refilled)
+		t.Errorf("the repair refilled %+v, want three runs", out.Refilled)
 	}
 	for _, r := range out.Refilled {
 		var ids []string
 		for _, l := range r.Receipts {
 			ids = append(ids, l.SignalID)
 			if l.Renumbered {
-				t.Errorf("%+v", l)
+				t.Errorf("the receipt %+v was renumbered", l)
 			}
 		}
 		switch r.RunID {
 		case steered:
 			if len(ids) != 3 || !slices.Contains(ids, pause) || !slices.Contains(ids, retry) {
-				t.Errorf("receipts of %s: %v", steered, ids)
+				t.Errorf("the repair has the receipts %v of %s, want three with the pause and the retry", ids, steered)
 			}
 		case open:
 			if r.Known != known || r.To >= known {
-				t.Errorf("the refused signal is lost for good, so the log ends before %d: %+v", known, r)
+				t.Errorf("the repair has %+v, want an end before %d, because the rejected signal is lost", r, known)
 			}
 		}
 		if len(r.Refused) > 0 {
-			t.Errorf("refused: %v", r.Refused)
+			t.Errorf("the store refused %v in the repair", r.Refused)
 		}
 	}
 	if r, err := b.store.Receipt(t.Context(), steered, retry); err != nil || r.Application != run.SignalApplied ||
 		r.No != 2 {
-		t.Errorf("receipt of the retry: %+v %v", r, err)
+		t.Errorf("receipt of the retry %+v, error %v; want signal number 2, APPLIED", r, err)
 	}
 
 	var before []run.Event
@@ -275,20 +274,20 @@ func TestRepair_RefillsARestoredStore(t *testing.T) {
 		t.Errorf("the second repair changed the log:\n%s", diff)
 	}
 
-	// The run that was open goes on, although its workflow knows of a longer log.
+	// The open run continues, although its workflow knows a longer log.
 	b.work()
 	finish()
 	b.signal(open, run.Signal{Type: run.Resume})
-	if s := b.ended(open); s.Status != run.Completed {
+	if s := b.waitForEnd(open); s.Status != run.Completed {
 		t.Errorf("the open run ended %s; log:\n%s", s.Status, strings.Join(b.log(open), "\n"))
 	}
 	b.verify()
 }
 
-// A SLEEP has no activity in the history: its begin and its end stand in markers alone.
+// A SLEEP has no activity in the history. Only markers have its start and its end.
 //
 // contract: T30, T194
-func TestRepair_RefillsTheBeginsAndEndsOfSleeps(t *testing.T) {
+func TestRepair_RefillsTheStartsAndEndsOfSleeps(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{server: testserver.TemporalAlone(t), workers: -1, noStarts: true, noDeliveries: true})
 	nap := func(ms int) map[string]any {
@@ -298,14 +297,14 @@ func TestRepair_RefillsTheBeginsAndEndsOfSleeps(t *testing.T) {
 	open := h.start(document(0, step{id: "nap", extra: nap(1)}, step{id: "long", deps: "nap", extra: nap(8000)}))
 	copied := h.backup()
 	stop := h.work()
-	h.ended(done)
-	h.closed(done)
-	h.running(open, "long")
-	h.timers(open, 2)
+	h.waitForEnd(done)
+	h.waitUntilClosed(done)
+	h.waitUntilRunning(open, "long")
+	h.waitForTimers(open, 2)
 	stop()
 	want := map[string][]string{done: h.facts(done), open: h.facts(open)}
 
-	b := h.restored(copied)
+	b := h.restore(copied)
 	b.repair()
 	for id, facts := range want {
 		if diff := cmp.Diff(facts, b.facts(id)); diff != "" {
@@ -314,14 +313,14 @@ func TestRepair_RefillsTheBeginsAndEndsOfSleeps(t *testing.T) {
 	}
 	b.verify()
 	b.work()
-	if s := b.ended(open); s.Status != run.Completed {
+	if s := b.waitForEnd(open); s.Status != run.Completed {
 		t.Errorf("the open run ended %s; log:\n%s", s.Status, strings.Join(b.log(open), "\n"))
 	}
 	b.verify()
 }
 
-// T194: a workflow whose log fell back waits, and goes on after the repair; what
-// people send it after that arrives.
+// A workflow whose log became shorter waits, and continues after the repair. It also receives signals that are sent
+// after the repair.
 // contract: T194
 func TestRepair_ARegressedRunWaitsForItsRepair(t *testing.T) {
 	t.Parallel()
@@ -331,44 +330,45 @@ func TestRepair_ARegressedRunWaitsForItsRepair(t *testing.T) {
 	release := h.hold("b")
 	id := h.start(document(600, step{id: "a", extra: patient}, step{id: "b", deps: "a", extra: patient},
 		step{id: "c", deps: "b"}))
-	h.running(id, "a")
+	h.waitUntilRunning(id, "a")
 	copied := h.backup()
 	hold()
-	h.running(id, "b")
+	h.waitUntilRunning(id, "b")
 	for range 2 {
-		if refused := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "b"}); !refused.Rejected { // lost for good
-			t.Fatalf("%+v", refused)
+		// The engine does not know rejected signals, so the repair cannot restore them.
+		if refused := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "b"}); !refused.Rejected {
+			t.Fatalf("a retry of a running step has the receipt %+v, want it rejected", refused)
 		}
 	}
 	pause := h.signal(id, run.Signal{Type: run.Pause})
-	h.applied(id, pause.Signal.ID)
+	h.waitUntilApplied(id, pause.Signal.ID)
 	resume := h.signal(id, run.Signal{Type: run.Resume}) // waits for b
-	h.delivered(id, resume.Signal.ID)
-	h.told(id, "b")
+	h.waitUntilDelivered(id, resume.Signal.ID)
+	h.waitForHeartbeat(id, "b")
 	stop()
 
-	b := h.restored(copied)
+	b := h.restore(copied)
 	stop = b.work()
 	release()
 	time.Sleep(2 * time.Second)
 	if log := b.log(id); slices.Contains(log, "StepCompleted(b,1)") || slices.Contains(log, "RunCompleted") {
-		t.Fatalf("a regressed run went on:\n%s", strings.Join(log, "\n"))
+		t.Fatalf("a run whose log regressed continued:\n%s", strings.Join(log, "\n"))
 	}
 	stop()
 	out := b.repair()
 	if len(out.Refilled) != 1 || out.Refilled[0].Known == 0 {
-		t.Errorf("%+v", out.Refilled)
+		t.Errorf("the repair refilled %+v, want one run with a known head", out.Refilled)
 	}
 	gate := b.hold("c")
 	stop = b.work()
-	b.running(id, "c")
+	b.waitUntilRunning(id, "c")
 	cancel := b.signal(id, run.Signal{Type: run.Cancel})
-	if got := b.applied(id, cancel.Signal.ID); got.Application != run.SignalApplied {
-		t.Errorf("a signal after the repair: %+v", got)
+	if got := b.waitUntilApplied(id, cancel.Signal.ID); got.Application != run.SignalApplied {
+		t.Errorf("receipt of a signal after the repair %+v, want APPLIED", got)
 	}
 	gate()
-	if s := b.ended(id); s.Status != run.Cancelled {
-		t.Errorf("ended %s", s.Status)
+	if s := b.waitForEnd(id); s.Status != run.Cancelled {
+		t.Errorf("the run ended %s, want CANCELLED", s.Status)
 	}
 	stop()
 	b.verify()

@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// A control worker with other ticket-keys ends no run: a worker with the right ones goes on with it, whether the wrong
-// key has the id of the right one or another id.
+// A control worker with wrong ticket-keys ends no run, also if its key has the id of the right one. A worker with the
+// right keys continues the run.
 // contract: T196
 func TestWorker_WithOtherTicketKeysEndsNoRun(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestWorker_WithOtherTicketKeysEndsNoRun(t *testing.T) {
 			other, err := ticket.ParseKeys([]string{text})
 			must(t, err)
 			right := h.keys
-			h.patience = 3 * time.Minute // Temporal waits longer with each task that failed
+			h.patience = 3 * time.Minute // Temporal waits longer after each failed task
 			h.keys = other
 			h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
 			h.keys = right
@@ -34,9 +34,10 @@ func TestWorker_WithOtherTicketKeysEndsNoRun(t *testing.T) {
 				runs = append(runs, h.start(document(0, step{id: "a"}, step{id: "b", deps: "a"}, step{id: "c", deps: "b"})))
 			}
 			for _, id := range runs {
-				s := h.until(id, "ended", func(s run.State) bool { return s.Status.Terminal() })
+				s := h.waitFor(id, "ended", func(s run.State) bool { return s.Status.Terminal() })
 				if s.Status != run.Completed {
-					t.Errorf("a run beside a worker with other keys is %s: %s", s.Status, fmt.Sprint(h.log(id)))
+					t.Errorf("a run beside a worker with other keys ended %s, want COMPLETED; log %s", s.Status,
+						fmt.Sprint(h.log(id)))
 				}
 			}
 		})

@@ -59,7 +59,7 @@ type (
 	signalsInput struct {
 		RunID string `json:"runId"`
 		After int64  `json:"after"`
-		Hint  int64  `json:"hint,omitempty"` // the highest signal number that came by Temporal
+		Hint  int64  `json:"hint,omitempty"` // the highest signal number that Temporal delivered
 	}
 	signalsResult struct {
 		After   int64           `json:"after"`
@@ -92,14 +92,17 @@ func (l *logActivities) register(w worker.ActivityRegistry) {
 	}
 }
 
+// appendSealed is append for the log queue. It verifies the seal of its input.
 func (l *logActivities) appendSealed(ctx context.Context, in sealedAppend) (appendResult, error) {
 	var a appendInput
 	if !l.keys.Sealed(in.Seal, sealAppend, string(in.Body)) || json.Unmarshal(in.Body, &a) != nil {
-		return appendResult{}, unsealed(l.keys, in.Seal, "no worker of this installation asked for this append")
+		return appendResult{}, sealError(l.keys, in.Seal, "no worker of this installation asked for this append")
 	}
 	return l.append(ctx, a)
 }
 
+// append writes a batch to the Journal. It is also a local activity, so its name is part of recorded histories; see
+// localNames.
 func (l *logActivities) append(ctx context.Context, in appendInput) (appendResult, error) {
 	out := appendResult{Batch: in.Batch, Append: in.Append}
 	in.Append.Events = slices.Clone(in.Append.Events) // the Journal completes them
@@ -113,7 +116,7 @@ func (l *logActivities) append(ctx context.Context, in appendInput) (appendResul
 	done, err := write(ctx, in.Append)
 	var ok bool
 	if out.Recorded, ok = interp.Outcome(interp.Append{UnlessPaused: in.UnlessPaused, Append: in.Append}, done, err); !ok {
-		return out, retried(err)
+		return out, retryError(err)
 	}
 	return out, nil
 }
@@ -144,19 +147,21 @@ func (l *logActivities) addRef(ctx context.Context, events []run.Draft) error {
 func (l *logActivities) tail(ctx context.Context, in tailInput) (engine.Tail, error) {
 	out, err := l.journal.Tail(ctx, in.RunID, in.After)
 	if err != nil {
-		return out, retried(err)
+		return out, retryError(err)
 	}
 	if out.Seq == out.Head.LastSeq {
 		for _, c := range in.Claims {
 			if !slices.ContainsFunc(out.Events, c.isMetBy) {
 				l.report(ctx, in.RunID, fmt.Sprintf(
-					"the engine says that attempt %d of step %s is over, and the log has no end of it", c.LogicalAttempt, c.StepID))
+					"the engine claims that attempt %d of step %s has ended, but the log has no end of it",
+					c.LogicalAttempt, c.StepID))
 			}
 		}
 	}
 	return out, nil
 }
 
+// isMetBy reports whether an event is the end that a claim asserts.
 func (c claim) isMetBy(e engine.LogEvent) bool {
 	if e.StepID != c.StepID {
 		return false
@@ -167,23 +172,24 @@ func (c claim) isMetBy(e engine.LogEvent) bool {
 	return e.LogicalAttempt == c.LogicalAttempt && e.Type.EndsAttempt()
 }
 
-// signals reads accepted signals. It reports a signal number that came by Temporal and that no accepted signal has.
+// signals reads accepted signals. It reports a signal number that Temporal delivered and that no accepted signal has.
 func (l *logActivities) signals(ctx context.Context, in signalsInput) (signalsResult, error) {
 	list, err := l.journal.Signals(ctx, in.RunID, in.After)
 	if err != nil {
-		return signalsResult{}, retried(err)
+		return signalsResult{}, retryError(err)
 	}
 	last := in.After
 	if len(list) > 0 {
 		last = list[len(list)-1].No
 	}
 	if in.Hint > last && len(list) < store.MaxPage {
-		l.report(ctx, in.RunID, fmt.Sprintf("the engine was sent signal number %d, and the last that was accepted is %d",
-			in.Hint, last))
+		l.report(ctx, in.RunID, fmt.Sprintf(
+			"the engine received signal number %d, but the last accepted signal has number %d", in.Hint, last))
 	}
 	return signalsResult{After: in.After, Signals: list}, nil
 }
 
+// report reports a forgery to a Journal that accepts such reports.
 func (l *logActivities) report(ctx context.Context, runID, what string) {
 	if r, ok := l.journal.(engine.ForgeryReporter); ok {
 		r.ReportForgery(ctx, runID, what)
@@ -192,7 +198,7 @@ func (l *logActivities) report(ctx context.Context, runID, what string) {
 
 func (l *logActivities) skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
 	sk, err := l.journal.Skeleton(ctx, runID)
-	return sk, retried(err)
+	return sk, retryError(err)
 }
 
 // start reads the skeleton and then appends RunStarted.
@@ -208,15 +214,15 @@ func (l *logActivities) start(ctx context.Context, in startInput) (out startResu
 	return out, err
 }
 
-// retried converts an error of the Journal for Temporal's retries. An overloaded store sets the delay of the next try.
-// A missing run and a refusal of the Journal are not retried. Other errors follow the retry policy.
-func retried(err error) error {
+// retryError converts an error of the Journal for Temporal's retries. An overloaded store sets the delay of the next
+// try. A missing run and a refusal of the Journal are not retried. Other errors follow the retry policy.
+func retryError(err error) error {
 	full, overloaded := errors.AsType[*store.OverloadedError](err)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
+		return temporal.NewNonRetryableApplicationError("the run is not in the store", "NOT_FOUND", err)
 	case errors.Is(err, engine.ErrRefused):
-		return temporal.NewNonRetryableApplicationError("the Journal refuses", "REFUSED", err)
+		return temporal.NewNonRetryableApplicationError("the Journal refused the call", "REFUSED", err)
 	case overloaded:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(run.CodeStoreOverloaded),
 			temporal.ApplicationErrorOptions{

@@ -62,7 +62,7 @@ func localOptions() workflow.LocalActivityOptions {
 	}
 }
 
-// call runs a log activity and hands its result to done, in a coroutine. The local activity runs local with in. The
+// call runs a log activity and passes its result to done, in a coroutine. The local activity runs local with in. The
 // activity of this name on the log queue gets remote, which is the same input, sealed if it changes the log.
 func call[R any](d *driver, name string, local, in, remote any, done func(R)) {
 	d.calls++
@@ -76,7 +76,7 @@ func call[R any](d *driver, name string, local, in, remote any, done func(R)) {
 				&out)
 		}
 		if err != nil {
-			d.lose(err)
+			d.fail(err)
 			return
 		}
 		done(out)
@@ -89,9 +89,9 @@ func isFinal(err error) bool {
 	return errors.As(err, &app) && app.NonRetryable()
 }
 
-// lose ends the workflow with an error. Appends and reads are retried without limit, so only a run that is not in the
+// fail ends the workflow with an error. Appends and reads are retried without limit, so only a run that is not in the
 // store, or a refusal of the Journal, leads here.
-func (d *driver) lose(err error) { d.done, d.lost = true, err }
+func (d *driver) fail(err error) { d.done, d.lost = true, err }
 
 // readSkeleton reads the skeleton. The first execution of a run appends RunStarted in the same call, because that event
 // is the same for every plan.
@@ -121,9 +121,10 @@ func firstAppend(id run.Identity, at time.Time) interp.Append {
 			return a
 		}
 	}
-	panic("the interpreter begins without an Append")
+	panic("unreachable: the interpreter's first effect is an Append")
 }
 
+// append writes a batch of the machine, unless the call that read the skeleton has already written it.
 func (d *driver) append(e interp.Append) {
 	if d.early != nil && len(e.Events) == 1 && e.Events[0].Type == run.RunStarted {
 		d.takeAppended(e.Batch, *d.early)
@@ -148,7 +149,7 @@ func (d *driver) seal(in appendInput) sealedAppend {
 // takeAppended queues the result of an Append for the machine.
 func (d *driver) takeAppended(batch int, out appendResult) {
 	if out.Batch != batch {
-		panic(fmt.Sprintf("append %d answered for %d", batch, out.Batch))
+		panic(fmt.Sprintf("the answer to append %d is for append %d", batch, out.Batch))
 	}
 	d.early = nil
 	d.head = max(d.head, out.Recorded.Head)
@@ -157,7 +158,8 @@ func (d *driver) takeAppended(batch int, out appendResult) {
 	d.recorded = append(d.recorded, r)
 }
 
-// readLog reads the log after the position that the machine has seen, together with the dispatches that came back.
+// readLog reads the log after the position that the machine has seen, and checks the claims of the dispatches that
+// returned.
 func (d *driver) readLog() {
 	returns := d.returns
 	d.reading, d.unread, d.returns = true, false, nil
@@ -176,12 +178,13 @@ func (d *driver) readLog() {
 	})
 }
 
+// fetchSignals reads the accepted signals with a number above after.
 func (d *driver) fetchSignals(after int64) {
 	in := signalsInput{RunID: d.in.Identity.RunID, After: after, Hint: d.hint}
 	d.hint = 0
 	call(d, activitySignals, d.log.signals, in, in, func(out signalsResult) {
 		if out.After != after {
-			panic(fmt.Sprintf("signals after %d answered for %d", after, out.After))
+			panic(fmt.Sprintf("the answer to signals after %d is for those after %d", after, out.After))
 		}
 		d.signals, d.fetched = append(d.signals, out.Signals...), true
 	})

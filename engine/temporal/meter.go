@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// meterRoom is how many open executions a meter knows at once; others are not counted.
+	// meterRoom is the maximum number of open executions in a meter; it ignores further ones.
 	meterRoom = 10_000
-	// meterForgets is how long a reading counts: an execution that was silent for so
-	// long has not grown, or is another worker's by now.
+	// meterForgets is the time after which a meter drops a reading. An execution without a newer reading has not grown, or
+	// another worker executes it.
 	meterForgets = 10 * time.Minute
 )
 
-// meter keeps how far the open executions of this worker have come (contract R388): what it
-// offers is the most of any of them, which is what alerts ask for (contract R389, T114).
+// meter measures the histories of the open executions of this worker (contract R388). It exports the maximum over all
+// executions, because the alerts compare it with the thresholds of a rotation (contract R389, T114). Safe for
+// concurrent use.
 type meter struct {
 	now         func() time.Time
 	size, steps *prometheus.Desc
@@ -25,6 +26,7 @@ type meter struct {
 	open map[string]reading // by Temporal's run id
 }
 
+// reading is one measurement: the size of the history in bytes and the number of steps scheduled.
 type reading struct {
 	at          time.Time
 	size, steps int
@@ -34,14 +36,14 @@ func newMeter(now func() time.Time) *meter {
 	return &meter{
 		now: now, open: map[string]reading{},
 		size: prometheus.NewDesc("workflow_history_size_bytes",
-			"The largest history of an open execution that worked here in the last ten minutes.", nil, nil),
+			"Size of the largest history among the open executions that this worker served in the last ten minutes.", nil, nil),
 		steps: prometheus.NewDesc("workflow_steps_since_continue",
-			"The most steps that one of these executions has scheduled.", nil, nil),
+			"Largest number of steps that one of these executions has scheduled.", nil, nil),
 	}
 }
 
-// observe takes a reading of an execution. Workflow code calls it, but not while
-// it replays.
+// observe stores a reading of an execution. Workflow code calls it, except in a replay, because a replayed history has
+// not grown.
 func (m *meter) observe(execution string, r reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +52,7 @@ func (m *meter) observe(execution string, r reading) {
 	}
 }
 
-// forget drops an execution that is over.
+// forget drops an execution that has ended.
 func (m *meter) forget(execution string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,6 +69,7 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(m.steps, prometheus.GaugeValue, float64(steps))
 }
 
+// most returns the maxima over all recent readings and drops the others.
 func (m *meter) most() (size, steps int) {
 	since := m.now().Add(-meterForgets)
 	m.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// gauges are the values of a registry's gauges by name.
+// gauges returns the values of a registry's gauges by name.
 func gauges(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	all, err := r.Gather()
@@ -25,10 +25,9 @@ func gauges(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return out
 }
 
-// TestMeter_OpenExecutions reads the metrics of a worker while a run is open,
-// after it has rotated, and when it is over.
+// The metrics of a worker count the current execution of a run, and no execution after the run has ended.
 // contract: R388
-func TestMeter_OpenExecutions(t *testing.T) {
+func TestMeter_CountsOnlyOpenExecutions(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	h := newHarness(t, options{rotateAfter: 3, workers: -1})
@@ -38,15 +37,15 @@ func TestMeter_OpenExecutions(t *testing.T) {
 	})
 	open := h.hold("s004")
 	id := h.start(document(0, row(6)...))
-	h.running(id, "s004")
-	h.until(id, "measured", func(run.State) bool { return gauges(t, registry)["workflow_steps_since_continue"] == 2 })
+	h.waitUntilRunning(id, "s004")
+	h.waitFor(id, "measured", func(run.State) bool { return gauges(t, registry)["workflow_steps_since_continue"] == 2 })
 	if size := gauges(t, registry)["workflow_history_size_bytes"]; size < 1000 || size > 100_000 {
-		t.Errorf("history of %.0f bytes", size)
+		t.Errorf("the history has %.0f bytes, want 1000 to 100000", size)
 	}
 	open()
-	h.ended(id)
-	h.closed(id)
-	h.until(id, "forgotten", func(run.State) bool { return gauges(t, registry)["workflow_history_size_bytes"] == 0 })
+	h.waitForEnd(id)
+	h.waitUntilClosed(id)
+	h.waitFor(id, "forgotten", func(run.State) bool { return gauges(t, registry)["workflow_history_size_bytes"] == 0 })
 }
 
 // contract: R388
@@ -57,6 +56,6 @@ func TestMeter_SilentExecutionsDoNotCount(t *testing.T) {
 		"fresh": {990, 500, 7}, "silent": {300, 9000, 90}, "young": {999, 400, 9},
 	})
 	if size != 500 || steps != 9 {
-		t.Errorf("%d bytes, %d steps", size, steps)
+		t.Errorf("the maxima are %d bytes and %d steps, want 500 and 9", size, steps)
 	}
 }

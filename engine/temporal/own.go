@@ -51,8 +51,8 @@ func (in Input) text(workflowID, queue string) string {
 	return string(b)
 }
 
-// sealed returns a copy of in with the seal for the execution that it starts.
-func (in Input) sealed(keys ticket.Keys, workflowID, queue string) Input {
+// withSeal returns a copy of in with the seal for the execution that it starts.
+func (in Input) withSeal(keys ticket.Keys, workflowID, queue string) Input {
 	in.StartSeal = keys.Seal(sealInput, in.text(workflowID, queue))
 	return in
 }
@@ -65,9 +65,9 @@ func memoOf(keys ticket.Keys, workflowID, queue string) map[string]any {
 	return map[string]any{memoSeal: keys.Seal(sealExecution, executionText(workflowName, workflowID, queue))}
 }
 
-// foreign returns the reason, as a part of a sentence, why an execution counts as not started by dvt, or "". An engine
-// without keys only reads and treats every execution as its own.
-func (e *Engine) foreign(info *workflowpb.WorkflowExecutionInfo) string {
+// foreignReason returns the reason, as a part of a sentence, why an execution counts as not started by dvt, or "". An
+// engine without keys only reads and treats every execution as its own.
+func (e *Engine) foreignReason(info *workflowpb.WorkflowExecutionInfo) string {
 	if e.cfg.Tickets.Empty() {
 		return ""
 	}

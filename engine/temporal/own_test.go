@@ -31,7 +31,7 @@ func (h *harness) holdID(
 	return w
 }
 
-// finishing serves a queue with workflows of a type that complete at once, and returns the queue.
+// finishing starts a worker whose workflows of this type complete at once, and returns its queue.
 func (h *harness) finishing(workflowType string) (queue string) {
 	h.t.Helper()
 	queue = "tq-stranger-" + uuid.NewString()[:8]
@@ -43,19 +43,19 @@ func (h *harness) finishing(workflowType string) (queue string) {
 	return queue
 }
 
-// approved creates a run that is due and that no dispatcher starts.
-func (h *harness) approved() run.Identity {
+// newApprovedRun creates a run that may start, in a harness without a dispatcher.
+func (h *harness) newApprovedRun() run.Identity {
 	h.t.Helper()
 	return h.identity(h.start(document(0, step{id: "s1"})))
 }
 
-// An execution under the id of a run that dvt did not start never counts as the run's: Start ends it, names it, and
-// the run is executed.
+// An execution that dvt did not start never counts as the run's, even under the id of the run. Start ends it, lists it,
+// and starts the run.
 // contract: T111, T130
 func TestStart_DoesNotTakeAForeignExecutionForTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true, rotateAfter: 3})
-	model := h.approved() // a run whose memo a stranger can read
+	model := h.newApprovedRun() // a run whose memo a stranger can read
 	h.hold("s1")
 	_, err := h.engine.Start(t.Context(), model, h.queues)
 	must(t, err)
@@ -70,7 +70,7 @@ func TestStart_DoesNotTakeAForeignExecutionForTheRun(t *testing.T) {
 		copied[k] = text
 	}
 	if len(copied) == 0 {
-		t.Fatal("the executions of dvt carry no memo")
+		t.Fatal("the execution of dvt has no memo")
 	}
 	done := h.finishing("stranger")
 	for name, c := range map[string]struct {
@@ -91,7 +91,7 @@ func TestStart_DoesNotTakeAForeignExecutionForTheRun(t *testing.T) {
 		}, "sealed its start"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id := h.approved()
+			id := h.newApprovedRun()
 			c.hold(id)
 			out, err := h.engine.Start(t.Context(), id, h.queues)
 			must(t, err)
@@ -103,18 +103,18 @@ func TestStart_DoesNotTakeAForeignExecutionForTheRun(t *testing.T) {
 			if d.Foreign != "" || d.Ref.EngineRunID != out.Ref.EngineRunID {
 				t.Errorf("under the id is %+v, want the execution that Start made, %s", d, out.Ref.EngineRunID)
 			}
-			h.running(id.RunID, "s1")
+			h.waitUntilRunning(id.RunID, "s1")
 		})
 	}
 }
 
-// A start with the run's own seal and a long delay is as foreign as one without a seal.
+// A copy with the run's own seal and a long start delay would hold the id without working, so it counts as foreign.
 // contract: T111, T130
 func TestDescribe_ACopyThatIsDelayedIsForeign(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true})
 	h.hold("s1")
-	id := h.approved()
+	id := h.newApprovedRun()
 	_, err := h.engine.Start(t.Context(), id, h.queues)
 	must(t, err)
 	shown, err := h.client.DescribeWorkflowExecution(t.Context(), temporal.WorkflowID(id), "")
@@ -129,7 +129,8 @@ func TestDescribe_ACopyThatIsDelayedIsForeign(t *testing.T) {
 		want  string
 	}{"without a delay": {0, ""}, "with a delay": {100 * 24 * time.Hour, "delayed"}} {
 		err := h.client.TerminateWorkflow(t.Context(), temporal.WorkflowID(id), "", "by hand")
-		if _, ended := errors.AsType[*serviceerror.NotFound](err); !ended { // a worker has ended the copy without an input
+		// A worker may already have failed the copy, which has no input.
+		if _, ended := errors.AsType[*serviceerror.NotFound](err); !ended {
 			must(t, err)
 		}
 		h.holdID(id, temporal.WorkflowName, client.StartWorkflowOptions{
@@ -138,13 +139,13 @@ func TestDescribe_ACopyThatIsDelayedIsForeign(t *testing.T) {
 		d, err := h.engine.Describe(t.Context(), id)
 		must(t, err)
 		if !strings.Contains(d.Foreign, c.want) || (c.want == "") != (d.Foreign == "") {
-			t.Errorf("a copy %s is foreign because %q, want %q", name, d.Foreign, c.want)
+			t.Errorf("a copy %s has the reason %q, want %q", name, d.Foreign, c.want)
 		}
 	}
 }
 
-// Each execution of a chain counts as dvt's own.
-func TestDescribe_AnExecutionThatContinuesIsOwn(t *testing.T) {
+// Temporal copies the memo to the next execution, so each execution of a chain counts as dvt's own.
+func TestDescribe_AContinuedExecutionIsOwn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 2})
 	var steps []step
@@ -153,11 +154,11 @@ func TestDescribe_AnExecutionThatContinuesIsOwn(t *testing.T) {
 	}
 	h.hold("s5")
 	id := h.start(document(0, steps...))
-	h.running(id, "s5")
+	h.waitUntilRunning(id, "s5")
 	debug, err := h.engine.Debug(t.Context(), h.identity(id))
 	must(t, err)
 	if debug.Total < 2 {
-		t.Fatalf("the run has %d executions, so nothing continued", debug.Total)
+		t.Fatalf("the run has %d executions, want at least 2", debug.Total)
 	}
 	d, err := h.engine.Describe(t.Context(), h.identity(id))
 	must(t, err)
@@ -171,11 +172,11 @@ func TestCensus_ShowsNoForeignExecution(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true})
 	h.hold("s1")
-	own, held := h.approved(), h.approved()
+	own, held := h.newApprovedRun(), h.newApprovedRun()
 	_, err := h.engine.Start(t.Context(), own, h.queues)
 	must(t, err)
 	h.holdID(held, temporal.WorkflowName, client.StartWorkflowOptions{TaskQueue: "tq-nobody"})
-	h.until(own.RunID, "listed", func(run.State) bool {
+	h.waitFor(own.RunID, "listed", func(run.State) bool {
 		found := map[string]bool{}
 		for page, more := "", true; more; more = page != "" {
 			ids, next, err := h.engine.Running(t.Context(), page)
@@ -203,12 +204,12 @@ func TestCensus_ShowsNoForeignExecution(t *testing.T) {
 	}
 }
 
-// A stranger who starts dvt's workflow with his own input, on the right queue, gets nothing executed.
+// A stranger starts dvt's workflow on the right queue with an input of his own. No step is executed.
 // contract: T111
 func TestWorkflow_RefusesAnInputThatNoServerSealed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true})
-	id := h.approved()
+	id := h.newApprovedRun()
 	w := h.holdID(id, temporal.WorkflowName, client.StartWorkflowOptions{TaskQueue: h.queues.Control},
 		map[string]any{"identity": id, "heartbeatTimeoutMs": time.Hour.Milliseconds(), "rotateAfter": 50})
 	err := w.Get(t.Context(), nil)
@@ -220,30 +221,30 @@ func TestWorkflow_RefusesAnInputThatNoServerSealed(t *testing.T) {
 	}
 }
 
-// Somebody ends the run's execution and starts his own in its place. The sweep ends that one, and the run as one whose
-// execution was ended.
+// A stranger ends the run's execution and starts another one under its id. The reconciler ends that one, and fails the
+// run with ENGINE_TERMINATED.
 // contract: T99, T192
-func TestSweep_AnExecutionTookThePlaceOfTheRuns(t *testing.T) {
+func TestReconcile_EndsAnExecutionThatReplacedTheRuns(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{sweeping: hurried()})
 	h.spawn(h.control.Reconcile)
 	h.hold("s1")
 	id, other := h.start(document(0, step{id: "s1"})), h.start(document(0, step{id: "s1"}))
-	h.running(id, "s1")
-	h.running(other, "s1")
+	h.waitUntilRunning(id, "s1")
+	h.waitUntilRunning(other, "s1")
 	must(t, h.client.TerminateWorkflow(t.Context(), temporal.WorkflowID(h.identity(id)), "", "by hand"))
 	w := h.holdID(h.identity(id), temporal.WorkflowName, client.StartWorkflowOptions{
 		TaskQueue: "tq-nobody", WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 	})
-	if st := h.ended(id); st.Failure == nil || st.Failure.Code != string(run.CodeEngineTerminated) {
+	if st := h.waitForEnd(id); st.Failure == nil || st.Failure.Code != string(run.CodeEngineTerminated) {
 		t.Errorf("the run failed with %+v, want ENGINE_TERMINATED; log %v", st.Failure, h.log(id))
 	}
 	within, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := w.Get(within, nil); err == nil || within.Err() != nil {
-		t.Errorf("the foreign execution ended with %v, want that it was terminated", err)
+		t.Errorf("the foreign execution ended with %v, want a termination", err)
 	}
-	if h.until(other, "as it was", func(run.State) bool { return true }).Status != run.Running {
-		t.Errorf("the other run: %v", h.log(other))
+	if h.operator().State(other).Status != run.Running {
+		t.Errorf("the other run does not run any more; log %v", h.log(other))
 	}
 }

@@ -20,11 +20,10 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// TestPause_Storm pauses, resumes, retries, skips and cancels at random while
-// a hundred short steps run, some of which fail, workers come and go and the run rotates. The
-// log is judged afterwards.
+// The test pauses, resumes, retries, skips and cancels at random while a hundred short steps run. Some steps fail,
+// workers stop and start, and the run rotates. judge checks the log afterwards.
 // contract: G12, G14, E-05
-func TestPause_Storm(t *testing.T) {
+func TestPause_RandomSignalsKeepThePromisesOfPauses(t *testing.T) {
 	t.Parallel()
 	for _, adapter := range []string{"sqlite", "postgres"} {
 		t.Run(adapter, func(t *testing.T) {
@@ -41,19 +40,21 @@ func TestPause_Storm(t *testing.T) {
 			h := newHarness(t, o)
 			h.patience = 2 * time.Minute
 			ahead := 0
-			for i := 0; i < testtime.Rounds(2) || ahead == 0 && i < 10; i++ { // whether a pause comes ahead is chance
+			// It depends on chance whether a pause is ahead of the engine.
+			for i := 0; i < testtime.Rounds(2) || ahead == 0 && i < 10; i++ {
 				seed := rand.Uint64()
 				t.Logf("storm %d has the seed %d", i, seed)
 				ahead += h.storm(rand.New(rand.NewPCG(seed, 1)), i%2 == 1)
 			}
 			if ahead == 0 {
-				t.Error("no pause was in force at once")
+				t.Error("no pause was applied ahead of the engine")
 			}
 		})
 	}
 }
 
-// storm drives one run to its end, and says how many pauses were ahead of the engine.
+// storm runs one run to its end with random signals, and returns the number of pauses that were applied ahead of the
+// engine.
 func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 	h.t.Helper()
 	const layers, wide = 10, 10
@@ -82,7 +83,7 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 		})
 	}
 	id := h.start(document(600, plan...))
-	h.until(id, "started", func(s run.State) bool { return s.StartedAt != nil })
+	h.waitFor(id, "started", func(s run.State) bool { return s.StartedAt != nil })
 	stop := h.worker(16)
 	pauses := 0
 	send := func(sig run.Signal) {
@@ -98,7 +99,7 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 			if out.Application == run.SignalApplied {
 				ahead++
 				if out.AppliedSeq != out.AcceptedSeq+1 {
-					h.t.Errorf("receipt %+v", out.Receipt)
+					h.t.Errorf("receipt %+v, want RunPaused directly after SignalAccepted", out.Receipt)
 				}
 			}
 		}
@@ -142,11 +143,11 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
 	}
 	stop()
-	h.closed(id)
+	h.waitUntilClosed(id)
 	h.judge(id)
 	for i, g := range h.chain(id) {
 		if err := replay(g.history); err != nil {
-			h.t.Errorf("execution %d: %v", i+1, err)
+			h.t.Errorf("execution %d does not replay: %v", i+1, err)
 		}
 	}
 	h.t.Logf("%d events, %d pauses, %d of them ahead of the engine, %d executions; %s",
@@ -154,8 +155,9 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 	return ahead
 }
 
-// judge holds a log that is over, and its receipts, against what pauses promise (T10,
-// T43, T48, T185, T196).
+// judge checks the log of a run that has ended, and its receipts: pauses and resumes alternate with the right epochs,
+// nothing starts or ends the run between them, no attempt ends twice, only signals follow the end of the run, and every
+// receipt is final and names its effect.
 func (h *harness) judge(id string) {
 	h.t.Helper()
 	paused, epoch, ended := false, 0, map[string]bool{}
@@ -167,12 +169,12 @@ func (h *harness) judge(id string) {
 		switch {
 		case e.Type == run.RunPaused:
 			if epoch++; paused || e.LogicalAttempt != epoch {
-				bad("the run is paused already, or the epoch is another one")
+				bad("the run is already paused, or the epoch is wrong")
 			}
 			paused = true
 		case e.Type == run.RunResumed:
 			if !paused || e.LogicalAttempt != epoch {
-				bad("the run is not paused, or the epoch is another one")
+				bad("the run is not paused, or the epoch is wrong")
 			}
 			paused = false
 		case paused && (e.Type == run.StepStartedEvent || e.Type == run.RunCompleted || e.Type == run.RunFailed ||
@@ -181,12 +183,12 @@ func (h *harness) judge(id string) {
 		case e.Type.EndsAttempt():
 			of := fmt.Sprintf("%s/%d", e.StepID, e.LogicalAttempt)
 			if ended[of] {
-				bad("the attempt has ended")
+				bad("the attempt ends a second time")
 			}
 			ended[of] = true
 		case e.Type.EndsRun() && i != len(all)-1:
 			if rest := all[i+1:]; !rest[0].Type.OfSignal() {
-				bad("something follows the end")
+				bad("an event other than a signal follows the end of the run")
 			}
 		}
 	}
@@ -197,11 +199,11 @@ func (h *harness) judge(id string) {
 			continue
 		}
 		if !r.Application.Final() {
-			h.t.Errorf("receipt of %s %s is %s", r.Signal.Type, r.Signal.ID, r.Application)
+			h.t.Errorf("the receipt of %s %s is %s, want a final one", r.Signal.Type, r.Signal.ID, r.Application)
 		}
 		if r.Signal.Type == run.Pause && r.Application == run.SignalApplied {
 			if e := all[r.AppliedSeq-1]; e.Type != run.RunPaused || !strings.Contains(string(e.Payload), r.Signal.ID) {
-				h.t.Errorf("PAUSE %s is applied by %d %s %s", r.Signal.ID, e.Seq, e.Word(), e.Payload)
+				h.t.Errorf("PAUSE %s is applied by %d %s %s, want its own RunPaused", r.Signal.ID, e.Seq, e.Word(), e.Payload)
 			}
 		}
 	}

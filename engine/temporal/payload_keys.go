@@ -67,7 +67,7 @@ func ParsePayloadKeys(own, dispatch []string) (PayloadKeys, error) {
 			case seen[id]:
 				return PayloadKeys{}, fmt.Errorf("key %s is given twice", id)
 			case known && before != encoded:
-				return PayloadKeys{}, fmt.Errorf("payload-keys and dispatch-keys have different keys of the name %s",
+				return PayloadKeys{}, fmt.Errorf("payload-keys and dispatch-keys have different secrets for the key %s",
 					id)
 			}
 			if seen[id] = true; !known {

@@ -44,7 +44,7 @@ func payloadsOf(t *testing.T, own, dispatch string) *temporal.Payloads {
 	return temporal.NewPayloads(func() temporal.PayloadKeys { return k })
 }
 
-func TestParsePayloadKeys_RefusesWhatIsNoKey(t *testing.T) {
+func TestParsePayloadKeys_RejectsMalformedKeys(t *testing.T) {
 	t.Parallel()
 	short := "k1:" + base64.StdEncoding.EncodeToString([]byte("too short"))
 	for name, c := range map[string]struct {
@@ -57,27 +57,27 @@ func TestParsePayloadKeys_RefusesWhatIsNoKey(t *testing.T) {
 		"the same id twice": {[]string{secretOf("k1"), secretOf("k1")}, nil, "given twice"},
 		"one id, two secrets": {
 			[]string{secretOf("k1")}, []string{"k1:" + strings.TrimPrefix(secretOf("k2"), "k2:")},
-			"different keys of the name k1",
+			"different secrets for the key k1",
 		},
 		"the same key in both lists": {[]string{secretOf("k1")}, []string{secretOf("k1")}, ""},
 	} {
 		_, err := temporal.ParsePayloadKeys(c.own, c.dispatch)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
+			t.Errorf("%s: ParsePayloadKeys returned %v, want an error with %q", name, err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), strings.TrimPrefix(short, "k1:")) {
-			t.Errorf("%s: the error shows the secret: %v", name, err)
+			t.Errorf("%s: the error contains the secret: %v", name, err)
 		}
 	}
 	_, secret, _ := strings.Cut(secretOf("k1"), ":")
-	if said := fmt.Sprintf("%v %+v %#v", keysOf(t, "k1", ""), keysOf(t, "k1", ""),
-		keysOf(t, "k1", "")); strings.Contains(said, secret) ||
-		strings.Contains(said, "k1k1") {
-		t.Errorf("keys are printed as %s", said)
+	if text := fmt.Sprintf("%v %+v %#v", keysOf(t, "k1", ""), keysOf(t, "k1", ""),
+		keysOf(t, "k1", "")); strings.Contains(text, secret) ||
+		strings.Contains(text, "k1k1") {
+		t.Errorf("fmt prints a secret: %s", text)
 	}
 }
 
-func TestPayloads_OnlyTheirKeysReadThem(t *testing.T) {
+func TestPayloads_OnlyTheRightKeyDecrypts(t *testing.T) {
 	t.Parallel()
 	const text = "a canary in a payload"
 	conv := temporal.ConverterOf(payloadsOf(t, "new old", ""))
@@ -86,11 +86,11 @@ func TestPayloads_OnlyTheirKeysReadThem(t *testing.T) {
 	again, err := conv.ToPayload(text)
 	must(t, err)
 	if bytes.Equal(sealed.GetData(), again.GetData()) {
-		t.Error("the same text gives the same bytes twice")
+		t.Error("two encryptions of one text give the same bytes")
 	}
 	if raw, err := sealed.Marshal(); err != nil || bytes.Contains(raw, []byte(text)) ||
 		bytes.Contains(raw, []byte("json/plain")) {
-		t.Errorf("the payload shows what is in it (%v): %q", err, raw)
+		t.Errorf("the encrypted payload contains clear text (%v): %q", err, raw)
 	}
 	if id := string(sealed.GetMetadata()["encryption-key-id"]); id != "new" {
 		t.Errorf("the key %q encrypted, want the first one", id)
@@ -102,12 +102,12 @@ func TestPayloads_OnlyTheirKeysReadThem(t *testing.T) {
 	for name, by := range map[string]*temporal.Payloads{"all keys": payloadsOf(t, "new old", ""),
 		"behind another": payloadsOf(t, "newer new", "")} {
 		if got, err := read(by, sealed); err != nil || got != text {
-			t.Errorf("%s: read %q, %v", name, got, err)
+			t.Errorf("%s: the payload is read as %q with error %v, want the text", name, got, err)
 		}
 	}
 	if _, err := read(payloadsOf(t, "old", ""), sealed); !errors.Is(err, temporal.ErrPayloadKey) ||
 		!strings.Contains(err.Error(), `"new"`) {
-		t.Errorf("without the key: %v", err)
+		t.Errorf("without the key the error is %v, want ErrPayloadKey with the id", err)
 	}
 	changed := func(change func(*commonpb.Payload)) *commonpb.Payload {
 		raw, err := sealed.Marshal()
@@ -137,7 +137,7 @@ func TestPayloads_OnlyTheirKeysReadThem(t *testing.T) {
 	plain, err := converter.GetDefaultDataConverter().ToPayload(text)
 	must(t, err)
 	if got, err := read(payloadsOf(t, "new", ""), plain); err != nil || got != text {
-		t.Errorf("what was stored in plain is read as %q, %v", got, err)
+		t.Errorf("a payload in clear is read as %q with error %v, want the text", got, err)
 	}
 }
 
@@ -147,12 +147,12 @@ func TestPayloads_DispatchesHaveTheirOwnKey(t *testing.T) {
 		in   converter.SerializationContext
 		want string
 	}{
-		"a step":          {converter.ActivitySerializationContext{ActivityType: "dvt.execute"}, "d1"},
-		"a hook":          {converter.ActivitySerializationContext{ActivityType: "dvt.compensate"}, "d1"},
-		"a log call":      {converter.ActivitySerializationContext{ActivityType: "dvt.append"}, "k1"},
-		"a local call":    {converter.ActivitySerializationContext{ActivityType: "dvt.execute", IsLocal: true}, "k1"},
-		"a workflow":      {converter.WorkflowSerializationContext{}, "k1"},
-		"nothing of them": {nil, "k1"},
+		"a step":       {converter.ActivitySerializationContext{ActivityType: "dvt.execute"}, "d1"},
+		"a hook":       {converter.ActivitySerializationContext{ActivityType: "dvt.compensate"}, "d1"},
+		"a log call":   {converter.ActivitySerializationContext{ActivityType: "dvt.append"}, "k1"},
+		"a local call": {converter.ActivitySerializationContext{ActivityType: "dvt.execute", IsLocal: true}, "k1"},
+		"a workflow":   {converter.WorkflowSerializationContext{}, "k1"},
+		"no context":   {nil, "k1"},
 	} {
 		conv := temporal.ConverterOf(payloadsOf(t, "k1", "d1"))
 		if c.in != nil {
@@ -161,30 +161,30 @@ func TestPayloads_DispatchesHaveTheirOwnKey(t *testing.T) {
 		p, err := conv.ToPayload("x")
 		must(t, err)
 		if got := string(p.GetMetadata()["encryption-key-id"]); got != c.want {
-			t.Errorf("%s is encrypted by %s, want %s", name, got, c.want)
+			t.Errorf("%s is encrypted with the key %s, want %s", name, got, c.want)
 		}
 	}
 	// A data worker has only the keys of dispatches.
 	p, err := temporal.ConverterOf(payloadsOf(t, "", "d1")).ToPayload("x")
 	must(t, err)
 	if got := string(p.GetMetadata()["encryption-key-id"]); got != "d1" {
-		t.Errorf("a data worker encrypts by %q", got)
+		t.Errorf("a data worker encrypts with the key %q, want d1", got)
 	}
 }
 
-func TestPayloads_CoverMessagesOfFailures(t *testing.T) {
+func TestPayloads_EncryptMessagesOfFailures(t *testing.T) {
 	t.Parallel()
 	failures := temporal.FailuresOf(payloadsOf(t, "k1", ""))
 	f := failures.ErrorToFailure(fmt.Errorf("a canary in a message"))
 	if raw, err := f.Marshal(); err != nil || bytes.Contains(raw, []byte("canary")) {
-		t.Errorf("the failure shows its message (%v): %q", err, raw)
+		t.Errorf("the failure contains its message in clear (%v): %q", err, raw)
 	}
 	if got := failures.FailureToError(f).Error(); !strings.Contains(got, "a canary in a message") {
-		t.Errorf("the message is read as %q", got)
+		t.Errorf("the message is read as %q, want the clear text", got)
 	}
 }
 
-func TestDecoder_AnswersAsACodecServer(t *testing.T) {
+func TestDecoder_AnswersLikeACodecServer(t *testing.T) {
 	t.Parallel()
 	payloads := payloadsOf(t, "k1", "")
 	server := httptest.NewServer(payloads.Decoder())
@@ -196,10 +196,10 @@ func TestDecoder_AnswersAsACodecServer(t *testing.T) {
 	res, err := http.Post(server.URL+"/decode", "application/json", bytes.NewReader(body))
 	must(t, err)
 	defer res.Body.Close()
-	said, err := io.ReadAll(res.Body)
+	answer, err := io.ReadAll(res.Body)
 	must(t, err)
 	if want := base64.StdEncoding.EncodeToString([]byte(`"a canary"`)); res.StatusCode != http.StatusOK ||
-		!strings.Contains(string(said), want) {
-		t.Errorf("the decoder answered %d %s, want %s", res.StatusCode, said, want)
+		!strings.Contains(string(answer), want) {
+		t.Errorf("the decoder answered %d %s, want %s", res.StatusCode, answer, want)
 	}
 }

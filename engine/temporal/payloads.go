@@ -153,6 +153,7 @@ func (d dataConverter) FromPayloads(p *commonpb.Payloads, into ...any) error {
 	return d.judge(d.DataConverter.FromPayloads(p, into...))
 }
 
+// judge panics for a missing key within a workflow; see dataConverter.
 func (d dataConverter) judge(err error) error {
 	if d.inWorkflow && errors.Is(err, ErrPayloadKey) {
 		panic(err)

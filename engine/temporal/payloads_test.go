@@ -26,7 +26,7 @@ const (
 	canaryStep    = "canary-step"
 	canaryResult  = "canary-result"
 	canaryMessage = "canary-message"
-	canaryClass   = "transport" // a class is one of a list and may be seen
+	canaryClass   = "transport" // error classes are public, so this one may appear
 )
 
 // canaryRun runs a plan that leaves every kind of data in Temporal: inputs, results, heartbeats, retried failures, a
@@ -62,10 +62,10 @@ func canaryRun(t *testing.T, server *testserver.TemporalServer, payloads *tempor
 		step{canaryStep + "-fails", canaryStep + "-sleeps", map[string]any{"retry": retry}},
 		step{canaryStep + "-ends", canaryStep + "-fails", map[string]any{"retry": retry}},
 	))
-	if st := h.ended(runID); st.Status != run.Failed {
+	if st := h.waitForEnd(runID); st.Status != run.Failed {
 		t.Fatalf("the run ended %s, its log:\n%s", st.Status, strings.Join(h.log(runID), "\n"))
 	}
-	h.closed(runID)
+	h.waitUntilClosed(runID)
 	return h, runID
 }
 
@@ -82,11 +82,11 @@ func TestPayloads_TemporalStoresNothingInClear(t *testing.T) {
 			h, runID := canaryRun(t, server, c.payloads)
 			stored := server.Stored(t)
 			if !bytes.Contains(stored, []byte(runID)) {
-				t.Fatal("the server's database does not show the run at all")
+				t.Fatal("the server's database does not contain the run id, so the search is wrong")
 			}
 			for _, canary := range []string{canaryStep, canaryResult, canaryMessage} {
 				if got := bytes.Contains(stored, []byte(canary)); got != c.seen {
-					t.Errorf("the server's database shows %s: %t, want %t", canary, got, c.seen)
+					t.Errorf("the server's database contains %s: %t, want %t", canary, got, c.seen)
 				}
 			}
 			recorded := map[run.EventType]int{}
@@ -99,7 +99,7 @@ func TestPayloads_TemporalStoresNothingInClear(t *testing.T) {
 			for _, want := range []run.EventType{run.RunStarted, run.StepStartedEvent, run.StepCompletedEvent,
 				run.StepFailedEvent, run.RunFailed} {
 				if recorded[want] == 0 {
-					t.Errorf("the Historian read no %s of %v", want, recorded)
+					t.Errorf("the Historian read %v, want also a %s", recorded, want)
 				}
 			}
 		})
@@ -117,15 +117,15 @@ func TestPayloads_ARotatedKeyReadsOldHistories(t *testing.T) {
 	stop := h.worker(0)
 	release := h.hold("b")
 	runID := h.start(document(0, step{id: "a"}, step{id: "b", deps: "a"}, step{id: "c", deps: "b"}))
-	h.running(runID, "b")
+	h.waitUntilRunning(runID, "b")
 	set("k2 k1", "d2")
 	release()
 	stop() // another worker replays payloads that k1 encrypted
 	h.worker(0)
-	if st := h.ended(runID); st.Status != run.Completed {
-		t.Fatalf("the run ended %s", st.Status)
+	if st := h.waitForEnd(runID); st.Status != run.Completed {
+		t.Fatalf("the run ended %s, want COMPLETED", st.Status)
 	}
-	h.closed(runID)
+	h.waitUntilClosed(runID)
 	history, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h.history(runID))
 	must(t, err)
 	used := map[string]bool{}
@@ -137,10 +137,10 @@ func TestPayloads_ARotatedKeyReadsOldHistories(t *testing.T) {
 		}
 	}
 	if !used["k1"] || !used["k2"] || !used["d2"] {
-		t.Errorf("keys that encrypted something: %v, want all", used)
+		t.Errorf("the history has payloads of the keys %v, want all", used)
 	}
 	if out, err := temporal.Replay(bytes.NewReader(history), payloads); err != nil || out.Events < 20 {
-		t.Errorf("the history of two keys replays %+v: %v", out, err)
+		t.Errorf("Replay returned %+v, %v; want that the history of two keys replays", out, err)
 	}
 	walk := func() error {
 		for _, err := range h.engine.History(t.Context(), h.identity(runID)) {
@@ -153,11 +153,11 @@ func TestPayloads_ARotatedKeyReadsOldHistories(t *testing.T) {
 	must(t, walk())
 	set("k2", "d2")
 	if err := walk(); !errors.Is(err, temporal.ErrPayloadKey) {
-		t.Errorf("the Historian without the old key: %v", err)
+		t.Errorf("the Historian without the old key returned %v, want ErrPayloadKey", err)
 	}
 	for name, by := range map[string]*temporal.Payloads{"without keys": nil, "without the old key": payloads} {
 		if _, err := temporal.Replay(bytes.NewReader(history), by); !errors.Is(err, temporal.ErrPayloadKey) {
-			t.Errorf("a replay %s: %v", name, err)
+			t.Errorf("a replay %s returned %v, want ErrPayloadKey", name, err)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestPayloads_AWorkerWithoutTheKeyEndsNoRun(t *testing.T) {
 	wrong.client = c
 	stop := wrong.worker(0)
 	runID := h.start(document(0, step{id: "a"}))
-	h.until(runID, "tried and not understood", func(run.State) bool {
+	h.waitFor(runID, "a run with a failed workflow task", func(run.State) bool {
 		failed := 0
 		if _, err := h.engine.Describe(t.Context(), h.identity(runID)); errors.Is(err, engine.ErrNotStarted) {
 			return false
@@ -193,13 +193,13 @@ func TestPayloads_AWorkerWithoutTheKeyEndsNoRun(t *testing.T) {
 	})
 	stop()
 	h.worker(0)
-	if st := h.ended(runID); st.Status != run.Completed {
-		t.Errorf("the run ended %s", st.Status)
+	if st := h.waitForEnd(runID); st.Status != run.Completed {
+		t.Errorf("the run ended %s, want COMPLETED", st.Status)
 	}
 }
 
 // A data worker needs only the keys of dispatches, and they decrypt nothing else of a run.
-func TestPayloads_ADataWorkerNeedsTheKeysOfDispatchesOnly(t *testing.T) {
+func TestPayloads_ADataWorkerNeedsOnlyTheKeysOfDispatches(t *testing.T) {
 	t.Parallel()
 	server := testserver.Temporal(t)
 	h := newHarness(t, options{payloads: payloadsOf(t, "k1", "d1"), workers: -1})
@@ -214,14 +214,14 @@ func TestPayloads_ADataWorkerNeedsTheKeysOfDispatchesOnly(t *testing.T) {
 	worker.serve(temporal.WorkerConfig{Data: []string{h.queues.Data}})
 	runID := h.start(document(0, step{id: "a"}, step{"n", "a",
 		map[string]any{"type": string(plan.Noop), "inputs": map[string]any{}}}))
-	if st := h.ended(runID); st.Status != run.Completed {
+	if st := h.waitForEnd(runID); st.Status != run.Completed {
 		t.Fatalf("the run ended %s, its log:\n%s", st.Status, strings.Join(h.log(runID), "\n"))
 	}
 	started := h.history(runID).GetEvents()[0].GetWorkflowExecutionStartedEventAttributes()
 	var in temporal.Input
 	if err := temporal.ConverterOf(data).FromPayloads(started.GetInput(), &in); !errors.Is(err,
 		temporal.ErrPayloadKey) {
-		t.Errorf("a data worker reads the input of a workflow as %+v, %v", in, err)
+		t.Errorf("a data worker reads the input of a workflow as %+v with error %v, want ErrPayloadKey", in, err)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestDebug_ReadsTheMessageOfAnEncryptedFailure(t *testing.T) {
 	retry := map[string]any{"maxAttempts": 2, "initialBackoffMs": 60_000, "maxBackoffMs": 60_000,
 		"retryableErrors": []string{canaryClass}}
 	runID := h.start(document(0, step{"a", "", map[string]any{"retry": retry}}))
-	h.until(runID, "explained by what failed", func(run.State) bool {
+	h.waitFor(runID, "described with its last failure", func(run.State) bool {
 		d, err := h.engine.Debug(t.Context(), h.identity(runID))
 		if errors.Is(err, engine.ErrNotStarted) {
 			return false
@@ -243,14 +243,14 @@ func TestDebug_ReadsTheMessageOfAnEncryptedFailure(t *testing.T) {
 			return false
 		}
 		if got := d.Pending[0]; got.LastFailure == "Encoded failure" || strings.Contains(got.ID, "a") {
-			t.Fatalf("the pending execution is shown as %+v", got)
+			t.Fatalf("the pending execution is %+v, want a readable message and no step id", got)
 		}
 		return true
 	})
 }
 
-// A repair that lacks the key of a step's heartbeats must not treat a step in flight as one that never began.
-func TestHistory_NamesAKeyThatOnlyAHeartbeatNeeds(t *testing.T) {
+// A repair that lacks the key of a step's heartbeats must not treat a running step as one that never started.
+func TestHistory_FailsWithoutTheKeyOfAHeartbeat(t *testing.T) {
 	t.Parallel()
 	server := testserver.Temporal(t)
 	h := newHarness(t, options{payloads: payloadsOf(t, "k1", "d1"), workers: -1})
@@ -265,13 +265,13 @@ func TestHistory_NamesAKeyThatOnlyAHeartbeatNeeds(t *testing.T) {
 	worker.serve(temporal.WorkerConfig{Data: []string{h.queues.Data}})
 	h.hold("a")
 	runID := h.start(document(0, step{id: "a"}))
-	h.running(runID, "a")
-	h.pending(runID, "#1", func(p *workflowpb.PendingActivityInfo) bool { return p.GetHeartbeatDetails() != nil })
+	h.waitUntilRunning(runID, "a")
+	h.waitForPending(runID, "#1", func(p *workflowpb.PendingActivityInfo) bool { return p.GetHeartbeatDetails() != nil })
 	var last error
 	for _, err := range h.engine.History(t.Context(), h.identity(runID)) {
 		last = err
 	}
 	if !errors.Is(last, temporal.ErrPayloadKey) {
-		t.Errorf("the history ends with %v", last)
+		t.Errorf("the history ends with %v, want ErrPayloadKey", last)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/temporal"
 )
 
-func TestPollers_SayWhoServesAQueueAndWhatWaits(t *testing.T) {
+func TestPollers_CountWorkersAndWaitingTasks(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1})
 	ask := func(queue string) (workers int, seen time.Time, waiting int64) {
@@ -16,7 +16,7 @@ func TestPollers_SayWhoServesAQueueAndWhatWaits(t *testing.T) {
 		return p.Count, p.LastSeen, p.Waiting
 	}
 	if n, seen, waiting := ask(h.queues.Data); n != 0 || !seen.IsZero() || waiting != 0 {
-		t.Errorf("a queue that nobody knows has %d workers, seen at %s, and %d tasks", n, seen, waiting)
+		t.Errorf("an unused queue has %d workers, last seen at %s, and %d tasks; want none", n, seen, waiting)
 	}
 	stop := h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
 	id := h.start(document(0, step{id: "s1"}, step{id: "s2", extra: https}, step{id: "s3", extra: dbts}))
@@ -29,7 +29,7 @@ func TestPollers_SayWhoServesAQueueAndWhatWaits(t *testing.T) {
 		return n == 1 && time.Since(seen) < time.Minute
 	})
 	h.serve(temporal.WorkerConfig{Data: []string{h.queues.Data}})
-	h.ended(id)
+	h.waitForEnd(id)
 	reaches(t, "the data queue has a worker and nothing waits", func() bool {
 		n, _,
 			waiting := ask(h.queues.Data)
@@ -38,11 +38,12 @@ func TestPollers_SayWhoServesAQueueAndWhatWaits(t *testing.T) {
 	stop()
 }
 
+// reaches waits for a condition for at most 40 s.
 func reaches(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(100 * time.Millisecond) {
 		if time.Since(began) > 40*time.Second {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("not within 40 s: %s", what)
 		}
 	}
 }

@@ -19,10 +19,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TestRotate_Thresholds has a history be of a size while the fourth of
-// twenty steps runs.
+// The history reaches a size while the fourth of twenty steps runs.
 // contract: R381, T114, T195
-func TestRotate_Thresholds(t *testing.T) {
+func TestRotate_FollowsTheSizeOfTheHistory(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		bytes, events int
@@ -49,22 +48,22 @@ func TestRotate_Thresholds(t *testing.T) {
 			var next *workflow.ContinueAsNewError
 			switch err := env.GetWorkflowError(); {
 			case !c.rotates && (err != nil || *steps != 20):
-				t.Errorf("it ended with %v after %d steps", err, *steps)
+				t.Errorf("the workflow ended with %v after %d steps, want 20 steps without a rotation", err, *steps)
 			case c.rotates && (!errors.As(err, &next) || *steps > 5):
-				t.Errorf("it went on to %d steps, and ended with %v", *steps, err)
+				t.Errorf("the workflow ended with %v after %d steps, want a rotation after at most 5", err, *steps)
 			case c.rotates:
 				var in temporal.Input
 				must(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
 				if in.Continued == nil || in.Continued.Carried.Execution != 2 || in.Continued.Head < 8 || in.RotateAfter != 1000 {
-					t.Errorf("the next execution begins with %+v", in)
+					t.Errorf("the next execution has the input %+v, want execution 2 with the head and RotateAfter", in)
 				}
 			}
 		})
 	}
 }
 
-// pretend registers the workflow and activities without a store, for a linear plan
-// of n steps. tell is called with the number of each step that runs.
+// pretend registers the workflow and its activities without a store, for a linear plan of n steps. It calls tell with
+// the number of each executed step.
 func pretend(t *testing.T, env *testsuite.TestWorkflowEnvironment, n int, tell func(int)) (steps *int) {
 	t.Helper()
 	sk := plan.Skeleton{PlanID: "p", PlanVersion: "1"}
@@ -94,7 +93,7 @@ func pretend(t *testing.T, env *testsuite.TestWorkflowEnvironment, n int, tell f
 	return steps
 }
 
-// pretended is a Journal that takes everything.
+// pretended is a Journal that accepts everything.
 type pretended struct {
 	engine.Journal
 	skeleton engine.Skeleton

@@ -15,23 +15,22 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// proxy stands before a real PostgreSQL and holds bytes back.
+// proxy is a TCP proxy in front of a real PostgreSQL that can hold bytes back.
 type proxy struct {
 	addr   string
 	server string
-	// sees is shown what a client sends before it is passed on; it may change the
-	// proxy's ways.
+	// sees gets the bytes of a client before the proxy sends them, and may hold or mute.
 	sees func(p *proxy, l *link, sent []byte)
 
-	lossy atomic.Bool // what was held is lost
+	lossy atomic.Bool // whether release drops the held bytes
 
 	mu     sync.Mutex
 	opened *sync.Cond
-	held   bool // nothing passes, of any connection
+	held   bool // whether the proxy holds the bytes of all connections
 }
 
-// link is one connection through a proxy.
-type link struct{ mute atomic.Bool } // answers are swallowed
+// link is one connection through a proxy. mute drops the answers of the server.
+type link struct{ mute atomic.Bool }
 
 func newProxy(t *testing.T, server string, sees func(*proxy, *link, []byte)) *proxy {
 	t.Helper()
@@ -53,13 +52,12 @@ func newProxy(t *testing.T, server string, sees func(*proxy, *link, []byte)) *pr
 	return p
 }
 
-// hold keeps everything back until release; what is held then goes on, also what
-// came from clients that are gone.
+// hold keeps all bytes back until release. The proxy then sends them, also those of clients that have disconnected.
 func (p *proxy) hold() { p.mu.Lock(); defer p.mu.Unlock(); p.held = true }
 
 func (p *proxy) release() { p.mu.Lock(); defer p.mu.Unlock(); p.held = false; p.opened.Broadcast() }
 
-// wait waits for a release and reports whether what waits may go on.
+// wait waits for a release and reports whether the held bytes may be sent.
 func (p *proxy) wait() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,10 +82,10 @@ func (p *proxy) serve(client net.Conn) {
 		_ = client.Close()
 	}()
 	pump(client, server, func(sent []byte) bool { p.sees(p, l, sent); return p.wait() })
-	time.Sleep(100 * time.Millisecond) // what was passed on last is carried out before the connection goes
+	time.Sleep(100 * time.Millisecond) // PostgreSQL executes the last statement before the connection closes
 }
 
-// pump copies what pass lets through until either side ends.
+// pump copies the bytes for which pass returns true, until either side closes.
 func pump(from, to net.Conn, pass func([]byte) bool) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -103,7 +101,7 @@ func pump(from, to net.Conn, pass func([]byte) bool) {
 	}
 }
 
-// proxied is a harness on PostgreSQL whose journal alone goes through a proxy.
+// proxied returns a harness on PostgreSQL. Only its journal uses the proxy.
 func proxied(t *testing.T, budget time.Duration, sees func(*proxy, *link, []byte)) (*harness, *faulty, *proxy) {
 	t.Helper()
 	dsn := testserver.Postgres(t)
@@ -120,13 +118,13 @@ func proxied(t *testing.T, budget time.Duration, sees func(*proxy, *link, []byte
 	return f.harness(t, budget, options{store: direct}), f, p
 }
 
-// completion reports whether a client sends the values of an append with a
-// StepCompleted: its statement was prepared before.
+// completion reports whether a client sends the values of an append with a StepCompleted. The statement itself was
+// prepared before.
 func completion(sent []byte) bool {
 	return bytes.Contains(sent, []byte(run.StepCompletedEvent)) && !bytes.Contains(sent, []byte("SELECT"))
 }
 
-// TestBudget_ProxyDelaysStepStarted: the step waits for the log, and begins once.
+// The proxy delays the StepStarted. The step waits for the log and runs once.
 // contract: B02
 // contract: W-15
 func TestBudget_ProxyDelaysStepStarted(t *testing.T) {
@@ -140,16 +138,15 @@ func TestBudget_ProxyDelaysStepStarted(t *testing.T) {
 		return write(ctx)
 	}
 	id := h.start(document(0, step{id: "s1"}))
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	expectOnce(t, h, "s1/1.1")
 	if n := f.metric(t, "state_store_write_timeouts_total"); n < 1 {
-		t.Errorf("%v timeouts", n)
+		t.Errorf("%v write timeouts, want at least 1", n)
 	}
 }
 
-// TestBudget_ProxySwallowsTheAnswer: PostgreSQL commits the completion and
-// its answer never comes.
+// PostgreSQL commits the completion, and the proxy drops its answer.
 // contract: B03
 // contract: W-15
 func TestBudget_ProxySwallowsTheAnswer(t *testing.T) {
@@ -161,25 +158,24 @@ func TestBudget_ProxySwallowsTheAnswer(t *testing.T) {
 		}
 	})
 	id := h.start(document(0, step{id: "s1"}))
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	expectOnce(t, h, "s1/1.1")
 	if muted.Load() == 0 || f.tries[0].Load() < 2 {
-		t.Fatalf("no answer was lost: %d tries", f.tries[0].Load())
+		t.Fatalf("the proxy dropped no answer; %d tries of the completion", f.tries[0].Load())
 	}
 	if o := f.found[len(f.found)-1]; !o.Deduplicated {
-		t.Errorf("said again: %+v", o)
+		t.Errorf("outcome of the last try %+v, want a duplicate", o)
 	}
 }
 
-// TestBudget_ProxyBlocksTheCompletion blocks everything from the
-// completion on until the failure is being tried: then what was held goes on to
-// PostgreSQL, or is lost. Whichever terminal is confirmed first stands alone.
+// The proxy holds all bytes from the completion on until the worker tries to write the failure. It then sends the held
+// bytes to PostgreSQL, or drops them. The log has only the end that was written first.
 // contract: B04
 // contract: W-15
 func TestBudget_ProxyBlocksTheCompletion(t *testing.T) {
 	t.Parallel()
-	for name, lost := range map[string]bool{"held bytes go on": false, "held bytes are lost": true} {
+	for name, lost := range map[string]bool{"held bytes are sent": false, "held bytes are lost": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var once sync.Once
@@ -196,7 +192,7 @@ func TestBudget_ProxyBlocksTheCompletion(t *testing.T) {
 				return write(ctx)
 			}
 			id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}))
-			st := h.ended(id)
+			st := h.waitForEnd(id)
 			want := []string{"StepStarted(s1,1)", "StepFailed(s1,1)", "StepSkipped(s2,1)", "RunFailed"}
 			if st.Status == run.Completed && !lost {
 				want = []string{"StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
@@ -204,10 +200,10 @@ func TestBudget_ProxyBlocksTheCompletion(t *testing.T) {
 			}
 			h.expect(id, 3, want...)
 			if n := h.steps.count("s1"); n != 1 {
-				t.Errorf("%d executions", n)
+				t.Errorf("%d executions of s1, want 1", n)
 			}
 			if n := f.metric(t, "state_store_write_timeouts_total"); n < 2 || f.tries[1].Load() == 0 {
-				t.Errorf("%v timeouts, %d tries of the failure", n, f.tries[1].Load())
+				t.Errorf("%v write timeouts, %d tries of the failure; want at least 2 and 1", n, f.tries[1].Load())
 			}
 			t.Logf("the run is %s after %d tries of the failure", st.Status, f.tries[1].Load())
 		})

@@ -17,40 +17,39 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// ErrNotHistory says that what Replay was given is no history of a run's workflow.
-var ErrNotHistory = errors.New("temporal: no history of a run's workflow")
+// ErrNotHistory is returned by Replay for an input that is not the history of a run's workflow.
+var ErrNotHistory = errors.New("temporal: not the history of a run's workflow")
 
-// Replayed is a history that this code can go on with.
+// Replayed describes a history that a worker of this program could continue.
 type Replayed struct {
 	Events int `json:"events"`
 }
 
-// MismatchError says where this code decides otherwise than a history says.
+// MismatchError is the first difference between a history and the decisions of this program.
 type MismatchError struct {
-	// Replayed is the last event up to which the history replays; 0 for none.
+	// Replayed is the number of the last event up to which the history replays; 0 if not even the first task does.
 	Replayed int64 `json:"replayed"`
-	// Events are what was recorded from there to the end of the next workflow task.
+	// Events describes the recorded events from there to the end of the next workflow task.
 	Events []string `json:"events"`
-	// Reason is the SDK's.
+	// Reason is the error of the SDK.
 	Reason string `json:"reason"`
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("events 1 to %d replay, what follows does not: %s", e.Replayed, e.Reason)
+	return fmt.Sprintf("events 1 to %d replay, the next workflow task does not: %s", e.Replayed, e.Reason)
 }
 
-// Replay runs the workflow of this program over the history of one execution, as
-// `temporal workflow show -o json` writes it. No server is asked and nothing is
-// done. It returns a *MismatchError when a worker of this program could not go on
-// with it (contract T117, E-03), or an error that wraps ErrNotHistory; ErrPayloadKey when payloads lack the key of
-// one. payloads may be nil for a history in clear.
+// Replay runs the workflow of this program over the history of one execution, in the JSON of `temporal workflow show -o
+// json`. It needs no server and has no side effects. payloads may be nil for a history in clear. Errors: *MismatchError
+// if a worker of this program could not continue the execution (contract T117, E-03), ErrNotHistory, ErrPayloadKey if
+// payloads lacks a key.
 func Replay(history io.Reader, payloads *Payloads) (Replayed, error) {
 	h, err := client.HistoryFromJSON(history, client.HistoryJSONOptions{})
 	if err != nil {
 		return Replayed{}, fmt.Errorf("%w: %w", ErrNotHistory, err)
 	}
 	if len(h.GetEvents()) == 0 {
-		return Replayed{}, fmt.Errorf("%w: it has no events", ErrNotHistory)
+		return Replayed{}, fmt.Errorf("%w: the file has no events", ErrNotHistory)
 	}
 	started := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
 	if name := started.GetWorkflowType().GetName(); name != workflowName {
@@ -86,13 +85,14 @@ func (h replayer) replayTo(n int) error {
 		&historypb.History{Events: h.Events[:n:n]})
 }
 
-// mismatch finds the first workflow task whose decisions differ.
+// mismatch finds the first workflow task whose decisions differ, by a binary search. err is the error of the whole
+// replay.
 func (h replayer) mismatch(err error) error {
-	ends := []int{0} // how many events there are up to the end of each workflow task
+	ends := []int{0} // number of events up to the end of each workflow task
 	for i, e := range h.Events {
 		if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
 			end := i + 1
-			for end < len(h.Events) && caused(h.Events[end], e.GetEventId()) {
+			for end < len(h.Events) && isCausedBy(h.Events[end], e.GetEventId()) {
 				end++
 			}
 			ends = append(ends, end)
@@ -112,8 +112,8 @@ func (h replayer) mismatch(err error) error {
 	return m
 }
 
-// caused reports whether a workflow task decided this event.
-func caused(e *historypb.HistoryEvent, task int64) bool {
+// isCausedBy reports whether the workflow task that completed with the event number task decided this event.
+func isCausedBy(e *historypb.HistoryEvent, task int64) bool {
 	return slices.Contains([]int64{
 		e.GetActivityTaskScheduledEventAttributes().GetWorkflowTaskCompletedEventId(),
 		e.GetActivityTaskCancelRequestedEventAttributes().GetWorkflowTaskCompletedEventId(),
@@ -127,7 +127,7 @@ func caused(e *historypb.HistoryEvent, task int64) bool {
 	}, task)
 }
 
-// inWords names an event by its number, its type and what it is about.
+// inWords returns the number and the type of an event, and the activity, timer or marker that it concerns.
 func inWords(e *historypb.HistoryEvent) string {
 	s := fmt.Sprintf("%d %s", e.GetEventId(), e.GetEventType())
 	if a := e.GetActivityTaskScheduledEventAttributes(); a != nil {

@@ -29,7 +29,7 @@ import (
 )
 
 var record = flag.Bool(
-	"record", false, "write the latest version's folder of testdata and testdata/bad anew, from runs on a real server")
+	"record", false, "rewrite the latest version's folder of testdata, and testdata/bad, from runs on a real server")
 
 func replay(h *historypb.History) error { return replayOn(h, temporal.RunWorkflow) }
 
@@ -39,28 +39,27 @@ func replayOn(h *historypb.History, w func(workflow.Context, temporal.Input) err
 	return r.ReplayWorkflowHistory(sdklog.NewStructuredLogger(quietLog), h)
 }
 
-// recorded is the folder of the histories of this version of the workflow. The first change that must have a version of
-// its own brings a second folder.
+// recorded is the folder of the histories of this version of the workflow. The first change that needs a new version
+// adds a second folder.
 const recorded = "v1"
 
-// kept are the situations that they show.
+// kept lists the names of the recorded histories, one per situation.
 var kept = []string{
 	"cancel", "compensation", "failure-window-expires", "fan-out-100", "linear", "manual", "parallel",
 	"pause-drain-resume", "plan-missing",
 	"quota", "retry", "rotation-1", "rotation-2", "skip", "sleep",
 }
 
-// TestReplay_Recorded replays the histories that each version recorded: a
-// change of the workflow that breaks one needs a version.
+// A change of the workflow after which a recorded history does not replay needs a new version.
 // contract: E-02, E-03
-func TestReplay_Recorded(t *testing.T) {
+func TestReplay_AcceptsTheRecordedHistories(t *testing.T) {
 	if *record {
 		recordAll(t)
 	}
 	all := histories(t, recorded)
 	for path, h := range all {
 		if err := replay(h); err != nil {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s does not replay: %v", path, err)
 		}
 	}
 	for _, name := range kept {
@@ -70,10 +69,9 @@ func TestReplay_Recorded(t *testing.T) {
 	}
 }
 
-// TestReplay_Unguarded changes the workflow: what it does now that it did not
-// do when the histories were recorded must have a version of its own.
+// A changed workflow replays the recorded histories only if the change has its own version.
 // contract: E-03
-func TestReplay_Unguarded(t *testing.T) {
+func TestReplay_DetectsAChangeWithoutAVersion(t *testing.T) {
 	t.Parallel()
 	unguarded := func(ctx workflow.Context, in temporal.Input) error {
 		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
@@ -89,16 +87,16 @@ func TestReplay_Unguarded(t *testing.T) {
 	}
 	for path, h := range histories(t, recorded) {
 		if err := replayOn(h, unguarded); err == nil {
-			t.Errorf("%s replays on a workflow that was changed without a version", path)
+			t.Errorf("%s replays on a workflow with a change without a version", path)
 		}
 		if err := replayOn(h, guarded); err != nil {
-			t.Errorf("%s does not replay on a workflow that was changed with a version: %v", path, err)
+			t.Errorf("%s does not replay on a workflow with a change with a version: %v", path, err)
 		}
 	}
 }
 
-// TestReplay_Words says of each history whether it replays, and where it does not.
-func TestReplay_Words(t *testing.T) {
+// Replay names the first event that does not replay, and rejects files that are not histories.
+func TestReplay_NamesTheFirstMismatch(t *testing.T) {
 	t.Parallel()
 	read := func(name string) (temporal.Replayed, error) {
 		f, err := os.Open(filepath.Join("testdata", name+".json"))
@@ -107,7 +105,7 @@ func TestReplay_Words(t *testing.T) {
 		return temporal.Replay(f, nil)
 	}
 	if out, err := read(recorded + "/linear"); err != nil || out.Events < 20 {
-		t.Errorf("%+v, %v", out, err)
+		t.Errorf("Replay of a good history returned %+v, %v; want at least 20 events", out, err)
 	}
 	for name, word := range map[string]string{
 		"bad/swapped-steps":   "ActivityTaskScheduled dvt.execute b/1.1",
@@ -118,35 +116,35 @@ func TestReplay_Words(t *testing.T) {
 		var m *temporal.MismatchError
 		if !errors.As(err, &m) || len(m.Events) == 0 || len(m.Events) > 12 || !strings.Contains(strings.Join(m.Events, "\n"),
 			word) {
-			t.Errorf("%s: %+v", name, err)
+			t.Errorf("%s: Replay returned %+v, want a mismatch of at most 12 events with %q", name, err, word)
 			continue
 		}
-		t.Logf("%s: %d replay, then %q", name, m.Replayed, m.Events)
+		t.Logf("%s: %d events replay, the next are %q", name, m.Replayed, m.Events)
 	}
 	for name, doc := range map[string]string{
 		"no JSON": "{", "no events": `{"events":[]}`,
 		"another workflow": `{"events":[{"eventId":"1","eventType":"WorkflowExecutionStarted","workflowExecutionStartedEventAttributes":{"workflowType":{"name":"other"}}}]}`,
 	} {
 		if _, err := temporal.Replay(strings.NewReader(doc), nil); !errors.Is(err, temporal.ErrNotHistory) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Replay returned %v, want ErrNotHistory", name, err)
 		}
 	}
 }
 
-// TestReplay_Bad replays histories of workflows that decided otherwise.
+// The histories in testdata/bad have decisions that this workflow does not make.
 // contract: E-02, T184
-func TestReplay_Bad(t *testing.T) {
+func TestReplay_RejectsHistoriesOfOtherDecisions(t *testing.T) {
 	want := map[string]string{
 		"swapped-steps":   "nondeterministic workflow",
 		"other-attempt":   "nondeterministic workflow",
 		"swapped-results": "lookup failed",
-		"other-run":       "answered for",
+		"other-run":       "has the skeleton of run",
 	}
 	for path, h := range histories(t, "bad") {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
 		err := replay(h)
 		if err == nil || want[name] == "" || !strings.Contains(err.Error(), want[name]) {
-			t.Errorf("%s: got %v, want one with %q", path, err, want[name])
+			t.Errorf("%s: got the error %v, want %q in it", path, err, want[name])
 		}
 		delete(want, name)
 	}
@@ -155,23 +153,23 @@ func TestReplay_Bad(t *testing.T) {
 	}
 }
 
-// TestReplay_Live replays what a server just recorded, often.
+// A history that the server has just recorded replays every time, because the workflow is deterministic.
 // contract: E-02
-func TestReplay_Live(t *testing.T) {
+func TestReplay_AcceptsANewHistoryEveryTime(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	id := h.start(d4(0))
-	h.ended(id)
-	h.closed(id)
+	h.waitForEnd(id)
+	h.waitUntilClosed(id)
 	live := h.history(id)
 	for i := range 20 {
 		if err := replay(live); err != nil {
-			t.Fatalf("replay %d: %v", i, err)
+			t.Fatalf("replay %d of a new history failed: %v", i, err)
 		}
 	}
 	swapIDs(live, "a/1.1", "b/1.1")
 	if err := replay(live); err == nil || !strings.Contains(err.Error(), "nondeterministic") {
-		t.Errorf("replay of swapped steps: %v", err)
+		t.Errorf("a replay of swapped steps returned %v, want a nondeterministic workflow", err)
 	}
 }
 
@@ -194,7 +192,7 @@ func histories(t *testing.T, dir string) map[string]*historypb.History {
 		must(t, err)
 		for _, secret := range []string{"@" + host, host + ":", home + "/", os.TempDir() + "/", "stackTrace"} {
 			if strings.Contains(string(b), secret) {
-				t.Errorf("%s says %q", path, secret)
+				t.Errorf("%s contains %q of the machine that recorded it", path, secret)
 			}
 		}
 	}
@@ -230,37 +228,38 @@ func swapResults(h *historypb.History, a, b string) {
 	found[a].Result, found[b].Result = found[b].Result, found[a].Result
 }
 
+// recordAll records all histories of kept and of testdata/bad.
 func recordAll(t *testing.T) {
 	h := newHarness(t, options{rotateAfter: 200, slots: 100})
 	folder := recorded
 	save := func(name, runID string) {
-		h.closed(runID)
+		h.waitUntilClosed(runID)
 		write(t, filepath.Join(folder, name), h.history(runID))
 	}
 	spoil := func(name, runID string, change func(*historypb.History)) {
-		h.closed(runID)
+		h.waitUntilClosed(runID)
 		bad := h.history(runID)
 		change(bad)
 		write(t, filepath.Join("bad", name), bad)
 	}
 
 	linear := h.start(l3(0))
-	h.ended(linear)
+	h.waitForEnd(linear)
 	save("linear", linear)
 	spoil("other-attempt", linear, func(bad *historypb.History) { swapIDs(bad, "s2/1.1", "s2/2.1") })
 
 	openA := h.hold("a")
 	parallel := h.start(d4(0))
-	h.logs(parallel, "StepCompleted(b,1)")
+	h.waitForEvent(parallel, "StepCompleted(b,1)")
 	openA()
-	h.ended(parallel)
+	h.waitForEnd(parallel)
 	save("parallel", parallel)
 	spoil("swapped-steps", parallel, func(bad *historypb.History) { swapIDs(bad, "a/1.1", "b/1.1") })
 	spoil("swapped-results", parallel, func(bad *historypb.History) { swapResults(bad, "a/1.1", "b/1.1") })
 	spoil("other-run", parallel, func(bad *historypb.History) {
 		other := h.history(linear)
 		for i, e := range bad.Events {
-			if c := e.GetMarkerRecordedEventAttributes(); c != nil { // the skeleton, which comes first
+			if c := e.GetMarkerRecordedEventAttributes(); c != nil { // the first marker has the skeleton
 				c.Details["result"] = other.Events[i].GetMarkerRecordedEventAttributes().Details["result"]
 				return
 			}
@@ -269,31 +268,31 @@ func recordAll(t *testing.T) {
 
 	h.steps.on("s2", failing(1, failure("BROKEN", true, "")))
 	retried := h.start(l3(60))
-	h.until(retried, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	h.waitFor(retried, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	h.signal(retried, run.Signal{Type: run.RetryStep, StepID: "s2"})
-	h.ended(retried)
+	h.waitForEnd(retried)
 	save("retry", retried)
 	h.steps.on("s2", failing(9, failure("BROKEN", true, "")))
 	failed := h.start(l3(1))
-	h.ended(failed)
+	h.waitForEnd(failed)
 	save("failure-window-expires", failed)
 
 	openA, openB := h.hold("a"), h.hold("b")
 	paused := h.start(d4(0))
-	h.running(paused, "a", "b")
+	h.waitUntilRunning(paused, "a", "b")
 	h.pause(paused)
 	openA()
-	h.logs(paused, "StepCompleted(a,1)")
+	h.waitForEvent(paused, "StepCompleted(a,1)")
 	h.resume(paused)
 	openB()
-	h.ended(paused)
+	h.waitForEnd(paused)
 	save("pause-drain-resume", paused)
 
 	h.hold("a")
 	h.hold("b")
 	cancelled := h.start(d4(0))
-	h.running(cancelled, "a", "b")
-	h.cancelled(cancelled)
+	h.waitUntilRunning(cancelled, "a", "b")
+	h.cancel(cancelled)
 	save("cancel", cancelled)
 
 	out, err := h.control.StartRun(t.Context(), h.who, runs.StartRun{
@@ -303,27 +302,27 @@ func recordAll(t *testing.T) {
 		},
 	})
 	must(t, err)
-	h.ended(out.View.State.RunID)
+	h.waitForEnd(out.View.State.RunID)
 	save("plan-missing", out.View.State.RunID)
 
 	h.steps.on("s2", failing(9, failure("BROKEN", true, "")))
 	skipped := h.start(l3(60))
-	h.until(skipped, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	h.waitFor(skipped, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	h.signal(skipped, run.Signal{Type: run.SkipStep, StepID: "s2"})
-	h.ended(skipped)
+	h.waitForEnd(skipped)
 	save("skip", skipped)
 
 	h.steps.on("s1", failing(0, nil))
 	h.steps.on("s2", failing(0, nil))
 	manual := h.start(document(0, step{id: "s1"}, waits("ok", "s1"), step{id: "s2", deps: "ok"}))
 	h.complete(manual, "ok")
-	h.ended(manual)
+	h.waitForEnd(manual)
 	save("manual", manual)
 
 	h.steps.on("s3", failing(9, failure("BROKEN", false, "")))
 	compensated := h.start(document(0, step{id: "s1", extra: undone}, step{id: "s2", deps: "s1", extra: undone},
 		step{id: "s3", deps: "s2"}))
-	h.ended(compensated)
+	h.waitForEnd(compensated)
 	save("compensation", compensated)
 
 	var wide []step
@@ -331,19 +330,19 @@ func recordAll(t *testing.T) {
 		wide = append(wide, step{id: fmt.Sprintf("w%02d", i), extra: spare})
 	}
 	fan := h.start(document(0, wide...))
-	h.ended(fan)
+	h.waitForEnd(fan)
 	save("fan-out-100", fan)
 
 	h = newHarness(t, options{rotateAfter: 2})
 	open := h.hold("s001")
 	rotated := h.start(document(0, row(4)...))
-	h.running(rotated, "s001")
+	h.waitUntilRunning(rotated, "s001")
 	h.pause(rotated)
 	open()
-	h.until(rotated, "rotated", func(run.State) bool { return len(h.chain(rotated)) == 2 })
+	h.waitFor(rotated, "rotated", func(run.State) bool { return len(h.chain(rotated)) == 2 })
 	h.resume(rotated)
-	h.ended(rotated)
-	h.closed(rotated)
+	h.waitForEnd(rotated)
+	h.waitUntilClosed(rotated)
 	for i, g := range h.chain(rotated) {
 		write(t, filepath.Join(folder, fmt.Sprintf("rotation-%d", i+1)), g.history)
 	}
@@ -351,8 +350,8 @@ func recordAll(t *testing.T) {
 	slept := h.start(document(
 		0, step{id: "nap", extra: map[string]any{"type": "SLEEP", "inputs": map[string]any{"ms": 50}}},
 		step{id: "after", deps: "nap"}))
-	h.ended(slept)
-	h.closed(slept)
+	h.waitForEnd(slept)
+	h.waitUntilClosed(slept)
 	write(t, filepath.Join(folder, "sleep"), h.history(slept))
 }
 
@@ -362,26 +361,26 @@ func recordQuota(t *testing.T, folder string) {
 	h.steps.on("first", func(context.Context, executor.Task) error { drain(); return nil })
 	id := h.start(document(0, step{id: "first"}, step{id: "heavy", deps: "first", extra: heavyStep},
 		step{id: "light", deps: "heavy"}))
-	h.ended(id)
-	h.closed(id)
+	h.waitForEnd(id)
+	h.waitUntilClosed(id)
 	write(t, filepath.Join(folder, "quota"), h.history(id))
 }
 
-// waits is a MANUAL step.
+// waits returns a MANUAL step without separation of duties.
 func waits(id, deps string) step {
 	return step{id: id, deps: deps, extra: map[string]any{
 		"type": "MANUAL", "inputs": map[string]any{"instructions": "look at it"}, "manual": map[string]any{"sod": false},
 	}}
 }
 
-// complete waits until a manual step waits, and completes it.
+// complete waits until a manual step waits for a person, and completes it.
 func (h *harness) complete(runID, stepID string) {
 	h.t.Helper()
-	h.logs(runID, "StepAwaitingManualCompletion("+stepID+",1)")
+	h.waitForEvent(runID, "StepAwaitingManualCompletion("+stepID+",1)")
 	h.operator().Signal(runID, run.Signal{Type: run.CompleteManual, StepID: stepID, Outcome: run.ManualSucceeded})
 }
 
-// write saves a history without what it says of the machine that recorded it.
+// write saves a history without the names and paths of the machine that recorded it.
 func write(t *testing.T, name string, h *historypb.History) {
 	t.Helper()
 	b, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
@@ -396,6 +395,7 @@ func write(t *testing.T, name string, h *historypb.History) {
 	must(t, os.WriteFile(path, append(b, '\n'), 0o644))
 }
 
+// scrub removes the names and paths of a machine from decoded JSON.
 func scrub(v any) {
 	switch v := v.(type) {
 	case []any:

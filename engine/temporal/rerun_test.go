@@ -12,9 +12,9 @@ import (
 )
 
 // contract: O2, T209
-func TestRerun_OnlyWhatDidNotSucceedRunsAgain(t *testing.T) {
+func TestRerun_ExecutesOnlyStepsThatDidNotSucceed(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, options{rotateAfter: 1}) // and what is taken over survives rotations
+	h := newHarness(t, options{rotateAfter: 1}) // the reused outputs also survive rotations
 	var calls atomic.Int32
 	h.steps.on("b", func(context.Context, executor.Task) error {
 		if calls.Add(1) == 1 {
@@ -24,18 +24,18 @@ func TestRerun_OnlyWhatDidNotSucceedRunsAgain(t *testing.T) {
 	})
 	h.steps.result = []byte(`{"rows":7}`)
 	parent := h.start(document(0, step{id: "a"}, step{id: "b", deps: "a d"}, step{id: "c", deps: "b"}, step{id: "d"}))
-	if st := h.ended(parent); st.Status != run.Failed {
-		t.Fatalf("%s", st.Status)
+	if st := h.waitForEnd(parent); st.Status != run.Failed {
+		t.Fatalf("the first run ended %s, want FAILED", st.Status)
 	}
 	from := len(h.steps.called())
 	out, err := h.control.Rerun(t.Context(), h.who, runs.Rerun{RunID: parent, RequestID: "again", Failed: true})
 	must(t, err)
 	id := out.View.State.RunID
-	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 4 {
-		t.Fatalf("%s %+v; log %v", st.Status, st.Counts, h.log(id))
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 4 {
+		t.Fatalf("the rerun ended %s with %+v, want COMPLETED with 4 successes; log %v", st.Status, st.Counts, h.log(id))
 	}
 	if ran := h.steps.called()[from:]; !slices.Equal(ran, []string{"b/1.1", "c/1.1"}) {
-		t.Errorf("ran %v, want b and c", ran)
+		t.Errorf("the rerun executed %v, want b and c", ran)
 	}
 	reused := 0
 	for _, e := range h.events(id) {
@@ -45,10 +45,10 @@ func TestRerun_OnlyWhatDidNotSucceedRunsAgain(t *testing.T) {
 		}
 		reused++
 		if p.Reused.RunID != parent || p.Reused.Seq == 0 || string(p.Result) != `{"rows":7}` {
-			t.Errorf("payload %s", e.Payload)
+			t.Errorf("payload %s, want the result and the run that it was taken from", e.Payload)
 		}
 	}
 	if log := h.log(id); reused != 2 {
-		t.Errorf("%d were taken over; log %v", reused, log)
+		t.Errorf("%d steps were reused, want 2; log %v", reused, log)
 	}
 }

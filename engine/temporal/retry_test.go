@@ -39,7 +39,7 @@ func retry(attempts, backoffMS int, classes ...string) map[string]any {
 }
 
 // contract: E-10
-func TestRetry_BackoffThenOneFailure(t *testing.T) {
+func TestRetry_FailsOnceAfterTheLastTry(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	var mu sync.Mutex
@@ -51,7 +51,7 @@ func TestRetry_BackoffThenOneFailure(t *testing.T) {
 		return failure("FLAKY", true, "transport")
 	})
 	id := h.start(document(0, step{id: "s1", extra: retry(3, 1000)}))
-	st := h.ended(id)
+	st := h.waitForEnd(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepFailed(s1,1)", "RunFailed")
 	if len(at) != 3 {
 		t.Fatalf("%d executions, want 3", len(at))
@@ -62,13 +62,12 @@ func TestRetry_BackoffThenOneFailure(t *testing.T) {
 		}
 	}
 	if a := st.Steps[0].Attempts[0]; a.Error.Code != "FLAKY" || a.EngineAttempt != 3 {
-		t.Errorf("attempt %+v, error %+v", a, a.Error)
+		t.Errorf("attempt %+v, error %+v; want FLAKY in engine attempt 3", a, a.Error)
 	}
 }
 
-// TestRetry_Classes fails steps in ways that may be tried again or not.
 // contract: T67, T205
-func TestRetry_Classes(t *testing.T) {
+func TestRetry_DependsOnTheClassOfTheFailure(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	tests := map[string]struct {
@@ -89,15 +88,16 @@ func TestRetry_Classes(t *testing.T) {
 		ids[name] = h.start(document(0, step{id: name, extra: tt.extra}))
 	}
 	for name, tt := range tests {
-		st := h.ended(ids[name])
+		st := h.waitForEnd(ids[name])
 		if got := h.steps.count(name); st.Status != run.Failed || got != tt.calls {
-			t.Errorf("%s: run ended as %s (%+v) after %d executions, want %d", name, st.Status, st.Failure, got, tt.calls)
+			t.Errorf("%s: the run ended %s (%+v) after %d executions, want FAILED after %d", name, st.Status,
+				st.Failure, got, tt.calls)
 		}
 	}
 }
 
 // contract: E-11
-func TestRetry_AttemptTimeout(t *testing.T) {
+func TestRetry_ATimeoutIsRetriedIfThePolicyListsIt(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	for _, id := range []string{"s1", "once"} {
@@ -110,11 +110,11 @@ func TestRetry_AttemptTimeout(t *testing.T) {
 		run   string
 		calls int
 	}{{three, 3}, {one, 1}} {
-		st := h.ended(tt.run)
+		st := h.waitForEnd(tt.run)
 		h.expect(tt.run, 3, "StepStarted("+st.Steps[0].StepID+",1)", "StepFailed("+st.Steps[0].StepID+",1)", "RunFailed")
 		a := st.Steps[0].Attempts[0]
 		if a.Error.Code != "TIMEOUT" || a.Error.Category != run.CategoryTimeout || a.EngineAttempt != tt.calls {
-			t.Errorf("attempt %+v, error %+v", a, a.Error)
+			t.Errorf("attempt %+v, error %+v; want TIMEOUT in engine attempt %d", a, a.Error, tt.calls)
 		}
 		if got := h.steps.count(st.Steps[0].StepID); got != tt.calls {
 			t.Errorf("%d executions, want %d", got, tt.calls)
@@ -125,7 +125,7 @@ func TestRetry_AttemptTimeout(t *testing.T) {
 // lossy is a Journal between workers and the store that loses calls or answers.
 type lossy struct {
 	engine.Journal
-	begin  func() error                    // asked before each Begin
+	begin  func() error                    // may refuse a StartAttempt
 	append func(store.Append, error) error // may replace the answer to an Append
 	begins atomic.Int64
 }
@@ -150,9 +150,9 @@ func (l *lossy) Append(ctx context.Context, a store.Append) (store.Appended, err
 	return out, err
 }
 
-// TestRetry_BeginStalls keeps Begin unanswered for longer than a heartbeat timeout.
+// The journal does not answer a start for longer than the heartbeat timeout. Heartbeats keep the execution alive.
 // contract: T216
-func TestRetry_BeginStalls(t *testing.T) {
+func TestRetry_AnUnansweredStartOutlivesTheHeartbeatTimeout(t *testing.T) {
 	t.Parallel()
 	silence := testtime.Of(3 * time.Second)
 	var since atomic.Int64
@@ -168,18 +168,18 @@ func TestRetry_BeginStalls(t *testing.T) {
 		return l
 	}})
 	id := h.start(document(0, step{id: "s1"}))
-	if st := h.ended(id); st.Status != run.Completed || st.Steps[0].Attempts[0].EngineAttempt != 1 {
-		t.Fatalf("run ended as %s", st.Status)
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Steps[0].Attempts[0].EngineAttempt != 1 {
+		t.Fatalf("the run ended %s, want COMPLETED", st.Status)
 	}
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	if h.steps.count("s1") != 1 || l.begins.Load() < 3 {
-		t.Errorf("%d executions after %d Begins", h.steps.count("s1"), l.begins.Load())
+		t.Errorf("%d executions after %d starts, want 1 after at least 3", h.steps.count("s1"), l.begins.Load())
 	}
 }
 
-// TestRetry_AnswersLost commits every append and loses its first answer.
+// The store commits every append, and its first answer is lost.
 // contract: T120, E-09
-func TestRetry_AnswersLost(t *testing.T) {
+func TestRetry_LostAnswersCauseNoSecondEvent(t *testing.T) {
 	t.Parallel()
 	lost := sync.Map{}
 	l := &lossy{append: func(a store.Append, err error) error {
@@ -194,54 +194,54 @@ func TestRetry_AnswersLost(t *testing.T) {
 	h.steps.on("s2", failing(1, failure("BROKEN", true, "")))
 	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"}))
 	open()
-	h.until(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	h.waitFor(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	r := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s2"})
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
 		"StepFailed(s2,1)",
 		"SignalAccepted", "StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)",
 		"RunCompleted")
-	if got := h.applied(id, r.Signal.ID); got.Application != run.SignalApplied || got.AppliedSeq != 8 {
-		t.Errorf("receipt %+v", got)
+	if got := h.waitUntilApplied(id, r.Signal.ID); got.Application != run.SignalApplied || got.AppliedSeq != 8 {
+		t.Errorf("receipt of the retry %+v, want it applied by event 8", got)
 	}
 	if d := cmp.Diff([]string{"s1/1.1", "s2/1.1", "s2/2.1", "s3/1.1"}, h.steps.called()); d != "" {
-		t.Error(d)
+		t.Errorf("executions (-want +got):\n%s", d)
 	}
 }
 
-// TestRetry_ServiceAway takes Temporal away in the middle of a step, for
-// longer than one report may take and for less than the heartbeat timeout.
+// Temporal is down during a step, for longer than one heartbeat may take and for less than the heartbeat timeout.
 // contract: T199
-func TestRetry_ServiceAway(t *testing.T) {
+func TestRetry_AStepSurvivesAnOutageOfTemporal(t *testing.T) {
 	t.Parallel()
 	server := testserver.TemporalAlone(t)
 	h := newHarness(t, options{server: server})
 	open := h.hold("s1")
 	id := h.start(document(0, step{id: "s1"}))
-	h.running(id, "s1")
+	h.waitUntilRunning(id, "s1")
 	server.Kill(t)
 	time.Sleep(6 * time.Second)
 	server.Restart(t)
 	open()
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	if got := h.steps.called(); cmp.Diff([]string{"s1/1.1"}, got) != "" {
-		t.Errorf("executions %q", got)
+		t.Errorf("executions %q, want s1/1.1 alone", got)
 	}
 }
 
 const workerEnv = "DVT_TEST_TEMPORAL_WORKER"
 
-// childConfig is what the worker process of TestRetry_E08 needs.
+// childConfig is the configuration of a worker in a process of its own. Keys is the file in which it records
+// idempotency keys.
 type childConfig struct {
 	Addr, DB, Root, Keys string
 	Queues               plan.Queues
 }
 
-// TestRetry_WorkerKilled kills the process of a worker in the middle of a
-// step; a policy that does not retry timeouts gives the step up instead (T205).
+// The process of a worker is killed during two steps. Another worker executes one again; the policy of the other step
+// does not retry timeouts, so it fails.
 // contract: E-08
-func TestRetry_WorkerKilled(t *testing.T) {
+func TestRetry_AStepOfAKilledWorkerIsExecutedAgain(t *testing.T) {
 	t.Parallel()
 	if cfg := os.Getenv(workerEnv); cfg != "" {
 		hangingWorker(t, cfg)
@@ -254,7 +254,7 @@ func TestRetry_WorkerKilled(t *testing.T) {
 		Keys: filepath.Join(h.root, "keys"), Queues: h.queues,
 	})
 	must(t, err)
-	child := exec.Command(os.Args[0], "-test.run=^TestRetry_WorkerKilled$")
+	child := exec.Command(os.Args[0], "-test.run=^TestRetry_AStepOfAKilledWorkerIsExecutedAgain$")
 	child.Env = append(os.Environ(), workerEnv+"="+string(cfg))
 	child.Stderr = os.Stderr
 	must(t, child.Start())
@@ -263,41 +263,41 @@ func TestRetry_WorkerKilled(t *testing.T) {
 
 	again := h.start(document(0, step{id: "again", extra: retry(3, 100)}))
 	never := h.start(document(0, step{id: "never", extra: retry(3, 100, "transport")}))
-	h.running(again, "again")
-	h.running(never, "never")
+	h.waitUntilRunning(again, "again")
+	h.waitUntilRunning(never, "never")
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if b, _ := os.ReadFile(filepath.Join(h.root, "keys")); strings.Count(string(b), "\n") == 2 {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the worker process did not begin both steps")
+			t.Fatal("the worker process did not start both steps within a minute")
 		}
 	}
 	kill()
 	h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})
 
-	st := h.ended(again)
+	st := h.waitForEnd(again)
 	h.expect(again, 3, "StepStarted(again,1)", "StepCompleted(again,1)", "RunCompleted")
 	if a := st.Steps[0].Attempts[0]; a.EngineAttempt != 2 {
-		t.Errorf("completed by engine attempt %d, want 2", a.EngineAttempt)
+		t.Errorf("engine attempt %d completed the step, want 2", a.EngineAttempt)
 	}
 	b, err := os.ReadFile(filepath.Join(h.root, "keys"))
 	must(t, err)
 	if key := again + ":again:1"; !strings.Contains(string(b), key+"\n") || !slices.Contains(h.steps.keys, key) {
-		t.Errorf("keys %q, then %q; want %s in both", b, h.steps.keys, key)
+		t.Errorf("the first worker has the keys %q, the second %q; want %s in both", b, h.steps.keys, key)
 	}
 
-	st = h.ended(never)
+	st = h.waitForEnd(never)
 	h.expect(never, 3, "StepStarted(never,1)", "StepFailed(never,1)", "RunFailed")
 	if a := st.Steps[0].Attempts[0]; a.Error.Code != "TIMEOUT" || a.EngineAttempt != 1 {
-		t.Errorf("attempt %+v, error %+v", a, a.Error)
+		t.Errorf("attempt %+v, error %+v; want TIMEOUT in engine attempt 1", a, a.Error)
 	}
 	if h.steps.count("never") != 0 {
-		t.Error("a step was retried whose policy does not retry timeouts")
+		t.Error("the step never was retried, although its policy does not retry timeouts")
 	}
 }
 
-// hangingWorker serves the data queues and never ends a step. It ends with its parent's pipe or a kill.
+// hangingWorker serves the data queues for at most a minute and never ends a step.
 func hangingWorker(t *testing.T, config string) {
 	var cfg childConfig
 	must(t, json.Unmarshal([]byte(config), &cfg))
@@ -334,9 +334,9 @@ func (x hanging) Execute(ctx context.Context, t executor.Task, _ executor.Host) 
 	return executor.Result{}, context.Cause(ctx)
 }
 
-// TestRetry_WorkerStops stops a worker in an orderly way in the middle of a step.
+// A worker stops in an orderly way during a step. Another worker executes the step again.
 // contract: T226
-func TestRetry_WorkerStops(t *testing.T) {
+func TestRetry_AStepOfAStoppedWorkerIsExecutedAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1})
 	h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
@@ -349,16 +349,16 @@ func TestRetry_WorkerStops(t *testing.T) {
 		return context.Cause(ctx)
 	})
 	id := h.start(document(0, step{id: "s1", extra: retry(3, 100)}))
-	h.running(id, "s1")
+	h.waitUntilRunning(id, "s1")
 	began := time.Now()
 	stop()
 	if took := time.Since(began); took > testtime.Of(5*time.Second) {
-		t.Errorf("stopping took %s", took)
+		t.Errorf("the worker stopped after %s, want at most 5 s", took)
 	}
 	h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})
-	h.ended(id)
+	h.waitForEnd(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
 	if got := h.steps.called(); cmp.Diff([]string{"s1/1.1", "s1/1.2"}, got) != "" {
-		t.Errorf("executions %q", got)
+		t.Errorf("executions %q, want s1/1.1 and s1/1.2", got)
 	}
 }

@@ -10,39 +10,39 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Continued is what one execution of a run hands to the next one (T105, T109,
-// T195).
+// Continued is the state that one execution of a run passes to the next one (contract T195).
 type Continued struct {
-	Head    run.Seq        `json:"head"`            // of the log, as the last answer said (T194)
-	Epoch   string         `json:"epoch,omitempty"` // of the store, as the last read said
+	Head    run.Seq        `json:"head"`            // of the log, by the last answer; it reveals a restored store
+	Epoch   string         `json:"epoch,omitempty"` // of the store, by the last read
 	Carried interp.Carried `json:"carried"`
 }
 
-// text is what the seal of a Continued covers.
+// text returns the text under the seal of a Continued.
 func (c Continued) text(id run.Identity) string {
 	b, err := json.Marshal(struct {
 		Run run.Identity
 		Continued
 	}{id, c})
 	if err != nil {
-		return "" // times that JSON cannot write
+		return "" // a time that JSON cannot encode, so that the Continued cannot be stored either
 	}
 	return string(b)
 }
 
-// Thresholds of a history (contract R381, T114, T195), far below what Temporal warns of.
+// Thresholds of a history (contract R381, T195). They are far below the limits at which Temporal warns.
 const (
-	historyBytes = 1_000_000 // after the skeleton, for the run to rotate
-	hardBytes    = 8_000_000 // of all, for it to stop until it has
-	hardEvents   = 8_000
+	historyBytes = 1_000_000 // bytes after the skeleton at which the run rotates when it can
+	hardBytes    = 8_000_000 // bytes at which the run starts no more steps before it has rotated
+	hardEvents   = 8_000     // the same in events
 )
 
-// history is how far this execution's history has grown.
+// history is the state of this execution's history.
 type history struct {
-	skeleton int      // bytes once the skeleton was loaded
-	pressure pressure // that the machine was told of
+	skeleton int      // bytes after the skeleton was loaded
+	pressure pressure // the last one that the machine knows
 }
 
+// pressure is the urgency of a rotation.
 type pressure int
 
 const (
@@ -51,9 +51,9 @@ const (
 	hard
 )
 
-// press tells the machine when the history has grown past a threshold. What the
-// SDK says of it is as of the workflow task, the same in a replay.
-func (d *driver) press() {
+// reportPressure tells the machine when the history has grown past a threshold. The SDK returns the size at the
+// beginning of the workflow task, which is the same in a replay.
+func (d *driver) reportPressure() {
 	if d.over() {
 		return
 	}
@@ -71,7 +71,7 @@ func (d *driver) press() {
 	}
 }
 
-// observe says how far this execution has come. It decides nothing.
+// observe gives the meter a reading of this execution. No decision depends on it.
 func (d *driver) observe() {
 	if workflow.IsReplaying(d.ctx) {
 		return
@@ -82,9 +82,9 @@ func (d *driver) observe() {
 	})
 }
 
-// continueAsNew ends this execution in favour of the next one. Signals that nobody took are not lost: the next
-// execution reads what was accepted (contract T106, T196). One that comes after this makes Temporal repeat the
-// workflow task.
+// continueAsNew ends this execution and starts the next one. It drops the unread signals of Temporal without loss,
+// because the next execution reads the accepted signals from the log (contract T106, T196). If a signal arrives after
+// that, Temporal repeats the workflow task.
 func (d *driver) continueAsNew() error {
 	ch := workflow.GetSignalChannel(d.ctx, signalChannel)
 	for ch.ReceiveAsync(nil) {

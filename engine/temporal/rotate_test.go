@@ -29,7 +29,7 @@ type generation struct {
 	scheduled []string
 }
 
-// chain is all executions of a run, oldest first.
+// chain returns all executions of a run, oldest first.
 func (h *harness) chain(runID string) (out []generation) {
 	h.t.Helper()
 	at := temporal.WorkflowID(h.identity(runID))
@@ -59,8 +59,8 @@ func (h *harness) chain(runID string) (out []generation) {
 	return out
 }
 
-// replays checks that every execution of a run replays, and returns them.
-func (h *harness) replays(runID string) []generation {
+// wantReplays checks that every execution of a run replays, and returns them.
+func (h *harness) wantReplays(runID string) []generation {
 	h.t.Helper()
 	all := h.chain(runID)
 	for i, g := range all {
@@ -71,7 +71,7 @@ func (h *harness) replays(runID string) []generation {
 	return all
 }
 
-// row is a plan of n steps, each after the one before.
+// row returns n steps in a line.
 func row(n int) (steps []step) {
 	for i := range n {
 		s := step{id: fmt.Sprintf("s%03d", i), extra: spare}
@@ -93,40 +93,41 @@ func (h *harness) tally(runID string) map[run.EventType]int {
 }
 
 // contract: E-04, T108
-func TestRotate_Linear120(t *testing.T) {
+func TestRotate_LongPlanRunsInSeveralExecutions(t *testing.T) {
 	h := newHarness(t, options{})
 	h.patience = 2 * time.Minute
 	id := h.start(document(0, row(120)...))
-	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 120 {
-		t.Fatalf("run ended as %s with %d successes", st.Status, st.Counts.Success)
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 120 {
+		t.Fatalf("the run ended %s with %d successes, want COMPLETED", st.Status, st.Counts.Success)
 	}
-	h.closed(id)
+	h.waitUntilClosed(id)
 	got := h.tally(id)
 	if got[run.RunStarted] != 1 || got[run.StepCompletedEvent] != 120 || got[run.StepStartedEvent] != 120 {
-		t.Errorf("events %v", got)
+		t.Errorf("events %v, want one RunStarted, and 120 starts and completions", got)
 	}
-	all := h.replays(id)
+	all := h.wantReplays(id)
 	if len(all) != 3 {
 		t.Errorf("%d executions, want 3", len(all))
 	}
 	for i, g := range all {
 		t.Logf("execution %d: %d steps, input of %d bytes, %d events", i+1, len(g.scheduled), g.input, len(g.history.Events))
 		if g.input > 64<<10 || len(g.scheduled) > 50 {
-			t.Errorf("execution %d scheduled %d steps, its input has %d bytes", i+1, len(g.scheduled), g.input)
+			t.Errorf("execution %d scheduled %d steps with an input of %d bytes, want at most 50 and 64 KiB", i+1,
+				len(g.scheduled), g.input)
 		}
 	}
 	if ref := payload[run.RunStartedPayload](h, id, "RunStarted").Engine; ref.EngineRunID != all[0].runID {
-		t.Errorf("the run's reference is %+v, not that of the first execution", ref)
+		t.Errorf("the run's reference is %+v, want that of the first execution", ref)
 	}
 	evs := h.events(id)
 	if last := evs[len(evs)-1]; last.Type != run.RunCompleted || last.EngineAttempt != 3 {
-		t.Errorf("%s of engine attempt %d, want 3 (T61)", last.Type, last.EngineAttempt)
+		t.Errorf("the last event is %s of engine attempt %d, want RunCompleted of 3", last.Type, last.EngineAttempt)
 	}
 	h.verify()
 }
 
 // contract: E-06, T105
-func TestRotate_Wide200(t *testing.T) {
+func TestRotate_WidePlanLeavesNoStepBehind(t *testing.T) {
 	h := newHarness(t, options{})
 	h.patience = 2 * time.Minute
 	var wide []step
@@ -134,18 +135,18 @@ func TestRotate_Wide200(t *testing.T) {
 		wide = append(wide, step{id: fmt.Sprintf("w%03d", i), extra: spare})
 	}
 	id := h.start(document(0, wide...))
-	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 200 {
-		t.Fatalf("run ended as %s with %d successes", st.Status, st.Counts.Success)
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 200 {
+		t.Fatalf("the run ended %s with %d successes, want COMPLETED", st.Status, st.Counts.Success)
 	}
-	h.closed(id)
-	all := h.replays(id)
+	h.waitUntilClosed(id)
+	all := h.wantReplays(id)
 	if len(all) != 4 {
 		t.Errorf("%d executions, want 4", len(all))
 	}
 	seen := map[string]bool{}
 	for i, g := range all {
 		if len(g.scheduled) > 50 {
-			t.Errorf("execution %d scheduled %d steps", i+1, len(g.scheduled))
+			t.Errorf("execution %d scheduled %d steps, want at most 50", i+1, len(g.scheduled))
 		}
 		for _, s := range g.scheduled {
 			if seen[s] {
@@ -165,11 +166,11 @@ func TestRotate_Wide200(t *testing.T) {
 		}
 	}
 	if got := h.tally(id)[run.StepCompletedEvent]; got != 200 || len(seen) != 200 {
-		t.Errorf("%d StepCompleted, %d dispatches", got, len(seen))
+		t.Errorf("%d StepCompleted and %d dispatches, want 200 of each", got, len(seen))
 	}
 }
 
-// update sends UPDATE_PARAMS, as one who may, and returns its id.
+// update sends UPDATE_PARAMS as an administrator and returns the signal's id.
 func (h *harness) update(runID string) string {
 	h.t.Helper()
 	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
@@ -185,55 +186,55 @@ func (h *harness) update(runID string) string {
 }
 
 // contract: W-14
-func TestRotate_SignalsInFlight(t *testing.T) {
+func TestRotate_LosesNoSignalInFlight(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 3})
 	steps := row(9)
 	open := h.hold("s002")
 	id := h.start(document(0, steps...))
-	h.running(id, "s002")
+	h.waitUntilRunning(id, "s002")
 	pausing := h.signal(id, run.Signal{Type: run.Pause}).Signal.ID
 	open()
 	time.Sleep(5 * time.Millisecond)
 	updating := h.update(id)
-	if r := h.applied(id, updating); r.Application != run.SignalApplied || r.AppliedSeq != r.AcceptedSeq {
-		t.Errorf("update %+v", r)
+	if r := h.waitUntilApplied(id, updating); r.Application != run.SignalApplied || r.AppliedSeq != r.AcceptedSeq {
+		t.Errorf("receipt of the update %+v, want it applied at its acceptance", r)
 	}
-	if r := h.applied(id, pausing); r.Application != run.SignalApplied {
-		t.Fatalf("pause %+v", r)
+	if r := h.waitUntilApplied(id, pausing); r.Application != run.SignalApplied {
+		t.Fatalf("receipt of the pause %+v, want APPLIED", r)
 	}
 	time.Sleep(time.Second)
 	resumed := h.resume(id)
-	if st := h.ended(id); st.Status != run.Completed {
-		t.Fatalf("run ended as %s", st.Status)
+	if st := h.waitForEnd(id); st.Status != run.Completed {
+		t.Fatalf("the run ended %s, want COMPLETED", st.Status)
 	}
-	if r := h.applied(id, resumed); r.Application != run.SignalApplied {
-		t.Errorf("resume %+v", r)
+	if r := h.waitUntilApplied(id, resumed); r.Application != run.SignalApplied {
+		t.Errorf("receipt of the resume %+v, want APPLIED", r)
 	}
-	h.closed(id)
+	h.waitUntilClosed(id)
 	got := h.tally(id)
 	if got[run.RunPaused] != 1 || got[run.RunResumed] != 1 || got[run.RunStarted] != 1 ||
 		got[run.StepCompletedEvent] != 9 {
-		t.Errorf("events %v", got)
+		t.Errorf("events %v, want one start, pause and resume, and 9 completions", got)
 	}
 	done := slices.DeleteFunc(h.log(id), func(e string) bool { return !strings.HasPrefix(e, "StepCompleted") })
 	for i, s := range steps {
 		if i >= len(done) || done[i] != "StepCompleted("+s.id+",1)" {
-			t.Fatalf("steps completed as %v", done)
+			t.Fatalf("completions %v, want all steps in order", done)
 		}
 	}
-	if all := h.replays(id); len(all) < 3 {
-		t.Errorf("%d executions", len(all))
-	} else if st := h.until(id, "there", func(run.State) bool { return true }); st.Engine.EngineRunID != all[0].runID ||
+	if all := h.wantReplays(id); len(all) < 3 {
+		t.Errorf("%d executions, want at least 3", len(all))
+	} else if st := h.operator().State(id); st.Engine.EngineRunID != all[0].runID ||
 		st.Engine.WorkflowID != temporal.WorkflowID(h.identity(id)) {
-		t.Errorf("the run's reference is %+v", st.Engine)
+		t.Errorf("the run's reference is %+v, want that of the first execution", st.Engine)
 	}
 	h.verify()
 }
 
-// TestRotate_Interleavings sends signals at random moments around rotations.
+// Signals that arrive at random times around rotations have one effect each.
 // contract: E-05
-func TestRotate_Interleavings(t *testing.T) {
+func TestRotate_SignalsAtAnyTimeApplyOnce(t *testing.T) {
 	h := newHarness(t, options{rotateAfter: 2, slots: 16})
 	h.patience = 3 * time.Minute
 	h.steps.on("s003", failing(1, failure("BROKEN", true, "")))
@@ -243,11 +244,11 @@ func TestRotate_Interleavings(t *testing.T) {
 		runs = 6
 	}
 	var wait sync.WaitGroup
-	places := make(chan struct{}, 8)
+	slots := make(chan struct{}, 8)
 	for i := range runs {
 		wait.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			h.interleave(doc, rand.New(rand.NewPCG(7, uint64(i))))
 		})
 	}
@@ -258,7 +259,7 @@ func TestRotate_Interleavings(t *testing.T) {
 // interleave runs a plan whose s003 fails once, with two pauses and one retry.
 func (h *harness) interleave(doc []byte, dice *rand.Rand) {
 	id := h.start(doc)
-	h.until(id, "started", func(s run.State) bool { return s.Status == run.Running })
+	h.waitFor(id, "started", func(s run.State) bool { return s.Status == run.Running })
 	var sent []string
 	accepted := func(t run.SignalType) bool {
 		r := h.signal(id, run.Signal{Type: t})
@@ -274,21 +275,21 @@ func (h *harness) interleave(doc []byte, dice *rand.Rand) {
 		}
 		time.Sleep(time.Duration(dice.IntN(300)) * time.Millisecond)
 		sent = append(sent, h.update(id))
-		for !accepted(run.Resume) { // the pause is not in the log yet
+		for !accepted(run.Resume) { // dvt rejects a resume until the pause is in the log
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
-	h.until(id, "failed at s003", func(s run.State) bool {
+	h.waitFor(id, "failed at s003", func(s run.State) bool {
 		st, ok := s.Step("s003")
 		return ok && st.Status == run.StepFailed
 	})
 	time.Sleep(time.Duration(dice.IntN(200)) * time.Millisecond)
 	sent = append(sent, h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s003"}).Signal.ID)
-	st := h.ended(id)
+	st := h.waitForEnd(id)
 	for _, s := range sent {
-		h.applied(id, s)
+		h.waitUntilApplied(id, s)
 	}
-	h.closed(id)
+	h.waitUntilClosed(id)
 	effects, epoch, completed := map[string]int{}, 0, 0
 	for _, e := range h.events(id) {
 		switch e.Type {
@@ -300,7 +301,7 @@ func (h *harness) interleave(doc []byte, dice *rand.Rand) {
 			effects[p.SignalID]++
 			if e.Type == run.RunPaused {
 				if epoch++; e.LogicalAttempt != epoch {
-					h.t.Errorf("pause %d has epoch %d", epoch, e.LogicalAttempt)
+					h.t.Errorf("pause %d has the epoch %d", epoch, e.LogicalAttempt)
 				}
 			}
 		case run.StepStartedEvent:
@@ -313,56 +314,57 @@ func (h *harness) interleave(doc []byte, dice *rand.Rand) {
 	}
 	for s, n := range effects {
 		if n != 1 {
-			h.t.Errorf("signal %s has %d effects; log:\n%s", s, n, strings.Join(h.log(id), "\n"))
+			h.t.Errorf("signal %s has %d effects, want 1; log:\n%s", s, n, strings.Join(h.log(id), "\n"))
 		}
 	}
 	if st.Status != run.Completed || completed != 8 {
-		h.t.Errorf("run ended as %s with %d steps completed; log:\n%s", st.Status, completed, strings.Join(h.log(id), "\n"))
+		h.t.Errorf("the run ended %s with %d completions, want COMPLETED with 8; log:\n%s", st.Status, completed,
+			strings.Join(h.log(id), "\n"))
 	}
-	if all := h.replays(id); len(all) < 4 {
-		h.t.Errorf("%d executions", len(all))
+	if all := h.wantReplays(id); len(all) < 4 {
+		h.t.Errorf("%d executions, want at least 4", len(all))
 	}
 }
 
 // contract: E-07, T107
-func TestRotate_CancelAndSignalAfterRotation(t *testing.T) {
+func TestRotate_SignalsReachTheCurrentExecution(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 2})
 	h.hold("s004")
 	id := h.start(document(0, row(6)...))
-	h.running(id, "s004")
+	h.waitUntilRunning(id, "s004")
 	if n := len(h.chain(id)); n != 3 {
-		t.Errorf("%d executions", n)
+		t.Errorf("%d executions, want 3", n)
 	}
 	d, err := h.engine.Describe(t.Context(), h.identity(id))
 	if err != nil || !d.Open {
-		t.Errorf("described as %+v, %v", d, err)
+		t.Errorf("Describe returned %+v, %v; want an open execution", d, err)
 	}
 	paused := h.pause(id)
-	// It is delivered again, to whatever execution there is now.
+	// The second delivery reaches the current execution, which may be another one.
 	must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: 1, ID: paused, Type: run.Pause}))
-	h.cancelled(id)
+	h.cancel(id)
 	if got := h.tally(id)[run.RunPaused]; got != 1 {
-		t.Errorf("%d pauses", got)
+		t.Errorf("%d RunPaused, want 1", got)
 	}
-	h.closed(id)
+	h.waitUntilClosed(id)
 	if err := h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: 9}); err == nil {
-		t.Error("a signal of a closed chain was taken")
+		t.Error("a signal to a closed chain succeeded, want ErrClosed")
 	}
-	h.replays(id)
+	h.wantReplays(id)
 	for known, err := range h.engine.Runs(t.Context()) {
 		must(t, err)
 		if known.Identity.RunID == id {
 			return
 		}
 	}
-	t.Error("the last execution has lost its search attributes")
+	t.Error("Runs does not list the last execution, whose search attributes must be those of the run")
 }
 
-// TestRotate_WorkerLostAtTheBarrier stops the worker while the barrier waits
-// for its steps; another one runs them again and rotates.
+// The worker stops while the run waits for its steps before a rotation. Another worker runs them again, and the run
+// rotates.
 // contract: T195
-func TestRotate_WorkerLostAtTheBarrier(t *testing.T) {
+func TestRotate_WaitsForStepsOfALostWorker(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 2, workers: -1, heartbeat: 3 * time.Second})
 	stop := h.worker(0)
@@ -372,52 +374,51 @@ func TestRotate_WorkerLostAtTheBarrier(t *testing.T) {
 	}
 	id := h.start(document(0, step{id: "a", extra: spare}, step{id: "b", extra: spare}, step{id: "c", extra: spare},
 		step{id: "d", deps: "c", extra: spare}))
-	h.running(id, "a", "b")
+	h.waitUntilRunning(id, "a", "b")
 	stop()
 	h.worker(0)
-	h.until(id, "running again", func(run.State) bool { return h.steps.count("a") > 1 && h.steps.count("b") > 1 })
+	h.waitFor(id, "running again", func(run.State) bool { return h.steps.count("a") > 1 && h.steps.count("b") > 1 })
 	if h.steps.count("c") > 0 {
-		t.Error("c was dispatched before the barrier fell")
+		t.Error("c was dispatched before the rotation")
 	}
 	close(open)
-	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 4 {
-		t.Fatalf("run ended as %s", st.Status)
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 4 {
+		t.Fatalf("the run ended %s, want COMPLETED", st.Status)
 	}
-	h.closed(id)
+	h.waitUntilClosed(id)
 	if got := h.tally(id); got[run.StepStartedEvent] != 4 || got[run.StepCompletedEvent] != 4 {
-		t.Errorf("events %v", got)
+		t.Errorf("events %v, want 4 starts and 4 completions", got)
 	}
-	if all := h.replays(id); len(all) != 2 {
-		t.Errorf("%d executions", len(all))
+	if all := h.wantReplays(id); len(all) != 2 {
+		t.Errorf("%d executions, want 2", len(all))
 	}
 }
 
-// TestRotate_PauseAndWindowAreState rotates right before a pause and a retry
-// window, which are carried as what they are.
+// The run rotates during a pause and during a retry window. Both are part of the carried state.
 // contract: T195
-func TestRotate_PauseAndWindowAreState(t *testing.T) {
+func TestRotate_KeepsAPauseAndARetryWindow(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 1})
 	open := h.hold("s001")
 	h.steps.on("s002", failing(1, failure("BROKEN", true, "")))
 	id := h.start(document(60, row(4)...))
-	h.running(id, "s001")
+	h.waitUntilRunning(id, "s001")
 	h.pause(id)
 	open()
-	h.logs(id, "StepCompleted(s001,1)")
-	h.until(id, "rotated while paused", func(run.State) bool { return len(h.chain(id)) == 3 })
+	h.waitForEvent(id, "StepCompleted(s001,1)")
+	h.waitFor(id, "rotated while paused", func(run.State) bool { return len(h.chain(id)) == 3 })
 	h.resume(id)
-	h.until(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	h.waitFor(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s002"})
-	if st := h.ended(id); st.Status != run.Completed {
-		t.Fatalf("run ended as %s", st.Status)
+	if st := h.waitForEnd(id); st.Status != run.Completed {
+		t.Fatalf("the run ended %s, want COMPLETED", st.Status)
 	}
-	h.closed(id)
-	h.replays(id)
+	h.waitUntilClosed(id)
+	h.wantReplays(id)
 }
 
-// TestRotate_Size_500 is the size that a suite has time for; bench runs 5,000.
-func TestRotate_Size_500(t *testing.T) {
+// 500 steps are the most for which a test suite has time. The benchmarks run 5,000.
+func TestRotate_CompletesAPlanOfFiveHundredSteps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the long plan takes a minute")
 	}
@@ -433,9 +434,9 @@ func TestRotate_Size_500(t *testing.T) {
 	}
 	began := time.Now()
 	id := h.start(document(0, steps...))
-	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 500 {
-		t.Fatalf("run ended as %s with %d successes", st.Status, st.Counts.Success)
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 500 {
+		t.Fatalf("the run ended %s with %d successes, want COMPLETED", st.Status, st.Counts.Success)
 	}
-	h.closed(id)
+	h.waitUntilClosed(id)
 	t.Logf("500 steps in layers of 100: %s, %d executions", time.Since(began), len(h.chain(id)))
 }

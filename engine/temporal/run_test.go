@@ -14,8 +14,8 @@ import (
 
 var quietLog = slog.New(slog.DiscardHandler)
 
-// TestMain lets more tests wait at a time than there are processors, and looks
-// afterwards for goroutines of the package that outlived them.
+// TestMain runs more tests in parallel than there are processors, because most of them wait. It then fails if
+// goroutines of the package outlive the tests.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// strays are goroutines that run code of dvt or of a Temporal worker, after a
-// moment to end.
+// strays returns the stacks of goroutines that still run code of dvt or of a Temporal worker after five seconds.
 func strays() (left string) {
 	for range 50 {
 		all := make([]byte, 4<<20)
@@ -50,8 +49,8 @@ func strays() (left string) {
 	return left
 }
 
-// The end of a SLEEP is written within a workflow task, whose clock stands still meanwhile: harness.ended compares
-// times.
+// The end of a SLEEP is written within a workflow task, whose clock does not advance. harness.waitForEnd checks that
+// the run's end is not earlier.
 func TestRun_EndsNoEarlierThanItsSleeps(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
@@ -60,23 +59,23 @@ func TestRun_EndsNoEarlierThanItsSleeps(t *testing.T) {
 	}
 	for range 3 {
 		id := h.start(document(0, nap("s1", "", 1), nap("s2", "s1", 40), nap("s3", "s2", 1)))
-		if st := h.ended(id); st.Status != run.Completed {
+		if st := h.waitForEnd(id); st.Status != run.Completed {
 			t.Fatalf("the run is %s, want COMPLETED", st.Status)
 		}
 	}
 }
 
 // contract: A01
-func TestRun_HappyLinear(t *testing.T) {
+func TestRun_LinearPlanCompletesStepByStep(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"}))
-	st := h.ended(id)
+	st := h.waitForEnd(id)
 	h.expect(id, 1,
 		"RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted",
 	)
 	if st.Status != run.Completed || st.Seq != 9 || len(st.Steps) != 3 || st.Counts.Success != 3 {
-		t.Fatalf("state %+v", st.Header)
+		t.Fatalf("state %+v, want COMPLETED at event 9 with 3 successes", st.Header)
 	}
 }

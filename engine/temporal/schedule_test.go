@@ -25,7 +25,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// history is what Temporal recorded of a run.
+// history returns Temporal's history of a run's current execution.
 func (h *harness) history(runID string) *historypb.History {
 	h.t.Helper()
 	d, err := h.engine.Describe(h.t.Context(), h.identity(runID))
@@ -48,8 +48,8 @@ func (h *harness) identity(runID string) run.Identity {
 	return r.Identity
 }
 
-// dispatched is the activity id and queue of each execution, as scheduled.
-func (h *harness) dispatched(runID string) (ids []string, queues map[string]string) {
+// dispatches returns the activity ids of executions in the order of their dispatch, and the queues by step name.
+func (h *harness) dispatches(runID string) (ids []string, queues map[string]string) {
 	h.t.Helper()
 	queues = map[string]string{}
 	for _, e := range h.history(runID).Events {
@@ -62,7 +62,7 @@ func (h *harness) dispatched(runID string) (ids []string, queues map[string]stri
 }
 
 // contract: E-01
-func TestSchedule_CanonicalOrder(t *testing.T) {
+func TestSchedule_DispatchesInCanonicalOrder(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	plain, ordered := []step{}, []step{}
@@ -71,20 +71,20 @@ func TestSchedule_CanonicalOrder(t *testing.T) {
 		ordered = append(ordered, step{id: id, extra: map[string]any{"order": i + 1}})
 	}
 	first, second := h.start(document(0, plain...)), h.start(document(0, ordered...))
-	h.ended(first)
-	h.ended(second)
-	got, _ := h.dispatched(first)
+	h.waitForEnd(first)
+	h.waitForEnd(second)
+	got, _ := h.dispatches(first)
 	if d := cmp.Diff([]string{"A/1.1", "B/1.1", "_x/1.1", "a/1.1", "b/1.1", "s10/1.1", "s2/1.1"}, got); d != "" {
-		t.Error(d)
+		t.Errorf("dispatches without an order (-want +got):\n%s", d)
 	}
-	got, _ = h.dispatched(second)
+	got, _ = h.dispatches(second)
 	if d := cmp.Diff([]string{"b/1.1", "B/1.1", "a/1.1", "_x/1.1", "s10/1.1", "s2/1.1", "A/1.1"}, got); d != "" {
-		t.Error(d)
+		t.Errorf("dispatches with an order (-want +got):\n%s", d)
 	}
 }
 
 // contract: E-13, T218
-func TestSchedule_Queues(t *testing.T) {
+func TestSchedule_UsesTheQueueOfTheWorkload(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	extra := h.queues.Known[2]
@@ -98,16 +98,16 @@ func TestSchedule_Queues(t *testing.T) {
 		step{id: "named", extra: map[string]any{"dispatch": map[string]any{"taskQueue": extra}}},
 		step{id: "signals"}, // a name that the driver uses for its own activities
 	))
-	if st := h.ended(id); st.Status != run.Completed {
-		t.Fatalf("run ended as %s: %+v", st.Status, st.Failure)
+	if st := h.waitForEnd(id); st.Status != run.Completed {
+		t.Fatalf("the run ended %s with %+v, want COMPLETED", st.Status, st.Failure)
 	}
-	_, queues := h.dispatched(id)
+	_, queues := h.dispatches(id)
 	want := map[string]string{
 		"command": h.queues.Data, "http": h.queues.Data + ":http", "dbt": h.queues.Data + ":dbt", "noop": h.queues.Control,
 		"named": extra, "signals": h.queues.Data,
 	}
 	if d := cmp.Diff(want, queues); d != "" {
-		t.Error(d)
+		t.Errorf("queues by step (-want +got):\n%s", d)
 	}
 	_, err := h.control.StartRun(t.Context(), h.who, runs.StartRun{
 		RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev",
@@ -129,7 +129,7 @@ func TestSchedule_ParallelStepsOverlap(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	var steps []step
-	var all sync.WaitGroup // a step ends when all have begun, and after a second
+	var all sync.WaitGroup // a step ends a second after its start, and not before all have started
 	all.Add(10)
 	for i := range 10 {
 		id := fmt.Sprintf("s%d", i)
@@ -143,7 +143,7 @@ func TestSchedule_ParallelStepsOverlap(t *testing.T) {
 		})
 	}
 	id := h.start(document(0, steps...))
-	h.ended(id)
+	h.waitForEnd(id)
 	started := 0
 	for _, e := range h.events(id) {
 		if e.Type == run.StepCompletedEvent {
@@ -158,9 +158,8 @@ func TestSchedule_ParallelStepsOverlap(t *testing.T) {
 	}
 }
 
-// TestSchedule_HundredLinearPlans runs 100 plans of three steps, all at once.
 // contract: E-15
-func TestSchedule_HundredLinearPlans(t *testing.T) {
+func TestSchedule_AHundredRunsCompleteAtOnce(t *testing.T) {
 	h := newHarness(t, options{})
 	h.patience = 3 * time.Minute
 	three := document(0, step{id: "s1", extra: spare}, step{id: "s2", deps: "s1", extra: spare},
@@ -170,14 +169,13 @@ func TestSchedule_HundredLinearPlans(t *testing.T) {
 		ids = append(ids, h.start(three))
 	}
 	for _, id := range ids {
-		if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 3 {
-			t.Errorf("run %s ended as %s: %+v", id, st.Status, st.Failure)
+		if st := h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 3 {
+			t.Errorf("the run %s ended %s with %+v, want COMPLETED with 3 successes", id, st.Status, st.Failure)
 		}
 	}
 }
 
-// TestSchedule_NothingStartsAfterRunPaused dispatches 100 steps to two
-// workers with two slots each and pauses after ten began.
+// A run with 100 dispatched steps on two workers with two slots each pauses after ten starts.
 // contract: T185
 func TestSchedule_NothingStartsAfterRunPaused(t *testing.T) {
 	t.Parallel()
@@ -197,7 +195,7 @@ func TestSchedule_NothingStartsAfterRunPaused(t *testing.T) {
 			if n == 10 {
 				close(ten)
 			}
-			if n > 10 { // keep the two workers busy until the pause has taken hold
+			if n > 10 { // keep all slots busy until the pause is in the log
 				<-paused
 			}
 			return nil
@@ -207,40 +205,39 @@ func TestSchedule_NothingStartsAfterRunPaused(t *testing.T) {
 	<-ten
 	h.pause(id)
 	close(paused)
-	st := h.until(id, "drained", func(s run.State) bool { return s.RunningSteps() == 0 })
+	st := h.waitFor(id, "drained", func(s run.State) bool { return s.RunningSteps() == 0 })
 	if st.Status != run.Paused || st.Counts.Success < 10 || st.Counts.Success > 14 {
-		t.Errorf("run is %s with %d successes", st.Status, st.Counts.Success)
+		t.Errorf("the run is %s with %d successes, want PAUSED with 10 to 14", st.Status, st.Counts.Success)
 	}
-	time.Sleep(time.Second) // for what is still queued to come to the workers
+	time.Sleep(time.Second) // the workers get the remaining dispatches and must not start them
 	resume := h.signal(id, run.Signal{Type: run.Resume})
-	h.applied(id, resume.Signal.ID)
-	if st = h.ended(id); st.Status != run.Completed || st.Counts.Success != 100 {
-		t.Fatalf("run ended as %s with %d successes", st.Status, st.Counts.Success)
+	h.waitUntilApplied(id, resume.Signal.ID)
+	if st = h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 100 {
+		t.Fatalf("the run ended %s with %d successes, want COMPLETED", st.Status, st.Counts.Success)
 	}
-	shut := false
+	isPaused := false
 	for _, e := range h.log(id) {
 		switch {
 		case e == "RunPaused(1)":
-			shut = true
+			isPaused = true
 		case e == "RunResumed(1)":
-			shut = false
-		case shut && strings.HasPrefix(e, "StepStarted"):
-			t.Errorf("%s while the run was paused", e)
+			isPaused = false
+		case isPaused && strings.HasPrefix(e, "StepStarted"):
+			t.Errorf("the log has %s while the run was paused", e)
 		}
 	}
 	seen := h.steps.called()
 	slices.Sort(seen)
 	if len(slices.Compact(seen)) != 100 || len(seen) != 100 {
-		t.Errorf("%d executions of 100 steps", len(seen))
+		t.Errorf("%d executions of 100 steps, want one of each", len(seen))
 	}
 }
 
-// spare gives a step attempts to lose: a busy server on a busy machine loses an
-// execution now and then, which costs the attempt (T220).
+// spare gives a step further engine attempts, because a busy Temporal server sometimes loses an execution.
 var spare = map[string]any{"retry": map[string]any{"maxAttempts": 5, "initialBackoffMs": 100}}
 
-// TestSchedule_LongAndWidePlans runs by itself: it keeps the server busy.
-func TestSchedule_LongAndWidePlans(t *testing.T) {
+// The test does not run in parallel with others, because it keeps the server busy.
+func TestSchedule_CompletesALongAndAWidePlan(t *testing.T) {
 	h := newHarness(t, options{})
 	h.patience = 5 * time.Minute
 	length := 250
@@ -260,18 +257,18 @@ func TestSchedule_LongAndWidePlans(t *testing.T) {
 	}
 	began := time.Now()
 	first, second := h.start(document(0, long...)), h.start(document(0, wide...))
-	if st := h.ended(second); st.Status != run.Completed || st.Counts.Success != 200 {
-		t.Errorf("wide run ended as %s with %d successes", st.Status, st.Counts.Success)
+	if st := h.waitForEnd(second); st.Status != run.Completed || st.Counts.Success != 200 {
+		t.Errorf("the wide run ended %s with %d successes, want COMPLETED with all", st.Status, st.Counts.Success)
 	}
-	if st := h.ended(first); st.Status != run.Completed || st.Counts.Success != length {
-		t.Errorf("long run ended as %s with %d successes", st.Status, st.Counts.Success)
+	if st := h.waitForEnd(first); st.Status != run.Completed || st.Counts.Success != length {
+		t.Errorf("the long run ended %s with %d successes, want COMPLETED with all", st.Status, st.Counts.Success)
 	}
-	t.Logf("%d in a row beside 200 at once: %s", length, time.Since(began))
+	t.Logf("%d steps in a row and 200 at once took %s", length, time.Since(began))
 }
 
-// TestSchedule_LargeResults has 140 steps that return as much as they may while
-// an append is slow: together more than Temporal takes in one activity input.
-func TestSchedule_LargeResults(t *testing.T) {
+// While an append is slow, 140 steps return the largest permitted results. Together these exceed Temporal's limit for
+// one activity input.
+func TestSchedule_ManyLargeResultsFitTheLimitsOfTemporal(t *testing.T) {
 	var slow atomic.Bool
 	l := &lossy{append: func(_ store.Append, err error) error {
 		if slow.CompareAndSwap(true, false) {
@@ -292,15 +289,16 @@ func TestSchedule_LargeResults(t *testing.T) {
 		h.steps.on(steps[i].id, open.wait)
 	}
 	id := h.start(document(0, steps...))
-	h.until(id, "running all", func(s run.State) bool { return s.Counts.Running == 140 })
+	h.waitFor(id, "running all", func(s run.State) bool { return s.Counts.Running == 140 })
 	slow.Store(true)
 	close(open)
-	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 140 {
-		t.Errorf("run ended as %s with %d successes: %+v", st.Status, st.Counts.Success, st.Failure)
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 140 {
+		t.Errorf("the run ended %s with %d successes and %+v, want COMPLETED with 140", st.Status, st.Counts.Success,
+			st.Failure)
 	}
 }
 
-func TestSchedule_PlanTooManySteps(t *testing.T) {
+func TestSchedule_RejectsAPlanAboveTheLimitOfSteps(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1, limits: runs.Limits{MaxSteps: 1000}})
 	var steps []step

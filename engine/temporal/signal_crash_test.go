@@ -27,23 +27,24 @@ import (
 const (
 	beforeAccept    = "before the accept commits"
 	afterAccept     = "after the accept committed"
-	beforeEngine    = "before the engine is told"
-	afterEngine     = "after the engine was told"
-	beforeDelivered = "before the delivery is noted"
-	afterDelivered  = "after the delivery was noted"
+	beforeEngine    = "before the call of the engine"
+	afterEngine     = "after the call of the engine"
+	beforeDelivered = "before the delivery is recorded"
+	afterDelivered  = "after the delivery was recorded"
 	afterAppend     = "after the engine's append"
 )
 
 var errKilled = errors.New("the server was killed")
 
-// doom is a server that dies at a stage: from there on nothing that it does has an effect.
+// doom simulates a server that dies at a stage. After that, nothing that it does has an effect.
 type doom struct {
 	stage   string
-	killed  context.Context //nolint:containedctx // it stands for the life of a process
+	killed  context.Context //nolint:containedctx // the lifetime of a process
 	kill    context.CancelFunc
 	accepts atomic.Int32
 }
 
+// at kills the server if stage is its stage. It returns errKilled when the server is dead.
 func (d *doom) at(stage string) error {
 	if stage == d.stage {
 		d.kill()
@@ -54,7 +55,7 @@ func (d *doom) at(stage string) error {
 	return nil
 }
 
-// doomedStore is the store as the doomed server sees it.
+// doomedStore is the store of a server that dies.
 type doomedStore struct {
 	store.Store
 	*doom
@@ -63,7 +64,7 @@ type doomedStore struct {
 func (s doomedStore) InRun(ctx context.Context, runID string, f func(store.RunTx) error) error {
 	before, after := beforeAccept, afterAccept
 	if s.accepts.Add(1) > 1 {
-		before, after = beforeDelivered, afterDelivered // that of the stop
+		before, after = beforeDelivered, afterDelivered // the second one records a forced stop
 	}
 	err := s.Store.InRun(ctx, runID, func(tx store.RunTx) error {
 		if err := f(tx); err != nil {
@@ -94,7 +95,7 @@ func (s doomedStore) Settle(ctx context.Context, d store.Delivery, delay time.Du
 	return s.Store.Settle(ctx, d, delay)
 }
 
-// doomedEngine is the engine as the doomed server sees it.
+// doomedEngine is the engine of a server that dies.
 type doomedEngine struct {
 	engine.Engine
 	*doom
@@ -120,7 +121,7 @@ func (e doomedEngine) Terminate(ctx context.Context, id run.Identity, reason str
 	return e.at(afterEngine)
 }
 
-// forgetful is a Journal whose answer to the first append with the event is lost.
+// forgetful is a Journal that loses its answer to the first append with the event.
 type forgetful struct {
 	engine.Journal
 	event *atomic.Pointer[run.EventType]
@@ -136,8 +137,9 @@ func (j forgetful) Append(ctx context.Context, a store.Append) (store.Appended, 
 	return out, err
 }
 
-// crashCase is one signal: how a run comes to the point where it means something,
-// and what it must have done in the end, once.
+// crashCase is one signal. prepare brings a run into a state in which the signal applies, and finish brings the run to
+// its end after the crash. effect is the event whose append loses its answer at the stage afterAppend. For all signals
+// but RETRY_STEP, it is also the event by which the signal applies.
 type crashCase struct {
 	name    string
 	sig     run.Signal
@@ -147,14 +149,15 @@ type crashCase struct {
 	effect  run.EventType
 	finish  func(h *harness, runID string, release func())
 	stages  []string
-	// log is how often each event stands in the end.
+	// log has the number of events by type in the final log.
 	log map[string]int
 }
 
+// held prepares a run whose first step runs until release.
 func held(h *harness, _ func() func()) (string, func()) {
 	release := h.hold("a")
 	id := h.start(document(0, step{id: "a"}, step{id: "b", deps: "a"}, step{id: "c", deps: "b"}))
-	h.running(id, "a")
+	h.waitUntilRunning(id, "a")
 	return id, release
 }
 
@@ -164,8 +167,8 @@ func crashCases() []crashCase {
 	ends := func(status run.Status) func(*harness, string, func()) {
 		return func(h *harness, id string, release func()) {
 			release()
-			if st := h.ended(id); st.Status != status {
-				h.t.Errorf("the run is %s, not %s:\n%s", st.Status, status, strings.Join(h.log(id), "\n"))
+			if st := h.waitForEnd(id); st.Status != status {
+				h.t.Errorf("the run ended %s, want %s; log:\n%s", st.Status, status, strings.Join(h.log(id), "\n"))
 			}
 		}
 	}
@@ -175,7 +178,7 @@ func crashCases() []crashCase {
 			stages: engineStages,
 			finish: func(h *harness, id string, release func()) {
 				release()
-				h.logs(id, "StepCompleted(a,1)")
+				h.waitForEvent(id, "StepCompleted(a,1)")
 			},
 			log: map[string]int{"RunPaused": 1, "StepStarted": 1, "StepCompleted": 1},
 		},
@@ -186,10 +189,10 @@ func crashCases() []crashCase {
 				id, release := held(h, healthy)
 				stop := healthy()
 				r := h.signal(id, run.Signal{Type: run.Pause})
-				h.delivered(id, r.Signal.ID) // else the workflow asks for it, and is given what comes behind it too
+				h.waitUntilDelivered(id, r.Signal.ID) // otherwise the workflow fetches it later, together with the RESUME
 				stop()
 				release()
-				h.logs(id, "StepCompleted(a,1)")
+				h.waitForEvent(id, "StepCompleted(a,1)")
 				return id, release
 			},
 			finish: ends(run.Completed), log: map[string]int{"RunPaused": 1, "RunResumed": 1, "StepStarted": 3,
@@ -201,7 +204,7 @@ func crashCases() []crashCase {
 			prepare: func(h *harness, _ func() func()) (string, func()) {
 				h.steps.on("f", failing(1, failure("E", true, "")))
 				id := h.start(document(600, step{id: "f"}))
-				h.logs(id, "StepFailed(f,1)")
+				h.waitForEvent(id, "StepFailed(f,1)")
 				return id, func() {}
 			},
 			finish: ends(run.Completed), log: map[string]int{"StepStarted": 2, "StepFailed": 1, "StepCompleted": 1,
@@ -226,7 +229,7 @@ func crashCases() []crashCase {
 		{
 			name: "EMERGENCY_STOP force", sig: run.Signal{Type: run.EmergencyStop, Force: true}, token: "dev-admin",
 			prepare: held, effect: run.RunCancelled,
-			stages: engineStages[:len(engineStages)-1], // control appends
+			stages: engineStages[:len(engineStages)-1], // the server appends the effect, not the engine
 			finish: ends(run.Cancelled), log: map[string]int{"StepFailed": 1, "RunCancelled": 1, "StepStarted": 1},
 		},
 		{
@@ -244,11 +247,10 @@ func crashCases() []crashCase {
 	}
 }
 
-// A server that is killed at any stage of any signal leaves a receipt that is true in
-// the end, and an effect that happened once, when it is back and the client asks again
-// (G06, G23, W-18, O11).
+// A server dies at any stage of any signal. After its restart, when the client repeats the signal, the effect has
+// happened once and the receipt is correct.
 // contract: G06, W-18
-func TestSignals_KilledAtEachStage(t *testing.T) {
+func TestSignals_ApplyOnceWhenTheServerDies(t *testing.T) {
 	t.Parallel()
 	for _, c := range crashCases() {
 		for _, adapter := range []string{"sqlite", "postgres"} {
@@ -278,7 +280,7 @@ func TestSignals_KilledAtEachStage(t *testing.T) {
 	}
 }
 
-// server makes the use cases anew, as a process that comes up does.
+// server makes new use cases, like a process that starts.
 func (h *harness) server(s store.Store, e engine.Engine) (*usecases.UseCases, *authz.Directory) {
 	t := h.t
 	t.Helper()
@@ -292,6 +294,7 @@ func (h *harness) server(s store.Store, e engine.Engine) (*usecases.UseCases, *a
 	}), directory
 }
 
+// killedAt runs one case with a server that dies at a stage, and one that replaces it.
 func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.EventType]) {
 	t := h.t
 	healthy := func() func() {
@@ -315,11 +318,11 @@ func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.
 	in.Signal.ID = uuid.NewString()
 	_, err = doomed.SignalRun(d.killed, who, in)
 	if died := stage == beforeAccept || stage == afterAccept; died != (err != nil) {
-		t.Fatalf("signalled: %v", err)
+		t.Fatalf("the first signal returned %v, want an error: %t", err, died)
 	}
 	if stage == beforeAccept {
 		if got := len(h.log(runID)); got != seen {
-			t.Errorf("%d events, %d before: what was not committed is in the log", got, seen)
+			t.Errorf("the log has %d events, want the %d from before the signal", got, seen)
 		}
 	}
 	if stage == afterAppend {
@@ -331,20 +334,20 @@ func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.
 		select {
 		case <-d.killed.Done():
 		case <-time.After(testtime.Of(20 * time.Second)):
-			t.Fatalf("the server never came to die %s", stage)
+			t.Fatalf("the server did not die %s", stage)
 		}
 	}
 
-	// it is back, and the client asks again
+	// A new server is up, and the client repeats the signal.
 	stop := healthy()
 	defer stop()
 	s, _ := h.server(h.store, h.engine)
 	r, err := s.SignalRun(t.Context(), who, in)
 	must(t, err)
 	if r.Duplicate != (stage != beforeAccept) || r.Rejected {
-		t.Errorf("asked again: %+v", r)
+		t.Errorf("receipt of the repeated signal %+v, want it accepted, as a duplicate unless the first was lost", r)
 	}
-	final := h.applied(runID, in.Signal.ID)
+	final := h.waitUntilApplied(runID, in.Signal.ID)
 	c.finish(h, runID, release)
 	log := h.log(runID)
 	var at run.Seq
@@ -358,7 +361,7 @@ func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.
 		}
 	}
 	if final.Application != run.SignalApplied || final.AppliedSeq != at {
-		t.Errorf("receipt %+v, the effect is at %d:\n%s", final, at, strings.Join(log, "\n"))
+		t.Errorf("receipt %+v, want it applied at %d; log:\n%s", final, at, strings.Join(log, "\n"))
 	}
 	want := map[string]int{"SignalAccepted": 1, "SignalRejected": 0, "RunCancelled": 0, "RunFailed": 0}
 	for name, n := range c.log {
@@ -375,21 +378,21 @@ func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.
 			}
 		}
 		if got != n {
-			t.Errorf("%d %s, want %d:\n%s", got, name, n, strings.Join(log, "\n"))
+			t.Errorf("the log has %d %s, want %d:\n%s", got, name, n, strings.Join(log, "\n"))
 		}
 	}
 	if c.sig.Type == run.EscalateAlert {
 		alerts, err := h.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: runID})
 		must(t, err)
 		if len(alerts) != 1 {
-			t.Errorf("%d alerts", len(alerts))
+			t.Errorf("%d alerts, want 1", len(alerts))
 		}
 	}
 	if c.sig.Force {
 		i := slices.IndexFunc(h.events(runID), func(e run.Event) bool { return e.Type == run.StepFailedEvent })
 		p := payloadOf[run.FailurePayload](t, h.events(runID)[i])
 		if p.ErrorCode != string(run.CodeTerminated) {
-			t.Errorf("the step failed with %s", p.ErrorCode)
+			t.Errorf("the step failed with %s, want %s", p.ErrorCode, run.CodeTerminated)
 		}
 	}
 	if c.sig.Type == run.Pause {
@@ -397,13 +400,13 @@ func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.
 	}
 }
 
-// quiescent checks that a pause says when nothing ran any more (O11).
+// quiescent checks that the receipt of a pause names the end of the last running step.
 func (h *harness) quiescent(t *testing.T, runID, signalID string, log []string) {
 	t.Helper()
 	r, err := h.store.Receipt(t.Context(), runID, signalID)
 	must(t, err)
 	if i := slices.Index(log, "StepCompleted(a,1)"); r.QuiescentSeq != run.Seq(i+1) {
-		t.Errorf("quiescent at %d:\n%s", r.QuiescentSeq, strings.Join(log, "\n"))
+		t.Errorf("QuiescentSeq is %d, want that of StepCompleted(a,1):\n%s", r.QuiescentSeq, strings.Join(log, "\n"))
 	}
 }
 

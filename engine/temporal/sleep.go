@@ -16,10 +16,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// A SLEEP is a timer of the workflow, so no worker is busy while it waits. The control worker reports its begin and its
+// A SLEEP is a timer of the workflow, so no worker is busy while it waits. The control worker reports its start and its
 // end to the Journal with a ticket and a key, like those of any other step.
 
-// sleepResult is the result of the begin of a SLEEP. It names the attempt for a Historian, because a local activity
+// sleepResult is the result of the start of a SLEEP. It names the attempt for a Historian, because a local activity
 // leaves no input in the history.
 type sleepResult struct {
 	StepID   string `json:"stepId"`
@@ -56,7 +56,7 @@ const sealWakeUp = "wake-up"
 func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput) {
 	call(d, activitySleep, d.log.sleep, in, in, func(out sleepResult) {
 		if out.Kind != "" {
-			d.cameBack(id, in, engine.Return{
+			d.takeReturn(id, in, engine.Return{
 				StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, Kind: out.Kind,
 				RetryAfter: out.RetryAfter,
 				Receipt:    out.Receipt,
@@ -66,7 +66,7 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 		timer := workflow.NewTimer(cancellable, out.For)
 		workflow.Go(d.ctx, func(ctx workflow.Context) {
 			if err := timer.Get(ctx, nil); err != nil {
-				d.cameBack(id, in, engine.Return{}, err, false)
+				d.takeReturn(id, in, engine.Return{}, err, false)
 				return
 			}
 			end := wakeUpInput{executeInput: in, StartedSeq: out.StartedSeq, Slept: out.For, TimesOut: out.TimesOut}
@@ -75,12 +75,12 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 				panic(err) // unreachable: numbers and ids always marshal
 			}
 			sealed := sealedWakeUp{Body: body, Seal: d.keys.Seal(sealWakeUp, string(body))}
-			call(d, activityWakeUp, d.log.wakeUp, end, sealed, func(out engine.Return) { d.cameBack(id, in, out, nil, false) })
+			call(d, activityWakeUp, d.log.wakeUp, end, sealed, func(out engine.Return) { d.takeReturn(id, in, out, nil, false) })
 		})
 	})
 }
 
-// sleep begins a SLEEP and returns its duration.
+// sleep starts a SLEEP in the Journal and returns its duration. It is a local activity; see localNames.
 func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult, error) {
 	out := sleepResult{StepID: in.StepID, LA: in.LA, SignalID: in.SignalID}
 	begun, err := l.journal.StartAttempt(ctx, engine.StartAttempt{
@@ -92,7 +92,7 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 		return out, nil
 	}
 	if err != nil {
-		return out, retried(err)
+		return out, retryError(err)
 	}
 	out.StartedSeq = begun.StartedSeq
 	switch begun.Verdict {
@@ -117,7 +117,7 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 			FailureSource: string(plan.Sleep),
 		}))
 		out.Kind = engine.ReturnEnded
-		return out, retried(err)
+		return out, retryError(err)
 	}
 	out.For = time.Duration(inputs.MS) * time.Millisecond
 	if limit := begun.Step.Timeout; limit > 0 && limit < out.For {
@@ -126,7 +126,7 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 	return out, nil
 }
 
-// wakeUp writes the end of a SLEEP.
+// wakeUp writes the end of a SLEEP to the Journal. It is a local activity; see localNames.
 func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Return, error) {
 	out := engine.Return{StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1,
 		Kind: engine.ReturnEnded}
@@ -143,23 +143,25 @@ func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Retu
 	}
 	receipt, err := l.journal.End(ctx, end)
 	switch {
-	case errors.Is(err, engine.ErrRefused): // the run is over
+	case errors.Is(err, engine.ErrRefused): // the run has ended, so the Return has no receipt
 	case err != nil:
-		return out, retried(err)
+		return out, retryError(err)
 	default:
 		out.Receipt = &receipt
 	}
 	return out, nil
 }
 
+// wakeUpSealed is wakeUp for the log queue. It verifies the seal of its input.
 func (l *logActivities) wakeUpSealed(ctx context.Context, in sealedWakeUp) (engine.Return, error) {
 	var w wakeUpInput
 	if !l.keys.Sealed(in.Seal, sealWakeUp, string(in.Body)) || json.Unmarshal(in.Body, &w) != nil {
-		return engine.Return{}, unsealed(l.keys, in.Seal, "no worker of this installation asked for this end")
+		return engine.Return{}, sealError(l.keys, in.Seal, "no worker of this installation asked for this end")
 	}
 	return l.wakeUp(ctx, w)
 }
 
+// end returns the end of a SLEEP that started at the position started, with its key.
 func (l *logActivities) end(in executeInput, started run.Seq, failed *run.FailurePayload) engine.End {
 	of := ticket.Execution{
 		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, StartedSeq: started,

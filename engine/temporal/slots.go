@@ -48,6 +48,7 @@ func defaultSlots(w plan.Workload, data int) int {
 	return data
 }
 
+// slots returns the number of executions of a workload that run at once on one queue.
 func (c WorkerConfig) slots(w plan.Workload) int {
 	if n := c.Limits.Slots[w]; n > 0 {
 		return n

@@ -28,18 +28,18 @@ func newSlotMeter() *slotMeter {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"type"})
 	}
 	m := &slotMeter{
-		limit: gauge("worker_slots", "How many executions this worker runs at once, on all of its queues together."),
-		used:  gauge("worker_slots_in_use", "How many of its slots are taken."),
+		limit: gauge("worker_slots", "Maximum number of executions that this worker runs at once, over all of its queues."),
+		used:  gauge("worker_slots_in_use", "Number of executions that run now."),
 		begun: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "worker_executions_total", Help: "Executions that took a slot.",
+			Name: "worker_executions_total", Help: "Executions that this worker started.",
 		}, []string{"type"}),
 		declined: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "worker_declined_total",
-			Help: "Executions that were handed back before they began, to be dispatched again later.",
+			Help: "Executions that this worker declined before they started; the engine dispatches them again later.",
 		}, []string{"type", "reason"}),
 	}
 	m.atShare = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "worker_tenants_at_share", Help: "Tenants that hold all slots of a type that slots-by-tenant allows them.",
+		Name: "worker_tenants_at_share", Help: "Tenants that hold all slots of a type that slots-by-tenant allows.",
 	}, func() float64 {
 		n := 0
 		for _, t := range m.all {

@@ -69,22 +69,23 @@ var (
 	dbts     = map[string]any{"type": "DBT_RUN", "inputs": map[string]any{"projectDir": "p"}}
 )
 
-// counted is a Journal that counts the calls of Begin by step.
-type counted struct {
+// countingJournal counts the calls of StartAttempt by step.
+type countingJournal struct {
 	engine.Journal
 	mu     sync.Mutex
 	begins map[string]int
 }
 
-func (c *counted) StartAttempt(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
+func (c *countingJournal) StartAttempt(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	c.mu.Lock()
 	c.begins[b.StepID]++
 	c.mu.Unlock()
 	return c.Journal.StartAttempt(ctx, b)
 }
 
-// A workload without a free slot waits in the engine's queue, without another dispatch, and does not delay the others.
-func TestSlots_AFullWorkloadHoldsUpNoOther(t *testing.T) {
+// Steps of a workload without a free slot wait in the engine's queue, without another dispatch. They do not delay other
+// workloads.
+func TestSlots_AFullWorkloadDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string][]map[string]any{
 		"HTTP_NOTIFY": {https, commands, dbts}, "COMMAND": {commands, https, dbts}, "DBT_RUN": {dbts, https, commands},
@@ -103,31 +104,31 @@ func TestSlots_AFullWorkloadHoldsUpNoOther(t *testing.T) {
 			for i, kind := range kinds[1:] {
 				others = append(others, step{id: fmt.Sprintf("other%d", i), extra: kind})
 			}
-			if st := h.ended(h.start(document(0, others...))); st.Status != run.Completed {
+			if st := h.waitForEnd(h.start(document(0, others...))); st.Status != run.Completed {
 				t.Errorf("the run beside the flood ended %s, want COMPLETED", st.Status)
 			}
 			if now, _ := full.inside(); now != 3 {
 				t.Errorf("%d steps of the flood run while the other run has ended, want the 3 that hold all slots", now)
 			}
 			close(full.open)
-			if st := h.ended(flood); st.Status != run.Completed {
+			if st := h.waitForEnd(flood); st.Status != run.Completed {
 				t.Errorf("the flood ended %s, want COMPLETED", st.Status)
 			}
 			if _, most := full.inside(); most != 3 {
 				t.Errorf("%d steps of the flood ran at once, want 3", most)
 			}
-			if ids, _ := h.dispatched(flood); len(ids) != 12 {
+			if ids, _ := h.dispatches(flood); len(ids) != 12 {
 				t.Errorf("%d dispatches of 12 steps: %v", len(ids), ids)
 			}
 		})
 	}
 }
 
-// Steps of a tenant above its share are declined before they begin. The Journal gets one Begin for each, when it has a
-// slot.
+// The worker declines steps of a tenant above its share before they start. The Journal gets one StartAttempt for each
+// step, when it has a slot.
 func TestSlots_ATenantKeepsItsShare(t *testing.T) {
 	t.Parallel()
-	journal := &counted{begins: map[string]int{}}
+	journal := &countingJournal{begins: map[string]int{}}
 	h := newHarness(t, options{workers: -1, wrap: func(j engine.Journal) engine.Journal {
 		journal.Journal = j
 		return journal
@@ -157,19 +158,19 @@ func TestSlots_ATenantKeepsItsShare(t *testing.T) {
 		t.Errorf("metrics while the tenant holds its share (-want +got):\n%s", diff)
 	}
 	close(full.open)
-	st := h.ended(id)
+	st := h.waitForEnd(id)
 	if _, most := full.inside(); most != 2 || st.Status != run.Completed {
 		t.Errorf("%d steps of the tenant ran at once, want 2 of 8 slots, and the run ended %s", most, st.Status)
 	}
 	for _, s := range st.Steps {
 		if n := journal.begins[s.StepID]; n != 1 {
-			t.Errorf("the Journal was asked %d times to begin %s, want once", n, s.StepID)
+			t.Errorf("the Journal got %d starts of %s, want 1", n, s.StepID)
 		}
 		if a := s.Attempts; len(a) != 1 || a[0].EngineAttempt != 1 {
-			t.Errorf("%s has the attempts %+v, want one that is the first for the engine too", s.StepID, a)
+			t.Errorf("%s has the attempts %+v, want one with engine attempt 1", s.StepID, a)
 		}
 	}
-	h.until(id, "without a tenant at its share", func(run.State) bool {
+	h.waitFor(id, "without a tenant at its share", func(run.State) bool {
 		return sampled(t, registry)["worker_tenants_at_share"] == 0
 	})
 }
@@ -193,16 +194,16 @@ func TestSlots_AHookIsNeverDeclined(t *testing.T) {
 		"compensation": map[string]any{"operation": "COMMAND", "input": map[string]any{"argv": []string{"undo"}}},
 	}
 	id := h.start(document(0, step{id: "made", extra: undo}, step{id: "notify", deps: "made", extra: https}))
-	h.running(id, "notify")
+	h.waitUntilRunning(id, "notify")
 	open := h.hold("holds")
 	other := h.start(document(0, step{id: "holds"}))
-	h.running(other, "holds")
+	h.waitUntilRunning(other, "holds")
 	close(fail)
-	if st := h.ended(id); st.Status != run.Failed || !slices.Contains(h.log(id), "StepCompensated(made,1)") {
+	if st := h.waitForEnd(id); st.Status != run.Failed || !slices.Contains(h.log(id), "StepCompensated(made,1)") {
 		t.Errorf("the run ended %s with the log %q, want a compensation", st.Status, h.log(id))
 	}
 	open()
-	h.ended(other)
+	h.waitForEnd(other)
 }
 
 // sampled returns the values of a worker's own metrics, by name and labels.
@@ -230,7 +231,7 @@ func sampled(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return out
 }
 
-func TestSlots_RatesBoundHowManyBegin(t *testing.T) {
+func TestSlots_RatesBoundTheStartsPerSecond(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]temporal.Limits{
 		"of a worker": {Rates: map[plan.Workload]float64{plan.CommandWorkload: 5}},
@@ -242,11 +243,11 @@ func TestSlots_RatesBoundHowManyBegin(t *testing.T) {
 			h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}, Data: []string{h.queues.Data}, Limits: limits})
 			free := &crowd{open: make(chan struct{})}
 			close(free.open)
-			h.ended(h.start(document(0, h.crowdOf(free, 40, commands)...)))
-			// Without a rate they begin within a second. A queue has four partitions, and each lets a few through at
-			// first.
+			h.waitForEnd(h.start(document(0, h.crowdOf(free, 40, commands)...)))
+			// Without a rate all steps start within a second. Each of the four partitions of a queue lets a few tasks through
+			// at first, so the steps take less than 8 s.
 			if took := free.began[len(free.began)-1].Sub(free.began[0]); len(free.began) != 40 || took < 4*time.Second {
-				t.Errorf("%d steps began within %v, want 40 within 8 s, less what is let through at first", len(free.began), took)
+				t.Errorf("%d steps started within %v, want 40 in at least 4 s", len(free.began), took)
 			}
 		})
 	}

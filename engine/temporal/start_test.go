@@ -11,24 +11,24 @@ import (
 )
 
 // contract: T111, T130, T107
-func TestStart_OneExecution(t *testing.T) {
+func TestStart_FindsTheExecutionOfTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := h.hold("s2")
 	id := h.start(l3(0))
-	h.running(id, "s2")
+	h.waitUntilRunning(id, "s2")
 	at := h.identity(id)
 	started, err := h.engine.Start(t.Context(), at, h.queues)
 	must(t, err)
 	first := started.Ref
 	want := first
-	want.PauseAhead = true // what the workflow adds
+	want.PauseAhead = true // the workflow adds this capability
 	if ref := payload[run.RunStartedPayload](h, id, "RunStarted").Engine; ref != want {
-		t.Errorf("RunStarted says %+v, Start %+v", ref, first)
+		t.Errorf("RunStarted has the reference %+v, want %+v of Start", ref, want)
 	}
 	open()
-	h.ended(id)
-	h.until(id, "closed", func(run.State) bool {
+	h.waitForEnd(id)
+	h.waitFor(id, "closed", func(run.State) bool {
 		d, err := h.engine.Describe(t.Context(), at)
 		must(t, err)
 		return !d.Open
@@ -36,23 +36,23 @@ func TestStart_OneExecution(t *testing.T) {
 	again, err := h.engine.Start(t.Context(), at, h.queues)
 	must(t, err)
 	if again.Ref != first || len(again.Foreign) > 0 {
-		t.Errorf("started again as %+v, first %+v", again, first)
+		t.Errorf("the second Start returned %+v, want %+v", again, first)
 	}
 	d, err := h.engine.Describe(t.Context(), at)
 	if err != nil || d.Open || d.ClosedAs != "Completed" {
-		t.Errorf("described as %+v, %v", d, err)
+		t.Errorf("Describe returned %+v, %v; want a completed execution", d, err)
 	}
 	if err := h.engine.Signal(t.Context(), at, engine.Signal{No: 1}); !errors.Is(err, engine.ErrClosed) {
-		t.Errorf("signal of a closed run: %v", err)
+		t.Errorf("a signal to a closed run returned %v, want ErrClosed", err)
 	}
 	if err := h.engine.Terminate(t.Context(), at, "test"); !errors.Is(err, engine.ErrClosed) {
-		t.Errorf("termination of a closed run: %v", err)
+		t.Errorf("a termination of a closed run returned %v, want ErrClosed", err)
 	}
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 
 	at.RunID = uuid.NewString()
 	if err := h.engine.Signal(t.Context(), at, engine.Signal{No: 1}); !errors.Is(err, engine.ErrNotStarted) {
-		t.Errorf("signal of a run that was never started: %v", err)
+		t.Errorf("a signal to a run that was never started returned %v, want ErrNotStarted", err)
 	}
 }

@@ -16,40 +16,40 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// hurried looks often, so that a test need not wait.
+// hurried returns settings with short intervals, so that a test does not wait.
 func hurried() duty.ReconcileSettings {
 	return duty.ReconcileSettings{Interval: 200 * time.Millisecond, Quiet: time.Second, Confirm: time.Second}
 }
 
-// The settings of a server: who ends a workflow by hand sees its run fail within a minute.
+// With the default settings of a server, a run fails within a minute after somebody terminated its workflow by hand.
 // contract: E-16
-func TestSweep_TerminatedByHand(t *testing.T) {
+func TestReconcile_FailsARunWhoseWorkflowWasTerminated(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.spawn(h.control.Reconcile)
 	h.hold("s1")
 	id := h.start(document(0, step{id: "s1"}))
 	other := h.start(document(0, step{id: "s1"}))
-	h.running(id, "s1")
-	h.running(other, "s1")
+	h.waitUntilRunning(id, "s1")
+	h.waitUntilRunning(other, "s1")
 	must(t, h.client.TerminateWorkflow(t.Context(), temporal.WorkflowID(h.identity(id)), "", "by hand"))
 	from := time.Now()
 	h.patience = time.Minute
-	st := h.ended(id)
-	t.Logf("swept after %s", time.Since(from).Round(time.Second))
+	st := h.waitForEnd(id)
+	t.Logf("the run failed after %s", time.Since(from).Round(time.Second))
 	if st.Failure == nil || st.Failure.Code != string(run.CodeEngineTerminated) || st.Counts.Failed != 1 {
-		t.Errorf("%+v; log %v", st.Failure, h.log(id))
+		t.Errorf("failure %+v, want ENGINE_TERMINATED and one failed step; log %v", st.Failure, h.log(id))
 	}
 	if step, _ := st.Step("s1"); step.Attempts[0].Error.Code != string(run.CodeTerminated) {
-		t.Errorf("attempt %+v", step.Attempts[0])
+		t.Errorf("attempt of s1 %+v, want the error %s", step.Attempts[0], run.CodeTerminated)
 	}
-	if h.until(other, "as it was", func(run.State) bool { return true }).Status != run.Running {
-		t.Errorf("the other run: %v", h.log(other))
+	if h.operator().State(other).Status != run.Running {
+		t.Errorf("the other run does not run any more; log %v", h.log(other))
 	}
 }
 
 // contract: T192
-func TestSweep_TemporalForgot(t *testing.T) {
+func TestReconcile_StartsAnUnknownRunAndFailsADeletedOne(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true, sweeping: hurried()})
 	h.hold("s1")
@@ -65,7 +65,7 @@ func TestSweep_TemporalForgot(t *testing.T) {
 		return id
 	}
 	never, began := start(false), start(true)
-	h.running(began, "s1")
+	h.waitUntilRunning(began, "s1")
 	_, err := h.client.WorkflowService().DeleteWorkflowExecution(t.Context(),
 		&workflowservice.DeleteWorkflowExecutionRequest{
 			Namespace: testserver.TemporalNamespace, WorkflowExecution: &common.WorkflowExecution{
@@ -73,50 +73,50 @@ func TestSweep_TemporalForgot(t *testing.T) {
 		})
 	must(t, err)
 	h.spawn(h.control.Reconcile)
-	if st := h.ended(began); st.Failure == nil || st.Failure.Code != string(run.CodeEngineLost) {
-		t.Errorf("%+v; log %v", st.Failure, h.log(began))
+	if st := h.waitForEnd(began); st.Failure == nil || st.Failure.Code != string(run.CodeEngineLost) {
+		t.Errorf("failure %+v, want ENGINE_LOST; log %v", st.Failure, h.log(began))
 	}
 	h.spawn(func(ctx context.Context) error { return h.control.Dispatch(ctx, "test") })
-	h.running(never, "s1")
+	h.waitUntilRunning(never, "s1")
 	q, err := h.store.QueueRow(t.Context(), never)
 	if must(t, err); q.Status != store.QueueStarted {
-		t.Errorf("queue %+v", q)
+		t.Errorf("queue row %+v, want STARTED", q)
 	}
 }
 
-func TestCensus_OpenAndClosed(t *testing.T) {
+func TestCensus_ListsOpenAndClosedExecutions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.hold("s1")
 	from := time.Now().Add(-time.Minute)
 	open, ended, done := h.start(document(0, step{id: "s1"})), h.start(document(0, step{id: "s1"})),
 		h.start(document(0, step{id: "s2"}))
-	h.running(open, "s1")
-	h.running(ended, "s1")
-	h.ended(done)
-	h.closed(done)
+	h.waitUntilRunning(open, "s1")
+	h.waitUntilRunning(ended, "s1")
+	h.waitForEnd(done)
+	h.waitUntilClosed(done)
 	must(t, h.client.TerminateWorkflow(t.Context(), temporal.WorkflowID(h.identity(ended)), "", "by hand"))
 	ids := []run.Identity{h.identity(open), h.identity(ended), h.identity(done), {RunID: "nobody", TenantID: "acme"}}
-	h.until(open, "alone open in the index", func(run.State) bool {
+	h.waitFor(open, "alone open in the index", func(run.State) bool {
 		got, err := h.engine.Open(t.Context(), ids)
 		must(t, err)
 		return len(got) == 1 && got[open]
 	})
-	h.until(open, "ended in the index", func(run.State) bool {
+	h.waitFor(open, "ended in the index", func(run.State) bool {
 		found := map[string]engine.Description{}
 		for d, err := range h.engine.Closed(t.Context(), from) {
 			must(t, err)
 			found[d.Identity.RunID] = d
 		}
 		if _, ok := found[done]; ok || found[open].ClosedAs != "" {
-			t.Fatalf("closed by another hand: %+v", found)
+			t.Fatalf("Closed yields %+v, want only the terminated execution", found)
 		}
 		return found[ended].ClosedAs == "Terminated" && found[ended].Identity.TenantID == "acme"
 	})
 	for d, err := range h.engine.Closed(t.Context(), time.Now().Add(time.Hour)) {
-		t.Fatalf("closed in the future: %+v %v", d, err)
+		t.Fatalf("Closed since tomorrow yields %+v, %v; want nothing", d, err)
 	}
 	if _, err := h.engine.Open(t.Context(), make([]run.Identity, engine.MaxCensus+1)); err == nil {
-		t.Error("too many were asked for")
+		t.Error("Open with more than MaxCensus ids succeeded, want an error")
 	}
 }

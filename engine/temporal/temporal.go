@@ -1,10 +1,9 @@
-// Package temporal runs dvt's runs on Temporal: one workflow per run that is a
-// thin driver of the pure interpreter, activities that reach the log through an
-// engine.Journal, workers, and the engine.Engine adapter. It is the only package
-// that speaks Temporal.
+// Package temporal executes runs on Temporal. It has one workflow per run, which is a thin driver of the pure
+// interpreter, the activities that reach the log through an engine.Journal, the workers, and the engine.Engine adapter.
+// It is the only package that uses Temporal's SDK.
 //
-// A run is addressed by its workflow id alone, never by an execution id, so that
-// every execution of the chain answers (contract T107).
+// Calls address a run by its workflow id alone. The id of an execution becomes stale at the next rotation, and calls
+// with it would fail (contract T107).
 package temporal
 
 import (
@@ -27,40 +26,42 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// The search attributes of a run; ids only, because their values are stored in
-// clear (contract T115). All are keywords.
+// The search attributes of a run, of type Keyword. They contain only ids, because Temporal stores them in clear
+// (contract T115).
 const (
 	AttributeRun     = "DvtRunId"
 	AttributeTenant  = "DvtTenantId"
 	AttributeProject = "DvtProjectId"
 )
 
-// Engine is the adapter. Make it with New; it is safe for concurrent use.
+// Engine implements engine.Engine, and also engine.Census, engine.Debugger, engine.Historian and engine.Pollers. Make
+// it with New; it is safe for concurrent use.
 type Engine struct {
 	client    client.Client
 	namespace string
 	cfg       Config
 }
 
-// Config of an Engine.
+// Config configures an Engine. Zero values mean the defaults.
 type Config struct {
-	// HeartbeatTimeout after which a silent execution counts as lost; default 30 s (contract O5).
+	// HeartbeatTimeout is the time without a heartbeat after which an execution counts as lost; default 30 s (contract
+	// O5).
 	HeartbeatTimeout time.Duration
-	// RotateAfter is how many steps one execution of a workflow schedules before the
-	// next one of its chain goes on; default 50 (contract R381). A wider plan needs a higher
-	// one to run its full width at once (contract T105).
+	// RotateAfter is the number of steps that one execution of a workflow schedules before the next one of its chain
+	// continues; default 50 (contract R381). A plan that is wider than RotateAfter does not run in its full width at once
+	// (contract T105).
 	RotateAfter int
-	// Tickets seal what the Engine starts, with the keys of its workers. An Engine without keys starts nothing that a
-	// worker runs, and takes every execution for one of dvt's.
+	// Tickets seal the executions that the Engine starts. Its workers must have the same keys. Workers reject the
+	// executions of an Engine without keys, and such an Engine treats every execution as dvt's own.
 	Tickets ticket.Keys
-	// Payloads are those of the client, nil for none.
+	// Payloads must be those of the client's Connection; nil for data in clear.
 	Payloads *Payloads
 }
 
-// defaultRotateAfter is CONTINUE_STEPS.
+// defaultRotateAfter is the default of Config.RotateAfter, which the contract calls CONTINUE_STEPS.
 const defaultRotateAfter = 50
 
-// New wraps a connected client of one namespace.
+// New makes an Engine on a client of the namespace.
 func New(c client.Client, namespace string, cfg Config) *Engine {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 30 * time.Second
@@ -74,21 +75,22 @@ func New(c client.Client, namespace string, cfg Config) *Engine {
 // workflowPrefix begins the ids of the workflows of runs; the tenant and the run follow.
 const workflowPrefix = "dvt/"
 
-// WorkflowID is the address of a run in Temporal (contract T111).
+// WorkflowID returns the workflow id of a run in Temporal (contract T111).
 func WorkflowID(id run.Identity) string {
 	return fmt.Sprintf("%s%s/%s", workflowPrefix, id.TenantID, id.RunID)
 }
 
-// fairness has a server that knows fairness keys give each tenant its turn, whatever others have queued.
+// fairness makes a server that supports fairness keys take turns between tenants, regardless of the length of their
+// queues.
 func fairness(id run.Identity) temporal.Priority { return temporal.Priority{FairnessKey: id.TenantID} }
 
-// mostStarts is how often one Start tries to start a run under an id that others take.
+// mostStarts is the number of tries of one Start while foreign executions hold the id.
 const mostStarts = 3
 
-// Start implements engine.Engine. Temporal reports an execution that holds the id, and Start looks whose it is.
+// Start implements engine.Engine. If an execution holds the id, Start checks whether dvt started it.
 func (e *Engine) Start(ctx context.Context, id run.Identity, q plan.Queues) (engine.Started, error) {
 	out := engine.Started{Ref: run.EngineRunRef{Provider: "temporal", Namespace: e.namespace, WorkflowID: WorkflowID(id)}}
-	// A workflow of dvt's that failed is not the run's end, which the log has.
+	// A failed workflow of dvt may be started again, because only the log decides whether the run has ended.
 	reuse := enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY
 	for range mostStarts {
 		w, err := e.execute(ctx, id, q.Control, reuse)
@@ -102,12 +104,12 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, q plan.Queues) (eng
 		}
 		info, err := e.latest(ctx, id)
 		if errors.Is(err, engine.ErrNotStarted) {
-			continue // it was deleted in between
+			continue // somebody deleted the execution in between
 		}
 		if err != nil {
 			return out, err
 		}
-		why := e.foreign(info)
+		why := e.foreignReason(info)
 		if why == "" {
 			out.Ref.EngineRunID = info.GetExecution().GetRunId()
 			return out, nil
@@ -138,7 +140,7 @@ func (e *Engine) execute(
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, WorkflowIDReusePolicy: reuse,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		TypedSearchAttributes:                    attributes, Memo: memoOf(e.cfg.Tickets, WorkflowID(id), queue),
-	}, workflowName, in.sealed(e.cfg.Tickets, WorkflowID(id), queue))
+	}, workflowName, in.withSeal(e.cfg.Tickets, WorkflowID(id), queue))
 }
 
 // Signal implements engine.Engine.
@@ -152,7 +154,7 @@ func (e *Engine) Signal(ctx context.Context, id run.Identity, s engine.Signal) e
 	switch {
 	case describing != nil:
 		return describing
-	case d.Open: // it was started in between
+	case d.Open: // another call started the run in between
 		return translate(e.client.SignalWorkflow(ctx, WorkflowID(id), "", signalChannel, wake{No: s.No}))
 	}
 	return engine.ErrClosed
@@ -167,8 +169,8 @@ func (e *Engine) Terminate(ctx context.Context, id run.Identity, reason string) 
 	return e.terminate(ctx, info, reason)
 }
 
-// terminate ends the chain of executions that info is of. The first execution of the chain guards it: what another
-// start has begun under the same id meanwhile is left alone (contract T107, T200).
+// terminate ends the chain of executions to which info belongs. It names the first execution of the chain, so that it
+// cannot end a chain that another start has begun under the same id meanwhile (contract T107, T200).
 func (e *Engine) terminate(ctx context.Context, info *workflowpb.WorkflowExecutionInfo, reason string) error {
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return engine.ErrClosed
@@ -182,7 +184,7 @@ func (e *Engine) terminate(ctx context.Context, info *workflowpb.WorkflowExecuti
 	return translate(err)
 }
 
-// latest describes the newest execution under the id of a run. engine.ErrNotStarted, engine.ErrUnavailable.
+// latest describes the newest execution under the id of a run. Errors: engine.ErrNotStarted, engine.ErrUnavailable.
 func (e *Engine) latest(ctx context.Context, id run.Identity) (*workflowpb.WorkflowExecutionInfo, error) {
 	out, err := e.client.DescribeWorkflowExecution(ctx, WorkflowID(id), "")
 	if err != nil {
@@ -203,7 +205,7 @@ func (e *Engine) Describe(ctx context.Context, id run.Identity) (engine.Descript
 			EngineRunID: info.GetExecution().GetRunId(),
 		},
 		Open:        info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
-		HistorySize: info.GetHistoryLength(), Foreign: e.foreign(info),
+		HistorySize: info.GetHistoryLength(), Foreign: e.foreignReason(info),
 	}
 	if !d.Open {
 		d.ClosedAs = info.GetStatus().String()
@@ -211,19 +213,20 @@ func (e *Engine) Describe(ctx context.Context, id run.Identity) (engine.Descript
 	return d, nil
 }
 
-// Capabilities implements engine.Engine (R DD-14).
+// Capabilities implements engine.Engine (contract DD-14).
 func (e *Engine) Capabilities() []engine.Capability {
 	return []engine.Capability{
 		{Name: "signals", Support: "native"},
-		{Name: "pause", Support: "native", Note: "scheduling stops at once, steps in flight drain"},
+		{Name: "pause", Support: "native", Note: "no step is scheduled after the pause; running steps drain"},
 		{Name: "parallel", Support: "native"},
-		{Name: "cancellation", Support: "native", Note: "cooperative; seen within 2 s"},
+		{Name: "cancellation", Support: "native", Note: "cooperative; an execution sees it within 2 s"},
 		{Name: "retries", Support: "native"},
 		{Name: "replay", Support: "native"},
 	}
 }
 
-// translate turns the service's errors into the port's three.
+// translate converts an error of Temporal to engine.ErrNotStarted or engine.ErrUnavailable. It returns context.Canceled
+// unchanged.
 func translate(err error) error {
 	var missing *serviceerror.NotFound
 	switch {

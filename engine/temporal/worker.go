@@ -24,30 +24,30 @@ import (
 // Client is a connection to one namespace.
 type Client = client.Client
 
-// WorkerConfig says what one worker process runs.
+// WorkerConfig configures one worker process. At least one queue is required.
 type WorkerConfig struct {
 	Namespace string
-	// Control are queues that run workflows, the activities that reach the log,
-	// and steps; Data are queues that run steps only (contract T203).
+	// Control lists the queues that run workflows, the activities that reach the log, and steps. Data lists the queues
+	// that run only steps (contract T203).
 	Control, Data []string
-	// ControlSteps runs the steps of control queues; nil: Run's own runner does. A process that holds the credentials
-	// of the store must give one that runs nothing that a plan brings.
+	// ControlSteps runs the steps of control queues; nil means the runner of Run. A process with credentials of the store
+	// must set a runner with the executors of executor.Light, because the programs and addresses of a plan are untrusted.
 	ControlSteps *executor.Runner
-	// DataConcurrency is how many COMMAND steps, and how many dbt steps, run at once on one data queue; default 4.
+	// DataConcurrency is the number of COMMAND steps, and also of dbt steps, that run at once on one queue; default 4.
 	DataConcurrency int
-	// Limits are further bounds; those of its Slots win over DataConcurrency.
+	// Limits are further bounds. Limits.Slots has precedence over DataConcurrency.
 	Limits Limits
-	// StopTimeout is how long executions in flight may go on after Run's context
-	// ended; default 30 s (contract T226).
+	// StopTimeout is the time for which running executions may continue after the end of Run's context; default 30 s
+	// (contract T226).
 	StopTimeout time.Duration
-	Metrics     prometheus.Registerer // none when nil
-	// Tickets sign what control workers dispatch; required where Control is not empty.
+	Metrics     prometheus.Registerer // nil: no metrics
+	// Tickets sign the dispatches of control workers; required if Control is not empty.
 	Tickets ticket.Keys
 }
 
-// Run serves the queues until ctx ends, then drains for at most StopTimeout and
-// waits a few seconds more for what it cut short to end; the platform runs that
-// elsewhere. It returns early with the reason when a worker cannot go on.
+// Run serves the queues until ctx ends, and then returns nil. Running executions may continue for StopTimeout. Run then
+// stops them and waits at most cutShort for their ends; Temporal dispatches them again to other workers. Errors:
+// engine.ErrUnavailable if a worker cannot start; other errors report a wrong cfg or a worker that cannot continue.
 func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *executor.Runner) error {
 	if cfg.DataConcurrency == 0 {
 		cfg.DataConcurrency = 4
@@ -128,24 +128,24 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	}
 }
 
-// partitions is how many the platform makes of a queue unless it is told otherwise.
-// A poll looks at one of them, and a task waits for seconds in one that nobody polls.
+// partitions is Temporal's default number of partitions of a task queue. A poll waits at one partition, and a task in a
+// partition without a poll waits for seconds.
 const partitions = 4
 
-// How many polls of each kind a worker has open at a queue.
+// The numbers of open polls of one worker at one queue.
 const (
 	ActivityPollers = 4 * partitions
 	WorkflowPollers = 2 * partitions
 )
 
-// logConcurrency is how many appends and reads of the log one worker does at once.
+// logConcurrency is the number of appends and reads of the log that one worker does at once.
 const logConcurrency = 100
 
-// cutShort is how long executions have to end that StopTimeout cut short: what
-// an executor gives a process, and a little to report it.
+// cutShort is the time in which executions must end after StopTimeout. It is the default executor.Config.Grace and one
+// second for the report.
 const cutShort = 6 * time.Second
 
-// stop stops all at once, so that together they take no longer than one.
+// stop stops all workers in parallel, because each may take StopTimeout.
 func stop(workers []worker.Worker) {
 	var all sync.WaitGroup
 	for _, w := range workers {
@@ -154,15 +154,15 @@ func stop(workers []worker.Worker) {
 	all.Wait()
 }
 
-// ErrNoNamespace is returned by Ping when the server answers and does not know the namespace.
+// ErrNoNamespace is returned by Ping when the server answers but does not know the namespace.
 var ErrNoNamespace = errors.New("the namespace is not found")
 
-// pingID is the id of a workflow that no run has: those begin with dvt/ and a tenant.
+// pingID is a workflow id that does not exist, because the ids of runs begin with workflowPrefix.
 const pingID = "ping"
 
 // Ping reports whether a server serves a namespace: it describes the namespace, and a workflow that does not exist. The
-// second call goes the way of every call for a run, through the namespace cache and a history shard, which the first
-// does not reach. ctx bounds both. Errors: ErrNoNamespace, otherwise engine.ErrUnavailable, with
+// second call uses the namespace cache and a history shard, like every call for a run; the first one does not reach
+// them. ctx bounds both. Errors: ErrNoNamespace, otherwise engine.ErrUnavailable, with
 // context.DeadlineExceeded when the server did not answer in time.
 func Ping(ctx context.Context, hostPort, namespace string) error {
 	return Connection{HostPort: hostPort, Namespace: namespace}.Ping(ctx)

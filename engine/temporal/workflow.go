@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Names on the wire between servers, workers and Temporal. They are part of
-// recorded histories and never change meaning.
+// Names on the wire between servers, workers and Temporal. They are part of recorded histories, so their meaning must
+// never change.
 const (
 	workflowName       = "dvt.run"
 	signalChannel      = "dvt.signal"
@@ -27,12 +27,12 @@ const (
 // Input starts the workflow of one run, or the next execution of its chain.
 type Input struct {
 	Identity run.Identity `json:"identity"`
-	// HeartbeatTimeoutMS is how long an execution may be silent before it counts as lost.
+	// HeartbeatTimeoutMS is the time in milliseconds without a heartbeat after which an execution counts as lost.
 	HeartbeatTimeoutMS int64 `json:"heartbeatTimeoutMs"`
-	// RotateAfter is how many steps one execution of the chain schedules (contract T105).
+	// RotateAfter is the number of steps that one execution of the chain schedules (contract T105).
 	RotateAfter int `json:"rotateAfter,omitempty"`
 	// OpaqueIDs keeps the names of steps out of the ids of activities, which Temporal stores in clear. It is part of the
-	// input because an execution must give the same ids whenever it is replayed.
+	// input, because a replay must produce the same ids.
 	OpaqueIDs bool `json:"opaqueIds,omitempty"`
 	// Continued is nil for the first execution of the chain.
 	Continued *Continued `json:"continued,omitempty"`
@@ -48,7 +48,7 @@ type workflows struct {
 	meter *meter
 	log   *logActivities
 	keys  ticket.Keys
-	// replays says that there are no keys: proofs in the history count as checked, and nothing is dispatched.
+	// replays means that the workflow only replays a history without the keys. It accepts all proofs of the history.
 	replays bool
 }
 
@@ -56,11 +56,11 @@ func (w *workflows) register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: workflowName})
 }
 
-// run drives the interpreter with what happens in Temporal: one machine for each
-// execution, one place that decides. It is deterministic because everything that it
-// reads is in the history and the inbox is taken in a fixed order.
+// run is the workflow of a run. It feeds the events of Temporal to one interpreter, which makes all decisions. It is
+// deterministic, because all its inputs are in the history and it takes the inbox in a fixed order.
 //
-// Temporal is believed for one thing only: that something may have happened. What happened is read from the log.
+// An event of Temporal only means that something may have happened, because anybody with access to Temporal can forge
+// it. The workflow reads the facts from the log.
 func (w *workflows) run(ctx workflow.Context, in Input) error {
 	defer w.meter.forget(workflow.GetInfo(ctx).WorkflowExecution.RunID)
 	id, queue := workflow.GetInfo(ctx).WorkflowExecution.ID, workflow.GetInfo(ctx).TaskQueueName
@@ -68,22 +68,21 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		return temporal.NewNonRetryableApplicationError("the workflow "+id+" is not that of its run", "FORGED", nil)
 	}
 	if !w.replays && !w.keys.Sealed(in.StartSeal, sealInput, in.text(id, queue)) {
-		w.leave(in.StartSeal)
+		w.panicOnForeignKey(in.StartSeal)
 		why := "no server of this installation started this execution"
 		return temporal.NewNonRetryableApplicationError(why, "FORGED", nil)
 	}
-	// Work and appends must outlive a cancellation from outside: the log decides
-	// when a run ends, not the engine (contract T200). The context is never released: what
-	// is open when the run ends ends with the workflow.
+	// Work and appends must survive a cancellation from outside, because the log decides when a run ends (contract T200).
+	// The context is never cancelled: the end of the workflow ends all open work.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	d := &driver{
 		ctx: ctx, in: in, meter: w.meter, log: w.log, keys: w.keys, replays: w.replays, began: workflow.Now(ctx),
 		cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{},
 	}
 	if c := in.Continued; c != nil && !w.replays && !w.keys.Sealed(in.Seal, sealContinued, c.text(in.Identity)) {
-		w.leave(in.Seal)
+		w.panicOnForeignKey(in.Seal)
 		return temporal.NewNonRetryableApplicationError(
-			"no worker of this installation wrote what this execution goes on from", "FORGED", nil)
+			"no worker of this installation wrote the state from which this execution continues", "FORGED", nil)
 	}
 	failure, err := d.load()
 	if err != nil {
@@ -99,7 +98,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 			return err
 		}
 		d.takeInbox()
-		d.press()
+		d.reportPressure()
 		d.observe()
 	}
 	if d.rotating {
@@ -108,33 +107,33 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 	return d.lost
 }
 
-// leave fails the workflow task when a key that this worker lacks may have made a seal. Temporal gives the task to a
-// worker again and again until one has the key, so that a worker with wrong ticket-keys ends no run. To return an error
-// would end the execution, and the run with it.
-func (w *workflows) leave(seal string) {
+// panicOnForeignKey fails the workflow task by a panic if a key that this worker lacks may have made a seal. Temporal
+// retries the task until a worker has the key. An error instead would end the execution, so that a worker with wrong
+// ticket-keys would end runs.
+func (w *workflows) panicOnForeignKey(seal string) {
 	if w.keys.Foreign(seal) {
 		panic(lacksKey(seal))
 	}
 }
 
-// lacksKey says what to do about a seal that a key made which this worker lacks.
+// lacksKey returns a message about a seal whose key this worker lacks, and the remedy.
 func lacksKey(seal string) string {
 	return fmt.Sprintf(
-		"ticket-keys of this worker do not hold the key %.40q that made a seal: give every server and every control worker "+
-			"the same ticket-keys", ticket.KeyOf(seal))
+		"ticket-keys of this worker do not contain the key %.40q that made a seal: give every server and every control "+
+			"worker the same ticket-keys", ticket.KeyOf(seal))
 }
 
-// unsealed returns the error of an activity whose seal does not verify. Temporal tries the activity again when a worker
-// with another key may verify it, and otherwise not: why says what is wrong.
-func unsealed(keys ticket.Keys, seal, why string) error {
+// sealError returns the error of an activity whose seal does not verify. Temporal retries the activity if a worker with
+// other keys may verify the seal. Otherwise the error is final and why is its message.
+func sealError(keys ticket.Keys, seal, why string) error {
 	if keys.Foreign(seal) {
 		return temporal.NewApplicationError(lacksKey(seal), "KEY_MISSING")
 	}
 	return temporal.NewNonRetryableApplicationError(why, "FORGED", nil)
 }
 
-// driver carries effects out and turns what comes back into inputs. Each
-// pending thing has a coroutine that puts its result into the inbox.
+// driver executes the effects of the machine and converts their results to inputs. Each pending effect has a coroutine
+// that puts its result into the inbox.
 type driver struct {
 	ctx      workflow.Context
 	in       Input
@@ -145,51 +144,52 @@ type driver struct {
 	skeleton plan.Skeleton
 	machine  *interp.Machine
 	began    time.Time
-	early    *appendResult // the answer to the first Append, which went with the question for the skeleton
-	head     run.Seq       // the highest that an answer named (contract T194)
-	epoch    string        // of the store, as the last read said
-	calls    int           // of log activities, for their ids
-	steps    int           // scheduled by this execution
+	early    *appendResult // the answer to the first Append, which readSkeleton made; nil after its use
+	head     run.Seq       // the highest head in an answer; it reveals a restored store (contract T194)
+	epoch    string        // of the store, by the last read
+	calls    int           // number of log activities, for their ids
+	steps    int           // number of steps that this execution has scheduled
 	history  history
-	rotating bool // for the next execution to go on
+	rotating bool // whether the next execution continues the run
 	done     bool
-	lost     error // why the log cannot be reached ever again
+	lost     error // the final error of a log activity, or nil
 
 	// The inbox.
 	recorded []interp.Recorded
 	read     *observation
 	signals  []engine.Signal
-	fetched  bool // an answer came, which may be empty
+	fetched  bool // whether signals is an answer, which may be empty
 	woken    bool
-	hint     int64 // the highest number that a signal of Temporal named
+	hint     int64 // the highest signal number that Temporal delivered
 	ended    []interp.Ended
-	returns  []returned
+	returns  []returnedDispatch
 	fired    []interp.Timer
 
-	reading bool // a read of the log is under way
-	unread  bool // the machine wants another one
+	reading bool // whether a read of the log is in progress
+	unread  bool // whether the machine needs another read
 
-	cancels map[string]workflow.CancelFunc // by activity id; looked up, never ranged over
+	cancels map[string]workflow.CancelFunc // by activity id; never iterated, because the order is not deterministic
 	timers  map[interp.Timer]workflow.CancelFunc
 	running []execution // in order of dispatch
 }
 
+// execution is a dispatch in progress.
 type execution struct {
 	ord run.Ord
 	id  string
 }
 
-// returned is a dispatch that Temporal no longer executes.
-type returned struct {
+// returnedDispatch is a dispatch that Temporal no longer executes.
+type returnedDispatch struct {
 	engine.Return
 	hook    bool
 	claimed bool // see isClaim
 }
 
-// observation is what the log said, and the dispatches that had come back before it was asked.
+// observation is the result of a read of the log, with the dispatches that returned before the read.
 type observation struct {
 	tail    engine.Tail
-	returns []returned
+	returns []returnedDispatch
 }
 
 // over reports whether this execution takes no further input.
@@ -200,8 +200,9 @@ func (d *driver) hasInput() bool {
 		!d.reading && (d.unread || len(d.returns) > 0)
 }
 
-// takeInbox feeds the machine in the fixed order: what was recorded, what the log says, receipts, signals, dispatches
-// that came back without one, timers. Such dispatches are handed over with what the log said after they had come back.
+// takeInbox feeds the machine in a fixed order: answers to appends, the read of the log, receipts, signals, dispatches
+// that returned without a receipt, timers. The machine gets such a dispatch only after a read of the log that began
+// after its return.
 func (d *driver) takeInbox() {
 	recorded, read, ended, signals, fetched, woken, fired := d.recorded, d.read, d.ended, d.signals, d.fetched, d.woken,
 		d.fired
@@ -211,7 +212,7 @@ func (d *driver) takeInbox() {
 	}
 	switch {
 	case read == nil:
-	case read.tail.Epoch != d.epoch: // what was read stands at places of another history
+	case read.tail.Epoch != d.epoch: // the store was restored, so the positions are those of another history
 		d.epoch, d.head = read.tail.Epoch, read.tail.Head.LastSeq
 		d.returns, read = append(read.returns, d.returns...), nil
 		d.step(interp.Renumbered{At: workflow.Now(d.ctx)})
@@ -230,7 +231,7 @@ func (d *driver) takeInbox() {
 	}
 	switch {
 	case read == nil:
-	case read.tail.Seq < read.tail.Head.LastSeq: // there is more to read before they are judged
+	case read.tail.Seq < read.tail.Head.LastSeq: // the rest of the log may have the ends of these dispatches
 		d.returns = append(read.returns, d.returns...)
 	default:
 		for _, r := range read.returns {
@@ -280,21 +281,20 @@ func (d *driver) apply(effects []interp.Effect) {
 	}
 }
 
-// load reads the skeleton and makes the machine, or returns why the plan can
-// never be had.
+// load reads the skeleton and makes the machine. A *run.FailurePayload means that the plan can never be loaded.
 func (d *driver) load() (*run.FailurePayload, error) {
 	sk, err := d.readSkeleton()
 	if err != nil {
 		return nil, err
 	}
 	if sk.Identity.RunID != d.in.Identity.RunID {
-		panic(fmt.Sprintf("skeleton of run %s answered for run %s", sk.Identity.RunID, d.in.Identity.RunID))
+		panic(fmt.Sprintf("the answer for run %s has the skeleton of run %s", d.in.Identity.RunID, sk.Identity.RunID))
 	}
 	if sk.Failure != nil {
 		return sk.Failure, nil
 	}
 	if err := d.skeleton.UnmarshalBinary(sk.Binary); err != nil {
-		return nil, temporal.NewNonRetryableApplicationError("skeleton unreadable", "SKELETON", err)
+		return nil, temporal.NewNonRetryableApplicationError("the skeleton of the plan is unreadable", "SKELETON", err)
 	}
 	d.history.skeleton = workflow.GetInfo(d.ctx).GetCurrentHistorySize()
 	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy, Reused: sk.Reused, PauseAhead: true,
@@ -308,15 +308,14 @@ func (d *driver) load() (*run.FailurePayload, error) {
 	d.began, d.head, d.epoch = workflow.Now(d.ctx), c.Head, c.Epoch
 	m, err := interp.Resume(d.skeleton, who, c.Carried)
 	if err != nil {
-		return nil, temporal.NewNonRetryableApplicationError("the state of the execution before is unreadable", "CARRIED",
+		return nil, temporal.NewNonRetryableApplicationError("the state of the previous execution is unreadable", "CARRIED",
 			err)
 	}
 	d.machine = m
 	return nil, nil
 }
 
-// failAtOnce ends a run whose plan cannot be had: it starts without steps and
-// fails (contract T144).
+// failAtOnce ends a run whose plan cannot be loaded: the run starts without steps and fails (contract T144).
 func (d *driver) failAtOnce(f run.FailurePayload) error {
 	all, err := interp.FailAtOnce(d.began, f)
 	if err != nil {
@@ -344,11 +343,12 @@ func (d *driver) receiveSignals() {
 	})
 }
 
-// wake is what a signal of Temporal carries: the number of the signal that was accepted.
+// wake is the content of a signal of Temporal: the number of the accepted signal.
 type wake struct {
 	No int64 `json:"no"`
 }
 
+// cancelSteps asks the running executions and hooks of steps to stop.
 func (d *driver) cancelSteps(ords []run.Ord) {
 	for _, ord := range ords {
 		for _, x := range d.running {
@@ -359,6 +359,7 @@ func (d *driver) cancelSteps(ords []run.Ord) {
 	}
 }
 
+// setTimer replaces a timer; a zero time removes it.
 func (d *driver) setTimer(e interp.SetTimer) {
 	if cancel, ok := d.timers[e.Timer]; ok {
 		cancel()
