@@ -19,10 +19,10 @@ import (
 //	ids      count, then the ids, each as shared prefix with the one before and the rest
 //	columns  the profile of each step; its number of deps; each dep as distance back
 //
-// in varints. Steps of a real plan share a few profiles and long prefixes.
+// in varints. The form is compact because the steps of a real plan share a few profiles and long prefixes.
 const (
 	skeletonVersion  = 1
-	maxSkeletonBytes = 16 << 20 // inflated; above that of any plan that Parse accepts
+	maxSkeletonBytes = 16 << 20 // inflated; more than the skeleton of any plan that Parse accepts
 )
 
 var errSkeleton = errors.New("plan: not a skeleton")
@@ -33,14 +33,13 @@ const (
 	flagAllowCancelOnPause
 	flagWaitTimeout      // the timeout of a wait follows
 	flagCompensation     // queue and timeout of a compensation follow
-	flagCompensationType // then its type
+	flagCompensationType // the type of the compensation follows
 
 	allFlags = 1<<iota - 1
 )
 
-// MarshalBinary gives the compact form, at most 32 bytes a step for a plan of
-// realistic names. The same skeleton always gives the same bytes. It fails only
-// for a dependency that is no ordinal.
+// MarshalBinary returns the compact form, which has at most 32 bytes per step for a plan with realistic names. Equal
+// skeletons have equal bytes. It fails only for a dependency that is not an ordinal of a step.
 func (s Skeleton) MarshalBinary() ([]byte, error) {
 	var e encoder
 	e.text(s.PlanID)
@@ -90,7 +89,7 @@ func (s Skeleton) MarshalBinary() ([]byte, error) {
 	for i, step := range s.Steps {
 		for _, d := range step.Deps {
 			if d < 0 || d >= len(s.Steps) {
-				return nil, fmt.Errorf("plan: step %s depends on ordinal %d of %d", word(step.StepID), d, len(s.Steps))
+				return nil, fmt.Errorf("plan: step %s depends on ordinal %d of %d", formatID(step.StepID), d, len(s.Steps))
 			}
 			e.b = binary.AppendVarint(e.b, int64(i-d))
 		}
@@ -113,8 +112,8 @@ func deflate(b []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// UnmarshalBinary reads what MarshalBinary wrote. Any other bytes give an
-// error, never a panic, and never more memory than the largest plan needs.
+// UnmarshalBinary reads the output of MarshalBinary. For other bytes it returns an error; it never panics and needs no
+// more memory than the largest plan.
 func (s *Skeleton) UnmarshalBinary(data []byte) error {
 	if len(data) == 0 || data[0] != skeletonVersion {
 		return fmt.Errorf("%w of version %d", errSkeleton, skeletonVersion)
@@ -183,8 +182,8 @@ func (e *encoder) profile(s SkeletonStep) {
 	}
 }
 
-// decoder reads varints until the first thing that cannot be, which sets bad;
-// from then on it answers zero values.
+// decoder reads the fields of a skeleton. The first invalid field sets bad; from then on every method returns the zero
+// value.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -292,7 +291,7 @@ func (d *decoder) profile() SkeletonStep {
 	return s
 }
 
-// deps reads the dependencies: ordinals, ascending, never the step itself.
+// deps reads the dependencies of every step. They must be ascending ordinals without the step itself.
 func (d *decoder) deps(steps []SkeletonStep) {
 	counts := make([]int, len(steps))
 	for i := range counts {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Bytes that are well packed but say what no plan says.
+// UnmarshalBinary refuses content that is deflated correctly but cannot come from a plan.
 func TestUnmarshalBinary_RefusesHostileContent(t *testing.T) {
 	t.Parallel()
 	type content struct {
@@ -44,25 +44,25 @@ func TestUnmarshalBinary_RefusesHostileContent(t *testing.T) {
 	good := content{profiles: 1, steps: 2, second: "b", deps: 1, back: 1}
 	var sk Skeleton
 	if err := sk.UnmarshalBinary(pack(good)); err != nil || len(sk.Steps) != 2 || sk.Steps[1].Deps[0] != 0 {
-		t.Fatalf("the content that the others spoil: %v", err)
+		t.Fatalf("UnmarshalBinary() of the valid content: %v, want two steps with one dependency", err)
 	}
 	for name, spoil := range map[string]func(c *content){
-		"a profile that is not there": func(c *content) { c.profileOf = 1 },
-		"more shared than there is":   func(c *content) { c.shared = 9 },
-		"one id twice":                func(c *content) { c.second = "a" },
-		"no id":                       func(c *content) { c.second = "|" },
-		"too many steps":              func(c *content) { c.steps = MaxSteps + 1 },
-		"too many profiles":           func(c *content) { c.profiles = MaxSteps + 1 },
-		"waits for a step before all": func(c *content) { c.back = 2 },
-		"waits for a step after all":  func(c *content) { c.back = -1 },
-		"waits for itself":            func(c *content) { c.back = 0 },
-		"deps without end":            func(c *content) { c.deps = 1 << 40 },
-		"more behind":                 func(c *content) { c.tail = "x" },
+		"unknown profile":                  func(c *content) { c.profileOf = 1 },
+		"shared prefix longer than the id": func(c *content) { c.shared = 9 },
+		"duplicate id":                     func(c *content) { c.second = "a" },
+		"invalid id":                       func(c *content) { c.second = "|" },
+		"too many steps":                   func(c *content) { c.steps = MaxSteps + 1 },
+		"too many profiles":                func(c *content) { c.profiles = MaxSteps + 1 },
+		"dependency before the first step": func(c *content) { c.back = 2 },
+		"dependency after the last step":   func(c *content) { c.back = -1 },
+		"dependency on itself":             func(c *content) { c.back = 0 },
+		"more dependencies than bytes":     func(c *content) { c.deps = 1 << 40 },
+		"bytes after the end":              func(c *content) { c.tail = "x" },
 	} {
 		c := good
 		spoil(&c)
 		if err := sk.UnmarshalBinary(pack(c)); err == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("%s: UnmarshalBinary() accepted it, want an error", name)
 		}
 	}
 }

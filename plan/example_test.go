@@ -36,7 +36,7 @@ func ExampleParse() {
 	// report NOOP [load]
 }
 
-// A plan is refused with everything that is wrong with it, not only with the first problem.
+// The error of an invalid plan lists all violations, not only the first.
 func ExampleParse_violations() {
 	_, err := plan.Parse([]byte(`{"schemaVersion": "v1.2", "steps": [
 	  {"stepId": "a", "type": "COMMAND", "inputs": {"argv": []}, "timeout": "never", "dependsOn": ["b"]}]}`),

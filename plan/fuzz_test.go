@@ -11,8 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// FuzzParse: no document makes Parse panic or gives an error of another kind;
-// a plan that it accepts survives being marshalled, and so does its skeleton.
+// FuzzParse checks that Parse never panics and returns only documented errors, and that a valid plan and its skeleton
+// survive a round trip through their encodings.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(apiPlan))
 	f.Add(withSteps(steps("b", "a")...))
@@ -31,10 +31,10 @@ func FuzzParse(f *testing.F) {
 			var invalid *plan.InvalidError
 			if errors.As(err, &invalid) {
 				if len(invalid.Violations) == 0 {
-					t.Fatal("invalid without a violation")
+					t.Fatal("Parse() returned an InvalidError without violations")
 				}
 			} else if !errors.Is(err, plan.ErrTooLarge) && !errors.Is(err, plan.ErrUnsupportedSchema) {
-				t.Fatalf("an error of another kind: %v", err)
+				t.Fatalf("Parse() returned the undocumented error %v", err)
 			}
 			return
 		}
@@ -43,19 +43,19 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(p, mustParse(t, out)); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("the plan changed in a round trip through JSON (-want +got):\n%s", diff)
 		}
 		sk := p.Skeleton(queues)
-		if diff := cmp.Diff(sk, again(t, sk)); diff != "" {
-			t.Fatal(diff)
+		if diff := cmp.Diff(sk, roundTrip(t, sk)); diff != "" {
+			t.Fatalf("the skeleton changed in a round trip (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// FuzzSkeleton: no bytes make UnmarshalBinary panic; what it accepts is usable
-// and marshals to one form.
+// FuzzSkeleton checks that UnmarshalBinary never panics, and that an accepted skeleton is usable and has exactly one
+// binary form.
 func FuzzSkeleton(f *testing.F) {
-	for _, doc := range [][]byte{[]byte(apiPlan), withSteps(steps("a", "b", "c")...), realistic(20),
+	for _, doc := range [][]byte{[]byte(apiPlan), withSteps(steps("a", "b", "c")...), realisticPlan(20),
 		withSteps(manual("a", `,"manual":{"timeout":"1h"}`),
 			noop("b", `,"compensation":{"operation":"COMMAND","input":{"argv":["x"]}}`))} {
 		data, err := mustParse(f, doc).Skeleton(queues).MarshalBinary()
@@ -71,7 +71,7 @@ func FuzzSkeleton(f *testing.F) {
 			return
 		}
 		if children := sk.Children(); len(children) != len(sk.Steps) {
-			t.Fatalf("%d lists of children, %d steps", len(children), len(sk.Steps))
+			t.Fatalf("Children() has %d lists, want one for each of %d steps", len(children), len(sk.Steps))
 		}
 		for i, s := range sk.Steps {
 			if n, ok := sk.Ordinal(s.StepID); !ok || n != i {
@@ -82,9 +82,9 @@ func FuzzSkeleton(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := again(t, sk).MarshalBinary()
+		second, err := roundTrip(t, sk).MarshalBinary()
 		if err != nil || !bytes.Equal(first, second) {
-			t.Fatalf("two forms of one skeleton, %v", err)
+			t.Fatalf("the binary form changed in a round trip: %d and %d bytes, error %v", len(first), len(second), err)
 		}
 	})
 }

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// graph is the dependencies between the steps of a document, by the position
-// at which each id stands first.
+// graph has the dependencies between the steps of a document. A node is the index of the first step with its id.
 type graph struct {
-	ids      []string       // by position; empty where the document gives none
-	first    map[string]int // id -> first position
-	deps     [][]int        // by position -> first positions
-	lastFrom []int          // the step that linked here last, plus one
-	declared bool           // some step declares dependsOn (contract T72)
-	ordered  int            // steps that give an order (contract T70)
+	ids      []string       // by index of the step; empty for a step without an id
+	first    map[string]int // the node of each id
+	deps     [][]int        // by node, the nodes that it depends on
+	lastFrom []int          // by node, one plus the index of the last step that was linked to it; finds duplicates
+	declared bool           // at least one step declares dependsOn (contract T72)
+	ordered  int            // number of steps with an order (contract T70)
 }
 
 func newGraph(docs []value) *graph {
@@ -52,7 +51,7 @@ const (
 	linkNowhere
 )
 
-// link notes that the step at position from waits for id.
+// link adds the dependency of the step with index from on id, or returns why the dependency is invalid.
 func (g *graph) link(from int, id string) link {
 	to, known := g.first[id]
 	switch {
@@ -66,14 +65,13 @@ func (g *graph) link(from int, id string) link {
 	g.lastFrom[to] = from + 1
 	node := from
 	if at, ok := g.first[g.ids[from]]; ok {
-		node = at // steps of one id are one node
+		node = at // steps with the same id are one node
 	}
 	g.deps[node] = append(g.deps[node], to)
 	return linkNew
 }
 
-// judge reports what is wrong with the steps as a whole: cycles, ids that
-// stand twice, orders.
+// judge reports the violations of the steps as a whole: cycles, duplicate ids, and wrong orders.
 func (g *graph) judge(r *reader, p *at, steps []Step) {
 	canonical := func(a, b int) int { return g.canonical(steps, a, b) }
 	cycles := g.cycles()
@@ -86,8 +84,8 @@ func (g *graph) judge(r *reader, p *at, steps []Step) {
 	}
 	for i, id := range g.ids {
 		if at := g.first[id]; id != "" && at != i {
-			r.report(p.item(i).field("stepId"), CodeDuplicate, "%s is the id of steps[%d] already; give each step its own",
-				word(id), at)
+			r.report(p.item(i).field("stepId"), CodeDuplicate, "%s is the id of steps[%d] already; give each step an id of its own",
+				formatID(id), at)
 		}
 	}
 	switch {
@@ -99,7 +97,7 @@ func (g *graph) judge(r *reader, p *at, steps []Step) {
 	}
 }
 
-// judgeOrder holds the orders to 1, 2, 3 … without a hole. Steps may share one.
+// judgeOrder reports a gap in the orders, which must be 1, 2, 3 …. Several steps may have the same order.
 func (g *graph) judgeOrder(r *reader, p *at, steps []Step) {
 	var used [MaxSteps + 1]bool
 	last := 0
@@ -112,7 +110,7 @@ func (g *graph) judgeOrder(r *reader, p *at, steps []Step) {
 	}
 	for n := 1; n < last; n++ {
 		if !used[n] {
-			r.report(p, CodeOrder, "no step has the order %d: number them 1, 2, 3 … without a hole, up to %d", n, last)
+			r.report(p, CodeOrder, "no step has the order %d: number them 1, 2, 3 … without a gap, up to %d", n, last)
 			return
 		}
 	}
@@ -129,12 +127,12 @@ func (g *graph) canonical(steps []Step, a, b int) int {
 	return cmp.Compare(g.ids[a], g.ids[b])
 }
 
-// names lists steps for a message, cut after the first twenty.
+// names lists the ids of steps for a message, at most the first twenty.
 func (g *graph) names(members []int) string {
 	const most = 20
 	list := make([]string, 0, most)
 	for _, m := range members[:min(most, len(members))] {
-		list = append(list, word(g.ids[m]))
+		list = append(list, formatID(g.ids[m]))
 	}
 	text := strings.Join(list, ", ")
 	if more := len(members) - most; more > 0 {
@@ -143,13 +141,13 @@ func (g *graph) names(members []int) string {
 	return text
 }
 
-// cycles gives every strongly connected component of two steps or more, in no
-// order that matters (Tarjan; the depth is at most MaxSteps).
+// cycles returns every strongly connected component of at least two steps, in any order. It is Tarjan's algorithm, with
+// a recursion depth of at most MaxSteps.
 func (g *graph) cycles() [][]int {
 	var (
 		found   [][]int
 		stack   []int
-		number  = make([]int, len(g.ids)) // 0: not seen
+		number  = make([]int, len(g.ids)) // order of the visit; 0: not visited
 		low     = make([]int, len(g.ids))
 		onStack = make([]bool, len(g.ids))
 		count   int
@@ -191,8 +189,8 @@ func (g *graph) cycles() [][]int {
 	return found
 }
 
-// arrange puts valid steps into canonical order and fills in the dependencies
-// that the document leaves out: a chain when no step declares any, else none (contract T72).
+// arrange puts valid steps into canonical order and sets the dependencies of steps that declare none: a chain if no
+// step of the document declares any, else no dependency (contract T72).
 func (g *graph) arrange(steps []Step) []Step {
 	at := make([]int, len(steps))
 	for i := range at {

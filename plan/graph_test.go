@@ -35,7 +35,7 @@ func steps(names ...string) []string {
 }
 
 // contract: T71
-func TestParse_StepsStandInByteOrder(t *testing.T) {
+func TestParse_SortsStepsInByteOrder(t *testing.T) {
 	t.Parallel()
 	p := mustParse(t, withSteps(steps("b", "B", "a", "_x", "s10", "s2", "A")...))
 	if got, want := ids(p), "A B _x a b s10 s2"; got != want {
@@ -54,7 +54,7 @@ func TestParse_OrderSortsBeforeID(t *testing.T) {
 }
 
 // contract: T70, L01
-func TestParse_OrdersWithGapsOrMixed(t *testing.T) {
+func TestParse_RefusesOrdersWithGapsOrOnSomeSteps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		doc  []byte
@@ -69,39 +69,41 @@ func TestParse_OrdersWithGapsOrMixed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(c.want, violations(t, c.doc)); diff != "" {
-				t.Error(diff)
+				t.Errorf("violations (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
 // contract: T72, L06
-func TestParse_DependsOnAbsentOrEmpty(t *testing.T) {
+func TestParse_MakesAChainUnlessAStepDeclaresDependencies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		doc  []byte
 		want map[string][]string
 	}{
-		"none declares: a chain": {withSteps(steps("c", "a", "b")...), map[string][]string{"a": {}, "b": {"a"}, "c": {"b"}}},
-		"none declares: a chain by order": {withSteps(noop("c", `,"order":1`), noop("a", `,"order":3`),
+		"no step declares dependencies: a chain": {withSteps(steps("c", "a", "b")...), map[string][]string{"a": {},
+			"b": {"a"}, "c": {"b"}}},
+		"no step declares dependencies: a chain by order": {withSteps(noop("c", `,"order":1`), noop("a", `,"order":3`),
 			noop("b", `,"order":2`)),
 			map[string][]string{"c": {}, "b": {"c"}, "a": {"b"}}},
-		"all empty: parallel": {withSteps(noop("a", `,"dependsOn":[]`), noop("b", `,"dependsOn":[]`)),
+		"all dependencies empty: parallel steps": {withSteps(noop("a", `,"dependsOn":[]`), noop("b", `,"dependsOn":[]`)),
 			map[string][]string{"a": {}, "b": {}}},
-		"absent in graph mode: a root": {withSteps(noop("a", ""), noop("b", `,"dependsOn":["a"]`), noop("c", "")),
+		"a step without dependsOn beside one with it: a root": {withSteps(noop("a", ""), noop("b", `,"dependsOn":["a"]`),
+			noop("c", "")),
 			map[string][]string{"a": {}, "b": {"a"}, "c": {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(c.want, deps(mustParse(t, c.doc))); diff != "" {
-				t.Error(diff)
+				t.Errorf("dependencies (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
 // contract: L01, T146
-func TestParse_Dependencies(t *testing.T) {
+func TestParse_RefusesInvalidDependencies(t *testing.T) {
 	t.Parallel()
 	got := violations(t, withSteps(
 		noop("a", `,"dependsOn":["a","ghost"]`),
@@ -115,20 +117,19 @@ func TestParse_Dependencies(t *testing.T) {
 		"INVALID steps[2].dependsOn", "INVALID steps[3].dependsOn[0]", "INVALID steps[4].dependsOn",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 }
 
-// W-9: whichever step stands where, the three things come in this order.
 // contract: W-9
-func TestParse_CycleDuplicateMissing(t *testing.T) {
+func TestParse_ReportsCyclesThenDuplicatesThenMissingFields(t *testing.T) {
 	t.Parallel()
 	untimed := `{"stepId":"b","type":"NOOP","inputs":{},"dependsOn":["a"]}`
 	doc := withSteps(noop("a", `,"dependsOn":["b"]`), untimed, noop("a", ""))
 	_, err := plan.Parse(doc, queues)
 	if diff := cmp.Diff([]string{"CYCLE steps", "DUPLICATE steps[2].stepId", "MISSING steps[1].timeout"},
-		listed(t, err)); diff != "" {
-		t.Fatal(diff)
+		violationsOf(t, err)); diff != "" {
+		t.Fatalf("violations (-want +got):\n%s", diff)
 	}
 	found := invalid(t, err)
 	for i, begin := range []string{"a, b wait", "a is", "add timeout"} {
@@ -139,19 +140,19 @@ func TestParse_CycleDuplicateMissing(t *testing.T) {
 }
 
 // contract: L01
-func TestParse_EachCycleOnceInCanonicalOrder(t *testing.T) {
+func TestParse_ReportsEachCycleOnceInCanonicalOrder(t *testing.T) {
 	t.Parallel()
 	on := func(id, dep string) string { return noop(id, fmt.Sprintf(`,"dependsOn":[%q]`, dep)) }
 	_, err := plan.Parse(withSteps(on("z", "y"), on("y", "x"), on("x", "z"), on("b", "a"), on("a", "b"), on("tail", "a")),
 		queues)
 	var messages []string
-	if listed(t, err); true {
+	if violationsOf(t, err); true {
 		for _, v := range invalid(t, err) {
 			messages = append(
 				messages, v.Code+" "+strings.TrimSuffix(v.Message, " wait for one another; remove one of their dependencies"))
 		}
 	}
 	if diff := cmp.Diff([]string{"CYCLE a, b", "CYCLE x, y, z"}, messages); diff != "" {
-		t.Error(diff)
+		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// wait reads how a step of type t waits for a person; one that is not MANUAL
-// does not. A MANUAL step that says nothing waits for ever, for another person
-// than the one who asked for the run (contract T83, T87, O4).
+// wait reads the field "manual" of a step of type t. It returns nil for a step that is not MANUAL. The default of a
+// MANUAL step is a wait without a timeout for a person who neither started nor approved the run (contract T83, T87,
+// O4).
 func (o *object) wait(t StepType) *Wait {
-	v, p, said := o.take("manual")
-	if !said {
+	v, p, ok := o.take("manual")
+	if !ok {
 		if t == Manual {
 			return &Wait{SOD: true}
 		}
 		return nil
 	}
-	if t != Manual && t != "" { // a type that is not known is reported already
+	if t != Manual && t != "" { // an unknown type was reported already
 		o.r.report(p, CodeInvalid, "remove this, or make the step %s: only such a step waits for a person", Manual)
 		return nil
 	}
@@ -32,7 +32,7 @@ func (o *object) wait(t StepType) *Wait {
 	}
 	if v, vp, ok := of.take("timeout"); ok {
 		if w.Timeout = o.r.duration(v, vp); w.Timeout > 0 && w.Timeout < minWait {
-			o.r.report(vp, CodeRange, "give people at least %s, or remove the field to wait for ever", minWait)
+			o.r.report(vp, CodeRange, "write at least %s, or remove the field to wait without a limit", minWait)
 		}
 	}
 	of.end()
@@ -46,11 +46,11 @@ func (r *reader) compensation(v value, p *at, s Step, q Queues) *Compensation {
 	if !ok {
 		return nil
 	}
-	if v, vp, ok := o.need("operation", "the type of step that undoes this one, such as COMMAND"); ok {
+	if v, vp, ok := o.need("operation", "the type of the operation that undoes the step, such as COMMAND"); ok {
 		c.Operation = r.operation(v, vp)
-		r.plane(vp, c.Operation, q)
+		r.checkPlane(vp, c.Operation, q)
 	}
-	if v, vp, ok := o.need("input", "an object with what the operation asks for, or {}"); ok {
+	if v, vp, ok := o.need("input", "an object with the inputs of the operation, or {}"); ok {
 		c.Input = r.inputs(v, vp, c.Operation)
 	}
 	if v, vp, ok := o.take("timeout"); ok {
@@ -80,15 +80,15 @@ func (r *reader) operation(v value, p *at) StepType {
 	case slices.Contains(all, s):
 		return StepType(s)
 	case s == string(Manual):
-		r.report(p, CodeInvalid, "a run that fails waits for nobody; use one of %s", strings.Join(all, ", "))
+		r.report(p, CodeInvalid, "a compensation cannot wait for a person; use one of %s", strings.Join(all, ", "))
 	default:
-		r.report(p, CodeUnknown, "%s is not known here; use one of %s", quote(s), strings.Join(all, ", "))
+		r.report(p, CodeUnknown, "%s is not known; use one of %s", quote(s), strings.Join(all, ", "))
 	}
 	return ""
 }
 
-// MarshalJSON writes the timeout as a Go duration, and none for a wait without
-// end, so that Parse reads it back.
+// MarshalJSON writes the timeout as a Go duration, and omits it for a wait without a limit, so that Parse reads the
+// result as the same Wait.
 func (w Wait) MarshalJSON() ([]byte, error) {
 	out := waitFields{SOD: w.SOD}
 	if w.Timeout != 0 {
@@ -97,7 +97,7 @@ func (w Wait) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote and checks nothing else; see Step.
+// UnmarshalJSON reads the output of MarshalJSON and validates nothing; see Step.
 func (w *Wait) UnmarshalJSON(b []byte) error {
 	var in waitFields
 	if err := json.Unmarshal(b, &in); err != nil {
@@ -117,7 +117,7 @@ type waitFields struct {
 	Timeout string `json:"timeout,omitempty"`
 }
 
-// MarshalJSON writes the timeout as a Go duration, so that Parse reads it back.
+// MarshalJSON writes the timeout as a Go duration, so that Parse reads the result as the same Compensation.
 func (c Compensation) MarshalJSON() ([]byte, error) {
 	type fields Compensation
 	return json.Marshal(struct {
@@ -126,7 +126,7 @@ func (c Compensation) MarshalJSON() ([]byte, error) {
 	}{fields(c), c.Timeout.String()})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote and checks nothing else; see Step.
+// UnmarshalJSON reads the output of MarshalJSON and validates nothing; see Step.
 func (c *Compensation) UnmarshalJSON(b []byte) error {
 	type fields Compensation
 	in := struct {

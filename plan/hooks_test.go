@@ -16,7 +16,7 @@ func manual(id, more string) string {
 }
 
 // contract: T83, T87
-func TestParse_ManualWait(t *testing.T) {
+func TestParse_ReadsTheWaitOfAManualStep(t *testing.T) {
 	t.Parallel()
 	p := mustParse(t, withSteps(
 		manual("a", ""), manual("b", `,"manual":{}`), manual("c", `,"manual":{"sod":false,"timeout":"1s"}`),
@@ -26,14 +26,14 @@ func TestParse_ManualWait(t *testing.T) {
 		{SOD: true}, {SOD: true}, {Timeout: time.Second}, {SOD: true, Timeout: 90 * time.Second}, nil,
 	} {
 		if diff := cmp.Diff(want, p.Steps[i].Wait); diff != "" {
-			t.Errorf("%s: %s", p.Steps[i].StepID, diff)
+			t.Errorf("wait of step %s (-want +got):\n%s", p.Steps[i].StepID, diff)
 		}
 		timeout := time.Duration(0)
 		if want != nil {
 			timeout = want.Timeout
 		}
 		if got := p.Skeleton(queues).Steps[i].WaitTimeout; got != timeout {
-			t.Errorf("%s: the skeleton says %s", p.Steps[i].StepID, got)
+			t.Errorf("%s has the wait timeout %s in the skeleton, want %s", p.Steps[i].StepID, got, timeout)
 		}
 	}
 	for raw, want := range map[string][]string{
@@ -46,24 +46,24 @@ func TestParse_ManualWait(t *testing.T) {
 		`null`:                     {"INVALID steps[0].manual"},
 	} {
 		if diff := cmp.Diff(want, violations(t, withSteps(manual("a", `,"manual":`+raw)))); diff != "" {
-			t.Errorf("%s: %s", raw, diff)
+			t.Errorf("violations of the wait %s (-want +got):\n%s", raw, diff)
 		}
 	}
 	_, err := plan.Parse(withSteps(noop("a", `,"manual":{"sod":7}`)), queues)
-	if diff := cmp.Diff([]string{"INVALID steps[0].manual"}, listed(t, err)); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff([]string{"INVALID steps[0].manual"}, violationsOf(t, err)); diff != "" {
+		t.Errorf("violations of a NOOP step with a wait (-want +got):\n%s", diff)
 	}
 	if hint := invalid(t, err)[0].Message; !strings.Contains(hint, "MANUAL") {
-		t.Errorf("the hint is %q", hint)
+		t.Errorf("message %q, want it to name MANUAL", hint)
 	}
 	unknown := `{"stepId":"a","type":"HUMAN","inputs":{},"timeout":"1m","manual":{}}`
 	if diff := cmp.Diff([]string{"UNKNOWN steps[0].type"}, violations(t, withSteps(unknown))); diff != "" {
-		t.Error(diff)
+		t.Errorf("violations of a step of an unknown type with a wait (-want +got):\n%s", diff)
 	}
 }
 
 // contract: R183
-func TestParse_Compensation(t *testing.T) {
+func TestParse_ReadsCompensations(t *testing.T) {
 	t.Parallel()
 	p := mustParse(t, withSteps(
 		noop("a", `,"compensation":{"operation":"COMMAND","input":{ "argv": ["undo", "<a>"] }}`),
@@ -77,7 +77,7 @@ func TestParse_Compensation(t *testing.T) {
 		nil,
 	} {
 		if diff := cmp.Diff(want, p.Steps[i].Compensation); diff != "" {
-			t.Errorf("%s: %s", p.Steps[i].StepID, diff)
+			t.Errorf("compensation of step %s (-want +got):\n%s", p.Steps[i].StepID, diff)
 		}
 	}
 	sk := p.Skeleton(queues)
@@ -88,11 +88,11 @@ func TestParse_Compensation(t *testing.T) {
 	}
 	for i, want := range []plan.StepType{plan.Command, plan.HTTPNotify, plan.Noop, ""} {
 		if got := sk.Steps[i].CompensationType; got != want {
-			t.Errorf("the skeleton says that the hook of %s is %q, want %q", sk.Steps[i].StepID, got, want)
+			t.Errorf("the hook of %s has the type %q in the skeleton, want %q", sk.Steps[i].StepID, got, want)
 		}
 	}
 	if got := sk.Steps[1].CompensationTimeout; got != 5*time.Second {
-		t.Errorf("the skeleton says %s", got)
+		t.Errorf("the hook has the timeout %s in the skeleton, want 5s", got)
 	}
 	for raw, want := range map[string][]string{
 		`{}`: {"MISSING steps[0].compensation.operation",
@@ -110,14 +110,13 @@ func TestParse_Compensation(t *testing.T) {
 			"RANGE steps[0].compensation.timeout"},
 	} {
 		if diff := cmp.Diff(want, violations(t, withSteps(noop("a", `,"compensation":`+raw)))); diff != "" {
-			t.Errorf("%s: %s", raw, diff)
+			t.Errorf("violations of the compensation %s (-want +got):\n%s", raw, diff)
 		}
 	}
 }
 
-// What a step of a type asks for is asked of a hook of that type too.
 // contract: R183
-func TestParse_HookInputsAreThoseOfTheType(t *testing.T) {
+func TestParse_ChecksInputsOfAHookLikeThoseOfAStep(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ typ, inputs string }{
 		{"COMMAND", `{"argv":["a",1],"env":{"A=B":"x"}}`}, {"HTTP_NOTIFY", `{"url":"file:///x","method":"BREW"}`},
@@ -129,21 +128,21 @@ func TestParse_HookInputsAreThoseOfTheType(t *testing.T) {
 			asHook[i] = strings.Replace(asHook[i], "compensation.input.", "inputs.", 1)
 		}
 		if diff := cmp.Diff(asStep, asHook); diff != "" {
-			t.Errorf("%s %s: %s", c.typ, c.inputs, diff)
+			t.Errorf("violations of the inputs %s of %s (-step +hook):\n%s", c.inputs, c.typ, diff)
 		}
 	}
 }
 
 // contract: T195
-func TestSkeleton_HooksCostLittle(t *testing.T) {
+func TestSkeleton_WithHooksHasAtMost32BytesPerStep(t *testing.T) {
 	t.Parallel()
 	const n = 5000
-	sk := mustParse(t, realistic(n)).Skeleton(queues)
+	sk := mustParse(t, realisticPlan(n)).Skeleton(queues)
 	for i := range sk.Steps {
 		sk.Steps[i].CompensationQueue = []string{"", "tq-data-dev", "tq-control-dev"}[i%3]
 		if i%3 > 0 {
 			sk.Steps[i].CompensationTimeout = time.Duration(1+i%5) * time.Minute
-			sk.Steps[i].CompensationType = []plan.StepType{1: plan.HTTPNotify, 2: ""}[i%3] // "" is of an older program
+			sk.Steps[i].CompensationType = []plan.StepType{1: plan.HTTPNotify, 2: ""}[i%3] // older versions wrote no type
 		}
 		if i%10 == 0 {
 			sk.Steps[i].Type, sk.Steps[i].WaitTimeout = plan.Manual, time.Duration(i%4)*time.Hour
@@ -154,11 +153,11 @@ func TestSkeleton_HooksCostLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if per := float64(len(data)) / n; per > 32 {
-		t.Errorf("%.1f bytes a step", per)
+		t.Errorf("the skeleton has %.1f bytes per step, want at most 32", per)
 	} else {
-		t.Logf("%.1f bytes a step", per)
+		t.Logf("%.1f bytes per step", per)
 	}
-	if diff := cmp.Diff(sk, again(t, sk)); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(sk, roundTrip(t, sk)); diff != "" {
+		t.Errorf("skeleton after a round trip (-want +got):\n%s", diff)
 	}
 }

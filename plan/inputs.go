@@ -18,9 +18,9 @@ type CommandInputs struct {
 // HTTPInputs are the inputs of an HTTP_NOTIFY step.
 type HTTPInputs struct {
 	URL     string            `json:"url"`    // http or https
-	Method  string            `json:"method"` // POST when the plan says nothing
+	Method  string            `json:"method"` // the default is POST
 	Headers map[string]string `json:"headers,omitempty"`
-	// a JSON string stands for its text, anything else for itself
+	// Body is sent as its text if it is a JSON string, else as JSON.
 	Body         json.RawMessage `json:"body,omitempty"`
 	ExpectStatus []int           `json:"expectStatus,omitempty"` // empty: any 2xx
 }
@@ -45,28 +45,27 @@ type SleepInputs struct {
 // ManualInputs are the inputs of a MANUAL step.
 type ManualInputs struct {
 	Instructions string   `json:"instructions,omitempty"`
-	Evidence     []string `json:"evidence,omitempty"` // what the completer must hand in
+	Evidence     []string `json:"evidence,omitempty"` // the evidence that the person must provide
 }
 
-// DecodeCommand and its like, one for each type, read the
-// inputs that a step runs with, under the rules of Parse: those of the plan, or
-// those with a run's overlays applied. A violation's path begins with "inputs".
+// DecodeCommand decodes the inputs of a COMMAND step. It applies the rules of Parse, because the overlays of a run may
+// have changed the inputs after Parse. It returns *InvalidError with all violations; their paths begin with "inputs".
 func DecodeCommand(inputs json.RawMessage) (CommandInputs, error) {
 	return decode(inputs, (*object).command)
 }
 
-// DecodeHTTP reads the inputs of HTTP_NOTIFY; see DecodeCommand.
+// DecodeHTTP decodes the inputs of an HTTP_NOTIFY step; see DecodeCommand.
 func DecodeHTTP(inputs json.RawMessage) (HTTPInputs, error) { return decode(inputs, (*object).http) }
 
-// DecodeDBT reads the inputs of DBT_COMPILE, DBT_RUN and DBT_TEST; see DecodeCommand.
+// DecodeDBT decodes the inputs of a DBT_COMPILE, DBT_RUN or DBT_TEST step; see DecodeCommand.
 func DecodeDBT(inputs json.RawMessage) (DBTInputs, error) { return decode(inputs, (*object).dbt) }
 
-// DecodeSleep reads the inputs of SLEEP; see DecodeCommand.
+// DecodeSleep decodes the inputs of a SLEEP step; see DecodeCommand.
 func DecodeSleep(inputs json.RawMessage) (SleepInputs, error) {
 	return decode(inputs, (*object).sleep)
 }
 
-// DecodeManual reads the inputs of MANUAL; see DecodeCommand.
+// DecodeManual decodes the inputs of a MANUAL step; see DecodeCommand.
 func DecodeManual(inputs json.RawMessage) (ManualInputs, error) {
 	return decode(inputs, (*object).manual)
 }
@@ -85,7 +84,7 @@ func decode[T any](inputs json.RawMessage, read func(*object) T) (T, error) {
 	return t, r.err()
 }
 
-// inputs checks the inputs of a step of a known type and keeps them compact.
+// inputs checks the inputs of a step and returns them as compact JSON; nil for an unknown type.
 func (r *reader) inputs(v value, p *at, t StepType) json.RawMessage {
 	o, ok := r.object(v, p)
 	if !ok {
@@ -104,7 +103,7 @@ func (r *reader) inputs(v value, p *at, t StepType) json.RawMessage {
 		o.manual()
 	case Noop:
 	default:
-		return nil // the type is reported already
+		return nil // the unknown type was reported already
 	}
 	o.end()
 	return v.compact()
@@ -194,7 +193,7 @@ func (o *object) dbt() DBTInputs {
 		}
 	}
 	if v, vp, ok := o.take("vars"); ok {
-		in.Vars = r.free(v, vp)
+		in.Vars = r.anyObject(v, vp)
 	}
 	if v, vp, ok := o.take("threads"); ok {
 		in.Threads, _ = r.integer(v, vp, 1, 256)
@@ -207,7 +206,7 @@ func (o *object) dbt() DBTInputs {
 
 func (o *object) sleep() SleepInputs {
 	var in SleepInputs
-	if v, vp, ok := o.need("ms", "how long to sleep, in milliseconds"); ok {
+	if v, vp, ok := o.need("ms", "the time to sleep, in milliseconds"); ok {
 		in.MS, _ = o.r.integer(v, vp, 0, int(MaxTimeout.Milliseconds()))
 	}
 	return in

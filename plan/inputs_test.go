@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-func TestParse_InputsOfEachType(t *testing.T) {
+func TestParse_ChecksInputsOfEachType(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		typ, inputs string
@@ -54,52 +54,53 @@ func TestParse_InputsOfEachType(t *testing.T) {
 				want = append(want, code+" steps[0].inputs."+path)
 			}
 			if diff := cmp.Diff(want, violations(t, doc)); diff != "" {
-				t.Error(diff)
+				t.Errorf("violations (-want +got):\n%s", diff)
 			}
 		})
 	}
 	for _, raw := range []string{`null`, `[]`, `"x"`} {
 		doc := withSteps(`{"stepId":"a","type":"NOOP","timeout":"1m","inputs":` + raw + `}`)
 		if diff := cmp.Diff([]string{"INVALID steps[0].inputs"}, violations(t, doc)); diff != "" {
-			t.Errorf("%s: %s", raw, diff)
+			t.Errorf("violations of the inputs %s (-want +got):\n%s", raw, diff)
 		}
 	}
 }
 
-func TestDecode_TypedInputs(t *testing.T) {
+func TestDecode_ReturnsTypedInputs(t *testing.T) {
 	t.Parallel()
 	command, err := plan.DecodeCommand(json.RawMessage(` {"argv":["a","b"],"env":{"K":"v"},"dir":"d"} `))
-	check(t, plan.CommandInputs{Argv: []string{"a", "b"}, Env: map[string]string{"K": "v"}, Dir: "d"}, command, err)
+	wantInputs(t, plan.CommandInputs{Argv: []string{"a", "b"}, Env: map[string]string{"K": "v"}, Dir: "d"}, command, err)
 
 	notify, err := plan.DecodeHTTP(
 		json.RawMessage(`{"url":"http://h/x","headers":{"A":"b"},"body":{"a": 1},"expectStatus":202}`))
-	check(t, plan.HTTPInputs{URL: "http://h/x", Method: "POST", Headers: map[string]string{"A": "b"},
+	wantInputs(t, plan.HTTPInputs{URL: "http://h/x", Method: "POST", Headers: map[string]string{"A": "b"},
 		Body: json.RawMessage(`{"a":1}`), ExpectStatus: []int{202}}, notify, err)
 
 	dbt, err := plan.DecodeDBT(
 		json.RawMessage(`{"projectDir":"p","profilesDir":"q","select":"s","exclude":"e","vars":{"k":1},"target":"t","threads":2,"fullRefresh":true}`))
-	check(t, plan.DBTInputs{ProjectDir: "p", ProfilesDir: "q", Select: "s", Exclude: "e", Vars: json.RawMessage(`{"k":1}`),
+	wantInputs(t, plan.DBTInputs{ProjectDir: "p", ProfilesDir: "q", Select: "s", Exclude: "e",
+		Vars:   json.RawMessage(`{"k":1}`),
 		Target: "t", Threads: 2, FullRefresh: true}, dbt, err)
 
 	sleep, err := plan.DecodeSleep(json.RawMessage(`{"ms":1e3}`))
-	check(t, plan.SleepInputs{MS: 1000}, sleep, err)
+	wantInputs(t, plan.SleepInputs{MS: 1000}, sleep, err)
 
 	manual, err := plan.DecodeManual(json.RawMessage(`{"instructions":"look","evidence":["ticket"]}`))
-	check(t, plan.ManualInputs{Instructions: "look", Evidence: []string{"ticket"}}, manual, err)
+	wantInputs(t, plan.ManualInputs{Instructions: "look", Evidence: []string{"ticket"}}, manual, err)
 }
 
-func check[T any](t *testing.T, want, got T, err error) {
+func wantInputs[T any](t *testing.T, want, got T, err error) {
 	t.Helper()
 	if err != nil {
-		t.Error(err)
+		t.Errorf("decoding failed: %v", err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("inputs (-want +got):\n%s", diff)
 	}
 }
 
-// Overlays may bring inputs that no Parse has seen.
-func TestDecode_RefusesWhatParseWouldRefuse(t *testing.T) {
+// The overlays of a run may change inputs after Parse, so that decoding has to apply its rules again.
+func TestDecode_RefusesInputsThatParseRefuses(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		`{"ms":1,"x":2}`:  "UNKNOWN inputs.x",
@@ -109,8 +110,8 @@ func TestDecode_RefusesWhatParseWouldRefuse(t *testing.T) {
 		`null`:            "INVALID inputs",
 	} {
 		_, err := plan.DecodeSleep(json.RawMessage(raw))
-		if diff := cmp.Diff([]string{want}, listed(t, err)); diff != "" {
-			t.Errorf("%s: %s", raw, diff)
+		if diff := cmp.Diff([]string{want}, violationsOf(t, err)); diff != "" {
+			t.Errorf("violations of %s (-want +got):\n%s", raw, diff)
 		}
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// ErrTooLarge is returned for a document past MaxDocumentBytes (contract L04), before it is parsed.
+// ErrTooLarge is returned, before parsing, for a document above MaxDocumentBytes (contract L04).
 var ErrTooLarge = errors.New("plan: document too large")
 
-// ErrUnsupportedSchema is returned for a schemaVersion outside SupportedSchemas (contract T140, L02).
+// ErrUnsupportedSchema is returned for a schemaVersion that is not one of SupportedSchemas (contract T140, L02).
 var ErrUnsupportedSchema = errors.New("plan: schema version not supported")
 
-// MaxViolations bounds the list of an InvalidError: one for each step of the
-// largest plan. What goes past it is counted in a last violation, TOO_MANY.
+// MaxViolations is the maximum number of violations that an InvalidError lists. It permits one for each step of the
+// largest plan. If there are more, an additional last violation TOO_MANY has their number.
 const MaxViolations = MaxSteps
 
 // The codes of a Violation.
@@ -21,27 +21,26 @@ const (
 	CodeMissing   = "MISSING"   // a required field is absent
 	CodeInvalid   = "INVALID"   // wrong type or form
 	CodeUnknown   = "UNKNOWN"   // a field or value that dvt does not know
-	CodeDuplicate = "DUPLICATE" // said twice: a stepId, a dependency, a key
+	CodeDuplicate = "DUPLICATE" // given twice: a stepId, a dependency, a key
 	CodeRange     = "RANGE"     // outside its limits
-	CodeDangling  = "DANGLING"  // a dependency on a step that is not there
+	CodeDangling  = "DANGLING"  // a dependency on a step that does not exist
 	CodeSelf      = "SELF"      // a step that depends on itself
 	CodeCycle     = "CYCLE"     // steps that wait for one another
 	CodeOrder     = "ORDER"     // orders with gaps, or on some steps only
-	CodeReserved  = "RESERVED"  // a name that dvt keeps for itself
-	CodeLiteral   = "LITERAL"   // a secret written into the plan (L07)
+	CodeReserved  = "RESERVED"  // a name that dvt uses itself
+	CodeLiteral   = "LITERAL"   // the value of a secret in the plan (contract L07)
 	CodeTooMany   = "TOO_MANY"  // more violations than are listed
 )
 
-// Violation is one thing wrong with a document.
+// Violation is one violation of the rules of a document.
 type Violation struct {
-	Path    string `json:"path"`    // as in the document: steps[1].timeout; empty for the whole
+	Path    string `json:"path"`    // location in the document, such as steps[1].timeout; empty for the whole document
 	Code    string `json:"code"`    // one of the Code constants
-	Message string `json:"message"` // says what to do; never repeats a secret
+	Message string `json:"message"` // says what to do; never contains a secret
 }
 
-// InvalidError carries every violation of a document at once, in the order of
-// the document's fields. Cycles and duplicate step ids concern the steps as a
-// whole and stand before those of single steps (contract W-9).
+// InvalidError has all violations of a document, in the order of the fields of a plan. Violations of the steps as a
+// whole (cycles, duplicate ids, orders) come before those of single steps (contract W-9).
 type InvalidError struct{ Violations []Violation }
 
 func (e *InvalidError) Error() string {

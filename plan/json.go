@@ -9,12 +9,11 @@ import (
 )
 
 const (
-	maxDepth = 32     // nesting of a document
+	maxDepth = 32     // levels of nesting in a document
 	maxKeys  = 10_000 // members of one object
 )
 
-// value is one JSON value inside a document that wellFormed has accepted,
-// without the space around it.
+// value is one JSON value of a document that wellFormed accepted, without the space around it.
 type value []byte
 
 func (v value) isObject() bool { return v[0] == '{' }
@@ -22,7 +21,7 @@ func (v value) isArray() bool  { return v[0] == '[' }
 func (v value) isString() bool { return v[0] == '"' }
 func (v value) isNumber() bool { return v[0] == '-' || v[0] >= '0' && v[0] <= '9' }
 
-// text is the decoded content of a string value.
+// text returns the decoded content of a string value.
 func (v value) text() string {
 	raw := v[1 : len(v)-1]
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -33,8 +32,8 @@ func (v value) text() string {
 	return s
 }
 
-// wellFormed reports why doc is not one JSON value in UTF-8 of bounded depth.
-// Everything after it may trust the syntax.
+// wellFormed returns an error unless doc is one JSON value in UTF-8 of at most maxDepth levels. The other functions of
+// this file rely on it and do not check the syntax again.
 func wellFormed(doc []byte) error {
 	if !utf8.Valid(doc) {
 		return errors.New("the document is not UTF-8 text")
@@ -65,7 +64,7 @@ func wellFormed(doc []byte) error {
 	return nil
 }
 
-// trim is doc, which is well-formed, without the space around it.
+// trim returns doc, which must be well-formed, without the space around it.
 func trim(doc []byte) value { return bytes.TrimSpace(doc) }
 
 func space(doc []byte, i int) int {
@@ -75,7 +74,7 @@ func space(doc []byte, i int) int {
 	return i
 }
 
-// stringEnd is the index after the string that opens at i.
+// stringEnd returns the index after the string that begins at i.
 func stringEnd(doc []byte, i int) int {
 	for i++; doc[i] != '"'; i++ {
 		if doc[i] == '\\' {
@@ -85,7 +84,7 @@ func stringEnd(doc []byte, i int) int {
 	return i + 1
 }
 
-// valueEnd is the index after the value that begins at i.
+// valueEnd returns the index after the value that begins at i.
 func valueEnd(doc []byte, i int) int {
 	switch doc[i] {
 	case '"':
@@ -114,8 +113,8 @@ func valueEnd(doc []byte, i int) int {
 	return i
 }
 
-// each calls f with the members of an object (key set) or the elements of an
-// array (key nil), in document order, until f answers false.
+// each calls f with the members of an object, or with the elements of an array and a nil key, in document order, until
+// f returns false.
 func (v value) each(f func(key, val value) bool) {
 	for i := space(v, 1); v[i] != '}' && v[i] != ']'; {
 		var key value
@@ -134,8 +133,8 @@ func (v value) each(f func(key, val value) bool) {
 	}
 }
 
-// compact is v without space and with the escapes that json.Marshal uses, so
-// that a plan marshalled and parsed again has the same bytes.
+// compact returns v without space and with the escapes of json.Marshal, so that a plan that is marshalled and parsed
+// again has the same bytes.
 func (v value) compact() json.RawMessage {
 	out, _ := json.Marshal(json.RawMessage(v)) // well-formed already
 	return out

@@ -2,8 +2,8 @@ package plan
 
 import "encoding/json"
 
-// CheckInputs reports what Parse would say about the inputs of a step of that
-// type, as an *InvalidError, or nil. A violation's path begins with "inputs".
+// CheckInputs applies the rules of Parse to the inputs of a step of type t. It returns nil or an *InvalidError whose
+// paths begin with "inputs".
 func CheckInputs(t StepType, inputs json.RawMessage) error {
 	r, p := &reader{}, (*at)(nil).field("inputs")
 	if err := wellFormed(inputs); err != nil {
@@ -14,9 +14,9 @@ func CheckInputs(t StepType, inputs json.RawMessage) error {
 	return r.err()
 }
 
-// MergePatch is target changed by a merge patch (RFC 7396): members of an object
-// are set, or removed with null, and anything else replaces what was there. Both
-// are valid JSON, or empty for nothing; so is the answer.
+// MergePatch applies a JSON merge patch (RFC 7396) to target: it sets the members of an object and removes those that
+// are null in patch; a patch that is not an object replaces target. Both arguments must be valid JSON or empty, and so
+// is the result.
 func MergePatch(target, patch json.RawMessage) json.RawMessage {
 	changes, ok := membersOf(patch)
 	if !ok {
@@ -40,8 +40,8 @@ func MergePatch(target, patch json.RawMessage) json.RawMessage {
 	return merged
 }
 
-// membersOf are the members of an object, or false.
-func membersOf(doc json.RawMessage) (map[string]json.RawMessage, bool) {
+// membersOf returns the members of an object; ok is false for any other value.
+func membersOf(doc json.RawMessage) (members map[string]json.RawMessage, ok bool) {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(doc, &m) != nil || m == nil {
 		return nil, false

@@ -9,9 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// The examples of RFC 7396, appendix A, as far as they are patches of objects, and numbers that no float64 holds.
+// The cases are the examples of RFC 7396, appendix A, that patch objects, and a number that float64 cannot represent.
 // contract: T197
-func TestMergePatch_RFC7396(t *testing.T) {
+func TestMergePatch_FollowsRFC7396(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ target, patch, want string }{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
@@ -29,13 +29,13 @@ func TestMergePatch_RFC7396(t *testing.T) {
 		{`{"a":1}`, `[]`, `[]`},
 	} {
 		if got := string(plan.MergePatch(json.RawMessage(c.target), json.RawMessage(c.patch))); got != c.want {
-			t.Errorf("%s patched with %s is %s, want %s", c.target, c.patch, got, c.want)
+			t.Errorf("MergePatch(%s, %s) = %s, want %s", c.target, c.patch, got, c.want)
 		}
 	}
 }
 
 // contract: T104
-func TestCheckInputs_SaysWhatParseSays(t *testing.T) {
+func TestCheckInputs_AppliesTheRulesOfParse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		typ    plan.StepType
@@ -54,10 +54,10 @@ func TestCheckInputs_SaysWhatParseSays(t *testing.T) {
 		err := plan.CheckInputs(c.typ, json.RawMessage(c.inputs))
 		var got []string
 		if err != nil {
-			got = listed(t, err)
+			got = violationsOf(t, err)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s %s: %s", c.typ, c.inputs, diff)
+			t.Errorf("violations of the inputs %s of %s (-want +got):\n%s", c.inputs, c.typ, diff)
 		}
 	}
 }

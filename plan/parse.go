@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// SupportedSchemas lists the schema versions that this build runs (contract T140). The
-// version "v1" is read as v1.0.
+// SupportedSchemas lists the schema versions that this build accepts (contract T140). "v1" means v1.0.
 func SupportedSchemas() []string { return []string{"v1.0", "v1.1", "v1.2"} }
 
 func canonicalSchema(s string) string {
@@ -24,17 +23,14 @@ func checkSchema(s string) error {
 	return nil
 }
 
-// Parse reads an ExecutionPlan from its JSON document. It is strict: unknown
-// fields and keys that stand twice are violations, and so is everything that
-// would surprise at run time (L01, T13, T66, T70-T72, T142, T146, T179, T218).
-// A queue that a step names must be one of q for the plan's own scope, on a plane
-// that steps of its type run on.
-// Of metadata.adapterConstraints, a hint between planners, nothing is read.
+// Parse parses an ExecutionPlan from its JSON document. It is strict: unknown fields and duplicate keys are violations,
+// and so is every error that would otherwise appear only at run time (contract L01, T13, T66, T70-T72, T142, T146,
+// T179, T218). A queue that a step names must be one of q for the scope of the plan, on a plane on which steps of its
+// type run. Parse ignores metadata.adapterConstraints, which planners exchange with each other.
 //
-// It returns *InvalidError with all violations at once; ErrTooLarge, before
-// reading, past MaxDocumentBytes; ErrUnsupportedSchema when the document's
-// schemaVersion is not of SupportedSchemas, in which case nothing else is
-// judged. It needs time linear in the document, and never panics.
+// Errors: ErrTooLarge for a document above MaxDocumentBytes, before it is parsed. ErrUnsupportedSchema if schemaVersion
+// is not one of SupportedSchemas; the rest of the document is then not checked. *InvalidError with all violations.
+// Parse takes time linear in the document and never panics.
 func Parse(doc []byte, q Queues) (Plan, error) {
 	if len(doc) > MaxDocumentBytes {
 		return Plan{}, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(doc), MaxDocumentBytes)
@@ -56,13 +52,13 @@ func Parse(doc []byte, q Queues) (Plan, error) {
 			}
 		}
 	}
-	if v, vp, ok := o.need("metadata", "who made which plan"); ok {
+	if v, vp, ok := o.need("metadata", "the identity and the author of the plan"); ok {
 		p.Metadata = r.metadata(v, vp, p.SchemaVersion)
 	}
-	if v, vp, ok := o.need("scope", "where the plan may run"); ok {
+	if v, vp, ok := o.need("scope", "the tenant, project and environment of the plan"); ok {
 		p.Scope = r.scope(v, vp)
 		if p.Scope.EnvironmentID != "" {
-			r.reserved(vp.field("environmentId"), q, q.For(p.Scope.TenantID, p.Scope.EnvironmentID))
+			r.checkReserved(vp.field("environmentId"), q, q.For(p.Scope.TenantID, p.Scope.EnvironmentID))
 		}
 	}
 	if v, vp, ok := o.need("steps", "a list of at least one step"); ok {

@@ -38,12 +38,12 @@ func TestParse_ReadsTheDocumentedPlan(t *testing.T) {
 		},
 	}
 	if diff := cmp.Diff(want, mustParse(t, []byte(apiPlan))); diff != "" {
-		t.Error(diff)
+		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 }
 
 // contract: L01
-func TestParse_EachRequiredField(t *testing.T) {
+func TestParse_RequiresEachRequiredField(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
 		"schemaVersion", "metadata", "scope", "steps",
@@ -66,24 +66,24 @@ func TestParse_EachRequiredField(t *testing.T) {
 				delete(at, key)
 			})
 			if diff := cmp.Diff([]string{"MISSING " + path}, violations(t, doc)); diff != "" {
-				t.Error(diff)
+				t.Errorf("violations (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// field replaces one field of the second step of the documented plan.
-func field(t *testing.T, key, raw string) []byte {
+// withField returns apiPlan with one field of its second step replaced.
+func withField(t *testing.T, key, raw string) []byte {
 	return mutate(t, func(doc map[string]any) {
 		doc["steps"].([]any)[1].(map[string]any)[key] = json.RawMessage(raw)
 	})
 }
 
 // contract: L01, T13, T66, T142
-func TestParse_StepFields(t *testing.T) {
+func TestParse_RefusesInvalidFieldsOfAStep(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ key, raw, want string }{
-		{"stepId", `"a|1"`, "INVALID steps[1].stepId"}, // A02
+		{"stepId", `"a|1"`, "INVALID steps[1].stepId"}, // "|" separates the parts of keys
 		{"stepId", `"RUN"`, "RESERVED steps[1].stepId"},
 		{"stepId", `""`, "INVALID steps[1].stepId"},
 		{"stepId", `"` + strings.Repeat("x", 129) + `"`, "INVALID steps[1].stepId"},
@@ -111,7 +111,7 @@ func TestParse_StepFields(t *testing.T) {
 		{"retry", `{"retryableErrors":["timeout","timeout"]}`, "DUPLICATE steps[1].retry.retryableErrors[1]"},
 		{"retry", `{"attempts":3}`, "UNKNOWN steps[1].retry.attempts"},
 		{"retry", `[]`, "INVALID steps[1].retry"},
-		{"dispatch", `{"taskQueue":"tq-elsewhere"}`, "UNKNOWN steps[1].dispatch.taskQueue"}, // T218
+		{"dispatch", `{"taskQueue":"tq-elsewhere"}`, "UNKNOWN steps[1].dispatch.taskQueue"},
 		{"dispatch", `{"taskQueue":"tq-data-*"}`, "UNKNOWN steps[1].dispatch.taskQueue"},
 		{"dispatch", `{"resourceClass":"huge"}`, "UNKNOWN steps[1].dispatch.resourceClass"},
 		{"dispatch", `{"cancellable":"yes"}`, "INVALID steps[1].dispatch.cancellable"},
@@ -124,15 +124,15 @@ func TestParse_StepFields(t *testing.T) {
 	} {
 		t.Run(c.key+" "+c.raw[:min(len(c.raw), 40)], func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff([]string{c.want}, violations(t, field(t, c.key, c.raw))); diff != "" {
-				t.Error(diff)
+			if diff := cmp.Diff([]string{c.want}, violations(t, withField(t, c.key, c.raw))); diff != "" {
+				t.Errorf("violations (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
 // contract: L01
-func TestParse_DocumentFields(t *testing.T) {
+func TestParse_RefusesInvalidFieldsOfADocument(t *testing.T) {
 	t.Parallel()
 	under := func(parent, key string, val any) func(map[string]any) {
 		return func(doc map[string]any) { doc[parent].(map[string]any)[key] = val }
@@ -146,32 +146,33 @@ func TestParse_DocumentFields(t *testing.T) {
 		{"unknown in metadata", under("metadata", "owner", "x"), "UNKNOWN metadata.owner"},
 		{"unknown in scope", under("scope", "region", "x"), "UNKNOWN scope.region"},
 		{"case matters", under("scope", "TenantId", "x"), "UNKNOWN scope.TenantId"},
-		{"planVersion with a bar", under("metadata", "planVersion", "1|0"), "INVALID metadata.planVersion"}, // T228
+		{"planVersion with a bar", under("metadata", "planVersion", "1|0"), "INVALID metadata.planVersion"},
 		{"tenant with a space", under("scope", "tenantId", "a b"), "INVALID scope.tenantId"},
 		{"createdAt", under("metadata", "createdAt", "yesterday"), "INVALID metadata.createdAt"},
-		{"createdAt out of years", under("metadata", "createdAt", "9999-12-31T23:59:59-10:00"), "INVALID metadata.createdAt"},
+		{"createdAt after the year 9999 in UTC", under("metadata", "createdAt", "9999-12-31T23:59:59-10:00"),
+			"INVALID metadata.createdAt"},
 		{"createdBy", under("metadata", "createdBy", ""), "INVALID metadata.createdBy"},
 		{"repoSha", under("scope", "repoSha", strings.Repeat("x", 257)), "RANGE scope.repoSha"},
-		{"schemas disagree", under("metadata", "schemaVersion", "v1.1"), "INVALID metadata.schemaVersion"},
+		{"different schema versions", under("metadata", "schemaVersion", "v1.1"), "INVALID metadata.schemaVersion"},
 		{"window below 0", under("metadata", "failurePolicy", map[string]any{"retryWindowSeconds": -1}),
 			"RANGE metadata.failurePolicy.retryWindowSeconds"},
 		{"unknown policy", under("metadata", "failurePolicy", map[string]any{"continueOnFailure": true}),
 			"UNKNOWN metadata.failurePolicy.continueOnFailure"},
 		{"steps an object", func(doc map[string]any) { doc["steps"] = map[string]any{} }, "INVALID steps"},
-		{"no steps", func(doc map[string]any) { doc["steps"] = []any{} }, "RANGE steps"}, // T179
-		{"a step of another kind", func(doc map[string]any) { doc["steps"] = []any{7} }, "INVALID steps[0]"},
+		{"no steps", func(doc map[string]any) { doc["steps"] = []any{} }, "RANGE steps"},
+		{"a step that is not an object", func(doc map[string]any) { doc["steps"] = []any{7} }, "INVALID steps[0]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff([]string{c.want}, violations(t, mutate(t, c.change))); diff != "" {
-				t.Error(diff)
+				t.Errorf("violations (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
 // contract: L01
-func TestParse_AllViolationsAtOnceInDocumentOrder(t *testing.T) {
+func TestParse_ReportsAllViolationsInDocumentOrder(t *testing.T) {
 	t.Parallel()
 	doc := `{"steps":[{"stepId":"a|1","type":"X","inputs":{},"timeout":"0s","retry":{"maxAttempts":11}},` +
 		`{"stepId":"b","type":"COMMAND","inputs":{"argv":[]},"timeout":"1s","dependsOn":["c"]}],` +
@@ -184,11 +185,11 @@ func TestParse_AllViolationsAtOnceInDocumentOrder(t *testing.T) {
 		"DANGLING steps[1].dependsOn[0]", "INVALID steps[1].inputs.argv", "UNKNOWN extra",
 	}
 	if diff := cmp.Diff(want, violations(t, []byte(doc))); diff != "" {
-		t.Error(diff)
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 }
 
-func TestParse_DuplicateKeysAtEveryLevel(t *testing.T) {
+func TestParse_ReportsDuplicateKeysAtEveryLevel(t *testing.T) {
 	t.Parallel()
 	doc := withSteps(
 		`{"stepId":"a","type":"NOOP","type":"SLEEP","inputs":{},"timeout":"1s"}`,
@@ -198,11 +199,11 @@ func TestParse_DuplicateKeysAtEveryLevel(t *testing.T) {
 	want := []string{"DUPLICATE steps[0].type", "DUPLICATE steps[1].inputs.vars.k[0].deep",
 		"DUPLICATE steps[2].inputs.env.A"}
 	if diff := cmp.Diff(want, violations(t, doc)); diff != "" {
-		t.Error(diff)
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 }
 
-func TestParse_NotADocument(t *testing.T) {
+func TestParse_RefusesTextThatIsNotAJSONObject(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ doc, message string }{
 		"empty":        {"", "unexpected end"},
@@ -217,16 +218,16 @@ func TestParse_NotADocument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := plan.Parse([]byte(c.doc), queues)
-			listed(t, err)
+			violationsOf(t, err)
 			if !strings.Contains(err.Error(), c.message) {
-				t.Errorf("got %q, want something with %q", err, c.message)
+				t.Errorf("Parse() = %q, want an error that contains %q", err, c.message)
 			}
 		})
 	}
 }
 
 // contract: L02, T140
-func TestParse_SchemaVersions(t *testing.T) {
+func TestParse_AcceptsSupportedSchemaVersionsOnly(t *testing.T) {
 	t.Parallel()
 	doc := func(top, inner string) []byte {
 		return mutate(t, func(doc map[string]any) {
@@ -244,13 +245,13 @@ func TestParse_SchemaVersions(t *testing.T) {
 			t.Errorf("%q: got %v, want ErrUnsupportedSchema", v, err)
 		}
 	}
-	// Of a document for another version nothing else is judged.
+	// The rest of a document with another version is not checked.
 	if _, err := plan.Parse([]byte(`{"schemaVersion":"v9"}`), queues); !errors.Is(err, plan.ErrUnsupportedSchema) {
 		t.Errorf("got %v, want ErrUnsupportedSchema", err)
 	}
 }
 
-func TestParse_AdapterConstraintsAreIgnored(t *testing.T) {
+func TestParse_IgnoresAdapterConstraints(t *testing.T) {
 	t.Parallel()
 	mustParse(t, mutate(t, func(doc map[string]any) {
 		doc["metadata"].(map[string]any)["adapterConstraints"] = map[string]any{"temporal": []any{"signal"}}
@@ -258,23 +259,23 @@ func TestParse_AdapterConstraintsAreIgnored(t *testing.T) {
 }
 
 // contract: L07
-func TestParse_LiteralSecret(t *testing.T) {
+func TestParse_RefusesALiteralSecretWithoutRepeatingIt(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-hunter2"
 	_, err := plan.Parse(
-		field(t, "secretRefs", `[{"provider":"env","key":"DB","version":"3"},{"provider":"env","key":"DB","value":"`+secret+
+		withField(t, "secretRefs", `[{"provider":"env","key":"DB","version":"3"},{"provider":"env","key":"DB","value":"`+secret+
 			`"}]`), queues)
-	if diff := cmp.Diff([]string{"LITERAL steps[1].secretRefs[1].value"}, listed(t, err)); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff([]string{"LITERAL steps[1].secretRefs[1].value"}, violationsOf(t, err)); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	text, _ := json.Marshal(invalid(t, err))
 	if strings.Contains(err.Error()+string(text), secret) {
-		t.Error("the secret is repeated in the error")
+		t.Error("the error contains the secret")
 	}
 }
 
 // contract: O5
-func TestParse_Limits(t *testing.T) {
+func TestParse_LimitsStepsAndBytes(t *testing.T) {
 	t.Parallel()
 	many := func(n int) []byte {
 		var list []string
@@ -284,10 +285,10 @@ func TestParse_Limits(t *testing.T) {
 		return withSteps(list...)
 	}
 	if p := mustParse(t, many(plan.MaxSteps)); len(p.Steps) != plan.MaxSteps {
-		t.Errorf("%d steps", len(p.Steps))
+		t.Errorf("the plan has %d steps, want %d", len(p.Steps), plan.MaxSteps)
 	}
 	if diff := cmp.Diff([]string{"RANGE steps"}, violations(t, many(plan.MaxSteps+1))); diff != "" {
-		t.Error(diff)
+		t.Errorf("violations of a plan with too many steps (-want +got):\n%s", diff)
 	}
 	fits := append([]byte(apiPlan), bytes.Repeat([]byte(" "), plan.MaxDocumentBytes-len(apiPlan))...)
 	mustParse(t, fits)
@@ -296,7 +297,7 @@ func TestParse_Limits(t *testing.T) {
 	}
 }
 
-func TestParse_ViolationsAreBounded(t *testing.T) {
+func TestParse_BoundsTheListOfViolations(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for i := range plan.MaxSteps {
@@ -306,18 +307,18 @@ func TestParse_ViolationsAreBounded(t *testing.T) {
 		fmt.Fprintf(&b, `{"stepId":"s%d"}`, i)
 	}
 	_, err := plan.Parse(withSteps(b.String()), queues)
-	list := listed(t, err)
+	list := violationsOf(t, err)
 	if got, want := len(list), plan.MaxViolations+1; got != want {
 		t.Fatalf("%d violations, want %d", got, want)
 	}
 	found := invalid(t, err)
 	if last := found[len(found)-1]; last.Code != plan.CodeTooMany ||
 		last.Message != "10000 more are not listed; correct these first" {
-		t.Errorf("last violation %+v", last)
+		t.Errorf("last violation %+v, want TOO_MANY with the number 10000", last)
 	}
 }
 
-func TestParse_ViolationsOfOneObjectAreBounded(t *testing.T) {
+func TestParse_BoundsTheViolationsOfOneObject(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for i := range 2 * plan.MaxViolations {
@@ -329,7 +330,7 @@ func TestParse_ViolationsOfOneObjectAreBounded(t *testing.T) {
 	}
 }
 
-func TestParse_MarshalledPlanIsTheSamePlan(t *testing.T) {
+func TestParse_ReadsAMarshalledPlanAsTheSamePlan(t *testing.T) {
 	t.Parallel()
 	for name, doc := range map[string][]byte{
 		"documented": []byte(apiPlan),
@@ -347,7 +348,7 @@ func TestParse_MarshalledPlanIsTheSamePlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(p, mustParse(t, again)); diff != "" {
-				t.Error(diff)
+				t.Errorf("plan after a round trip (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -358,7 +359,7 @@ func invalid(t *testing.T, err error) []plan.Violation {
 	t.Helper()
 	var e *plan.InvalidError
 	if !errors.As(err, &e) {
-		t.Fatalf("%v is not an InvalidError", err)
+		t.Fatalf("got %v, want an *InvalidError", err)
 	}
 	return e.Violations
 }

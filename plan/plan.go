@@ -1,7 +1,6 @@
-// Package plan is the vocabulary of execution plans: the document a planner
-// hands to dvt, its validation, its reference, and the compact skeleton that
-// the engine keeps. It is pure: it imports the standard library only, does no
-// I/O and never panics on any input.
+// Package plan is the vocabulary of execution plans: the document that a planner submits to dvt, its validation, its
+// reference, and the compact skeleton that the engine stores. It is pure: it imports only the standard library, does no
+// I/O and panics on no input.
 package plan
 
 import (
@@ -9,17 +8,17 @@ import (
 	"time"
 )
 
-// Limits of a plan (contract O5). A document past one of them is refused with
-// PLAN_TOO_LARGE or PLAN_INVALID before anything is stored.
+// Limits of a plan (contract O5). A larger document is rejected with PLAN_TOO_LARGE, one with more steps with
+// PLAN_INVALID, before anything is stored.
 const (
 	MaxDocumentBytes = 10 << 20
 	MaxSteps         = 5000
 )
 
-// StepType names what a step does (contract O13).
+// StepType names the kind of work of a step (contract O13).
 type StepType string
 
-// The step types of the first version.
+// The step types.
 const (
 	Command    StepType = "COMMAND"
 	HTTPNotify StepType = "HTTP_NOTIFY"
@@ -35,10 +34,9 @@ func stepTypes() []StepType {
 	return []StepType{Command, HTTPNotify, DBTCompile, DBTRun, DBTTest, Manual, Noop, Sleep}
 }
 
-// Plan is a valid ExecutionPlan. Steps stand in canonical order: by (order,
-// stepId) when every step has an order, else by stepId in byte order (contract T70, T71).
-// DependsOn is always filled in: a document in which no step declares
-// dependsOn is an implicit linear chain in canonical order (contract T72).
+// Plan is a valid ExecutionPlan. Steps are in canonical order: by (order, stepId) when every step has an order, else by
+// stepId in byte order (contract T70, T71). DependsOn is always set: if no step of the document declares dependsOn, the
+// steps are a linear chain in canonical order (contract T72).
 type Plan struct {
 	SchemaVersion string   `json:"schemaVersion"`
 	Metadata      Metadata `json:"metadata"`
@@ -46,7 +44,7 @@ type Plan struct {
 	Steps         []Step   `json:"steps"`
 }
 
-// Metadata says which plan this is and who made it.
+// Metadata has the identity, the author and the failure policy of a plan.
 type Metadata struct {
 	PlanID        string        `json:"planId"`
 	PlanVersion   string        `json:"planVersion"`
@@ -56,15 +54,16 @@ type Metadata struct {
 	FailurePolicy FailurePolicy `json:"failurePolicy"`
 }
 
-// FailurePolicy says what happens after a step has failed for good (contract O2, T74).
+// FailurePolicy controls a run after a step has failed and is not retried automatically any more (contract O2, T74).
 type FailurePolicy struct {
-	// RetryWindowSeconds is nil when the plan leaves it to the server; 0 fails at once.
+	// RetryWindowSeconds is how long a run waits for a retry by a person before it fails. nil takes the default of the
+	// server; 0 fails the run at once.
 	RetryWindowSeconds *int `json:"retryWindowSeconds,omitempty"`
-	// CancelRunning cancels the cancellable steps in flight when a step fails.
+	// CancelRunning cancels the steps in flight that are cancellable when a step fails.
 	CancelRunning bool `json:"cancelRunning,omitempty"`
 }
 
-// Scope says where the plan may run.
+// Scope is the only tenant, project and environment in which the plan may run.
 type Scope struct {
 	TenantID      string `json:"tenantId"`
 	ProjectID     string `json:"projectId"`
@@ -80,65 +79,66 @@ type Step struct {
 	Group      string          `json:"group,omitempty"`
 	Order      int             `json:"order,omitempty"` // 0: the plan gives no order
 	DependsOn  []string        `json:"dependsOn"`
-	Inputs     json.RawMessage `json:"inputs"` // a JSON object, its shape set by Type
+	Inputs     json.RawMessage `json:"inputs"` // a JSON object with the members of Type
 	Timeout    time.Duration   `json:"timeout"`
 	Retry      Retry           `json:"retry"`
 	Dispatch   Dispatch        `json:"dispatch"`
 	SecretRefs []SecretRef     `json:"secretRefs,omitempty"`
-	// Sandbox is set for COMMAND and DBT steps whose plan asks for something else than the defaults.
+	// Sandbox is set for COMMAND and DBT steps whose plan has a sandbox.
 	Sandbox *Sandbox `json:"sandbox,omitempty"`
-	// Wait is set for every MANUAL step, and for no other.
+	// Wait is set exactly for MANUAL steps.
 	Wait *Wait `json:"manual,omitempty"`
-	// Compensation undoes what the step did when the run fails later; nil for none.
+	// Compensation undoes the effects of the step if the run fails later; nil if the step has none.
 	Compensation *Compensation `json:"compensation,omitempty"`
 }
 
-// Wait says how a MANUAL step waits for a person (contract T83, T87).
+// Wait configures how a MANUAL step waits for a person (contract T83, T87).
 type Wait struct {
-	// SOD asks for another person than the one who started or approved the run (contract O4).
-	// A plan that does not say gets true.
+	// SOD (separation of duties) requires that the person neither started nor approved the run (contract O4). The default
+	// of Parse is true.
 	SOD bool `json:"sod"`
-	// Timeout fails the attempt when nobody has completed it for so long; 0 waits
-	// for ever. It is written as a Go duration, from 1s to MaxTimeout.
+	// Timeout fails the attempt if nobody completes it in this time; 0 waits without a limit. In JSON it is a Go duration
+	// from 1s to MaxTimeout.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// Compensation is the hook that undoes a step (contract R183): another operation, with its
-// own inputs, run at most twice with the key "runId:stepId:compensate" (contract T88, M04).
+// Compensation is the hook that undoes a step (contract R183): an operation with inputs of its own. It runs at most
+// twice, both times with the idempotency key "runId:stepId:compensate" (contract T88, M04).
 type Compensation struct {
 	Operation StepType        `json:"operation"` // any type but MANUAL
-	Input     json.RawMessage `json:"input"`     // as inputs of a step of that type
-	Timeout   time.Duration   `json:"timeout"`   // of one attempt; the step's own when the plan does not say
-	// Sandbox is for an operation that runs a program. It is the step's own when the plan does not say.
+	Input     json.RawMessage `json:"input"`     // the inputs of a step of that type
+	Timeout   time.Duration   `json:"timeout"`   // of one attempt; the default is the timeout of the step
+	// Sandbox is set only for an operation that runs a program. The default is the sandbox of the step.
 	Sandbox *Sandbox `json:"sandbox,omitempty"`
 }
 
-// Retry is the platform retry policy of one logical attempt (R WA 3.1, T55, T66,
-// T67). The zero value is never stored: Parse fills in 3 attempts, 1 s, 2.0, 30 s.
+// Retry is the policy of the automatic retries within one logical attempt (contract T55, T66, T67). Parse sets the
+// defaults: 3 attempts, backoff from 1 s with a factor of 2.0 to at most 30 s.
 type Retry struct {
-	MaxAttempts       int      `json:"maxAttempts"` // 1..10, the first included
-	InitialBackoffMS  int      `json:"initialBackoffMs"`
-	BackoffMultiplier float64  `json:"backoffMultiplier"`
-	MaxBackoffMS      int      `json:"maxBackoffMs"`
-	RetryableErrors   []string `json:"retryableErrors,omitempty"` // known classes; empty: all but the never-retryable
+	MaxAttempts       int     `json:"maxAttempts"` // 1..10, the first included
+	InitialBackoffMS  int     `json:"initialBackoffMs"`
+	BackoffMultiplier float64 `json:"backoffMultiplier"`
+	MaxBackoffMS      int     `json:"maxBackoffMs"`
+	// RetryableErrors names error classes. Empty means every class that may be retried, and unknown errors.
+	RetryableErrors []string `json:"retryableErrors,omitempty"`
 }
 
-// Dispatch says where and how a step runs.
+// Dispatch selects the workers of a step and permits its cancellation.
 type Dispatch struct {
-	TaskQueue          string `json:"taskQueue,omitempty"` // exact name; empty: chosen by type (T218)
+	TaskQueue          string `json:"taskQueue,omitempty"` // exact name; empty: the queue of the type (contract T218)
 	ResourceClass      string `json:"resourceClass,omitempty"`
 	Cancellable        bool   `json:"cancellable,omitempty"`
 	AllowCancelOnPause bool   `json:"allowCancelOnPause,omitempty"`
 }
 
-// SecretRef names a secret; a literal value in a plan is PLAN_INVALID (contract L07).
+// SecretRef names a secret. Parse rejects a plan that contains the value of a secret (contract L07).
 type SecretRef struct {
 	Provider string `json:"provider"`
 	Key      string `json:"key"`
 	Version  string `json:"version,omitempty"`
 }
 
-// Ref pins a plan document by its bytes (R DD-10, T139).
+// Ref refers to a plan document and pins its bytes, so that the document cannot change after approval (contract T139).
 type Ref struct {
 	URI           string `json:"uri"`
 	SHA256        string `json:"sha256"` // lower-case hex of the bytes stored at URI

@@ -12,7 +12,7 @@ import (
 var queues = plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev", Known: []string{"tq-control-dev",
 	"tq-data-dev"}}
 
-// apiPlan is the document of the public documentation.
+// apiPlan is the plan in the public documentation.
 const apiPlan = `{ "schemaVersion": "v1.2",
   "metadata": { "planId": "nightly", "planVersion": "1.0", "createdAt": "2026-11-21T00:00:00Z", "createdBy": "planner", "schemaVersion": "v1.2",
                 "failurePolicy": { "retryWindowSeconds": 600, "cancelRunning": false } },
@@ -23,14 +23,14 @@ const apiPlan = `{ "schemaVersion": "v1.2",
       "retry": { "maxAttempts": 3, "initialBackoffMs": 1000, "backoffMultiplier": 2.0, "maxBackoffMs": 30000, "retryableErrors": ["timeout", "transport"] },
       "dispatch": { "taskQueue": "tq-data-dev", "resourceClass": "heavy", "cancellable": true } } ] }`
 
-// withSteps is a valid document around the given steps.
+// withSteps returns a valid document with the given steps.
 func withSteps(steps ...string) []byte {
 	return []byte(`{"schemaVersion":"v1.2","metadata":{"planId":"p","planVersion":"1.0","createdAt":"2026-11-21T00:00:00Z","createdBy":"me","schemaVersion":"v1.2"},` +
 		`"scope":{"tenantId":"t","projectId":"p","environmentId":"e","repoSha":"abc"},"steps":[` + strings.Join(steps, ",") +
 		`]}`)
 }
 
-// noop is a NOOP step with more fields behind.
+// noop returns a NOOP step with further members, as JSON.
 func noop(id, more string) string {
 	name, _ := json.Marshal(id)
 	return `{"stepId":` + string(name) + `,"type":"NOOP","inputs":{},"timeout":"1m"` + more + `}`
@@ -45,14 +45,15 @@ func mustParse(t testing.TB, doc []byte) plan.Plan {
 	return p
 }
 
-// violations are those of a document that must be invalid, as "CODE path".
+// violations returns the violations of an invalid document, each as "CODE path".
 func violations(t testing.TB, doc []byte) []string {
 	t.Helper()
 	_, err := plan.Parse(doc, queues)
-	return listed(t, err)
+	return violationsOf(t, err)
 }
 
-func listed(t testing.TB, err error) []string {
+// violationsOf returns the violations of an *InvalidError, each as "CODE path".
+func violationsOf(t testing.TB, err error) []string {
 	t.Helper()
 	var invalid *plan.InvalidError
 	if !errors.As(err, &invalid) {
@@ -68,7 +69,7 @@ func listed(t testing.TB, err error) []string {
 	return list
 }
 
-// mutate applies f to the parsed JSON of apiPlan.
+// mutate returns apiPlan after f has changed its parsed JSON.
 func mutate(t testing.TB, f func(doc map[string]any)) []byte {
 	t.Helper()
 	var doc map[string]any

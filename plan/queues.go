@@ -107,7 +107,7 @@ func (q Queues) namesFor(t StepType) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !q.allows(t, name) })
 }
 
-// of returns the queue of a step: the one that the step names, else that of its type.
+// of returns the queue that the step names, else the queue of its type.
 func (q Queues) of(s Step) string {
 	if s.Dispatch.TaskQueue != "" {
 		return s.Dispatch.TaskQueue
@@ -132,7 +132,7 @@ func (q Queues) Check() error {
 	if len(q.IsolationTenants) > 0 {
 		all = append(all, setting{"isolation-queue", q.Isolation})
 		if !strings.Contains(q.Isolation, "{tenant}") {
-			bad("isolation-queue must have {tenant} in its name, as tq-isolation-{tenant}-{env}: it belongs to one tenant")
+			bad("isolation-queue must have {tenant} in its name, such as tq-isolation-{tenant}-{env}: it belongs to one tenant")
 		}
 	}
 	for _, name := range q.Known {
@@ -149,7 +149,7 @@ func (q Queues) Check() error {
 		case strings.ContainsAny(rest, "{}"):
 			bad("%s: %s has a placeholder that dvt does not know; use {env} and {tenant}", s.key, s.name)
 		case s.key == "control-queue" && !control:
-			bad("control-queue must begin with %s, as %s{env}: that is how workers tell control queues from others",
+			bad("control-queue must begin with %s, such as %s{env}: workers recognise control queues by this prefix",
 				ControlPrefix, ControlPrefix)
 		case (s.key == "data-queue" || s.key == "isolation-queue") && control:
 			bad("%s must not begin with %s: workers of control queues run no steps of the data plane", s.key, ControlPrefix)
@@ -249,11 +249,11 @@ func overlap(x, y string) bool {
 	return reach[len(b)]
 }
 
-// reserved reports an environment whose control queue would have the name of another environment's log queue.
-func (r *reader) reserved(p *at, q, expanded Queues) {
+// checkReserved reports an environment whose control queue would have the name of another environment's log queue.
+func (r *reader) checkReserved(p *at, q, expanded Queues) {
 	for _, name := range expanded.Names() {
 		if expanded.planeOf(name) == ControlPlane && strings.HasSuffix(name, logSuffix) && !slices.Contains(q.Names(), name) {
-			r.report(p, CodeReserved, "choose another id: the queue %s would be that of another environment's log", quote(name))
+			r.report(p, CodeReserved, "choose another id: the queue %s is reserved for the log of another environment", quote(name))
 			return
 		}
 	}
@@ -279,9 +279,9 @@ func (r *reader) queue(v value, p *at, t StepType, s Scope, q Queues) string {
 	return name
 }
 
-// plane reports a type whose default queue is on a plane that the type must not use. Only a wrong configuration causes
-// it.
-func (r *reader) plane(p *at, t StepType, q Queues) {
+// checkPlane reports a type whose default queue is on a plane that the type must not use. Only a wrong configuration
+// causes it.
+func (r *reader) checkPlane(p *at, t StepType, q Queues) {
 	if t.Planes() != 0 && !q.allows(t, q.ofType(t)) {
 		r.report(p, CodeInvalid, "%s never runs on a control queue, and this installation's data queue %s is one; its "+
 			"operators must correct data-queue",

@@ -49,7 +49,7 @@ func TestQueues_NamesComeFromTenantAndEnvironment(t *testing.T) {
 			t.Errorf("queues of %s in %s (-want +got):\n%s", c.tenant, c.env, diff)
 		}
 		if diff := cmp.Diff(got, got.For(c.tenant, c.env)); diff != "" {
-			t.Errorf("names that are expanded change when they are expanded again:\n%s", diff)
+			t.Errorf("a second expansion changes the names (-first +second):\n%s", diff)
 		}
 	}
 	if diff := cmp.Diff([]string{"tq-control-dev", "tq-data-dev"}, queues.For("any", "thing").Names()); diff != "" {
@@ -58,18 +58,18 @@ func TestQueues_NamesComeFromTenantAndEnvironment(t *testing.T) {
 }
 
 // contract: T218
-func TestParse_StepsRunOnTheQueuesOfTheirTenantAndEnvironmentOnly(t *testing.T) {
+func TestParse_PermitsOnlyQueuesOfTheTenantAndEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, tenant, env, queue, want string }{
 		{"its data queue", "globex", "prod", "tq-data-prod", ""},
 		{"a known queue", "globex", "prod", "tq-gpu-prod", ""},
 		{"its isolation queue", "acme", "prod", "tq-isolation-acme-prod", ""},
 		{"a known queue of its own", "acme", "prod", "tq-own-acme:prod", ""},
-		{"another environment's", "globex", "prod", "tq-data-dev",
+		{"a queue of another environment", "globex", "prod", "tq-data-dev",
 			"use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
 		{"another environment's known queue", "globex", "prod", "tq-gpu-dev",
 			"use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
-		{"another tenant's", "globex", "prod", "tq-isolation-acme-prod",
+		{"a queue of another tenant", "globex", "prod", "tq-isolation-acme-prod",
 			"use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
 		{"its isolation queue while it is not isolated", "globex", "prod", "tq-isolation-globex-prod",
 			"use one of tq-data-prod"},
@@ -84,18 +84,18 @@ func TestParse_StepsRunOnTheQueuesOfTheirTenantAndEnvironmentOnly(t *testing.T) 
 			p, err := plan.Parse(inScope(c.tenant, c.env, command(onQueue(c.queue))), templates)
 			if c.want == "" {
 				if err != nil {
-					t.Fatalf("refused: %v", err)
+					t.Fatalf("Parse() = %v, want no error", err)
 				}
 				if got := p.Skeleton(templates).Steps[0].TaskQueue; got != c.queue {
-					t.Errorf("the step goes to %s, want %s", got, c.queue)
+					t.Errorf("the task queue of the step is %s, want %s", got, c.queue)
 				}
 				return
 			}
-			if diff := cmp.Diff([]string{"UNKNOWN steps[0].dispatch.taskQueue"}, listed(t, err)); diff != "" {
-				t.Error(diff)
+			if diff := cmp.Diff([]string{"UNKNOWN steps[0].dispatch.taskQueue"}, violationsOf(t, err)); diff != "" {
+				t.Errorf("violations (-want +got):\n%s", diff)
 			}
 			if m := message(t, err, 0); !strings.Contains(m, c.want) || !strings.Contains(m, "environment "+c.env) {
-				t.Errorf("the message is %q, want %q in it", m, c.want)
+				t.Errorf("message %q, want %q and the environment in it", m, c.want)
 			}
 		})
 	}
@@ -120,13 +120,14 @@ func TestSkeleton_AnIsolatedTenantHasItsOwnDataQueue(t *testing.T) {
 		}
 		s := p.Skeleton(templates).Steps[0]
 		if s.TaskQueue != c.want || s.CompensationQueue != c.want {
-			t.Errorf("the step of %s goes to %s and its hook to %s, want %s", c.tenant, s.TaskQueue, s.CompensationQueue, c.want)
+			t.Errorf("%s: task queue of the step %s and of its hook %s, want %s for both", c.tenant, s.TaskQueue,
+				s.CompensationQueue, c.want)
 		}
 	}
 }
 
 // contract: T203
-func TestParse_WhatPlansBringNeverRunsOnAControlQueue(t *testing.T) {
+func TestParse_RefusesProgramsAndCallsOnAControlQueue(t *testing.T) {
 	t.Parallel()
 	inputs := map[string]string{
 		"COMMAND": `{"argv":["true"]}`, "HTTP_NOTIFY": `{"url":"http://h"}`, "DBT_COMPILE": `{"projectDir":"p"}`,
@@ -151,16 +152,16 @@ func TestParse_WhatPlansBringNeverRunsOnAControlQueue(t *testing.T) {
 	}
 	doc := strings.Replace(string(withSteps(steps...)), `"environmentId":"e"`, `"environmentId":"dev"`, 1)
 	_, err := plan.Parse([]byte(doc), templates)
-	if diff := cmp.Diff(want, listed(t, err)); diff != "" {
+	if diff := cmp.Diff(want, violationsOf(t, err)); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	if m := message(t, err, 0); !strings.Contains(m, "COMMAND") || !strings.Contains(m,
 		"use one of tq-data-dev, tq-gpu-dev, tq-own-t:dev") {
-		t.Errorf("the message is %q", m)
+		t.Errorf("message %q, want the type and the permitted queues in it", m)
 	}
 }
 
-func TestParse_AnInstallationWhoseDataQueueIsAControlQueueRunsNothingThere(t *testing.T) {
+func TestParse_RefusesProgramsIfTheDataQueueIsAControlQueue(t *testing.T) {
 	t.Parallel()
 	wrong := plan.Queues{Control: "tq-control-dev", Data: "tq-control-data"}
 	_, err := plan.Parse(withSteps(
@@ -168,23 +169,23 @@ func TestParse_AnInstallationWhoseDataQueueIsAControlQueueRunsNothingThere(t *te
 		noop("b", `,"compensation":{"operation":"NOOP","input":{}}`),
 	), wrong)
 	if diff := cmp.Diff([]string{"INVALID steps[0].type", "INVALID steps[1].compensation.operation"},
-		listed(t, err)); diff != "" {
-		t.Error(diff)
+		violationsOf(t, err)); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 }
 
-func TestParse_AnEnvironmentMayNotTakeTheQueueOfAnothersLog(t *testing.T) {
+func TestParse_RefusesAnEnvironmentThatHasTheLogQueueOfAnother(t *testing.T) {
 	t.Parallel()
 	_, err := plan.Parse(inScope("acme", "dev-log", command("")), templates)
-	if diff := cmp.Diff([]string{"RESERVED scope.environmentId"}, listed(t, err)); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff([]string{"RESERVED scope.environmentId"}, violationsOf(t, err)); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	if _, err := plan.Parse(inScope("acme", "dev-log", command("")), queues); err != nil {
-		t.Errorf("refused although the control queue is the same for all environments: %v", err)
+		t.Errorf("Parse() = %v, want no error where all environments share the control queue", err)
 	}
 }
 
-func TestQueues_CheckFindsNamesThatAreWrongOrCollide(t *testing.T) {
+func TestQueues_CheckFindsInvalidAndCollidingNames(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*plan.Queues)) plan.Queues {
 		q := plan.DefaultQueues()
@@ -199,14 +200,14 @@ func TestQueues_CheckFindsNamesThatAreWrongOrCollide(t *testing.T) {
 		{"the defaults", func(*plan.Queues) {}, ""},
 		{"an isolated tenant", func(q *plan.Queues) { q.IsolationTenants = []string{"acme", "globex"} }, ""},
 		{"one name for all", func(q *plan.Queues) { q.Control, q.Data = "tq-control-dev", "tq-data-dev" }, ""},
-		{"defaults that are repeated", func(q *plan.Queues) { q.Known = []string{q.Control, q.Data} }, ""},
+		{"known queues that repeat the defaults", func(q *plan.Queues) { q.Known = []string{q.Control, q.Data} }, ""},
 		{"further queues", func(q *plan.Queues) { q.Known = []string{"tq-gpu-{env}", "tq-own-{tenant}/{env}", "tq-all"} },
 			""},
-		{"a control queue by another name", func(q *plan.Queues) { q.Control = "control-{env}" },
+		{"a control queue without the prefix", func(q *plan.Queues) { q.Control = "control-{env}" },
 			"control-queue must begin with tq-control-"},
-		{"a data queue by the name of a control queue", func(q *plan.Queues) { q.Data = "tq-control-data" },
+		{"a data queue with the prefix of control queues", func(q *plan.Queues) { q.Data = "tq-control-data" },
 			"data-queue must not begin with tq-control-"},
-		{"an isolation queue by the name of a control queue", func(q *plan.Queues) {
+		{"an isolation queue with the prefix of control queues", func(q *plan.Queues) {
 			q.IsolationTenants, q.Isolation = []string{"acme"}, "tq-control-{tenant}"
 		}, "isolation-queue must not begin with tq-control-"},
 		{"an isolation queue for all tenants", func(q *plan.Queues) {
@@ -214,40 +215,41 @@ func TestQueues_CheckFindsNamesThatAreWrongOrCollide(t *testing.T) {
 				"tq-isolated-{env}"
 		}, "must have {tenant}"},
 		{"no data queue", func(q *plan.Queues) { q.Data = "" }, "data-queue must be the name of a queue"},
-		{"a placeholder that is not known", func(q *plan.Queues) { q.Data = "tq-data-{region}" },
+		{"an unknown placeholder", func(q *plan.Queues) { q.Data = "tq-data-{region}" },
 			"placeholder that dvt does not know"},
 		{"the queue of a log", func(q *plan.Queues) { q.Control = "tq-control-{env}-log" }, "must not end with -log"},
-		{"a tenant that is no id", func(q *plan.Queues) { q.IsolationTenants = []string{"a b"} }, "is not an id"},
-		{"tenants whose environments look like each other", func(q *plan.Queues) {
+		{"a tenant with an invalid id", func(q *plan.Queues) { q.IsolationTenants = []string{"a b"} }, "is not an id"},
+		{"two tenants whose queues have the same name", func(q *plan.Queues) {
 			q.IsolationTenants = []string{"acme", "globex", "acme-x"} // acme in x-prod, acme-x in prod
 		}, "isolation-queue of acme (tq-isolation-acme-{env}) and isolation-queue of acme-x"},
-		{"the same with a character that ids do not have", func(q *plan.Queues) {
+		{"the same tenants with a separator that ids do not have", func(q *plan.Queues) {
 			q.IsolationTenants, q.Isolation = []string{"acme", "acme-x"}, "tq-isolation-{tenant}:{env}"
 		}, ""},
-		{"tenant and environment run together", func(q *plan.Queues) { q.Known = []string{"tq-own-{tenant}-{env}"} },
+		{"tenant and environment without a separator", func(q *plan.Queues) { q.Known = []string{"tq-own-{tenant}-{env}"} },
 			"does not tell tenants from environments"},
-		{"an environment gpu-dev", func(q *plan.Queues) { q.Known = []string{"tq-data-gpu-{env}"} },
+		{"a known queue that the environment gpu-dev would have",
+			func(q *plan.Queues) { q.Known = []string{"tq-data-gpu-{env}"} },
 			"data-queue (tq-data-{env}) and known-queues (tq-data-gpu-{env})"},
-		{"an environment named like a workload, behind a colon", func(q *plan.Queues) {
-			q.Data, q.Known = "tq-data", []string{"tq-data:{env}"} // of the environment http, and of HTTP_NOTIFY steps
+		{"an environment with the name of a workload after a colon", func(q *plan.Queues) {
+			q.Data, q.Known = "tq-data", []string{"tq-data:{env}"} // the environment http has the queue of HTTP_NOTIFY steps
 		}, "known-queues (tq-data:{env}) can be the name that the DBT steps of data-queue (tq-data) have in the engine"},
-		{"the name of a workload", func(q *plan.Queues) {
+		{"a known queue with the suffix of a workload", func(q *plan.Queues) {
 			q.Known = []string{"tq-data-prod:http"}
 		}, "the HTTP_NOTIFY steps of data-queue (tq-data-{env})"},
-		{"the same of a tenant", func(q *plan.Queues) {
+		{"an isolation queue with the suffix of a workload", func(q *plan.Queues) {
 			q.IsolationTenants, q.Isolation, q.Known = []string{"acme"}, "tq-{tenant}:{env}", []string{"tq-acme"}
 		}, "isolation-queue of acme (tq-acme:{env}) can be the name that the DBT steps of known-queues (tq-acme)"},
-		{"a colon that no workload has", func(q *plan.Queues) {
+		{"a colon without the suffix of a workload", func(q *plan.Queues) {
 			q.Known = []string{"tq-own:gpu", "tq-{tenant}:{env}:x"}
 		}, ""},
-		{"the queue of one environment as a queue of all", func(q *plan.Queues) { q.Known = []string{"tq-data-dev"} },
+		{"a fixed name that one environment also has", func(q *plan.Queues) { q.Known = []string{"tq-data-dev"} },
 			"can give queues of the same name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			err := with(c.change).Check()
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("got %v, want %q", err, c.want)
+				t.Errorf("Check() = %v, want an error that contains %q, or none if empty", err, c.want)
 			}
 		})
 	}

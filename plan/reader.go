@@ -22,7 +22,7 @@ var (
 	durationHint = `a duration such as "90s" or "10m", or a number of milliseconds`
 )
 
-// at is the place of a value in a document: a key or an index under a parent.
+// at is the location of a value in a document: a key or an index under a parent. nil is the document itself.
 type at struct {
 	parent *at
 	key    string
@@ -56,7 +56,7 @@ func (p *at) write(b *strings.Builder) {
 	}
 }
 
-// quote shows a piece of the document in a message, cut to a readable length.
+// quote returns a part of the document in quotes for a message, cut to a readable length.
 func quote(s string) string {
 	const most = 64
 	if len(s) > most {
@@ -72,15 +72,15 @@ func quote(s string) string {
 // IsID reports whether s can be the id of a tenant, a project, an environment or a step.
 func IsID(s string) bool { return idPattern.MatchString(s) }
 
-// word shows an id as it is, and anything else in quotes.
-func word(id string) string {
+// formatID returns a valid id unchanged, and any other text in quotes.
+func formatID(id string) string {
 	if idPattern.MatchString(id) {
 		return id
 	}
 	return quote(id)
 }
 
-// reader turns JSON values into Go values and collects what is wrong.
+// reader converts JSON values to Go values and collects violations.
 type reader struct {
 	found   []Violation
 	dropped int
@@ -94,7 +94,7 @@ func (r *reader) report(p *at, code, format string, args ...any) {
 	r.found = append(r.found, Violation{Path: p.String(), Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-// merge appends what another reader found.
+// merge appends the violations of another reader.
 func (r *reader) merge(other *reader) {
 	fit := min(len(other.found), MaxViolations-len(r.found))
 	r.found = append(r.found, other.found[:fit]...)
@@ -112,8 +112,7 @@ func (r *reader) err() error {
 	return &InvalidError{Violations: r.found}
 }
 
-// object is a JSON object of which fields are taken one by one; end reports
-// those that nobody took.
+// object is a JSON object whose fields the caller takes one by one. end reports the fields that were not taken.
 type object struct {
 	r      *reader
 	at     *at
@@ -122,7 +121,7 @@ type object struct {
 	taken  []bool
 }
 
-// object reads v as an object and reports keys that stand twice; the first one counts.
+// object reads v as an object. It reports duplicate keys and keeps the first value of each.
 func (r *reader) object(v value, p *at) (*object, bool) {
 	if !v.isObject() {
 		r.report(p, CodeInvalid, "write an object, { … }")
@@ -137,7 +136,7 @@ func (r *reader) object(v value, p *at) (*object, bool) {
 		}
 		name := key.text()
 		if seen[name] {
-			r.report(p.field(name), CodeDuplicate, "this key stands twice; keep one")
+			r.report(p.field(name), CodeDuplicate, "this key is given twice; keep one")
 			return true
 		}
 		seen[name] = true
@@ -148,7 +147,7 @@ func (r *reader) object(v value, p *at) (*object, bool) {
 	return o, true
 }
 
-// take gives the value of an optional field.
+// take returns the value of an optional field.
 func (o *object) take(key string) (value, *at, bool) {
 	for i, k := range o.keys {
 		if k == key {
@@ -159,7 +158,7 @@ func (o *object) take(key string) (value, *at, bool) {
 	return nil, nil, false
 }
 
-// need gives the value of a required field, or reports it as missing.
+// need returns the value of a required field, or reports that it is missing.
 func (o *object) need(key, what string) (value, *at, bool) {
 	v, p, ok := o.take(key)
 	if !ok {
@@ -168,11 +167,11 @@ func (o *object) need(key, what string) (value, *at, bool) {
 	return v, p, ok
 }
 
-// end reports every field that was not taken; its value is never repeated.
+// end reports every field that was not taken. The message does not contain its value, which may be a secret.
 func (o *object) end() {
 	for i, k := range o.keys {
 		if !o.taken[i] {
-			o.r.report(o.at.field(k), CodeUnknown, "this field is not known here; remove it or correct its name")
+			o.r.report(o.at.field(k), CodeUnknown, "this field is not known; remove it or correct its name")
 		}
 	}
 }
@@ -198,7 +197,7 @@ func (r *reader) text(v value, p *at) (string, bool) {
 	return v.text(), true
 }
 
-// id reads an identifier in the alphabet of T13 and T228.
+// id reads an identifier. Its alphabet excludes the separators of idempotency keys (contract T13, T228).
 func (r *reader) id(v value, p *at) (string, bool) {
 	s, ok := r.text(v, p)
 	if ok && !idPattern.MatchString(s) {
@@ -214,7 +213,7 @@ func (r *reader) label(v value, p *at) string {
 	switch {
 	case !ok:
 	case s == "":
-		r.report(p, CodeInvalid, "write something here, or remove the field where it is optional")
+		r.report(p, CodeInvalid, "write a text that is not empty, or remove the field if it is optional")
 	case len(s) > maxText:
 		r.report(p, CodeRange, "shorten this to %d bytes", maxText)
 	case strings.ContainsFunc(s, unicode.IsControl):
@@ -223,11 +222,11 @@ func (r *reader) label(v value, p *at) string {
 	return s
 }
 
-// argument reads a string that may be handed to a process: anything but NUL.
+// argument reads a string that a process can receive: any text without NUL.
 func (r *reader) argument(v value, p *at) string {
 	s, ok := r.text(v, p)
 	if ok && strings.ContainsRune(s, 0) {
-		r.report(p, CodeInvalid, "remove the NUL character; no process can be given one")
+		r.report(p, CodeInvalid, "remove the NUL character; arguments of a process cannot contain it")
 	}
 	return s
 }
@@ -264,7 +263,7 @@ func (r *reader) number(v value, p *at, low, high float64) (float64, bool) {
 
 func plainNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// oneOf reads one of a few words.
+// oneOf reads one of the given words.
 func (r *reader) oneOf(v value, p *at, words ...string) (string, bool) {
 	s, ok := r.text(v, p)
 	if !ok {
@@ -275,7 +274,7 @@ func (r *reader) oneOf(v value, p *at, words ...string) (string, bool) {
 			return s, true
 		}
 	}
-	r.report(p, CodeUnknown, "%s is not known here; use one of %s", quote(s), strings.Join(words, ", "))
+	r.report(p, CodeUnknown, "%s is not known; use one of %s", quote(s), strings.Join(words, ", "))
 	return "", false
 }
 
@@ -293,7 +292,7 @@ func (r *reader) timestamp(v value, p *at) time.Time {
 	return t.UTC()
 }
 
-// duration reads a timeout: a Go duration or milliseconds as a number (contract T142).
+// duration reads a timeout: a Go duration, or a number of milliseconds (contract T142).
 func (r *reader) duration(v value, p *at) time.Duration {
 	var d time.Duration
 	switch {
@@ -320,7 +319,7 @@ func (r *reader) duration(v value, p *at) time.Duration {
 	return d
 }
 
-// strings reads an object whose values are strings; check judges each pair.
+// strings reads an object whose values are strings, and calls check with each pair.
 func (r *reader) strings(v value, p *at, check func(key, val string, p *at)) map[string]string {
 	o, ok := r.object(v, p)
 	if !ok {
@@ -335,7 +334,7 @@ func (r *reader) strings(v value, p *at, check func(key, val string, p *at)) map
 	return m
 }
 
-// webURL reads an absolute http or https address.
+// webURL reads an absolute http or https URL.
 func (r *reader) webURL(v value, p *at) string {
 	s, ok := r.text(v, p)
 	if !ok {
@@ -348,8 +347,8 @@ func (r *reader) webURL(v value, p *at) string {
 	return s
 }
 
-// free reads any object and keeps it as it is, without keys that stand twice.
-func (r *reader) free(v value, p *at) json.RawMessage {
+// anyObject reads an object with any members and reports duplicate keys at any depth.
+func (r *reader) anyObject(v value, p *at) json.RawMessage {
 	if !v.isObject() {
 		r.report(p, CodeInvalid, "write an object, { … }")
 		return nil

@@ -14,14 +14,14 @@ import (
 	"unicode"
 )
 
-// ErrHashMismatch is returned for a document that is not the one a Ref pins (contract L03).
+// ErrHashMismatch is returned for a document that is not the one that the Ref pins (contract L03).
 var ErrHashMismatch = errors.New("plan: document differs from its reference")
 
 const maxURI = 2048 // bytes
 
 var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// RefOf is the reference to doc, stored uncompressed at uri, of which p was parsed.
+// RefOf returns the reference to doc, which is stored uncompressed at uri. p must be the plan that was parsed from doc.
 func RefOf(doc []byte, p Plan, uri string) Ref {
 	sum := sha256.Sum256(doc)
 	return Ref{
@@ -30,10 +30,9 @@ func RefOf(doc []byte, p Plan, uri string) Ref {
 	}
 }
 
-// Validate judges the reference by itself, before anything is fetched. It
-// returns ErrUnsupportedSchema (contract W-10, T140) before anything else, then
-// ErrTooLarge for a sizeBytes past MaxDocumentBytes (contract L04), then *InvalidError
-// with all other violations. Where a URI may point is for the fetcher to say (contract T225).
+// Validate checks the reference without fetching the document. Errors, in this order: ErrUnsupportedSchema (contract
+// W-10, T140), ErrTooLarge for a SizeBytes above MaxDocumentBytes (contract L04), *InvalidError with all other
+// violations. It does not restrict the hosts of a URI; the fetcher does (contract T225).
 func (r Ref) Validate() error {
 	v := &reader{}
 	if r.SchemaVersion == "" {
@@ -46,7 +45,7 @@ func (r Ref) Validate() error {
 	}
 	switch u, err := url.Parse(r.URI); {
 	case r.URI == "":
-		v.report(field("uri"), CodeMissing, "add uri: where the document is stored")
+		v.report(field("uri"), CodeMissing, "add uri: the address of the stored document")
 	case len(r.URI) > maxURI:
 		v.report(field("uri"), CodeRange, "shorten this to %d bytes", maxURI)
 	case err != nil || u.Scheme == "" || strings.ContainsFunc(r.URI, unicode.IsControl):
@@ -63,7 +62,7 @@ func (r Ref) Validate() error {
 		v.report(field("sizeBytes"), CodeRange, "write the number of bytes stored at uri, or leave it out")
 	}
 	if r.Compression != "" && r.Compression != "none" && r.Compression != "gzip" {
-		v.report(field("compression"), CodeUnknown, "%s is not known here; use one of none, gzip", quote(r.Compression))
+		v.report(field("compression"), CodeUnknown, "%s is not known; use one of none, gzip", quote(r.Compression))
 	}
 	return v.err()
 }
@@ -78,9 +77,8 @@ func (r *reader) namedID(key, id string) {
 	}
 }
 
-// Check holds the bytes stored at URI, as fetched and before decompression,
-// against the reference (contract T139). It returns ErrTooLarge past MaxDocumentBytes
-// and ErrHashMismatch for other bytes than those pinned.
+// Check compares the bytes fetched from URI, before decompression, with the reference (contract T139). It returns
+// ErrTooLarge above MaxDocumentBytes, and ErrHashMismatch if the bytes are not those that the reference pins.
 func (r Ref) Check(doc []byte) error {
 	if max(r.SizeBytes, int64(len(doc))) > MaxDocumentBytes {
 		return fmt.Errorf("%w: at most %d bytes", ErrTooLarge, MaxDocumentBytes)
@@ -95,10 +93,9 @@ func (r Ref) Check(doc []byte) error {
 	return nil
 }
 
-// Open checks the bytes stored at URI and gives the document that they hold,
-// decompressed where the reference says gzip. It returns the errors of Check;
-// ErrTooLarge also for what would grow past MaxDocumentBytes, of which no more
-// is decompressed (contract L04); *InvalidError for bytes that are not what compression says.
+// Open checks the bytes fetched from URI and returns the document, decompressed if Compression is gzip. It returns the
+// errors of Check; ErrTooLarge also if the decompressed document exceeds MaxDocumentBytes, in which case decompression
+// stops there (contract L04); and *InvalidError if the bytes are not gzip although Compression says so.
 func (r Ref) Open(doc []byte) ([]byte, error) {
 	if err := r.Check(doc); err != nil {
 		return nil, err

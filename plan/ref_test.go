@@ -17,7 +17,7 @@ func goodRef(t testing.TB) plan.Ref {
 	return plan.RefOf([]byte(apiPlan), mustParse(t, []byte(apiPlan)), "file:///plans/nightly.json")
 }
 
-func packed(t testing.TB, doc []byte) []byte {
+func gzipBytes(t testing.TB, doc []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -35,11 +35,11 @@ func refTo(stored []byte) plan.Ref {
 	return plan.Ref{SHA256: hex.EncodeToString(sum[:]), SizeBytes: int64(len(stored)), Compression: "gzip"}
 }
 
-func TestRef_OfADocumentHoldsAndOpens(t *testing.T) {
+func TestRefOf_IsValidAndOpensTheDocument(t *testing.T) {
 	t.Parallel()
 	ref := goodRef(t)
 	if err := ref.Validate(); err != nil {
-		t.Error(err)
+		t.Errorf("Validate() = %v, want no error", err)
 	}
 	doc, err := ref.Open([]byte(apiPlan))
 	if err != nil || string(doc) != apiPlan {
@@ -48,43 +48,42 @@ func TestRef_OfADocumentHoldsAndOpens(t *testing.T) {
 }
 
 // contract: W-10, L02
-func TestRefValidate_UnknownSchemaVersion(t *testing.T) {
+func TestRefValidate_ChecksTheSchemaVersionFirst(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"v7.0", "v9", "v2"} {
-		// Refused whatever else is wrong.
 		if err := (plan.Ref{SchemaVersion: v}).Validate(); !errors.Is(err, plan.ErrUnsupportedSchema) {
 			t.Errorf("%s: got %v, want ErrUnsupportedSchema", v, err)
 		}
 	}
 	if diff := cmp.Diff([]string{"v1.0", "v1.1", "v1.2"}, plan.SupportedSchemas()); diff != "" {
-		t.Error(diff)
+		t.Errorf("SupportedSchemas() (-want +got):\n%s", diff)
 	}
 	for _, v := range []string{"v1", "v1.0", "v1.1", "v1.2"} {
 		ref := goodRef(t)
 		ref.SchemaVersion = v
 		if err := ref.Validate(); err != nil {
-			t.Errorf("%s: %v", v, err)
+			t.Errorf("%s: Validate() = %v, want no error", v, err)
 		}
 	}
 }
 
-func TestRefValidate_AllViolationsAtOnce(t *testing.T) {
+func TestRefValidate_ReportsAllViolationsAtOnce(t *testing.T) {
 	t.Parallel()
 	want := []string{"MISSING schemaVersion", "MISSING uri", "MISSING sha256", "MISSING planId", "MISSING planVersion"}
-	if diff := cmp.Diff(want, listed(t, plan.Ref{}.Validate())); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(want, violationsOf(t, plan.Ref{}.Validate())); diff != "" {
+		t.Errorf("violations of the empty reference (-want +got):\n%s", diff)
 	}
 	bad := plan.Ref{URI: "plans/nightly.json", SHA256: "E3B0", SchemaVersion: "v1", PlanID: "a|b", PlanVersion: "1 0",
 		SizeBytes: -1, Compression: "zip"}
 	want = []string{"INVALID uri", "INVALID sha256", "INVALID planId", "INVALID planVersion", "RANGE sizeBytes",
 		"UNKNOWN compression"}
-	if diff := cmp.Diff(want, listed(t, bad.Validate())); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(want, violationsOf(t, bad.Validate())); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 }
 
 // contract: L04
-func TestRef_TooLargeBeforeFetch(t *testing.T) {
+func TestRef_RefusesALargeDocumentBeforeItIsFetched(t *testing.T) {
 	t.Parallel()
 	ref := goodRef(t)
 	ref.SizeBytes = plan.MaxDocumentBytes + 1
@@ -100,7 +99,7 @@ func TestRef_TooLargeBeforeFetch(t *testing.T) {
 }
 
 // contract: L03
-func TestRefCheck_AlteredByte(t *testing.T) {
+func TestRefCheck_RefusesChangedBytes(t *testing.T) {
 	t.Parallel()
 	ref := goodRef(t)
 	altered := []byte(apiPlan)
@@ -115,12 +114,12 @@ func TestRefCheck_AlteredByte(t *testing.T) {
 // contract: T139
 func TestRefOpen_HashIsOfTheStoredBytes(t *testing.T) {
 	t.Parallel()
-	stored := packed(t, []byte(apiPlan))
+	stored := gzipBytes(t, []byte(apiPlan))
 	doc, err := refTo(stored).Open(stored)
 	if err != nil || string(doc) != apiPlan {
 		t.Errorf("Open: %v", err)
 	}
-	ref := goodRef(t) // of the document inside
+	ref := goodRef(t) // with the hash of the decompressed document
 	ref.Compression, ref.SizeBytes = "gzip", 0
 	if _, err := ref.Open(stored); !errors.Is(err, plan.ErrHashMismatch) {
 		t.Errorf("got %v, want ErrHashMismatch", err)
@@ -130,11 +129,11 @@ func TestRefOpen_HashIsOfTheStoredBytes(t *testing.T) {
 // contract: L04
 func TestRefOpen_GzipBombIsBounded(t *testing.T) {
 	t.Parallel()
-	full := packed(t, make([]byte, plan.MaxDocumentBytes))
+	full := gzipBytes(t, make([]byte, plan.MaxDocumentBytes))
 	if doc, err := refTo(full).Open(full); err != nil || len(doc) != plan.MaxDocumentBytes {
-		t.Errorf("a document of the limit: %d bytes, %v", len(doc), err)
+		t.Errorf("a document of the maximum size: %d bytes, %v", len(doc), err)
 	}
-	bomb := packed(t, make([]byte, 4*plan.MaxDocumentBytes))
+	bomb := gzipBytes(t, make([]byte, 4*plan.MaxDocumentBytes))
 	if _, err := refTo(bomb).Open(bomb); !errors.Is(err, plan.ErrTooLarge) {
 		t.Errorf("got %v, want ErrTooLarge", err)
 	}
@@ -144,13 +143,13 @@ func TestRefOpen_GzipBombIsBounded(t *testing.T) {
 	}
 }
 
-func TestRefOpen_NotGzip(t *testing.T) {
+func TestRefOpen_RefusesBytesThatAreNotGzip(t *testing.T) {
 	t.Parallel()
-	whole := packed(t, []byte(apiPlan))
+	whole := gzipBytes(t, []byte(apiPlan))
 	for name, stored := range map[string][]byte{"plain": []byte(apiPlan), "empty": {}, "cut": whole[:len(whole)-5]} {
 		_, err := refTo(stored).Open(stored)
-		if diff := cmp.Diff([]string{"INVALID compression"}, listed(t, err)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
+		if diff := cmp.Diff([]string{"INVALID compression"}, violationsOf(t, err)); diff != "" {
+			t.Errorf("violations of %s bytes (-want +got):\n%s", name, diff)
 		}
 	}
 }

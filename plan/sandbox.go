@@ -29,14 +29,14 @@ type SandboxPart string
 
 // The parts of a sandbox.
 const (
-	SandboxFiles SandboxPart = "files" // Landlock, and an own mount namespace: other files do not exist
-	// an own network namespace: no UDP, no abstract sockets, no loopback of the host.
+	SandboxFiles SandboxPart = "files" // Landlock and a private mount namespace: other files do not exist
+	// A private network namespace: no UDP, no abstract sockets, no loopback of the host.
 	SandboxNetwork SandboxPart = "network"
 	SandboxConnect SandboxPart = "connect" // each TCP connection is judged by address
-	// an own process namespace: no other processes are visible, and none survives the program.
+	// A private process namespace: no other processes are visible, and none survives the program.
 	SandboxProcesses SandboxPart = "processes"
 	SandboxSyscalls  SandboxPart = "syscalls" // seccomp, no new privileges
-	SandboxMemory    SandboxPart = "memory"   // the limit holds for all processes together (cgroup), not for each
+	SandboxMemory    SandboxPart = "memory"   // a cgroup: the limit holds for all processes together
 	SandboxCPU       SandboxPart = "cpu"
 	SandboxPIDs      SandboxPart = "pids"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SandboxLimits are the numbers of a Sandbox: those of a step, the defaults of a worker, or a ceiling. Zero means that
-// the number is not set.
+// SandboxLimits has the limits of a step, the defaults of a worker, or a ceiling. A zero field means that the limit is
+// not set.
 type SandboxLimits struct {
 	Memory int64   `json:"memory,omitempty"` // bytes
 	CPU    float64 `json:"cpu,omitempty"`    // cores
@@ -15,7 +15,7 @@ type SandboxLimits struct {
 	Disk   int64   `json:"disk,omitempty"` // bytes
 }
 
-// Limits returns the numbers of s. nil has none.
+// Limits returns the limits of s. A nil s has none.
 func (s *Sandbox) Limits() SandboxLimits {
 	if s == nil {
 		return SandboxLimits{}
@@ -23,31 +23,31 @@ func (s *Sandbox) Limits() SandboxLimits {
 	return SandboxLimits{Memory: s.Memory, CPU: s.CPU, PIDs: s.PIDs, Disk: s.Disk}
 }
 
-// Or returns l with each unset number replaced by that of defaults.
+// Or returns l with each limit that is not set replaced by that of defaults.
 func (l SandboxLimits) Or(defaults SandboxLimits) SandboxLimits {
 	return SandboxLimits{
-		Memory: either(l.Memory, defaults.Memory), CPU: either(l.CPU, defaults.CPU),
-		PIDs: either(l.PIDs, defaults.PIDs), Disk: either(l.Disk, defaults.Disk),
+		Memory: firstSet(l.Memory, defaults.Memory), CPU: firstSet(l.CPU, defaults.CPU),
+		PIDs: firstSet(l.PIDs, defaults.PIDs), Disk: firstSet(l.Disk, defaults.Disk),
 	}
 }
 
-// Within returns the lower number of l and ceiling, or the set one where the other is not set. A worker uses
-// asked.Or(defaults).Within(ceiling), so that the ceiling also bounds a step without numbers.
+// Within returns for each field the lower limit of l and ceiling; where only one of them is set, that one. A worker
+// uses asked.Or(defaults).Within(ceiling), so that the ceiling also bounds a step without limits.
 func (l SandboxLimits) Within(ceiling SandboxLimits) SandboxLimits {
 	return SandboxLimits{
-		Memory: lower(l.Memory, ceiling.Memory), CPU: lower(l.CPU, ceiling.CPU),
-		PIDs: lower(l.PIDs, ceiling.PIDs), Disk: lower(l.Disk, ceiling.Disk),
+		Memory: minSet(l.Memory, ceiling.Memory), CPU: minSet(l.CPU, ceiling.CPU),
+		PIDs: minSet(l.PIDs, ceiling.PIDs), Disk: minSet(l.Disk, ceiling.Disk),
 	}
 }
 
-func either[T int | int64 | float64](a, b T) T {
+func firstSet[T int | int64 | float64](a, b T) T {
 	if a != 0 {
 		return a
 	}
 	return b
 }
 
-func lower[T int | int64 | float64](a, b T) T {
+func minSet[T int | int64 | float64](a, b T) T {
 	if a == 0 || b == 0 {
 		return a + b
 	}
@@ -71,8 +71,8 @@ func (a SandboxCeiling) Strictest(b SandboxCeiling) SandboxCeiling {
 	}
 }
 
-// Apply returns the sandbox of a step that asks for s. Numbers are at most those of the ceiling, destinations are those
-// that both permit, and required parts are those of either. A number that the step does not set stays 0, because the
+// Apply returns the sandbox of a step that asks for s. Limits are at most those of the ceiling, destinations are those
+// that both permit, and required parts are those of either. A limit that the step does not set stays 0, because the
 // worker bounds its own default by the ceiling. Apply does not change s, which may be nil.
 func (a SandboxCeiling) Apply(s *Sandbox) *Sandbox {
 	if a.Connect == nil && len(a.Require) == 0 && s == nil {
@@ -83,8 +83,7 @@ func (a SandboxCeiling) Apply(s *Sandbox) *Sandbox {
 		out = &Sandbox{}
 	}
 	asked := s.Limits()
-	// Where the step sets no number, within has that of the ceiling. The worker chooses that number, so it is not
-	// copied.
+	// Where the step sets no limit, within has that of the ceiling. The worker chooses that limit, so it is not copied.
 	within := asked.Within(a.Limits)
 	if asked.Memory != 0 {
 		out.Memory = within.Memory
@@ -133,7 +132,7 @@ func (a SandboxCeiling) Exceeds(s *Sandbox, path string) (out []Violation) {
 	return out
 }
 
-// formatDestinations returns the first destinations of a list as text.
+// formatDestinations lists destinations for a message, at most the first five.
 func formatDestinations(entries []string) string {
 	const most = 5
 	switch {

@@ -20,16 +20,16 @@ func TestSandboxCeiling_AppliesToAStep(t *testing.T) {
 	}{
 		"a policy without ceilings changes nothing": {plan.SandboxCeiling{}, &plan.Sandbox{PIDs: 5},
 			&plan.Sandbox{PIDs: 5}},
-		"neither step nor ceiling": {plan.SandboxCeiling{Limits: ceiling.Limits}, nil, nil},
-		"a step that asks for nothing": {ceiling, nil, &plan.Sandbox{Connect: ceiling.Connect,
+		"a step without a sandbox under limits only": {plan.SandboxCeiling{Limits: ceiling.Limits}, nil, nil},
+		"a step without a sandbox": {ceiling, nil, &plan.Sandbox{Connect: ceiling.Connect,
 			Require: ceiling.Require}},
-		"numbers above the ceiling become it": {plan.SandboxCeiling{Limits: ceiling.Limits},
+		"limits above the ceiling are lowered to it": {plan.SandboxCeiling{Limits: ceiling.Limits},
 			&plan.Sandbox{Memory: 101, CPU: 3, PIDs: 11, Disk: 51}, &plan.Sandbox{Memory: 100, CPU: 2, PIDs: 10, Disk: 50}},
-		"numbers below the ceiling stay": {plan.SandboxCeiling{Limits: ceiling.Limits},
+		"limits below the ceiling do not change": {plan.SandboxCeiling{Limits: ceiling.Limits},
 			&plan.Sandbox{Memory: 99, CPU: 1, PIDs: 9, Disk: 49}, &plan.Sandbox{Memory: 99, CPU: 1, PIDs: 9, Disk: 49}},
 		"destinations are those that both permit": {ceiling, &plan.Sandbox{Connect: []string{"web:443", "5432", "80"}},
 			&plan.Sandbox{Connect: []string{"web:443", "db:5432"}, Require: ceiling.Require}},
-		"a step that connects nowhere still does not": {ceiling, &plan.Sandbox{Connect: []string{}},
+		"a step without connections gets none": {ceiling, &plan.Sandbox{Connect: []string{}},
 			&plan.Sandbox{Connect: []string{}, Require: ceiling.Require}},
 		"required parts are those of both": {ceiling, &plan.Sandbox{Connect: []string{},
 			Require: []plan.SandboxPart{plan.SandboxPIDs, plan.SandboxFiles}},
@@ -65,22 +65,23 @@ func TestSandboxCeiling_ListsEverythingAboveIt(t *testing.T) {
 	for _, s := range []*plan.Sandbox{nil, {}, {Memory: 100, CPU: 2, PIDs: 10, Disk: 50, Connect: []string{"DB:5432"}},
 		{Connect: []string{}}} {
 		if vs := ceiling.Exceeds(s, "at"); len(vs) > 0 {
-			t.Errorf("%+v exceeds the ceiling in %v, want nothing", s, vs)
+			t.Errorf("Exceeds(%+v) = %v, want nothing", s, vs)
 		}
 	}
 	if vs := (plan.SandboxCeiling{}).Exceeds(&plan.Sandbox{Memory: 1 << 40, Connect: []string{"1"}}, "at"); len(vs) > 0 {
-		t.Errorf("no ceiling is exceeded in %v, want nothing", vs)
+		t.Errorf("Exceeds() without a ceiling = %v, want nothing", vs)
 	}
 }
 
-func TestSandboxLimits_OfAWorker(t *testing.T) {
+func TestSandboxLimits_CombineStepDefaultsAndCeiling(t *testing.T) {
 	t.Parallel()
 	defaults, ceiling := plan.SandboxLimits{Memory: 200, CPU: 4}, plan.SandboxLimits{Memory: 100, PIDs: 7}
 	for name, c := range map[string]struct{ asked, want plan.SandboxLimits }{
-		"nothing asked": {plan.SandboxLimits{}, plan.SandboxLimits{Memory: 100, CPU: 4, PIDs: 7}},
-		"less than the default": {plan.SandboxLimits{Memory: 50, CPU: 1, PIDs: 3, Disk: 9},
+		"a step without limits": {plan.SandboxLimits{}, plan.SandboxLimits{Memory: 100, CPU: 4, PIDs: 7}},
+		"a step with limits below the defaults": {plan.SandboxLimits{Memory: 50, CPU: 1, PIDs: 3, Disk: 9},
 			plan.SandboxLimits{Memory: 50, CPU: 1, PIDs: 3, Disk: 9}},
-		"more than default allowed": {plan.SandboxLimits{Memory: 500, CPU: 8}, plan.SandboxLimits{Memory: 100, CPU: 8,
+		"a step with limits above the defaults": {plan.SandboxLimits{Memory: 500, CPU: 8}, plan.SandboxLimits{Memory: 100,
+			CPU:  8,
 			PIDs: 7}},
 	} {
 		if diff := cmp.Diff(c.want, c.asked.Or(defaults).Within(ceiling)); diff != "" {

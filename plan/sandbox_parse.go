@@ -111,7 +111,7 @@ func sandboxList[T any](r *reader, v value, p *at, read func(v value, p *at) (en
 		switch {
 		case !ok:
 		case seen[key]:
-			r.report(vp, CodeDuplicate, "%s stands twice; keep one", quote(key))
+			r.report(vp, CodeDuplicate, "%s is listed twice; keep one", quote(key))
 		default:
 			seen[key] = true
 			out = append(out, entry)
@@ -182,27 +182,27 @@ var (
 	lastNumeric = regexp.MustCompile(`(^|\.)[0-9]+$`)
 )
 
-// ParseDestination parses an entry of Sandbox.Connect: "PORT", "HOST:PORT" or "[IPv6]:PORT". Its error names the
-// remedy.
+// ParseDestination parses an entry of Sandbox.Connect: "PORT", "HOST:PORT" or "[IPv6]:PORT". Its error says how to
+// correct the entry.
 func ParseDestination(entry string) (Destination, error) {
 	host, port := "", entry
 	if i := strings.LastIndexByte(entry, ':'); i >= 0 {
 		host, port = entry[:i], entry[i+1:]
 		if host == "" {
-			return Destination{}, fmt.Errorf(`%s names no host; write %s for every host`, quote(entry), quote(port))
+			return Destination{}, fmt.Errorf(`%s has no host; write %s for every host`, quote(entry), quote(port))
 		}
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || !portPattern.MatchString(port) {
 		return Destination{}, fmt.Errorf(
-			`%s is no destination; write "PORT", "HOST:PORT" or "[IPv6]:PORT" with a port from 1 to 65535`, quote(entry))
+			`%s is not a destination; write "PORT", "HOST:PORT" or "[IPv6]:PORT" with a port from 1 to 65535`, quote(entry))
 	}
 	if host == "" {
 		return Destination{Port: uint16(n)}, nil
 	}
 	host, ok := canonicalHost(host)
 	if !ok {
-		return Destination{}, fmt.Errorf(`%s names no host; write a name, an IPv4 address, or an IPv6 address in brackets`,
+		return Destination{}, fmt.Errorf(`%s has no valid host; write a name, an IPv4 address, or an IPv6 address in brackets`,
 			quote(entry))
 	}
 	return Destination{Host: host, Port: uint16(n)}, nil

@@ -16,7 +16,7 @@ func program(id, more string) string {
 	return `{"stepId":"` + id + `","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"` + more + `}`
 }
 
-func TestParse_SandboxOfAProgramStep(t *testing.T) {
+func TestParse_ReadsTheSandboxOfAStep(t *testing.T) {
 	t.Parallel()
 	all := `,"sandbox":{"read":["data","/opt/models"],"write":["out"],"connect":["5432","db.example:5432","10.0.0.1:80","[fd00::1]:443"],` +
 		`"memory":536870912,"cpu":0.5,"pids":64,"disk":1048576,"require":["memory","pids"]}`
@@ -42,7 +42,7 @@ func TestParse_SandboxOfAProgramStep(t *testing.T) {
 	}
 }
 
-func TestParse_SandboxOfAHookIsItsStepsUnlessItSays(t *testing.T) {
+func TestParse_HookInheritsTheSandboxOfItsStep(t *testing.T) {
 	t.Parallel()
 	hook := func(operation, more string) string {
 		input := map[string]string{"COMMAND": `{"argv":["true"]}`, "NOOP": `{}`}[operation]
@@ -75,7 +75,7 @@ func TestParse_RefusesAWrongSandbox(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"no object":        {`[]`, []string{"INVALID" + at}},
+		"a list":           {`[]`, []string{"INVALID" + at}},
 		"an unknown field": {`{"swap":1}`, []string{"UNKNOWN" + at + ".swap"}},
 		"a key twice":      {`{"pids":1,"pids":2}`, []string{"DUPLICATE" + at + ".pids"}},
 		"an empty path":    {`{"read":[""]}`, []string{"INVALID" + at + ".read[0]"}},
@@ -122,7 +122,7 @@ func TestParse_RefusesAWrongSandbox(t *testing.T) {
 	}
 }
 
-func TestDestination_Covers(t *testing.T) {
+func TestDestination_CoversNarrowerDestinations(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		wide, narrow string
@@ -140,7 +140,7 @@ func TestDestination_Covers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := wide.Covers(narrow); got != c.want {
-			t.Errorf("%s covers %s: got %t, want %t", c.wide, c.narrow, got, c.want)
+			t.Errorf("Covers() of %s and %s = %t, want %t", c.wide, c.narrow, got, c.want)
 		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Skeleton is what the engine needs of a plan: the graph in canonical order
-// with retry, timeout and dispatch as data, without inputs (contract T110, T195). A step
-// is named by its ordinal, its index in Steps. A Skeleton is immutable.
+// Skeleton is the part of a plan that the engine needs: the graph in canonical order with the data of retry, timeout
+// and dispatch, without inputs (contract T110, T195). The ordinal of a step is its index in Steps. A Skeleton must not
+// be changed.
 type Skeleton struct {
 	PlanID, PlanVersion string
 	FailurePolicy       FailurePolicy
@@ -26,15 +26,15 @@ type SkeletonStep struct {
 	Heavy              bool
 	Cancellable        bool
 	AllowCancelOnPause bool
-	WaitTimeout        time.Duration // of a MANUAL step; 0 waits for ever
-	// CompensationQueue is where the step's compensation runs, empty for none, CompensationType is the type of its
-	// operation, and CompensationTimeout bounds one attempt of it.
+	WaitTimeout        time.Duration // of a MANUAL step; 0 waits without a limit
+	// CompensationQueue is the queue of the step's compensation; it is empty if the step has none. CompensationType is the
+	// type of the operation. CompensationTimeout bounds one attempt of it.
 	CompensationQueue   string
 	CompensationType    StepType
 	CompensationTimeout time.Duration
 }
 
-// Skeleton gives the skeleton of a valid plan, its queues resolved with those of q for the plan's scope (contract
+// Skeleton returns the skeleton of a valid plan. Task queues are resolved with q for the scope of the plan (contract
 // T218).
 func (p Plan) Skeleton(q Queues) Skeleton {
 	q = q.For(p.Scope.TenantID, p.Scope.EnvironmentID)
@@ -68,9 +68,8 @@ func (p Plan) Skeleton(q Queues) Skeleton {
 	return sk
 }
 
-// Children gives, by ordinal, the ordinals of the steps that wait for each
-// step, ascending. It is computed at each call, in time linear in the graph:
-// call it once and keep the answer.
+// Children returns for each ordinal the ordinals of the steps that depend on it, ascending. Every call takes time
+// linear in the graph: call it once and keep the result.
 func (s Skeleton) Children() [][]int {
 	count, total := make([]int, len(s.Steps)), 0
 	for _, step := range s.Steps {
@@ -92,8 +91,8 @@ func (s Skeleton) Children() [][]int {
 	return children
 }
 
-// Ordinal finds a step by its id: in logarithmic time where the plan gives no
-// order, so that Steps stand by id, else in linear time.
+// Ordinal returns the ordinal of the step with this id. It takes logarithmic time if Steps are sorted by id, which is
+// so for a plan without orders, else linear time.
 func (s Skeleton) Ordinal(stepID string) (int, bool) {
 	i := sort.Search(len(s.Steps), func(i int) bool { return s.Steps[i].StepID >= stepID })
 	if i < len(s.Steps) && s.Steps[i].StepID == stepID {

@@ -16,10 +16,9 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// realistic is a plan of n steps as a planner of a dbt project writes one:
-// names of several words, a few kinds of steps, most of them waiting for one
-// to four others, near or far.
-func realistic(n int) []byte {
+// realisticPlan returns a plan of n steps like that of a dbt project: names of several words, a few types of steps, and
+// up to four dependencies of a step on near or distant steps.
+func realisticPlan(n int) []byte {
 	dice := rand.New(rand.NewPCG(1, 2))
 	words := strings.Fields(`customers orders payments inventory shipping marketing finance support daily weekly latest snapshot
 		sessions events refunds invoices ledger accounts regions stores products categories pricing campaigns clicks leads churn
@@ -48,7 +47,7 @@ func realistic(n int) []byte {
 }
 
 // contract: T110, T218
-func TestSkeleton_CarriesTheGraphAndThePolicy(t *testing.T) {
+func TestSkeleton_HasTheGraphAndThePolicy(t *testing.T) {
 	t.Parallel()
 	window := 600
 	retry := plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2, MaxBackoffMS: 30000}
@@ -64,14 +63,15 @@ func TestSkeleton_CarriesTheGraphAndThePolicy(t *testing.T) {
 	}
 	sk := mustParse(t, []byte(apiPlan)).Skeleton(queues)
 	if diff := cmp.Diff(want, sk); diff != "" {
-		t.Error(diff)
+		t.Errorf("skeleton (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want, again(t, sk)); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(want, roundTrip(t, sk)); diff != "" {
+		t.Errorf("skeleton after a round trip (-want +got):\n%s", diff)
 	}
 }
 
-func again(t testing.TB, sk plan.Skeleton) plan.Skeleton {
+// roundTrip returns sk after it was marshalled and unmarshalled.
+func roundTrip(t testing.TB, sk plan.Skeleton) plan.Skeleton {
 	t.Helper()
 	data, err := sk.MarshalBinary()
 	if err != nil {
@@ -85,7 +85,7 @@ func again(t testing.TB, sk plan.Skeleton) plan.Skeleton {
 }
 
 // contract: T218
-func TestSkeleton_QueueByType(t *testing.T) {
+func TestSkeleton_ResolvesTheQueueByType(t *testing.T) {
 	t.Parallel()
 	step := func(id, typ, inputs, more string) string {
 		return fmt.Sprintf(`{"stepId":%q,"type":%q,"timeout":"1m","inputs":%s%s}`, id, typ, inputs, more)
@@ -99,33 +99,33 @@ func TestSkeleton_QueueByType(t *testing.T) {
 	for i, want := range []string{"tq-data-dev", "tq-data-dev", "tq-data-dev", "tq-control-dev", "tq-control-dev",
 		"tq-control-dev", "tq-data-dev"} {
 		if got := sk.Steps[i].TaskQueue; got != want {
-			t.Errorf("%s goes to %s, want %s", sk.Steps[i].StepID, got, want)
+			t.Errorf("task queue of step %s is %s, want %s", sk.Steps[i].StepID, got, want)
 		}
 	}
 }
 
 // contract: T195
-func TestSkeleton_AtMost32BytesAStep(t *testing.T) {
+func TestSkeleton_HasAtMost32BytesPerStep(t *testing.T) {
 	t.Parallel()
 	const n = 5000
-	sk := mustParse(t, realistic(n)).Skeleton(queues)
+	sk := mustParse(t, realisticPlan(n)).Skeleton(queues)
 	data, err := sk.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if per := float64(len(data)) / n; per > 32 {
-		t.Errorf("%.1f bytes a step", per)
+		t.Errorf("the skeleton has %.1f bytes per step, want at most 32", per)
 	} else {
-		t.Logf("%.1f bytes a step", per)
+		t.Logf("%.1f bytes per step", per)
 	}
-	if diff := cmp.Diff(sk, again(t, sk)); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(sk, roundTrip(t, sk)); diff != "" {
+		t.Errorf("skeleton after a round trip (-want +got):\n%s", diff)
 	}
 }
 
 func TestSkeleton_RefusesDamagedBytes(t *testing.T) {
 	t.Parallel()
-	good, err := mustParse(t, realistic(50)).Skeleton(queues).MarshalBinary()
+	good, err := mustParse(t, realisticPlan(50)).Skeleton(queues).MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,22 +138,22 @@ func TestSkeleton_RefusesDamagedBytes(t *testing.T) {
 	} {
 		var sk plan.Skeleton
 		if err := sk.UnmarshalBinary(data); err == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("%s: UnmarshalBinary() accepted it, want an error", name)
 		}
 	}
 	if _, err := (plan.Skeleton{Steps: []plan.SkeletonStep{{StepID: "a", Deps: []int{1}}}}).MarshalBinary(); err == nil {
-		t.Error("a dependency on no step: accepted")
+		t.Error("MarshalBinary() accepted a dependency on a step that does not exist, want an error")
 	}
 }
 
-func TestSkeleton_ChildrenAndOrdinal(t *testing.T) {
+func TestSkeleton_FindsChildrenAndOrdinals(t *testing.T) {
 	t.Parallel()
 	sk := mustParse(t, withSteps(
 		noop("join", `,"order":4,"dependsOn":["z","b"]`), noop("z", `,"order":1`), noop("b", `,"order":2,"dependsOn":["z"]`),
 		noop("a", `,"order":3`),
 	)).Skeleton(queues)
 	if diff := cmp.Diff([][]int{{1, 3}, {3}, {}, {}}, sk.Children()); diff != "" {
-		t.Error(diff)
+		t.Errorf("Children() (-want +got):\n%s", diff)
 	}
 	for id, want := range map[string]int{"z": 0, "b": 1, "a": 2, "join": 3} {
 		if got, ok := sk.Ordinal(id); !ok || got != want {
@@ -161,6 +161,6 @@ func TestSkeleton_ChildrenAndOrdinal(t *testing.T) {
 		}
 	}
 	if _, ok := sk.Ordinal("ghost"); ok {
-		t.Error("found a step that is not there")
+		t.Error("Ordinal() found a step that does not exist")
 	}
 }

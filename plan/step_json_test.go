@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-func TestStep_JSONRoundTrip(t *testing.T) {
+func TestStep_SurvivesAJSONRoundTrip(t *testing.T) {
 	t.Parallel()
 	in := plan.Step{
 		StepID: "a", Type: plan.Sleep, DependsOn: []string{"b"}, Inputs: json.RawMessage(`{"ms":5}`),
@@ -28,6 +28,6 @@ func TestStep_JSONRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(in, out); d != "" {
-		t.Fatal(d)
+		t.Fatalf("step after a round trip (-want +got):\n%s", d)
 	}
 }

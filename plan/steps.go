@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Limits and defaults of a step (R WA 3.1, T66, T142).
+// Limits and defaults of a step (contract T66, T142).
 const (
 	MaxTimeout = 7 * 24 * time.Hour // of one attempt
 
@@ -22,9 +22,9 @@ const (
 	maxRetryWindowSeconds = int(MaxTimeout / time.Second)
 )
 
-// The error classes that retryableErrors may name (WA 3.1, T67). The first four
-// may be retried, the others never are, whatever a plan says. An error of any
-// other class is unknown and is retried until the attempts are used up.
+// The error classes that retryableErrors may name (contract T67). Errors of the first four classes may be retried.
+// Errors of the others are never retried, even if a plan names their class. Errors of all other classes are unknown and
+// are retried up to the maximum number of attempts.
 const (
 	ClassTimeout          = "timeout"
 	ClassRateLimit        = "rate_limit"
@@ -43,7 +43,7 @@ func errorClasses() []string {
 	}
 }
 
-// The resource classes that a step may ask for; a step that asks for none is light.
+// The resource classes of a step. The default is Light.
 const (
 	Light = "light"
 	Heavy = "heavy"
@@ -52,11 +52,10 @@ const (
 // reservedStepID stands for the run itself in event keys (contract T13).
 const reservedStepID = "RUN"
 
-// minWait is the shortest wait for a person that times out.
+// minWait is the shortest timeout of a wait for a person.
 const minWait = time.Second
 
-// MarshalJSON writes the timeout as a Go duration, so that Parse reads the
-// document back into the same step.
+// MarshalJSON writes the timeout as a Go duration, so that Parse reads the result as the same step.
 func (s Step) MarshalJSON() ([]byte, error) {
 	type fields Step
 	return json.Marshal(struct {
@@ -65,8 +64,7 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	}{fields(s), s.Timeout.String()})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. It checks nothing else: a document
-// goes through Parse.
+// UnmarshalJSON reads the output of MarshalJSON. It validates nothing; documents of planners must go through Parse.
 func (s *Step) UnmarshalJSON(b []byte) error {
 	type fields Step
 	in := struct {
@@ -81,8 +79,8 @@ func (s *Step) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// steps reads the list of steps into canonical order. The graph is judged as
-// a whole before the violations of single steps are listed.
+// steps reads the list of steps into canonical order. Violations of the graph as a whole come before those of single
+// steps.
 func (r *reader) steps(v value, p *at, scope Scope, q Queues) []Step {
 	if !v.isArray() {
 		r.array(v, p, nil)
@@ -118,19 +116,19 @@ func (r *reader) step(v value, p *at, i int, g *graph, scope Scope, q Queues) St
 	if !ok {
 		return s
 	}
-	if v, vp, ok := o.need("stepId", "a name of its own for the step"); ok {
+	if v, vp, ok := o.need("stepId", "an id that no other step has"); ok {
 		if s.StepID, ok = r.id(v, vp); ok && s.StepID == reservedStepID {
 			r.report(vp, CodeReserved, "choose another id: RUN stands for the run itself")
 		}
 	}
-	if v, vp, ok := o.need("type", "what the step does, such as COMMAND"); ok {
+	if v, vp, ok := o.need("type", "the type of the step, such as COMMAND"); ok {
 		var known []string
 		for _, t := range stepTypes() {
 			known = append(known, string(t))
 		}
 		kind, _ := r.oneOf(v, vp, known...)
 		s.Type = StepType(kind)
-		r.plane(vp, s.Type, q)
+		r.checkPlane(vp, s.Type, q)
 	}
 	if v, vp, ok := o.take("name"); ok {
 		s.Name = r.label(v, vp)
@@ -146,7 +144,7 @@ func (r *reader) step(v value, p *at, i int, g *graph, scope Scope, q Queues) St
 		g.declared = true
 		s.DependsOn = r.dependsOn(v, vp, i, g)
 	}
-	if v, vp, ok := o.need("inputs", "an object with what the type asks for, or {}"); ok {
+	if v, vp, ok := o.need("inputs", "an object with the inputs of the step's type, or {}"); ok {
 		s.Inputs = r.inputs(v, vp, s.Type)
 	}
 	if v, vp, ok := o.need("timeout", durationHint); ok {
@@ -183,7 +181,7 @@ func (r *reader) dependsOn(v value, p *at, i int, g *graph) []string {
 		case linkSelf:
 			r.report(p, CodeSelf, "a step cannot wait for itself; remove this")
 		case linkTwice:
-			r.report(p, CodeDuplicate, "%s stands twice; keep one", quote(id))
+			r.report(p, CodeDuplicate, "%s is listed twice; keep one", quote(id))
 		case linkNowhere:
 			r.report(p, CodeDangling, "no step has the id %s; correct the name or remove it", quote(id))
 		}
@@ -199,7 +197,8 @@ func defaultRetry() Retry {
 	}
 }
 
-// retry reads a policy; nothing out of range is bent into it (contract T66).
+// retry reads a retry policy. A number out of range is a violation and is not clamped, because a clamped policy would
+// surprise at run time (contract T66).
 func (r *reader) retry(v value, p *at) Retry {
 	y := defaultRetry()
 	o, ok := r.object(v, p)
@@ -229,7 +228,7 @@ func (r *reader) retry(v value, p *at) Retry {
 				return
 			}
 			if slices.Contains(y.RetryableErrors, class) {
-				r.report(p, CodeDuplicate, "%s stands twice; keep one", class)
+				r.report(p, CodeDuplicate, "%s is listed twice; keep one", class)
 				return
 			}
 			y.RetryableErrors = append(y.RetryableErrors, class)
@@ -261,14 +260,15 @@ func (r *reader) dispatch(v value, p *at, t StepType, scope Scope, q Queues) Dis
 	return d
 }
 
-// secretRef reads the name of a secret. A literal is refused, and never repeated (contract L07).
+// secretRef reads the name of a secret. It rejects a literal value and does not repeat it in the message (contract
+// L07).
 func (r *reader) secretRef(v value, p *at) SecretRef {
 	var s SecretRef
 	o, ok := r.object(v, p)
 	if !ok {
 		return s
 	}
-	if v, vp, ok := o.need("provider", "who keeps the secret, such as env"); ok {
+	if v, vp, ok := o.need("provider", "the provider of the secret, such as env"); ok {
 		s.Provider = r.label(v, vp)
 	}
 	if v, vp, ok := o.need("key", "the name of the secret at its provider"); ok {
@@ -278,7 +278,7 @@ func (r *reader) secretRef(v value, p *at) SecretRef {
 		s.Version = r.label(v, vp)
 	}
 	if _, vp, ok := o.take("value"); ok {
-		r.report(vp, CodeLiteral, "remove it: a plan never carries a secret, it names one by provider and key")
+		r.report(vp, CodeLiteral, "remove it: a plan must not contain a secret; it names one by provider and key")
 	}
 	o.end()
 	return s

@@ -79,7 +79,7 @@ func workloadCollisions(templates []setting) (errs []error) {
 			if i >= 0 {
 				b := templates[i]
 				errs = append(errs, fmt.Errorf("%s (%s) can be the name that the %s steps of %s (%s) have in the engine: "+
-					"let its part behind the last colon not be %s", a.key, a.name, w, b.key, b.name, w.suffix()[1:]))
+					"do not use %s after its last colon", a.key, a.name, w, b.key, b.name, w.suffix()[1:]))
 			}
 		}
 	}

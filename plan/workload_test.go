@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-func TestWorkload_TaskQueuesOfAQueue(t *testing.T) {
+func TestWorkload_HasATaskQueueOfItsOwn(t *testing.T) {
 	t.Parallel()
 	got := map[string]map[plan.StepType]string{}
 	for _, queue := range []string{"tq-data-dev", "tq-control-dev"} {
@@ -36,7 +36,6 @@ func TestWorkload_TaskQueuesOfAQueue(t *testing.T) {
 	}
 }
 
-// A worker of a queue serves every task queue on which a step of the queue can be.
 func TestWorkload_AWorkerServesAllWorkloadsOfItsQueue(t *testing.T) {
 	t.Parallel()
 	for queue, want := range map[string][]plan.Workload{

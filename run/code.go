@@ -1,7 +1,6 @@
 package run
 
-// Code is an error code of the one table; it is what `extensions.code`,
-// receipts and violations carry. CodeTable in code_table.go documents each.
+// Code is an error code in `extensions.code`, receipts, events and alerts. CodeTable documents every code.
 type Code string
 
 // Error codes.

@@ -13,7 +13,7 @@ import (
 )
 
 // contract: O12
-func TestCodeTable_EveryConstantOnce(t *testing.T) {
+func TestCodeTable_HasEveryConstantOnce(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, 0)
 	if err != nil {
@@ -37,10 +37,11 @@ func TestCodeTable_EveryConstantOnce(t *testing.T) {
 		table = append(table, info.Code)
 		if info.Meaning == "" || info.WhatToDo == "" || info.HTTPStatus != 0 && (info.HTTPStatus < 400 ||
 			info.HTTPStatus > 599) {
-			t.Errorf("%+v says too little", info)
+			t.Errorf("%s has meaning %q, advice %q and HTTP status %d, want texts and 0 or an error status", info.Code,
+				info.Meaning, info.WhatToDo, info.HTTPStatus)
 		}
 	}
 	if diff := cmp.Diff(constants, table); diff != "" || len(constants) == 0 {
-		t.Errorf("constants and table (-code.go +table):\n%s", diff)
+		t.Errorf("the table differs from the constants (-code.go +table):\n%s", diff)
 	}
 }

@@ -59,8 +59,8 @@ type Draft struct {
 	Type           EventType       `json:"type"`
 	StepID         string          `json:"stepId,omitempty"`
 	SignalID       string          `json:"signalId,omitempty"`
-	LogicalAttempt int             `json:"la"` // from 1; for RunPaused and RunResumed the pause epoch (T06)
-	EngineAttempt  int             `json:"ea"` // from 1 (T61)
+	LogicalAttempt int             `json:"la"` // from 1; for RunPaused and RunResumed the pause epoch (contract T06)
+	EngineAttempt  int             `json:"ea"` // from 1; counts executions of one logical attempt (contract T61)
 	EmittedAt      time.Time       `json:"emittedAt"`
 	EmittedBy      Producer        `json:"emittedBy"`
 	Payload        json.RawMessage `json:"payload,omitempty"` // a JSON object or nil
@@ -95,8 +95,7 @@ func (e Event) Word() string {
 	return string(e.Type)
 }
 
-// Key is an idempotency key: lower-case hex SHA-256 (contract T03, T05). Key, Request and
-// EventID are in key.go.
+// Key is an idempotency key: a SHA-256 in lower-case hex (contract T03, T05). Draft.Key and RequestKey compute keys.
 type Key string
 
 // ArtifactRef refers to an artifact of a step; it does not contain it.

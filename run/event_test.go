@@ -16,7 +16,7 @@ func TestEvent_WordIsTheNotationOfLogs(t *testing.T) {
 		"SignalAccepted":      {Type: run.SignalAccepted, SignalID: "u1", LogicalAttempt: 1},
 	} {
 		if got := e.Word(); got != want {
-			t.Errorf("%s, want %s", got, want)
+			t.Errorf("Word() = %s, want %s", got, want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func events(drafts ...run.Draft) (log []run.Event) {
 	return log
 }
 
-// failedRun is the log of a run whose only step failed.
+// failedRun returns the log of a run whose only step failed.
 func failedRun() []run.Event {
 	return events(
 		run.Draft{Type: run.RunApproved, LogicalAttempt: 1},
@@ -33,7 +33,7 @@ func failedRun() []run.Event {
 	)
 }
 
-// A state is the fold of a log. Nothing else decides what a run looks like.
+// The state of a run is the fold of its log. It depends on nothing else.
 func ExampleProject() {
 	state := run.Project(nightly, failedRun())
 	step, _ := state.Step("load")
@@ -56,7 +56,7 @@ func ExampleFold() {
 	// 4 [0]
 }
 
-// The same function judges a signal when it is accepted, previewed and applied.
+// Judge decides a signal in the same way when it is previewed, accepted and applied.
 func ExampleJudge() {
 	state := run.Project(nightly, failedRun())
 	for _, sig := range []run.Signal{
@@ -73,7 +73,7 @@ func ExampleJudge() {
 	// RETRY_STEP false "STEP_NOT_FOUND"
 }
 
-// The key of an event follows from its subject alone, so that an append can be repeated.
+// The key of an event depends on its fact, not on the engine attempt, so that an append can be repeated.
 func ExampleDraft_Key() {
 	started := run.Draft{Type: run.StepStartedEvent, StepID: "load", LogicalAttempt: 1, EngineAttempt: 1}
 	again := started

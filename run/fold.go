@@ -23,7 +23,7 @@ func Fold(s State, evs []Event) (State, Changes, []Anomaly) {
 		f.s.Status = Pending
 	}
 	f.s.Rev = ReducerRev
-	f.busy = len(evs) > indexFrom
+	f.indexed = len(evs) > indexFrom
 	for i := range evs {
 		if e := &evs[i]; e.Seq > f.s.Seq {
 			f.apply(e)
@@ -39,17 +39,17 @@ func Project(id Identity, evs []Event) State {
 	return s
 }
 
-// folding is one call of Fold. Data that s points to is shared and must not be changed unless it is in own or copied
-// is true.
+// folding is one call of Fold. The steps of s are shared with other states: only the steps in own may be changed, and
+// the slice of steps only if copied is true.
 type folding struct {
 	s         State
-	moved     bool
-	copied    bool          // s.Steps is ours
-	own       map[Ord]*Step // steps that are ours to change
+	moved     bool          // at least one event was applied
+	copied    bool          // s.Steps is a copy that only this call uses
+	own       map[Ord]*Step // steps that only this call uses
 	index     map[string]Ord
-	busy      bool // enough events to be worth an index
+	indexed   bool // there are enough events for an index to pay off
 	uris      map[string]bool
-	failures  bool // some step came to FAILED or left it: RootCause may be wrong
+	failures  bool // a step became FAILED or stopped being FAILED, so RootCause may be wrong
 	anomalies []Anomaly
 }
 
@@ -105,7 +105,7 @@ func (f *folding) status(e *Event, to Status) {
 // start applies the fields that RunStarted fixes. A second RunStarted changes nothing (contract T24).
 func (f *folding) start(e *Event) {
 	if f.s.StartedAt != nil {
-		f.anomaly(e, "RunStarted a second time")
+		f.anomaly(e, "a second RunStarted")
 		return
 	}
 	p, _ := PayloadOf[RunStartedPayload](e.Payload)
@@ -120,12 +120,12 @@ func (f *folding) start(e *Event) {
 	}
 	f.s.Queued = false
 	f.announce(e, p.Steps)
-	f.follow(e)
+	f.deriveStatus(e)
 }
 
-// follow derives the status of a started run from the pause epochs, so that RunPaused and RunResumed may arrive in
-// any order (contract T53).
-func (f *folding) follow(e *Event) {
+// deriveStatus derives the status of a started run from the pause epochs, so that RunPaused and RunResumed may arrive
+// in any order (contract T53).
+func (f *folding) deriveStatus(e *Event) {
 	if f.s.PausedEpoch > f.s.ResumedEpoch {
 		f.status(e, Paused)
 		return
@@ -148,7 +148,7 @@ func (f *folding) pause(e *Event) {
 		f.s.Pause = &PauseInfo{SignalID: p.SignalID, RequestedBy: p.PauseRequestedBy, Reason: p.Reason, Since: occurredAt(e),
 			Seq: e.Seq}
 	}
-	f.follow(e)
+	f.deriveStatus(e)
 }
 
 func (f *folding) resume(e *Event) {
@@ -156,12 +156,12 @@ func (f *folding) resume(e *Event) {
 		return
 	}
 	f.s.ResumedEpoch = e.LogicalAttempt
-	f.follow(e)
+	f.deriveStatus(e)
 	p, _ := PayloadOf[PausePayload](e.Payload)
 	f.openWindow(p.RetryDeadline)
 }
 
-// openWindow applies the deadline on the event that opened the retry window. A paused run has none (contract T221).
+// openWindow applies the retry deadline that an event carries. A paused run has no retry window (contract T221).
 func (f *folding) openWindow(deadline *time.Time) {
 	if deadline != nil && f.s.Status != Paused {
 		at := instantOf(*deadline)

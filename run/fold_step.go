@@ -33,44 +33,43 @@ func (f *folding) announce(e *Event, outlines []StepOutline) {
 			f.s.Counts.Total++
 			f.s.Counts.Pending++
 		}
-		f.place(e, step, o)
+		f.appendStep(e, step, o)
 	}
 	for _, step := range early {
 		if !announced[step.StepID] {
-			f.place(e, step, step.StepOutline)
+			f.appendStep(e, step, step.StepOutline)
 		}
 	}
 }
 
-// place appends a copy of the step that e changed.
-func (f *folding) place(e *Event, step *Step, o StepOutline) *Step {
-	placed := *step
-	placed.Attempts = slices.Clone(step.Attempts)
-	placed.StepOutline = o
-	placed.DependsOn = present(o.DependsOn)
-	placed.Ord = Ord(len(f.s.Steps))
-	placed.ChangedSeq = e.Seq
-	f.s.Steps = append(f.s.Steps, &placed)
-	f.own[placed.Ord] = &placed
+// appendStep appends a copy of step with outline o and marks it as changed by e.
+func (f *folding) appendStep(e *Event, step *Step, o StepOutline) *Step {
+	own := *step
+	own.Attempts = slices.Clone(step.Attempts)
+	own.StepOutline = o
+	own.DependsOn = nilIfEmpty(o.DependsOn)
+	own.Ord = Ord(len(f.s.Steps))
+	own.ChangedSeq = e.Seq
+	f.s.Steps = append(f.s.Steps, &own)
+	f.own[own.Ord] = &own
 	if f.index != nil {
-		f.index[o.StepID] = placed.Ord
+		f.index[o.StepID] = own.Ord
 	}
-	return &placed
+	return &own
 }
 
-// step applies an event about one logical attempt: per attempt the rank
-// PENDING < RUNNING < ended never falls (contract T42), and only the latest attempt shows
-// at the top of the step (contract T60).
+// step applies an event about one logical attempt. The status of an attempt only advances, from PENDING to RUNNING to
+// terminal, so that late events cannot undo it (contract T42). The step mirrors only its latest attempt (contract T60).
 func (f *folding) step(e *Event) {
 	ord, known := f.find(e.StepID)
 	if !known {
 		if f.s.StartedAt != nil {
 			f.anomaly(e, "%s of step %q, which the plan does not have", e.Type, e.StepID)
 		}
-		f.take()
+		f.copySteps()
 		f.s.Counts.Total++
 		f.s.Counts.Pending++
-		ord = f.place(e, &Step{Status: StepPending}, StepOutline{StepID: e.StepID}).Ord
+		ord = f.appendStep(e, &Step{Status: StepPending}, StepOutline{StepID: e.StepID}).Ord
 	}
 	was, existed := f.s.Steps[ord].attempt(e.LogicalAttempt)
 	now := was
@@ -99,7 +98,7 @@ func (f *folding) begin(e *Event, ord Ord, a *Attempt) bool {
 	a.StartedAt, a.StartedSeq = &at, e.Seq
 	if a.Status.Terminal() {
 		f.anomaly(e, "StepStarted of %s/%d after its end at %d", e.StepID, e.LogicalAttempt, a.EndedSeq)
-		a.measure()
+		a.setDuration()
 		return true
 	}
 	a.EngineAttempt = e.EngineAttempt
@@ -117,15 +116,14 @@ func (f *folding) begin(e *Event, ord Ord, a *Attempt) bool {
 // satisfies reports whether dependents of the step may run (contract T76).
 func (s *Step) satisfies() bool { return s.Status == StepSuccess || s.Status == StepSkipped }
 
-// advance applies every other event to an attempt that has not ended. It
-// reports whether it changed a.
+// advance applies every event other than StepStarted to an attempt that has not ended. It reports whether it changed a.
 func (f *folding) advance(e *Event, a *Attempt) bool {
 	if e.Type == StepAwaitingManualCompletion {
 		if a.Substatus == WaitingManual {
 			return false
 		}
 		a.Status, a.Substatus = StepRunning, WaitingManual
-		f.openWindow(a.await(e))
+		f.openWindow(a.startWait(e))
 		return true
 	}
 	at := occurredAt(e)
@@ -133,17 +131,17 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 	switch e.Type {
 	case StepCompletedEvent:
 		p, _ := PayloadOf[StepCompletedPayload](e.Payload)
-		a.Status, a.Result, a.Artifacts, a.DurationMS = StepSuccess, canonical(p.Result), present(p.ArtifactRefs),
+		a.Status, a.Result, a.Artifacts, a.DurationMS = StepSuccess, canonical(p.Result), nilIfEmpty(p.ArtifactRefs),
 			p.DurationMS
-		a.Manual = p.Manual.kept()
+		a.Manual = p.Manual.normalize()
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)
 	case StepFailedEvent:
 		p, _ := PayloadOf[FailurePayload](e.Payload)
-		a.Status, a.Artifacts, a.DurationMS = StepFailed, present(p.ArtifactRefs), p.DurationMS
+		a.Status, a.Artifacts, a.DurationMS = StepFailed, nilIfEmpty(p.ArtifactRefs), p.DurationMS
 		a.Error = &StepError{Code: p.ErrorCode, Message: p.ErrorMessage, Retryable: p.Retryable, Category: p.FailureCategory,
 			Source: p.FailureSource}
-		a.Manual = p.Manual.kept()
+		a.Manual = p.Manual.normalize()
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)
 	case StepSkippedEvent:
@@ -151,12 +149,13 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 		a.Status, a.Skip = StepSkipped, &Skip{Reason: p.Reason, ReasonCode: p.ReasonCode}
 		f.s.RetryDeadline = nil
 	}
-	a.measure()
+	a.setDuration()
 	return true
 }
 
-// await applies the start and deadline of a wait for a person, and the retry deadline that it opened.
-func (a *Attempt) await(e *Event) *time.Time {
+// startWait applies the start and the deadline of a wait for a person. It returns the retry deadline of the event, if
+// any.
+func (a *Attempt) startWait(e *Event) *time.Time {
 	p, _ := PayloadOf[AwaitingPayload](e.Payload)
 	since := instantOf(p.Since)
 	if since.IsZero() {
@@ -170,25 +169,26 @@ func (a *Attempt) await(e *Event) *time.Time {
 	return p.RetryDeadline
 }
 
-// kept returns m in the form that it has after a round trip through the store.
-func (m *ManualEnd) kept() *ManualEnd {
+// normalize returns m in the form that it has after a round trip through the store.
+func (m *ManualEnd) normalize() *ManualEnd {
 	if m != nil {
-		m.EvidenceRefs = present(m.EvidenceRefs)
+		m.EvidenceRefs = nilIfEmpty(m.EvidenceRefs)
 	}
 	return m
 }
 
-// measure sets the duration if both times are known (contract T19).
-func (a *Attempt) measure() {
+// setDuration sets the duration if both times are known. Clocks of different machines may disagree, so it is never
+// negative (contract T19).
+func (a *Attempt) setDuration() {
 	if a.StartedAt != nil && a.CompletedAt != nil {
 		a.DurationMS = max(0, a.CompletedAt.Sub(*a.StartedAt).Milliseconds())
 	}
 	a.DurationMS = max(0, a.DurationMS)
 }
 
-// put stores a in its step and updates everything derived from it.
+// put stores a in its step and updates the data that the step and the header derive from it.
 func (f *folding) put(e *Event, ord Ord, a Attempt) {
-	f.take()
+	f.copySteps()
 	step := f.own[ord]
 	if step == nil {
 		mine := *f.s.Steps[ord]
@@ -206,14 +206,14 @@ func (f *folding) put(e *Event, ord Ord, a Attempt) {
 	if i < len(step.Attempts)-1 {
 		return
 	}
-	f.s.Counts.move(step, -1)
+	f.s.Counts.add(step, -1)
 	f.failures = f.failures || step.Status == StepFailed || a.Status == StepFailed
 	step.LogicalAttempt, step.Status, step.Substatus = a.LogicalAttempt, a.Status, a.Substatus
-	f.s.Counts.move(step, 1)
+	f.s.Counts.add(step, 1)
 }
 
-// take copies the slice of steps if it is shared.
-func (f *folding) take() {
+// copySteps copies the slice of steps if it is shared.
+func (f *folding) copySteps() {
 	if !f.copied {
 		f.s.Steps = slices.Clone(f.s.Steps)
 		f.copied = true
@@ -223,8 +223,8 @@ func (f *folding) take() {
 	}
 }
 
-// move counts step in (by 1) or out (by -1).
-func (c *StepCounts) move(step *Step, by int) {
+// add adds by, which is 1 or -1, to the counts that the status of step belongs to.
+func (c *StepCounts) add(step *Step, by int) {
 	switch step.Status {
 	case StepPending:
 		c.Pending += by
@@ -242,10 +242,10 @@ func (c *StepCounts) move(step *Step, by int) {
 	}
 }
 
-// MaxRunArtifacts is the maximum number of artifacts in a Header. Further ones are only in their attempts.
+// MaxRunArtifacts is the maximum number of artifacts in a Header. Further artifacts are only in their attempts.
 const MaxRunArtifacts = 10000
 
-// collect adds artifacts that the run does not list (contract T150).
+// collect adds the artifacts that the run does not list yet (contract T150).
 func (f *folding) collect(refs []ArtifactRef) {
 	if len(refs) == 0 {
 		return
@@ -265,7 +265,7 @@ func (f *folding) collect(refs []ArtifactRef) {
 	}
 }
 
-// rootCause returns the details of RootCause.
+// rootCause returns RootCause in the form of a RunFailed payload, or nil.
 func (s State) rootCause() *RootCause {
 	ref := s.RootCause
 	if ref == nil {
@@ -291,8 +291,8 @@ func canonical(raw json.RawMessage) json.RawMessage {
 	return b
 }
 
-// present returns nil for an empty list, which is its form after a round trip through the store.
-func present[T any](list []T) []T {
+// nilIfEmpty returns nil for an empty list, because that is the form of a list after a round trip through the store.
+func nilIfEmpty[T any](list []T) []T {
 	if len(list) == 0 {
 		return nil
 	}

@@ -9,8 +9,8 @@ type Gate uint8
 // Bits of a Gate.
 const (
 	GatePaused  Gate = 1 << iota // between RunPaused and RunResumed
-	GateFailing                  // from the StepFailed that armed fail-fast until a retry reopens it
-	GateStopped                  // a stop intent exists
+	GateFailing                  // from the StepFailed that triggered fail-fast until a retry reopens the gate
+	GateStopped                  // a stop of the run was ordered
 	// GateOverlaid is set permanently once an overlay was accepted. An attempt starts only with the overlays, so that a
 	// component that does not know them cannot start one (contract T197).
 	GateOverlaid
@@ -43,12 +43,12 @@ func (s State) HoldsBack(d Draft) bool {
 // (docs/decisions/0029): the run is RUNNING on an engine that adopts such pauses, and no part of its end is in the
 // log. The caller must check in addition that nobody has ordered a stop and that no other signal is pending.
 func (s State) PausesAhead() bool {
-	return s.Status == Running && s.Engine != nil && s.Engine.PauseAhead && !s.endBegun()
+	return s.Status == Running && s.Engine != nil && s.Engine.PauseAhead && !s.hasPartOfEnd()
 }
 
-// endBegun reports whether the log has a part of the end of a failed run: its compensation, or a step that was
+// hasPartOfEnd reports whether the log has a part of the end of a failed run: its compensation, or a step that was
 // skipped because of the failure (contract T79, T88).
-func (s State) endBegun() bool {
+func (s State) hasPartOfEnd() bool {
 	if s.Compensating || s.Counts.Skipped == 0 {
 		return s.Compensating
 	}

@@ -31,7 +31,7 @@ func Judge(v View, sig Signal) Decision {
 		if status == Running {
 			return noop(CodeAlreadyInState, "The run is RUNNING already.")
 		}
-		return accept("The run goes on once nothing is in flight.")
+		return accept("The run goes on once no step is in flight.")
 	case RetryStep:
 		return judgeRetry(v, sig)
 	case SkipStep:
@@ -46,7 +46,7 @@ func Judge(v View, sig Signal) Decision {
 	case UpdateParams, InjectOverride, UpdateTarget:
 		return judgeOverlay(v, sig, started)
 	case EscalateAlert:
-		return accept("An alert is raised; the run itself goes on as it is.")
+		return accept("An alert is raised; the run itself goes on unchanged.")
 	case CompleteManual:
 		return judgeManual(v, sig)
 	}
@@ -58,44 +58,47 @@ func judgePause(v View) Decision {
 	case v.RunStatus() == Paused:
 		return noop(CodeAlreadyInState, "The run is PAUSED already.")
 	case v.Finalizing():
-		return noop(CodeRunFinalizing, "The run is ending and starts no more steps; there is nothing to pause.") // T91
+		return noop(CodeRunFinalizing, "The run is ending and starts no more steps; there is nothing to pause.")
 	}
-	return accept("No further step starts; what is in flight finishes first.")
+	return accept("No further step starts; steps in flight finish first.")
 }
 
-// judgeRetry follows T54 to T58 and T217.
+// judgeRetry permits the retry of the latest attempt of a step if it is FAILED. A repeated retry of an attempt that was
+// retried already is a Noop, so that two people who react to one failure cause one retry. Force overrides the policy:
+// errors that are not retryable and the maximum number of attempts (contract T54 to T58, T217).
 func judgeRetry(v View, sig Signal) Decision {
 	if v.Finalizing() {
 		return finalizing("changed")
 	}
 	step, ok := v.FindStep(sig.StepID)
-	la := step.LogicalAttempt
+	latest := step.LogicalAttempt
 	switch {
 	case !ok:
 		return stepNotFound(sig.StepID)
-	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt < la:
+	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt < latest:
 		return noop(CodeSuperseded, "Attempt %d of step %q was retried already; the latest is attempt %d.",
-			sig.ExpectedAttempt, sig.StepID, la)
-	case sig.ExpectedAttempt > la:
+			sig.ExpectedAttempt, sig.StepID, latest)
+	case sig.ExpectedAttempt > latest:
 		return reject(CodeStepNotFailed, "Step %q has no attempt %d yet; the latest is attempt %d.", sig.StepID,
-			sig.ExpectedAttempt, la)
+			sig.ExpectedAttempt, latest)
 	case step.Status != StepFailed:
 		return reject(CodeStepNotFailed, "Step %q is %s; only a FAILED step can be retried.", sig.StepID, step.Status)
 	case step.RetryPending:
-		return noop(CodeSuperseded, "A retry of attempt %d of step %q is on its way already.", la, sig.StepID)
+		return noop(CodeSuperseded, "A retry of attempt %d of step %q is on its way already.", latest, sig.StepID)
 	case sig.Force:
-		return accept("Step %q runs again as attempt %d, by force.", sig.StepID, la+1)
+		return accept("Step %q runs again as attempt %d, by force.", sig.StepID, latest+1)
 	case !step.Retryable:
-		return reject(CodeRetryDenied, "Step %q failed with an error that a retry does not cure. Remove its cause, then "+
-			"retry with force.", sig.StepID)
-	case la >= v.MaxAttempts():
-		return reject(CodeRetryDenied, "Step %q has had %d attempts; the run allows %d. Retry with force if you must.",
-			sig.StepID, la, v.MaxAttempts())
+		return reject(CodeRetryDenied, "Step %q failed with an error that is not retryable. Remove its cause, then retry "+
+			"with force.", sig.StepID)
+	case latest >= v.MaxAttempts():
+		return reject(CodeRetryDenied, "Step %q has had %d attempts; the run allows %d. To exceed the limit, retry with force.",
+			sig.StepID, latest, v.MaxAttempts())
 	}
-	return accept("Step %q runs again as attempt %d.", sig.StepID, la+1)
+	return accept("Step %q runs again as attempt %d.", sig.StepID, latest+1)
 }
 
-// judgeSkip follows T77: a FAILED step is skipped by a new attempt.
+// judgeSkip permits the skip of a PENDING or FAILED step. A FAILED step is skipped by a new attempt, because the failed
+// attempt has ended (contract T77).
 func judgeSkip(v View, sig Signal) Decision {
 	if v.Finalizing() {
 		return finalizing("changed")
@@ -112,46 +115,46 @@ func judgeSkip(v View, sig Signal) Decision {
 	case step.RetryPending:
 		return reject(CodeStepNotSkippable, "A retry of step %q is on its way; skip the step if the retry fails.", sig.StepID)
 	}
-	return accept("Step %q is skipped and what depends on it goes on.", sig.StepID)
+	return accept("Step %q is skipped and the steps that depend on it go on.", sig.StepID)
 }
 
-// judgeManual follows T82 and R179: a completion is for the attempt that waits,
-// also while the run is PAUSED (contract T47).
+// judgeManual permits the completion of the attempt that waits for a person (contract T82, R179), also while the run is
+// PAUSED (contract T47).
 func judgeManual(v View, sig Signal) Decision {
 	if v.Finalizing() {
 		return finalizing("changed")
 	}
 	step, ok := v.FindStep(sig.StepID)
-	la := step.LogicalAttempt
+	latest := step.LogicalAttempt
 	switch {
 	case !ok:
 		return stepNotFound(sig.StepID)
 	case !step.WaitsForPerson:
 		return reject(CodeManualNotWaiting, "Step %q is %s and does not wait for a person.", sig.StepID, step.Status)
-	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt != la:
+	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt != latest:
 		return reject(CodeManualNotWaiting, "Attempt %d of step %q does not wait for a person; attempt %d does.",
-			sig.ExpectedAttempt, sig.StepID, la)
+			sig.ExpectedAttempt, sig.StepID, latest)
 	}
 	switch sig.Outcome {
 	case ManualSucceeded:
-		return accept("Step %q is done and what depends on it goes on.", sig.StepID)
+		return accept("Step %q is done and the steps that depend on it go on.", sig.StepID)
 	case ManualFailed:
 		return accept("Step %q fails; it can be retried.", sig.StepID)
 	case ManualCancelled:
-		return accept("Step %q is cancelled, which is a failure that only force retries.", sig.StepID)
+		return accept("Step %q is cancelled. That is a failure that can be retried only with force.", sig.StepID)
 	}
-	return reject(CodeBadInput, "%q is no outcome; use %s, %s or %s.", sig.Outcome, ManualSucceeded, ManualFailed,
+	return reject(CodeBadInput, "%q is not an outcome; use %s, %s or %s.", sig.Outcome, ManualSucceeded, ManualFailed,
 		ManualCancelled)
 }
 
-// judgeOverlay follows contract T104 and T197: an overlay affects attempts that start later, so that a step that has
-// finally ended cannot get one.
+// judgeOverlay permits a change of parameters for the attempts that start later. It rejects a change of a step that
+// succeeded or was skipped, because no attempt of it can start any more (contract T104, T197).
 func judgeOverlay(v View, sig Signal, started bool) Decision {
 	switch {
 	case v.Finalizing():
 		return finalizing("changed")
 	case sig.StepID == "":
-		return accept("Attempts that begin from now on see the change.")
+		return accept("Attempts that start from now on use the change.")
 	case !started:
 		return reject(CodeInvalidRunState, "The run has not started and its steps are not known yet. Leave the step out, "+
 			"or try again once it is RUNNING.")
@@ -164,7 +167,7 @@ func judgeOverlay(v View, sig Signal, started bool) Decision {
 		return reject(CodeStepTerminal, "Step %q is %s and will not run again; the change would have no effect.", sig.StepID,
 			step.Status)
 	}
-	return accept("Attempts of step %q that begin from now on see the change.", sig.StepID)
+	return accept("Attempts of step %q that start from now on use the change.", sig.StepID)
 }
 
 func accept(format string, args ...any) Decision {

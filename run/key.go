@@ -7,17 +7,15 @@ import (
 	"strings"
 )
 
-// Key returns the idempotency key of the event that d becomes in the run id
-// (contract T03, T05): the lower-case hex SHA-256 of
-// runId|subject|logicalAttemptId|eventType|planId|planVersion. The engine
-// attempt, the times and the payload have no part in it, so every repetition of
-// one fact has one key.
+// Key returns the idempotency key of d as an event of the run id (contract T03, T05): the lower-case hex SHA-256 of
+// runId|subject|logicalAttemptId|eventType|planId|planVersion. The key does not depend on the engine attempt, the times
+// and the payload, so that every repetition of one fact has the same key.
 func (d Draft) Key(id Identity) Key {
 	return digest(id.RunID, d.subject(), strconv.Itoa(d.LogicalAttempt), string(d.Type), id.PlanID, id.PlanVersion)
 }
 
-// subject is GL's stepIdNormalized. A colon is in no step id, so no step can
-// pass for a signal (contract T07, T13).
+// subject returns the part of the key that names the step, the signal or the run. Step ids have no colon, so the
+// subject of a step never equals the subject of a signal (contract T07, T13).
 func (d Draft) subject() string {
 	switch {
 	case d.Type == SignalAccepted || d.Type == SignalRejected:
@@ -39,8 +37,8 @@ func digest(parts ...string) Key {
 	return Key(hex.EncodeToString(sum[:]))
 }
 
-// EventID derives the id of the event with this key: SHA-256("event|"+key) in the form of a v4 UUID, so that
-// everybody who knows the fact can compute its id (contract T198).
+// EventID derives the id of the event with this key: SHA-256("event|"+key) in the form of a v4 UUID. Every process that
+// knows the fact can compute its id (contract T198).
 func (k Key) EventID() string {
 	sum := sha256.Sum256([]byte("event|" + string(k)))
 	sum[6] = sum[6]&0x0f | 0x40

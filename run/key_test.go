@@ -8,7 +8,7 @@ import (
 )
 
 // contract: A02
-func TestKey_Vectors(t *testing.T) {
+func TestKey_HasTheValuesOfTheTestVectors(t *testing.T) {
 	t.Parallel()
 	id := run.Identity{RunID: "8c5b1d9e-7f0a-4c1b-9a55-2f6d3e4b7a10", PlanID: "plan-3", PlanVersion: "1.0"}
 	const signal = "11111111-1111-4111-8111-111111111111"
@@ -50,7 +50,7 @@ func TestKey_Vectors(t *testing.T) {
 }
 
 // contract: T198
-func TestEventID_DerivedV4(t *testing.T) {
+func TestEventID_IsAStableV4UUID(t *testing.T) {
 	t.Parallel()
 	a, b := run.Key("a").EventID(), run.Key("b").EventID()
 	v4 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)

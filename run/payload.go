@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The typed payloads of events. Each agrees with its JSON Schema under
-// schemas/; unknown fields are kept in the log and ignored here (contract T152).
+// The typed payloads of events. Each agrees with its JSON Schema under schemas/. The log keeps unknown members; these
+// types ignore them (contract T152).
 type (
 	// RunQueuedPayload has the run's position when it had to wait (contract T137). Rerun is passed on to its
 	// RunApproved.
@@ -20,7 +20,7 @@ type (
 	RunApprovedPayload struct {
 		Actor     string     `json:"actor,omitempty"`
 		Reason    string     `json:"reason,omitempty"`
-		Approvers []Approver `json:"approvers,omitempty"` // in the order in which they did; none: nobody had to
+		Approvers []Approver `json:"approvers,omitempty"` // in the order of their approvals; empty if none was required
 		Rerun     *Rerun     `json:"rerun,omitempty"`
 	}
 
@@ -66,15 +66,15 @@ type (
 		PlanVersion   string `json:"planVersion"`
 	}
 
-	// EngineRunRef addresses the run in its engine; WorkflowID is the address,
-	// EngineRunID the first execution, for people only (contract T107, T148).
+	// EngineRunRef addresses the run in its engine. WorkflowID is the address. EngineRunID names only the first
+	// execution, so it serves people and is never used as an address (contract T107, T148).
 	EngineRunRef struct {
 		Provider    string `json:"provider"`
 		Namespace   string `json:"namespace,omitempty"`
 		WorkflowID  string `json:"workflowId"`
 		EngineRunID string `json:"runId,omitempty"`
-		// PauseAhead means that the executing engine adopts a RunPaused that control appended when it accepted the PAUSE,
-		// and appends nothing that must not follow it (docs/decisions/0029).
+		// PauseAhead means that the executing engine adopts a RunPaused that control appended when it accepted the
+		// PAUSE, and appends nothing that must not follow it (docs/decisions/0029).
 		PauseAhead bool `json:"pauseAhead,omitempty"`
 	}
 
@@ -98,11 +98,11 @@ type (
 		ResourceClass string   `json:"resourceClass,omitempty"`
 	}
 
-	// StepStartedPayload of the attempt's begin; ParamsSeq is the runSeq of the
-	// newest overlay applied to its inputs (contract T197).
+	// StepStartedPayload of the start of an attempt. ParamsSeq is the runSeq of the newest overlay that was applied to
+	// its inputs (contract T197).
 	StepStartedPayload struct {
 		ParamsSeq Seq    `json:"paramsSeq,omitempty"`
-		SignalID  string `json:"signalId,omitempty"` // the RETRY_STEP that caused it
+		SignalID  string `json:"signalId,omitempty"` // the RETRY_STEP that caused the attempt
 	}
 
 	// StepCompletedPayload of a successful attempt.
@@ -110,9 +110,9 @@ type (
 		Result        json.RawMessage `json:"result,omitempty"`
 		DurationMS    int64           `json:"durationMs,omitempty"`
 		ArtifactRefs  []ArtifactRef   `json:"artifactRefs,omitempty"`
-		RetryDeadline *time.Time      `json:"retryDeadline,omitempty"` // T221
+		RetryDeadline *time.Time      `json:"retryDeadline,omitempty"` // if it opens the retry window (contract T221)
 		Manual        *ManualEnd      `json:"manual,omitempty"`        // of a MANUAL step
-		Reused        *Reused         `json:"reused,omitempty"`        // T209
+		Reused        *Reused         `json:"reused,omitempty"`        // of a step that a rerun did not execute again
 	}
 
 	// Reused names the run from whose step a rerun took the outputs (contract O2, T209).
@@ -121,8 +121,8 @@ type (
 		Seq   Seq    `json:"runSeq"` // of that run's StepCompleted
 	}
 
-	// ManualEnd describes who completed a MANUAL step and how (contract T82, T84). The interpreter sets SignalID and
-	// Outcome; the Journal adds the rest from the receipt.
+	// ManualEnd names the person who completed a MANUAL step, and the outcome (contract T82, T84). The interpreter sets
+	// SignalID and Outcome; the Journal adds the rest from the receipt.
 	ManualEnd struct {
 		SignalID     string        `json:"signalId"`
 		Outcome      ManualOutcome `json:"outcome"`
@@ -139,11 +139,11 @@ type (
 		RetryDeadline *time.Time `json:"retryDeadline,omitempty"`
 	}
 
-	// CompensationPayload of StepCompensated and StepCompensationFailed, and an
-	// entry of RunFailed's summary (contract T88, T89).
+	// CompensationPayload of StepCompensated and StepCompensationFailed, and an entry of the summary in RunFailed
+	// (contract T88, T89).
 	CompensationPayload struct {
 		StepID         string          `json:"stepId"`
-		IdempotencyKey string          `json:"idempotencyKey"` // runId:stepId:compensate (M04)
+		IdempotencyKey string          `json:"idempotencyKey"` // runId:stepId:compensate (contract M04)
 		Attempts       int             `json:"attempts"`
 		Compensated    bool            `json:"compensated"`
 		Result         json.RawMessage `json:"result,omitempty"`
@@ -151,13 +151,13 @@ type (
 		ErrorMessage   string          `json:"errorMessage,omitempty"`
 	}
 
-	// CompensationStartedPayload of RunCompensationStarted: the steps in the order in
-	// which their hooks run, the reverse of their completion (contract R185).
+	// CompensationStartedPayload of RunCompensationStarted: the steps in the order in which their hooks run, which is
+	// the reverse of their completion (contract R185).
 	CompensationStartedPayload struct {
 		StepIDs []string `json:"stepIds"`
 	}
 
-	// FailurePayload is that of StepFailed, and part of RunFailed.
+	// FailurePayload is the payload of StepFailed and a part of the payload of RunFailed.
 	FailurePayload struct {
 		ErrorCode       string        `json:"errorCode"`
 		ErrorMessage    string        `json:"errorMessage,omitempty"`
@@ -166,7 +166,7 @@ type (
 		FailureSource   string        `json:"failureSource,omitempty"`
 		DurationMS      int64         `json:"durationMs,omitempty"`
 		ArtifactRefs    []ArtifactRef `json:"artifactRefs,omitempty"`
-		RetryDeadline   *time.Time    `json:"retryDeadline,omitempty"` // T221
+		RetryDeadline   *time.Time    `json:"retryDeadline,omitempty"` // if it opens the retry window (contract T221)
 		Manual          *ManualEnd    `json:"manual,omitempty"`        // of a MANUAL step
 	}
 
@@ -187,23 +187,23 @@ type (
 		Code       Code       `json:"code,omitempty"` // rejections only
 	}
 
-	// PausePayload of RunPaused and RunResumed. RunningStepsCount is stamped by
-	// the store under the head lock.
+	// PausePayload of RunPaused and RunResumed. The store sets RunningStepsCount while it holds the lock on the head of
+	// the log, so that the number is exact.
 	PausePayload struct {
 		SignalID          string     `json:"signalId"`
 		Reason            string     `json:"reason,omitempty"`
 		PauseRequestedBy  string     `json:"pauseRequestedBy,omitempty"`
 		RunningStepsCount int        `json:"runningStepsCount"`
-		RetryDeadline     *time.Time `json:"retryDeadline,omitempty"` // RunResumed only, T221
+		RetryDeadline     *time.Time `json:"retryDeadline,omitempty"` // RunResumed only (contract T221)
 	}
 
-	// RunFailedPayload names the root cause (contract T74, T214). Without a failed step
-	// ErrorCode begins with ENGINE_, PLAN_ or QUEUE_.
+	// RunFailedPayload names the root cause (contract T74, T214). Without a failed step ErrorCode begins with ENGINE_,
+	// PLAN_ or QUEUE_.
 	RunFailedPayload struct {
 		FailurePayload
 		RootCause *RootCause `json:"rootCause,omitempty"`
-		// Compensation has the hooks in the order in which they ran, without results. CompensationOmitted counts those that
-		// do not fit. Every hook also has an event of its own.
+		// Compensation has the hooks in the order in which they ran, without results. CompensationOmitted counts those
+		// that do not fit. Every hook also has an event of its own.
 		Compensation        []CompensationPayload `json:"compensation,omitempty"`
 		CompensationOmitted int                   `json:"compensationOmitted,omitempty"`
 	}

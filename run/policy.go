@@ -14,7 +14,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// For returns the policy for a run of this plan.
+// For returns p with the fields that the plan sets replaced by those of the plan.
 func (p Policy) For(pl plan.Plan) Policy {
 	if w := pl.Metadata.FailurePolicy.RetryWindowSeconds; w != nil {
 		p.RetryWindowMS = int64(*w) * 1000

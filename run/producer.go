@@ -15,12 +15,11 @@ var allowed = map[Producer][]EventType{
 	ByControl:   {RunPaused, RunCancelled, RunFailed, StepFailedEvent},
 }
 
-// May reports whether p may append events of type t (contract T183, T223). An unknown
-// producer may append nothing.
+// May reports whether p may append events of type t (contract T183, T223). An unknown producer may append nothing.
 func (p Producer) May(t EventType) bool { return slices.Contains(allowed[p], t) }
 
-// Known reports whether t is one of the types that may be appended (contract T171, O7);
-// readers tolerate every other (contract T40).
+// Known reports whether t is one of the types that may be appended (contract T171, O7). Readers must tolerate unknown
+// types, because a newer version may have written them (contract T40).
 func (t EventType) Known() bool { _, ok := payloads[t]; return ok }
 
 // OfStep reports whether the subject of a known type is a step.
@@ -36,14 +35,13 @@ func (t EventType) OfStep() bool {
 // OfSignal reports whether the subject of t is a signal (contract T07).
 func (t EventType) OfSignal() bool { return t == SignalAccepted || t == SignalRejected }
 
-// EndsRun reports whether t is one of the terminal run events, of which a log
-// has at most one (contract T10).
+// EndsRun reports whether t is one of the terminal run events. A log has at most one of them (contract T10).
 func (t EventType) EndsRun() bool {
 	return t == RunCompleted || t == RunFailed || t == RunCancelled
 }
 
-// EndsAttempt reports whether t is one of the terminal step events, of which a
-// logical attempt has at most one (contract T10).
+// EndsAttempt reports whether t is one of the terminal step events. A logical attempt has at most one of them (contract
+// T10).
 func (t EventType) EndsAttempt() bool {
 	return t == StepCompletedEvent || t == StepFailedEvent || t == StepSkippedEvent
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// logs is how many random logs each property sees.
+// logs is the number of random logs that each property is checked with.
 const logs = 10_000
 
-// stored is s after it was kept as a header and steps and read back.
+// stored returns s after a round trip through the store, which has a header and steps as JSON.
 func stored(t *testing.T, s run.State) run.State {
 	t.Helper()
 	var back run.State
@@ -54,7 +54,7 @@ func wantEqual(t *testing.T, what string, seed int, want, got run.State) {
 	}
 }
 
-// sources are the two kinds of logs that every property must hold for.
+// sources are the two kinds of logs for which every property must hold.
 var sources = map[string]func(seed uint64) []run.Event{"valid": runtest.RandomLog, "hostile": runtest.Hostile}
 
 func TestRandomLog_IsValid(t *testing.T) {
@@ -81,16 +81,17 @@ func TestRandomLog_IsValid(t *testing.T) {
 	}
 	t.Log(types, statuses, substatuses)
 	if len(types) < len(runtest.Types) || len(statuses) < 6 || len(substatuses) < 6 {
-		t.Error("the random logs do not show enough")
+		t.Errorf("random logs have %d event types, %d statuses and %d substatuses, want %d, 6 and 6", len(types), len(statuses),
+			len(substatuses), len(runtest.Types))
 	}
 }
 
-// every is 1 for short logs, of which each split is tried; long ones are split
-// in about ten places that differ from seed to seed.
-func every(evs []run.Event) int { return max(1, len(evs)/10) }
+// stride returns the distance between the positions at which a test splits a log: every position of a short log, about
+// ten positions of a long one, which differ from seed to seed.
+func stride(evs []run.Event) int { return max(1, len(evs)/10) }
 
 // contract: P01
-func TestFold_EverySplit(t *testing.T) {
+func TestFold_OfTwoPartsEqualsFoldOfTheLog(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +99,7 @@ func TestFold_EverySplit(t *testing.T) {
 			for seed := range logs {
 				evs := source(uint64(seed))
 				whole := run.Project(runtest.ID, evs)
-				for k := seed % every(evs); k <= len(evs); k += every(evs) {
+				for k := seed % stride(evs); k <= len(evs); k += stride(evs) {
 					wantEqual(t, "split", seed, whole, fold(fold(empty(), evs[:k]), evs[k:]))
 				}
 			}
@@ -106,10 +107,9 @@ func TestFold_EverySplit(t *testing.T) {
 	}
 }
 
-// A state that was stored at k goes on like one that was not, and one event at
-// a time is as good as all of them; neither changes its input.
+// A fold may continue from a stored state, and event by event: the result is that of one fold, and no input changes.
 // contract: P01, P03
-func TestFold_StoredAndStepwise(t *testing.T) {
+func TestFold_ContinuesFromStorageAndStepByStep(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -136,14 +136,14 @@ func TestFold_StoredAndStepwise(t *testing.T) {
 	}
 }
 
-// checkChanges compares what Fold says that it changed with what it changed.
+// checkChanges compares the Changes of a fold with the differences of its states.
 func checkChanges(t *testing.T, seed int, before, after run.State, c run.Changes) {
 	t.Helper()
 	if !c.Header && !reflect.DeepEqual(before.Header, after.Header) && before.Rev != 0 {
-		t.Fatalf("seed %d: the header changed in silence", seed)
+		t.Fatalf("seed %d: the header changed, but Changes.Header is false", seed)
 	}
 	if !slices.IsSorted(c.Steps) {
-		t.Fatalf("seed %d: ords %v do not ascend", seed, c.Steps)
+		t.Fatalf("seed %d: Changes.Steps %v are not ascending", seed, c.Steps)
 	}
 	for i, step := range after.Steps {
 		shared := i < len(before.Steps) && before.Steps[i] == step
@@ -157,7 +157,7 @@ func checkChanges(t *testing.T, seed int, before, after run.State, c run.Changes
 }
 
 // contract: P02, P05
-func TestFold_ReplayIsNothing(t *testing.T) {
+func TestFold_ReplayChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestFold_ReplayIsNothing(t *testing.T) {
 				again, changes, anomalies := run.Fold(s, evs[:seed%(len(evs)+1)])
 				wantEqual(t, "replay", seed, s, again)
 				if changes.Header || changes.Steps != nil || anomalies != nil {
-					t.Fatalf("seed %d: replay reports %v %v", seed, changes, anomalies)
+					t.Fatalf("seed %d: replay reports changes %v and anomalies %v, want none", seed, changes, anomalies)
 				}
 				if len(s.Steps) > 0 && &s.Steps[0] != &again.Steps[0] {
 					t.Fatalf("seed %d: replay copied the steps", seed)
@@ -178,7 +178,7 @@ func TestFold_ReplayIsNothing(t *testing.T) {
 	}
 }
 
-// recount derives from the steps alone what the header keeps incrementally.
+// recount derives from the steps the counts and the root cause that Fold updates incrementally in the header.
 func recount(s run.State) (c run.StepCounts, root *run.StepRef) {
 	for _, step := range s.Steps {
 		c.Total++
@@ -206,7 +206,7 @@ func recount(s run.State) (c run.StepCounts, root *run.StepRef) {
 }
 
 // contract: T149, T214, T24
-func TestFold_Invariants(t *testing.T) {
+func TestFold_KeepsTheInvariantsOfAState(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -221,18 +221,20 @@ func TestFold_Invariants(t *testing.T) {
 						t.Fatalf("seed %d at %d: %+v %+v, want %+v %+v", seed, e.Seq, s.Counts, s.RootCause, counts, root)
 					}
 					if s.Seq != e.Seq || s.StatusSeq > s.Seq {
-						t.Fatalf("seed %d: at %d the state is at %d, its status at %d", seed, e.Seq, s.Seq, s.StatusSeq)
+						t.Fatalf("seed %d: after event %d the state is at %d and its status is of %d", seed, e.Seq, s.Seq,
+							s.StatusSeq)
 					}
 					if s.Status.Terminal() && (s.Pause != nil || s.RetryDeadline != nil || s.Compensating || s.Queued ||
 						s.CompletedAt == nil) {
-						t.Fatalf("seed %d at %d: an ended run still %+v", seed, e.Seq, s.Header)
+						t.Fatalf("seed %d at %d: the ended run has a pause, a retry window, a queue or no end: %+v", seed, e.Seq,
+							s.Header)
 					}
 					if s.RetryDeadline != nil && s.Status == run.Paused {
 						t.Fatalf("seed %d at %d: a paused run has a retry window", seed, e.Seq)
 					}
 					if ended.Status.Terminal() {
 						ended.Seq = s.Seq
-						wantEqual(t, "P12: after the end", seed, ended, s)
+						wantEqual(t, "after the end", seed, ended, s)
 					}
 					ended = s
 				}
@@ -241,10 +243,9 @@ func TestFold_Invariants(t *testing.T) {
 	}
 }
 
-// Any overlapping deltas, in any order that leaves no gap, repeated and late
-// ones included, give the fold.
+// Overlapping, repeated and late deltas in any order without a gap lead to the folded state.
 // contract: T188
-func TestApply_OverlappingDeltas(t *testing.T) {
+func TestApply_OverlappingDeltasLeadToTheFold(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -268,7 +269,8 @@ func TestApply_OverlappingDeltas(t *testing.T) {
 					}
 					switch want := verdictOf(view.Seq, d); {
 					case verdict != want:
-						t.Fatalf("seed %d: (%d, %d] onto %d is %v, want %v", seed, d.From, d.To, view.Seq, verdict, want)
+						t.Fatalf("seed %d: Apply of (%d, %d] to a state at %d = %v, want %v", seed, d.From, d.To, view.Seq, verdict,
+							want)
 					case verdict == run.Applied:
 						wantEqual(t, "applied", seed, to, next)
 					default:
@@ -294,7 +296,7 @@ func verdictOf(w run.Seq, d run.Delta) run.Verdict {
 }
 
 // contract: T188
-func TestApply_RefusesWhatDoesNotFit(t *testing.T) {
+func TestApply_RefusesForeignAndIncompleteDeltas(t *testing.T) {
 	t.Parallel()
 	s := run.Project(runtest.ID, runtest.Log(runtest.Start("a", "b"), runtest.Draft(run.StepStartedEvent, "a", 1)))
 	foreign := s.Since(0)
@@ -310,6 +312,7 @@ func TestApply_RefusesWhatDoesNotFit(t *testing.T) {
 		}
 	}
 	if got, verdict := (run.State{}).Apply(s.Since(0)); verdict != run.Applied || !reflect.DeepEqual(got, s) {
-		t.Errorf("a whole delta onto nothing: %v %s", verdict, cmp.Diff(s, got))
+		t.Errorf("Apply of a complete delta to the zero State: verdict %v, want Applied (-want +got):\n%s", verdict,
+			cmp.Diff(s, got))
 	}
 }

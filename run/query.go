@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// Substatus derives the refinement of the status that people see (contract T50):
-// DRAINING exactly while PAUSED with non-manual steps RUNNING (contract T47), QUEUED
-// while it waits to start; of a RUNNING run COMPENSATING, AWAITING_OPERATOR
-// while the retry window is open, WAITING_MANUAL when all that runs waits for
-// people. Otherwise it is empty.
+// Substatus derives the refinement of the status that people see (contract T50), or "":
+//   - DRAINING: the run is PAUSED and steps that do not wait for a person are RUNNING (contract T47).
+//   - QUEUED: the run is in the queue and has not started.
+//   - COMPENSATING: the run is RUNNING and its compensation has started.
+//   - AWAITING_OPERATOR: the run is RUNNING and its retry window is open.
+//   - WAITING_MANUAL: the run is RUNNING and every RUNNING step waits for a person.
 func (h Header) Substatus() Substatus {
 	switch {
 	case h.Status == Paused && h.RunningSteps() > 0:
@@ -30,7 +31,8 @@ func (h Header) Substatus() Substatus {
 	return ""
 }
 
-// Message returns a sentence that says for what a draining run waits (contract T50), else "".
+// Message returns the sentence that people see about a draining run: how many tasks it waits for (contract T50). For
+// other runs it is "".
 func (h Header) Message() string {
 	if h.Substatus() != Draining {
 		return ""
@@ -38,8 +40,8 @@ func (h Header) Message() string {
 	return fmt.Sprintf("Workflow paused. Waiting for %d in-flight tasks to complete.", h.RunningSteps())
 }
 
-// RunningSteps counts the RUNNING steps that do not wait for a person. Draining, quiescence and the retry window wait
-// for them (contract T47, T185).
+// RunningSteps counts the RUNNING steps that do not wait for a person. A run is drained when this number is 0, and only
+// then its retry window opens (contract T47, T185).
 func (h Header) RunningSteps() int { return h.Counts.Running - h.Counts.Manual }
 
 // FailedSteps counts the steps whose latest attempt is FAILED (contract T149).
@@ -53,8 +55,8 @@ func (s State) Step(stepID string) (*Step, bool) {
 	return nil, false
 }
 
-// search finds a step in O(log n) if the canonical order is that of the ids, which is usual (contract T70), else in
-// O(n).
+// search finds a step in O(log n) if the steps are sorted by id, which is the usual canonical order (contract T70),
+// else in O(n).
 func search(steps []*Step, stepID string) (Ord, bool) {
 	i, ok := slices.BinarySearchFunc(steps, stepID, func(s *Step, id string) int { return strings.Compare(s.StepID, id) })
 	if !ok {
@@ -66,9 +68,9 @@ func search(steps []*Step, stepID string) (Ord, bool) {
 // indexFrom is the number of events from which an index makes a fold faster.
 const indexFrom = 8
 
-// find is search with an index for many look-ups.
+// find is search with an index for many lookups.
 func (f *folding) find(stepID string) (Ord, bool) {
-	if !f.busy {
+	if !f.indexed {
 		return search(f.s.Steps, stepID)
 	}
 	if f.index == nil {
@@ -81,20 +83,20 @@ func (f *folding) find(stepID string) (Ord, bool) {
 	return ord, ok
 }
 
-// position returns the index of the attempt la, or where it must be inserted.
-func (s *Step) position(la int) (int, bool) {
+// position returns the index of a logical attempt in Attempts, or the index at which it must be inserted.
+func (s *Step) position(logicalAttempt int) (int, bool) {
 	return slices.BinarySearchFunc(
-		s.Attempts, la, func(a Attempt, la int) int { return cmp.Compare(a.LogicalAttempt, la) })
+		s.Attempts, logicalAttempt, func(a Attempt, n int) int { return cmp.Compare(a.LogicalAttempt, n) })
 }
 
-func (s *Step) attempt(la int) (Attempt, bool) {
-	if i, ok := s.position(la); ok {
+func (s *Step) attempt(logicalAttempt int) (Attempt, bool) {
+	if i, ok := s.position(logicalAttempt); ok {
 		return s.Attempts[i], true
 	}
 	return Attempt{}, false
 }
 
-// latest returns the attempt that the step mirrors; the zero Attempt before the first.
+// latest returns the highest logical attempt, or the zero Attempt before the first.
 func (s *Step) latest() Attempt {
 	if len(s.Attempts) == 0 {
 		return Attempt{}

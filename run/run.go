@@ -3,15 +3,14 @@
 // same input always gives the same output.
 package run
 
-// Seq is a position in the log of one run: the first event has 1, 0 is "before
-// everything". On the wire it is a JSON number up to MaxSeq (contract T154).
+// Seq is a position in the log of one run. The first event has 1; 0 is the position before it. On the wire it is a JSON
+// number of at most MaxSeq (contract T154).
 type Seq int64
 
 // MaxSeq is the largest Seq that JSON numbers carry exactly.
 const MaxSeq Seq = 1<<53 - 1
 
-// Ord is the ordinal of a step in the canonical order of its plan; NoStep
-// stands for the run itself.
+// Ord is the ordinal of a step in the canonical order of its plan, from 0; NoStep stands for the run itself.
 type Ord int32
 
 // NoStep is the subject of events about the whole run.
@@ -20,7 +19,7 @@ const NoStep Ord = -1
 // ReducerRev is the revision of Fold. Checkpoints of other revisions are folded again (contract T32, T188).
 const ReducerRev = 2
 
-// Status of a run (R DD-1).
+// Status of a run.
 type Status string
 
 // Statuses of a run. The zero value is never shown; an empty log is PENDING.
@@ -66,7 +65,8 @@ func (s StepStatus) Terminal() bool {
 	return s == StepSuccess || s == StepFailed || s == StepSkipped
 }
 
-// Category says whose failure it is (R RE 4.3).
+// Category classifies a failure by its origin: the work of the user, a system that the step uses, dvt itself, or a
+// timeout.
 type Category string
 
 // Failure categories.

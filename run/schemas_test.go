@@ -19,8 +19,8 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// compiled holds the schema of every event type.
-func compiled(t *testing.T) map[run.EventType]*jsonschema.Schema {
+// compileSchemas returns the schema of every event type.
+func compileSchemas(t *testing.T) map[run.EventType]*jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -57,22 +57,22 @@ func compiled(t *testing.T) map[run.EventType]*jsonschema.Schema {
 	return out
 }
 
-func TestSchemas_OneForEachType(t *testing.T) {
+func TestSchemas_HaveOneForEachType(t *testing.T) {
 	t.Parallel()
-	got := slices.Sorted(maps.Keys(compiled(t)))
+	got := slices.Sorted(maps.Keys(compileSchemas(t)))
 	want := slices.Sorted(slices.Values(runtest.Types))
 	if !slices.Equal(got, want) {
 		t.Errorf("schemas of %v, want of %v", got, want)
 	}
 	for _, typ := range want {
 		if !typ.Known() {
-			t.Errorf("%s is not known", typ)
+			t.Errorf("%s.Known() = false, want true", typ)
 		}
 	}
 }
 
-// full adds to a draft every optional member that there is, so that mutations reach them.
-func full(typ run.EventType) run.Draft {
+// fullDraft returns a draft with every optional member, so that mutations reach them.
+func fullDraft(typ run.EventType) run.Draft {
 	refs := []runtest.M{{"uri": "s3://b/k", "kind": "log-bundle", "sha256": strings.Repeat("0a", 32), "sizeBytes": 3,
 		"contentType": "text/plain"}}
 	manual := runtest.M{"signalId": "u1", "outcome": "FAILED", "actor": "pat", "notes": "n",
@@ -114,7 +114,7 @@ func full(typ run.EventType) run.Draft {
 	return runtest.Draft(typ, "s1", 1, more)
 }
 
-// document is the draft as the schemas see it.
+// document returns the JSON document that the schemas validate.
 func document(t *testing.T, d run.Draft) map[string]any {
 	t.Helper()
 	body := runtest.JSON(run.Event{Identity: runtest.ID, Type: d.Type, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt,
@@ -124,14 +124,14 @@ func document(t *testing.T, d run.Draft) map[string]any {
 		t.Fatal(err)
 	}
 	doc := v.(map[string]any)
-	for _, name := range []string{"eventId", "runSeq", "idempotencyKey", "persistedAt"} { // the store's part
+	for _, name := range []string{"eventId", "runSeq", "idempotencyKey", "persistedAt"} { // set by the store
 		delete(doc, name)
 	}
 	return doc
 }
 
-// byGo validates a document as the Append Authority does.
-func byGo(doc map[string]any) error {
+// validateInGo validates a document as the store does before an append.
+func validateInGo(doc map[string]any) error {
 	var e run.Event
 	if err := json.Unmarshal(runtest.JSON(doc), &e); err != nil {
 		return err
@@ -144,33 +144,33 @@ func byGo(doc map[string]any) error {
 	return d.Validate(e.Identity)
 }
 
-// place is one value inside a document, with ways to replace and to drop it.
-type place struct {
+// element is one value inside a document, with functions that replace and remove it.
+type element struct {
 	path string
 	set  func(v any)
 	drop func()
 }
 
-func places(at string, v any) []place {
-	var out []place
+func elements(at string, v any) []element {
+	var out []element
 	switch v := v.(type) {
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			p := at + "." + k
-			out = append(out, place{p, func(x any) { v[k] = x }, func() { delete(v, k) }})
-			out = append(out, places(p, v[k])...)
+			out = append(out, element{p, func(x any) { v[k] = x }, func() { delete(v, k) }})
+			out = append(out, elements(p, v[k])...)
 		}
 	case []any:
 		for i := range v {
 			p := fmt.Sprintf("%s[%d]", at, i)
-			out = append(out, place{p, func(x any) { v[i] = x }, func() { v[i] = nil }})
-			out = append(out, places(p, v[i])...)
+			out = append(out, element{p, func(x any) { v[i] = x }, func() { v[i] = nil }})
+			out = append(out, elements(p, v[i])...)
 		}
 	}
 	return out
 }
 
-// replacements are made anew each time: a shared map could come to hold itself.
+// replacements returns new values at each call, because a shared map could come to contain itself.
 func replacements() []any {
 	return []any{
 		nil, "", "x", "a|b", "RUN", "NOPE", strings.Repeat("y", 200), strings.Repeat("0f", 32), "2026-01-01",
@@ -184,8 +184,9 @@ func replacements() []any {
 	}
 }
 
-// semantic violations compare a payload with its envelope, which no schema can.
-func semantic(err error) bool {
+// isSemantic reports whether all violations compare a payload with its envelope, or steps with each other. A schema
+// cannot express these rules.
+func isSemantic(err error) bool {
 	var schema *run.SchemaError
 	if !errors.As(err, &schema) {
 		return false
@@ -203,49 +204,49 @@ func semantic(err error) bool {
 }
 
 // contract: A09
-func TestSchemas_GoValidationAgrees(t *testing.T) {
+func TestSchemas_AgreeWithValidationInGo(t *testing.T) {
 	t.Parallel()
-	schemas := compiled(t)
+	schemas := compileSchemas(t)
 	r := rand.New(rand.NewPCG(3, 3))
 	documents, refused := 0, 0
 	compare := func(typ run.EventType, what string, doc map[string]any) {
 		documents++
-		bySchema, goErr := schemas[typ].Validate(doc), byGo(doc)
+		bySchema, goErr := schemas[typ].Validate(doc), validateInGo(doc)
 		if bySchema != nil {
 			refused++
 		}
-		if (bySchema == nil) != (goErr == nil) && (bySchema != nil || !semantic(goErr)) {
+		if (bySchema == nil) != (goErr == nil) && (bySchema != nil || !isSemantic(goErr)) {
 			t.Errorf("%s, %s:\nschema: %v\nGo: %v", typ, what, bySchema, goErr)
 		}
 	}
 	for _, typ := range runtest.Types {
-		original := document(t, full(typ))
+		original := document(t, fullDraft(typ))
 		if err := schemas[typ].Validate(original); err != nil {
 			t.Fatalf("%s: %v", typ, err)
 		}
-		if err := byGo(original); err != nil {
+		if err := validateInGo(original); err != nil {
 			t.Fatalf("%s: %v", typ, err)
 		}
-		n := len(places("", original))
+		n := len(elements("", original))
 		for i := range n {
-			doc := document(t, full(typ))
-			p := places("", doc)[i]
+			doc := document(t, fullDraft(typ))
+			p := elements("", doc)[i]
 			p.drop()
 			compare(typ, "without "+p.path, doc)
 			for _, v := range replacements() {
 				if p.path == ".eventType" {
 					continue // chooses the schema
 				}
-				doc := document(t, full(typ))
-				places("", doc)[i].set(v)
+				doc := document(t, fullDraft(typ))
+				elements("", doc)[i].set(v)
 				compare(typ, fmt.Sprintf("%s = %v", p.path, v), doc)
 			}
 		}
 		for range 200 {
-			doc := document(t, full(typ))
+			doc := document(t, fullDraft(typ))
 			var what []string
 			for range 2 + r.IntN(3) {
-				all, values := places("", doc), replacements()
+				all, values := elements("", doc), replacements()
 				p, v := all[r.IntN(len(all))], values[r.IntN(len(values))]
 				if p.path == ".eventType" {
 					continue
@@ -258,6 +259,6 @@ func TestSchemas_GoValidationAgrees(t *testing.T) {
 	}
 	t.Logf("%d documents, %d refused", documents, refused)
 	if documents < 5000 || refused < 1000 {
-		t.Errorf("%d documents, %d refused: too few to mean anything", documents, refused)
+		t.Errorf("%d documents, %d refused, want at least 5000 and 1000 for a meaningful comparison", documents, refused)
 	}
 }

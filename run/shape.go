@@ -37,7 +37,7 @@ type member struct {
 func must(name string, s shape) member { return member{name, true, s} }
 func may(name string, s shape) member  { return member{name, false, s} }
 
-// object accepts unknown members: they are kept and ignored (contract A11, T152).
+// object accepts unknown members, because the log keeps them and readers ignore them (contract A11, T152).
 func object(members ...member) shape {
 	return func(f *findings, path string, v any) {
 		o, ok := v.(map[string]any)
@@ -46,9 +46,9 @@ func object(members ...member) shape {
 			return
 		}
 		for _, m := range members {
-			value, present := o[m.name]
+			value, found := o[m.name]
 			switch {
-			case present:
+			case found:
 				m.shape(f, path+"."+m.name, value)
 			case m.required:
 				f.add(path+"."+m.name, "MISSING", "is required")
@@ -93,9 +93,8 @@ func filled(f *findings, path string, v any) {
 	text(f, path, v)
 }
 
-// wordOf accepts strings of least to most bytes of an alphabet, of which some may not
-// come first. It is what the regular expression says, looked at byte by byte because
-// every append asks for seven of them.
+// wordOf accepts strings of least to most bytes of an alphabet that do not begin with a byte of notFirst. It accepts
+// the same strings as the regular expression. It compares bytes because every append checks seven such strings.
 func wordOf(expression, alphabet, notFirst string, least, most int) shape {
 	var known [256]bool
 	for i := range len(alphabet) {
@@ -116,7 +115,7 @@ func wordOf(expression, alphabet, notFirst string, least, most int) shape {
 	return func(f *findings, path string, v any) { matching(f, path, v, fits, otherwise) }
 }
 
-// matching accepts strings that fit; nil fits all.
+// matching accepts the strings for which fits returns true; a nil fits accepts every string.
 func matching(f *findings, path string, v any, fits func(string) bool, otherwise string) {
 	s, ok := v.(string)
 	switch {
@@ -194,7 +193,7 @@ func without(name string, s shape) shape {
 	}
 }
 
-// parseObject reads one JSON object; nil counts as the empty one.
+// parseObject parses one JSON object. Empty input counts as the empty object.
 func parseObject(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 {
 		return map[string]any{}, nil

@@ -24,8 +24,8 @@ const (
 	CompleteManual SignalType = "COMPLETE_MANUAL_STEP"
 )
 
-// Overlays reports whether signals of the type change the parameters, inputs or
-// target of attempts that begin later (contract T197).
+// Overlays reports whether signals of the type change the parameters, inputs or target of attempts that start later
+// (contract T197).
 func (t SignalType) Overlays() bool {
 	return t == UpdateParams || t == InjectOverride || t == UpdateTarget
 }
@@ -51,7 +51,7 @@ type Signal struct {
 	// ExpectedAttempt is the logical attempt to which a RETRY_STEP or COMPLETE_MANUAL_STEP applies; 0 means the latest
 	// at acceptance (contract T58, T217).
 	ExpectedAttempt int           `json:"expectedLogicalAttemptId,omitempty"`
-	Force           bool          `json:"force,omitempty"`   // RETRY_STEP; of an EMERGENCY_STOP forceKill (T99)
+	Force           bool          `json:"force,omitempty"`   // of RETRY_STEP; of EMERGENCY_STOP the forceKill (T99)
 	Outcome         ManualOutcome `json:"outcome,omitempty"` // COMPLETE_MANUAL_STEP
 }
 
@@ -87,7 +87,7 @@ type StepView struct {
 	LogicalAttempt int
 	Retryable      bool // of the latest attempt's error
 	RetryPending   bool // a retry of the latest attempt waits for a resume
-	WaitsForPerson bool // RUNNING, and a MANUAL step that waits for its completion
+	WaitsForPerson bool // a RUNNING MANUAL step that waits for its completion
 }
 
 // Application is the progress of an accepted signal (contract O11).
@@ -123,7 +123,7 @@ type Receipt struct {
 	ApplicationReason string
 	AcceptedSeq       Seq // of SignalAccepted or SignalRejected
 	AppliedSeq        Seq // of the effect
-	QuiescentSeq      Seq // PAUSE: when nothing ran any more
+	QuiescentSeq      Seq // PAUSE: of the event after which no step was running
 
 	ReceivedAt  time.Time
 	DeliveredAt *time.Time

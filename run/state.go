@@ -16,7 +16,7 @@ type State struct {
 type Header struct {
 	Identity
 	Rev         int        `json:"rev"` // ReducerRev that made it
-	Seq         Seq        `json:"seq"` // high-water mark, never falls (T24)
+	Seq         Seq        `json:"seq"` // seq of the newest event applied; never decreases (contract T24)
 	Status      Status     `json:"status"`
 	CreatedAt   time.Time  `json:"createdAt"` // persistedAt of the first event
 	StartedAt   *time.Time `json:"startedAt,omitempty"`
@@ -27,19 +27,20 @@ type Header struct {
 	Engine  *EngineRunRef `json:"engine,omitempty"`
 	Policy  *Policy       `json:"policy,omitempty"`
 
-	PausedEpoch  int        `json:"pausedEpoch,omitempty"`  // of the newest RunPaused (T53)
+	PausedEpoch  int        `json:"pausedEpoch,omitempty"`  // of the newest RunPaused (contract T53)
 	ResumedEpoch int        `json:"resumedEpoch,omitempty"` // of the newest RunResumed
 	Pause        *PauseInfo `json:"pause,omitempty"`        // while PAUSED
 
-	RetryDeadline *time.Time  `json:"retryDeadline,omitempty"` // while the retry window is open (T221)
+	RetryDeadline *time.Time  `json:"retryDeadline,omitempty"` // while the retry window is open (contract T221)
 	Compensating  bool        `json:"compensating,omitempty"`
 	Queued        bool        `json:"queued,omitempty"` // RunQueued and not yet started
 	Failure       *RunFailure `json:"failure,omitempty"`
 	Counts        StepCounts  `json:"counts"`
-	RootCause     *StepRef    `json:"rootCause,omitempty"` // T214, while a step is FAILED
-	StatusSeq     Seq         `json:"statusSeq"`           // seq at which Status last changed (T193)
+	RootCause     *StepRef    `json:"rootCause,omitempty"` // set while a step is FAILED (contract T214)
+	StatusSeq     Seq         `json:"statusSeq"`           // seq at which Status last changed (contract T193)
 
-	Artifacts []ArtifactRef `json:"artifacts,omitempty"` // by first-seen seq, distinct by URI (T150)
+	// Artifacts are distinct by URI, in the order of the events that first named them (contract T150).
+	Artifacts []ArtifactRef `json:"artifacts,omitempty"`
 }
 
 // PauseInfo describes the open pause.
@@ -61,8 +62,7 @@ type RunFailure struct {
 	Seq       Seq        `json:"seq"`
 }
 
-// StepRef is a FAILED logical attempt of a step with its error, so that a row of a list can show why a run is
-// blocked.
+// StepRef is a FAILED logical attempt of a step with its error, so that a row of a list can show why a run is blocked.
 type StepRef struct {
 	StepID         string     `json:"stepId"`
 	LogicalAttempt int        `json:"logicalAttemptId"`
@@ -70,8 +70,8 @@ type StepRef struct {
 	Error          *StepError `json:"error,omitempty"`
 }
 
-// StepCounts counts steps by the status of their latest attempt; Manual is the
-// part of Running that waits for a person.
+// StepCounts counts steps by the status of their latest attempt. Manual counts the RUNNING steps that wait for a
+// person; Running includes them.
 type StepCounts struct {
 	Total   int `json:"total"`
 	Pending int `json:"pending"`
@@ -82,20 +82,21 @@ type StepCounts struct {
 	Manual  int `json:"manual"`
 }
 
-// Step is one step of a State. Its top-level attempt fields mirror the highest
-// logical attempt (contract T60). A Step is never changed once it is part of a State.
+// Step is one step of a State. Its fields Status, Substatus and LogicalAttempt mirror the highest logical attempt
+// (contract T60). A Step that is part of a State must not be changed, because states share it.
 type Step struct {
 	StepOutline
 	Ord        Ord        `json:"ord"`
-	ChangedSeq Seq        `json:"changedSeq"` // seq of the last event that changed it; RunStarted's at first
+	ChangedSeq Seq        `json:"changedSeq"` // seq of the last event that changed the step, RunStarted included
 	Status     StepStatus `json:"status"`
 	Substatus  Substatus  `json:"substatus,omitempty"`
-	// LogicalAttempt is 0 before the first attempt began.
+	// LogicalAttempt is 0 before the first attempt starts.
 	LogicalAttempt int       `json:"logicalAttemptId"`
 	Attempts       []Attempt `json:"attempts,omitempty"` // ascending logical attempt
 }
 
-// Attempt is one logical attempt of a step; frozen once terminal.
+// Attempt is one logical attempt of a step. A terminal attempt does not change, except that a late StepStarted supplies
+// its start time.
 type Attempt struct {
 	LogicalAttempt int             `json:"logicalAttemptId"`
 	EngineAttempt  int             `json:"engineAttemptId"`
@@ -115,7 +116,7 @@ type Attempt struct {
 	// have no deadline.
 	WaitingSince *time.Time `json:"waitingSince,omitempty"`
 	WaitDeadline *time.Time `json:"waitDeadline,omitempty"`
-	// Manual describes who ended the wait and how; nil if nobody did.
+	// Manual names the person who ended the wait, and the outcome; nil if no person did.
 	Manual *ManualEnd `json:"manual,omitempty"`
 }
 
@@ -147,7 +148,8 @@ type Anomaly struct {
 	Detail string
 }
 
-// Delta is the absolute header and the steps that changed in (From, To] (contract T188, O8).
+// Delta has the complete header at To and the steps that changed in (From, To]. It carries absolute values, so that
+// applying it twice does no harm (contract T188, O8).
 type Delta struct {
 	From   Seq     `json:"fromSeq"`
 	To     Seq     `json:"toSeq"`
@@ -155,11 +157,11 @@ type Delta struct {
 	Steps  []*Step `json:"steps,omitempty"`
 }
 
-// Verdict of Apply.
+// Verdict is the result of Apply.
 type Verdict int
 
-// Verdicts: Applied moved the state, Old changed nothing, Gap means that
-// something between is missing and nothing was changed.
+// Verdicts. Applied: the state is now that of Delta.To. Old: the state already has the delta. Gap: events between the
+// state and the delta are missing. Old and Gap leave the state unchanged.
 const (
 	Applied Verdict = iota
 	Old

@@ -29,7 +29,7 @@ func TestText_MakesTextFitForARow(t *testing.T) {
 		{"no room", "é", 0, ""},
 	} {
 		if got := run.Text(c.in, c.limit); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: Text() = %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -41,10 +41,10 @@ func TestText_IsValidBoundedAndStable(t *testing.T) {
 		limit := rapid.IntRange(0, 100).Draw(t, "limit")
 		out := run.Text(in, limit)
 		if !utf8.ValidString(out) || !run.IsText(out) || len(out) > limit || run.Text(out, limit) != out {
-			t.Fatalf("Text(%q, %d) is %q", in, limit, out)
+			t.Fatalf("Text(%q, %d) = %q, want valid text within the limit that Text does not change", in, limit, out)
 		}
 		if run.IsText(in) && len(in) <= limit && out != in {
-			t.Fatalf("Text changed %q to %q", in, out)
+			t.Fatalf("Text() changed the valid text %q to %q", in, out)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// instantOf makes t comparable: in UTC and without a monotonic reading.
+// instantOf returns t in UTC without a monotonic reading, so that equal instants compare equal with ==.
 func instantOf(t time.Time) time.Time { return t.Round(0).UTC() }
 
 // Latest returns the later of two times.
@@ -16,8 +16,7 @@ func Latest(a, b time.Time) time.Time {
 	return a
 }
 
-// occurredAt is when the fact happened: payload.sourceOccurredAt, else
-// emittedAt (contract T19).
+// occurredAt returns the time of the fact: payload.sourceOccurredAt if it is set, else emittedAt (contract T19).
 func occurredAt(e *Event) time.Time {
 	if bytes.Contains(e.Payload, []byte(`"sourceOccurredAt"`)) {
 		p, _ := PayloadOf[struct {

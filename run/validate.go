@@ -11,18 +11,18 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// Limits of payloads: RunStarted carries the outline of every step of a plan,
-// which is a part of a document of up to plan.MaxDocumentBytes.
+// Limits of payloads. RunStarted has a limit of its own because it carries the outline of every step of a plan, whose
+// document has up to plan.MaxDocumentBytes.
 const (
 	MaxPayloadBytes      = 1 << 20
 	MaxStartPayloadBytes = 16 << 20
 )
 
-// ErrSchema is what every SchemaError is.
+// ErrSchema matches every *SchemaError under errors.Is.
 var ErrSchema = errors.New("run: event does not satisfy its schema")
 
-// SchemaError says all that is wrong with a draft, up to 100 violations. Its
-// code is SCHEMA_VALIDATION_FAILED; repeating the append does not help.
+// SchemaError lists the violations of a draft, at most 100. Its code is SCHEMA_VALIDATION_FAILED. Callers must not
+// repeat the append unchanged: it always fails.
 type SchemaError struct{ Violations []plan.Violation }
 
 func (e *SchemaError) Error() string {
@@ -45,19 +45,22 @@ func (e *SchemaError) Is(target error) bool { return target == ErrSchema }
 func (e *SchemaError) Code() Code { return CodeSchemaValidation }
 
 var (
-	anID    = wordOf(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`, letters+"_.-", ".-", 1, 128) // T13, T228
-	aRunID  = wordOf(`^[A-Za-z0-9._:-]{1,128}$`, letters+"._:-", "", 1, 128)             // T12
-	aHash   = wordOf(`^[0-9a-f]{64}$`, "0123456789abcdef", "", 64, 64)
-	letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	// anID excludes "|", which separates the parts of an idempotency key, and ":", which marks signals there (contract
+	// T13, T228).
+	anID = wordOf(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`, alphanumeric+"_.-", ".-", 1, 128)
+	// aRunID also accepts ids that are not UUIDs, such as those of imported runs (contract T12).
+	aRunID       = wordOf(`^[A-Za-z0-9._:-]{1,128}$`, alphanumeric+"._:-", "", 1, 128)
+	aHash        = wordOf(`^[0-9a-f]{64}$`, "0123456789abcdef", "", 64, 64)
+	alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
 // reservedStepID is the subject of run events in keys (contract T13).
 const reservedStepID = "RUN"
 
-// Validate reports whether d may be appended to the log of the run id: nil or a
-// *SchemaError with every violation (contract A09, A10, T40, T183). What it accepts
-// decodes without error with PayloadOf; unknown members of the payload are fine
-// (contract A11). It does not look at the log: order and terminals are the store's guard.
+// Validate checks that d may be appended to the log of the run id. It returns nil or a *SchemaError with all violations
+// (contract A09, A10, T40, T183). PayloadOf decodes the payload of a valid draft without error. Unknown members of the
+// payload are allowed (contract A11). Validate does not read the log: the store checks the order of events and that
+// nothing follows a terminal event.
 func (d Draft) Validate(id Identity) error {
 	f := &findings{}
 	id.check(f)
@@ -109,7 +112,7 @@ func (d Draft) checkEnvelope(f *findings) {
 	checkAttempt(f, "engineAttemptId", d.EngineAttempt)
 	epoch := d.Type == RunPaused || d.Type == RunResumed
 	if !d.Type.OfStep() && !epoch && d.LogicalAttempt > 1 {
-		f.add("logicalAttemptId", "RANGE", "must be 1 for %s", d.Type) // T06
+		f.add("logicalAttemptId", "RANGE", "must be 1 for %s", d.Type)
 	}
 	switch {
 	case d.EmittedAt.IsZero():
@@ -156,8 +159,8 @@ func (d Draft) checkPayload(f *findings, id Identity) {
 	}
 }
 
-// checkStart compares the pinned plan with the run's (contract A09, T14, T147) and looks
-// for steps that a reader could not tell apart.
+// checkStart checks that the pinned plan is the plan of the run (contract A09, T14, T147) and that every step has an id
+// of its own, which is not that of the run.
 func (d Draft) checkStart(f *findings, id Identity) {
 	p, err := PayloadOf[RunStartedPayload](d.Payload)
 	if err != nil {
@@ -175,7 +178,7 @@ func (d Draft) checkStart(f *findings, id Identity) {
 		path := "payload.steps[" + strconv.Itoa(i) + "].stepId"
 		switch {
 		case seen[s.StepID]:
-			f.add(path, "DUPLICATE", "%q stands twice", s.StepID)
+			f.add(path, "DUPLICATE", "%q is listed twice", s.StepID)
 		case s.StepID == reservedStepID:
 			f.add(path, "INVALID", "%q is reserved", s.StepID)
 		}
@@ -183,9 +186,9 @@ func (d Draft) checkStart(f *findings, id Identity) {
 	}
 }
 
-// PayloadOf decodes a payload into its type; nil gives the zero value. On a
-// member of a wrong type it returns the error together with all that could be
-// decoded, which is what readers of imported events go on with (contract T40).
+// PayloadOf decodes a payload into its type; an empty payload gives the zero value. If a member has a wrong type, it
+// returns the error and the value with the members that could be decoded. Readers of imported events use that value
+// (contract T40).
 func PayloadOf[T any](raw json.RawMessage) (T, error) {
 	var p T
 	if len(raw) == 0 {

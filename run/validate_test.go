@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// draftOf is a valid draft of every type.
+// draftOf returns a valid draft of type t.
 func draftOf(t run.EventType) run.Draft { return runtest.Draft(t, "s1", 1) }
 
 // contract: A09
@@ -29,7 +29,7 @@ func TestValidate_AcceptsEveryType(t *testing.T) {
 }
 
 // contract: A09, A10, T40
-func TestValidate_Refuses(t *testing.T) {
+func TestValidate_RefusesInvalidDrafts(t *testing.T) {
 	t.Parallel()
 	change := func(typ run.EventType, f func(*run.Draft)) run.Draft {
 		d := draftOf(typ)
@@ -49,7 +49,8 @@ func TestValidate_Refuses(t *testing.T) {
 		draft run.Draft
 		path  string
 	}{
-		{"on prefix", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.Type = "onRunStarted" }), "eventType"},
+		{"type with the prefix on", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.Type = "onRunStarted" }),
+			"eventType"},
 		{"unknown type", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.Type = "FutureThing" }), "eventType"},
 		{"no planId", noPlan, draftOf(run.RunApproved), "planId"},
 		{"delimiter in an id", pipe, draftOf(run.RunApproved), "tenantId"},
@@ -78,7 +79,7 @@ func TestValidate_Refuses(t *testing.T) {
 			"payload.planRef.planVersion"},
 		{"a step twice", runtest.ID, payload(run.RunStarted, runtest.M{"steps": []runtest.M{
 			{"stepId": "a", "type": "NOOP"}, {"stepId": "a", "type": "NOOP"}}}), "payload.steps[1].stepId"},
-		{"payload is no object", runtest.ID, change(run.RunApproved,
+		{"payload is not an object", runtest.ID, change(run.RunApproved,
 			func(d *run.Draft) { d.Payload = json.RawMessage(`[]`) }), "payload"},
 		{"payload is not UTF-8", runtest.ID, change(run.RunApproved,
 			func(d *run.Draft) { d.Payload = json.RawMessage("{\"a\":\"\xff\"}") }), "payload"},
@@ -86,7 +87,7 @@ func TestValidate_Refuses(t *testing.T) {
 			"payload"},
 		{"failure without a code", runtest.ID, payload(run.StepFailedEvent, runtest.M{"errorCode": nil}),
 			"payload.errorCode"},
-		{"nobody to blame", runtest.ID, payload(run.RunFailed, runtest.M{"errorCode": "EXIT_STATUS"}), "payload.errorCode"},
+		{"failed run without a root cause and with the code of a step", runtest.ID, payload(run.RunFailed, runtest.M{"errorCode": "EXIT_STATUS"}), "payload.errorCode"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,21 +98,21 @@ func TestValidate_Refuses(t *testing.T) {
 				t.Fatalf("Validate() = %v, want a *SchemaError", err)
 			}
 			if got := schema.Violations[0]; got.Path != tt.path || got.Message == "" {
-				t.Errorf("first violation %+v, want path %s", got, tt.path)
+				t.Errorf("first violation %+v, want a message and the path %s", got, tt.path)
 			}
 		})
 	}
 }
 
 // contract: A09
-func TestValidate_AllViolationsAtOnce(t *testing.T) {
+func TestValidate_ReportsAllViolationsAtOnce(t *testing.T) {
 	t.Parallel()
 	d := runtest.Draft(run.StepFailedEvent, "a|1", 0, runtest.M{"errorCode": nil, "retryable": "yes"})
 	d.EmittedBy = run.ByPlanner
 	err := d.Validate(run.Identity{})
 	var schema *run.SchemaError
 	if !errors.As(err, &schema) {
-		t.Fatalf("Validate() = %v", err)
+		t.Fatalf("Validate() = %v, want a *SchemaError", err)
 	}
 	var paths []string
 	for _, v := range schema.Violations {
@@ -120,7 +121,7 @@ func TestValidate_AllViolationsAtOnce(t *testing.T) {
 	want := []string{"runId", "tenantId", "projectId", "environmentId", "planId", "planVersion",
 		"emittedBy", "stepId", "logicalAttemptId", "payload.errorCode", "payload.retryable"}
 	if diff := cmp.Diff(want, paths); diff != "" {
-		t.Error(diff)
+		t.Errorf("paths of the violations (-want +got):\n%s", diff)
 	}
 	steps := make([]runtest.M, 5000)
 	for i := range steps {
@@ -133,7 +134,7 @@ func TestValidate_AllViolationsAtOnce(t *testing.T) {
 }
 
 // contract: T183, T223
-func TestProducer_MayAppend(t *testing.T) {
+func TestProducer_MayAppendOnlyItsTypes(t *testing.T) {
 	t.Parallel()
 	want := map[run.Producer][]run.EventType{
 		run.ByEngine: {run.RunStarted, run.RunPaused, run.RunResumed, run.RunCompleted, run.RunFailed, run.RunCancelled,
@@ -153,13 +154,13 @@ func TestProducer_MayAppend(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(types, got); diff != "" {
-			t.Errorf("%s: %s", p, diff)
+			t.Errorf("types that %s may append (-want +got):\n%s", p, diff)
 		}
 	}
 }
 
 // contract: A11
-func TestPayloadOf_UnknownMembersAndLenience(t *testing.T) {
+func TestPayloadOf_IgnoresUnknownAndReportsWrongMembers(t *testing.T) {
 	t.Parallel()
 	d := runtest.Draft(run.StepFailedEvent, "s1", 1, runtest.M{"colour": "red"})
 	if err := d.Validate(runtest.ID); err != nil {
@@ -167,7 +168,7 @@ func TestPayloadOf_UnknownMembersAndLenience(t *testing.T) {
 	}
 	p, err := run.PayloadOf[run.FailurePayload](d.Payload)
 	if err != nil || p.ErrorCode != "EXIT_STATUS" {
-		t.Errorf("PayloadOf() = %+v, %v", p, err)
+		t.Errorf("PayloadOf() = %+v, %v; want EXIT_STATUS and no error", p, err)
 	}
 	p, err = run.PayloadOf[run.FailurePayload](json.RawMessage(`{"retryable":"yes","errorCode":"E"}`))
 	if err == nil || p.ErrorCode != "E" {
@@ -175,9 +176,9 @@ func TestPayloadOf_UnknownMembersAndLenience(t *testing.T) {
 	}
 }
 
-// Ids are looked at byte by byte; their regular expressions say the same.
+// Validate checks ids byte by byte. It must accept the same ids as the regular expressions in its messages.
 // contract: T13, T228
-func TestDraft_IdsAreWhatTheirExpressionsSay(t *testing.T) {
+func TestValidate_AcceptsIdsThatMatchTheirExpressions(t *testing.T) {
 	t.Parallel()
 	word, runID := regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`),
 		regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
@@ -189,11 +190,11 @@ func TestDraft_IdsAreWhatTheirExpressionsSay(t *testing.T) {
 		id := runtest.ID
 		d.StepID = s
 		if got, want := d.Validate(id) == nil, word.MatchString(s) && s != "RUN"; got != want {
-			r.Fatalf("stepId %q is valid: %v", s, got)
+			r.Fatalf("stepId %q is valid: %v, want %v", s, got, want)
 		}
 		d.StepID, id.RunID = "s1", s
 		if got, want := d.Validate(id) == nil, runID.MatchString(s); got != want {
-			r.Fatalf("runId %q is valid: %v", s, got)
+			r.Fatalf("runId %q is valid: %v, want %v", s, got, want)
 		}
 	})
 }

@@ -9,19 +9,17 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// RandomLog returns a log that an engine could have written: queueing, approval,
-// parallel steps, failures, retries by hand, manual steps, pauses, retry
-// windows, compensation, and mostly an end. Every event passes Validate.
+// RandomLog returns a log that an engine could have written: queueing, approval, parallel steps, failures, retries by
+// hand, manual steps, pauses, retry windows, compensation, and mostly an end. Every event passes Validate.
 func RandomLog(seed uint64) []run.Event {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), la: map[string]int{}, waits: map[string]bool{},
+	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), latest: map[string]int{}, waits: map[string]bool{},
 		status: map[string]run.StepStatus{}}
 	return Log(g.log()...)
 }
 
-// Hostile returns what RandomLog(seed) might look like after a faulty import:
-// events of unknown types, repeated under new sequences, exchanged, lost, with
-// broken payloads, foreign steps, odd attempts, and holes between sequences,
-// which still ascend.
+// Hostile returns RandomLog(seed) with the damage of a faulty import: events of unknown types, repeated under new
+// sequences, exchanged, lost, with broken payloads, foreign steps, invalid attempts, and holes between sequences. The
+// sequences ascend.
 func Hostile(seed uint64) []run.Event {
 	r := rand.New(rand.NewPCG(seed, 2))
 	evs := RandomLog(seed)
@@ -59,13 +57,13 @@ func Hostile(seed uint64) []run.Event {
 
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// generator plays a run.
+// generator makes the log of one random run.
 type generator struct {
 	r      *rand.Rand
 	out    []run.Draft
 	steps  []string
 	deps   map[string][]string
-	la     map[string]int
+	latest map[string]int  // logical attempt of each step
 	waits  map[string]bool // for a person
 	status map[string]run.StepStatus
 	epoch  int
@@ -91,7 +89,7 @@ func (g *generator) log() []run.Draft {
 	}
 	g.add(Start(g.plan()...))
 	for range g.r.IntN(6 * len(g.steps)) {
-		g.move()
+		g.step()
 	}
 	if g.chance(80) {
 		g.end()
@@ -99,7 +97,7 @@ func (g *generator) log() []run.Draft {
 	return g.out
 }
 
-// plan makes an acyclic graph whose canonical order is not always that of the ids.
+// plan makes an acyclic graph. In some graphs the canonical order differs from the order of the ids.
 func (g *generator) plan() []string {
 	g.deps = map[string][]string{}
 	n := 1 + g.r.IntN(5)
@@ -126,7 +124,8 @@ func (g *generator) plan() []string {
 	return outlines
 }
 
-func (g *generator) move() {
+// step adds the events of one random action.
+func (g *generator) step() {
 	id := g.steps[g.r.IntN(len(g.steps))]
 	switch {
 	case g.chance(10):
@@ -153,36 +152,36 @@ func (g *generator) decide() {
 }
 
 func (g *generator) begin(id string) {
-	g.la[id]++
+	g.latest[id]++
 	if g.chance(10) {
 		g.status[id] = run.StepSkipped
-		g.add(Draft(run.StepSkippedEvent, id, g.la[id]))
+		g.add(Draft(run.StepSkippedEvent, id, g.latest[id]))
 		return
 	}
 	g.status[id] = run.StepRunning
-	g.add(Draft(run.StepStartedEvent, id, g.la[id]))
+	g.add(Draft(run.StepStartedEvent, id, g.latest[id]))
 	if g.waits[id] = g.chance(10); g.waits[id] {
-		g.add(Draft(run.StepAwaitingManualCompletion, id, g.la[id], pick(g.r, nil, M{"deadline": Epoch.Add(time.Hour)})))
+		g.add(Draft(run.StepAwaitingManualCompletion, id, g.latest[id], pick(g.r, nil, M{"deadline": Epoch.Add(time.Hour)})))
 	}
 }
 
 func (g *generator) finish(id string) {
 	if g.chance(30) {
 		g.status[id] = run.StepFailed
-		g.add(Draft(run.StepFailedEvent, id, g.la[id], g.window(), g.completer(id, run.ManualFailed)))
+		g.add(Draft(run.StepFailedEvent, id, g.latest[id], g.window(), g.manualEnd(id, run.ManualFailed)))
 		return
 	}
 	g.status[id] = run.StepSuccess
 	uris := []M{{"uri": "file:///out/" + id, "kind": "log-bundle"}, {"uri": fmt.Sprintf("file:///shared/%d", g.r.IntN(3)),
 		"kind": "data"}}
-	g.add(Draft(run.StepCompletedEvent, id, g.la[id], g.window(), M{"artifactRefs": uris,
+	g.add(Draft(run.StepCompletedEvent, id, g.latest[id], g.window(), M{"artifactRefs": uris,
 		"result": pick[any](g.r, nil, M{"html": "<&>"}, 7)},
-		g.completer(id, run.ManualSucceeded)))
+		g.manualEnd(id, run.ManualSucceeded)))
 }
 
-// completer says who completed a step that waited for a person; nobody, when the
-// wait timed out.
-func (g *generator) completer(id string, as run.ManualOutcome) M {
+// manualEnd returns the payload member with the person who completed a step that waited for one. It returns nil for
+// other steps and for a wait that timed out.
+func (g *generator) manualEnd(id string, as run.ManualOutcome) M {
 	if !g.waits[id] || g.chance(20) {
 		return nil
 	}
@@ -191,7 +190,8 @@ func (g *generator) completer(id string, as run.ManualOutcome) M {
 		"evidenceRefs": pick(g.r, []string{}, []string{"s3://b/proof"})}}
 }
 
-// window stamps a deadline where the retry window would open (T221).
+// window returns a retry deadline if the next event opens the retry window: a step is FAILED, no step is RUNNING and
+// the run is not paused (contract T221).
 func (g *generator) window() M {
 	failed := false
 	for _, id := range g.steps {

@@ -1,6 +1,5 @@
-// Package runtest makes logs of runs for tests: valid events one by one, whole
-// random logs that an engine could have written, and hostile logs that none
-// should. Everything follows from its arguments and its seed alone.
+// Package runtest makes logs of runs for tests: single valid events, random logs that an engine could have written, and
+// hostile logs that no engine should write. The results depend only on the arguments and the seed.
 package runtest
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// ID is the identity of the runs made here.
+// ID is the identity of the runs that this package makes.
 var ID = run.Identity{
 	RunID: "8c5b1d9e-7f0a-4c1b-9a55-2f6d3e4b7a10", TenantID: "t1", ProjectID: "p1", EnvironmentID: "sandbox",
 	PlanID: "plan-3", PlanVersion: "1.0",
@@ -22,7 +21,7 @@ var ID = run.Identity{
 // Epoch is the time of the first event.
 var Epoch = time.Date(2026, 2, 16, 12, 0, 0, 0, time.UTC)
 
-// Types is every type that may be appended.
+// Types lists every type that may be appended.
 var Types = []run.EventType{
 	run.RunQueued, run.RunApproved, run.RunStarted, run.RunPaused, run.RunResumed, run.RunCompleted, run.RunFailed,
 	run.RunCancelled,
@@ -34,11 +33,11 @@ var Types = []run.EventType{
 // M is a JSON object.
 type M = map[string]any
 
-// Draft returns a valid draft of type t. The subject is the step of a step
-// event, the signal of a signal decision or of a pause, and else ignored. More
-// members of the payload are laid over the default ones; a nil value removes one.
-func Draft(t run.EventType, subject string, la int, more ...M) run.Draft {
-	d := run.Draft{Type: t, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: Epoch, EmittedBy: producer(t)}
+// Draft returns a valid draft of type t. The subject is the step of a step event, or the signal of a signal decision or
+// of a pause; other types ignore it. The members of more replace the default members of the payload; a nil value
+// removes a member.
+func Draft(t run.EventType, subject string, logicalAttempt int, more ...M) run.Draft {
+	d := run.Draft{Type: t, LogicalAttempt: logicalAttempt, EngineAttempt: 1, EmittedAt: Epoch, EmittedBy: producer(t)}
 	payload := defaults(t, subject)
 	switch {
 	case t.OfStep():
@@ -54,8 +53,7 @@ func Draft(t run.EventType, subject string, la int, more ...M) run.Draft {
 	return d
 }
 
-// Start returns a valid RunStarted with steps in this order. A step is written
-// "final<a,b" when it depends on a and b.
+// Start returns a valid RunStarted with the steps in this order. "final<a,b" is the step final that depends on a and b.
 func Start(steps ...string) run.Draft {
 	outlines := make([]M, 0, len(steps))
 	for _, s := range steps {
@@ -69,8 +67,8 @@ func Start(steps ...string) run.Draft {
 	return Draft(run.RunStarted, "", 1, M{"steps": outlines})
 }
 
-// Log numbers drafts from 1 and gives them keys, ids and a clock of one second
-// a step, as an empty store would.
+// Log turns drafts into the events of a log from Seq 1, with keys and ids as a store computes them. The clock advances
+// by one second with each event.
 func Log(drafts ...run.Draft) []run.Event {
 	evs := make([]run.Event, len(drafts))
 	for i, d := range drafts {
@@ -79,7 +77,7 @@ func Log(drafts ...run.Draft) []run.Event {
 	return evs
 }
 
-// Event places a draft at seq of the log of ID.
+// Event turns a draft into the event at seq of the log of ID.
 func Event(seq run.Seq, d run.Draft) run.Event {
 	at := Epoch.Add(time.Duration(seq) * time.Second)
 	key := d.Key(ID)
@@ -91,7 +89,7 @@ func Event(seq run.Seq, d run.Draft) run.Event {
 	}
 }
 
-// JSON encodes v, which is a value of this package's making.
+// JSON encodes v. It panics if v cannot be encoded.
 func JSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -22,11 +22,12 @@ const (
 	definition = "urn:dvt:run:envelope#/$defs/"
 )
 
-// hand names the shapes that run/validate.go and run/shape.go define for definitions of the envelope: they look at
-// bytes where a regular expression would cost time in every append.
-var hand = map[string]string{"id": "anID", "runId": "aRunID", "sha256": "aHash", "filled": "filled", "time": "instant"}
+// handwritten has the shapes that run/validate.go and run/shape.go define for definitions of the envelope. They compare
+// bytes, because a regular expression would cost time in every append.
+var handwritten = map[string]string{"id": "anID", "runId": "aRunID", "sha256": "aHash", "filled": "filled",
+	"time": "instant"}
 
-// shared definitions become variables of their own.
+// shared lists the definitions that become variables of their own.
 var shared = []string{"count", "attempt", "wide", "artifactRefs", "manualEnd", "compensated"}
 
 // schema is a JSON Schema with its properties in the order of the document.
@@ -58,7 +59,7 @@ type schema struct {
 	anything bool // the schema true
 }
 
-// condition is "the object lacks these members".
+// condition is the only form of "if" that the schemas use: the object lacks the members of Required.
 type condition struct {
 	Not struct {
 		Required []string `json:"required"`
@@ -169,7 +170,7 @@ type generator struct {
 
 func (g *generator) printf(text string, args ...any) { fmt.Fprintf(&g.out, text, args...) }
 
-// payload is the schema of an event's payload; that of an event without one of its own is the envelope's.
+// payload returns the schema of an event's payload. An event without one uses that of the envelope.
 func (g *generator) payload(event *schema) *schema {
 	for _, p := range event.Properties {
 		if p.name == "payload" {
@@ -179,18 +180,18 @@ func (g *generator) payload(event *schema) *schema {
 	return g.defs["payload"]
 }
 
-// variable is the name in Go of a shared definition.
+// variable returns the name in Go of a shared definition.
 func variable(definition string) string { return definition + "Shape" }
 
-// shape is the Go expression for s.
+// shape returns the Go expression for s. It sets g.err for a schema that it does not know.
 func (g *generator) shape(s *schema) string {
 	name, isRef := strings.CutPrefix(s.Ref, definition)
 	own := len(s.Properties) > 0 || len(s.AllOf) > 0
 	switch {
 	case s.anything:
 		return "anything"
-	case isRef && !own && hand[name] != "":
-		return hand[name]
+	case isRef && !own && handwritten[name] != "":
+		return handwritten[name]
 	case isRef && !own && slices.Contains(shared, name):
 		return variable(name)
 	case isRef || len(s.Properties) > 0:
@@ -225,11 +226,11 @@ func (g *generator) shape(s *schema) string {
 			return fmt.Sprintf("nullable(list(%d, %s))", s.MaxItems, g.shape(s.Items))
 		}
 	}
-	g.err = fmt.Errorf("no shape for a schema of type %s", s.Type)
+	g.err = fmt.Errorf("a schema of type %s cannot be translated; extend shapegen", s.Type)
 	return ""
 }
 
-// object is the expression for an object with the members of s and of the definitions that it refers to.
+// object returns the expression for an object with the members of s and of the definitions that it refers to.
 func (g *generator) object(s *schema) string {
 	members, required, conditional := g.members(s)
 	out := "object(\n"
@@ -257,7 +258,7 @@ func (g *generator) member(m property, required bool) string {
 	return fmt.Sprintf("%s(%q, %s),\n", word, m.name, g.shape(m.of))
 }
 
-// members are those of s behind those of the definitions that it refers to.
+// members returns the members of the definitions that s refers to, followed by those of s.
 func (g *generator) members(s *schema) (members []property, required []string, conditional []*schema) {
 	var parts []*schema
 	if name, ok := strings.CutPrefix(s.Ref, definition); ok {

@@ -43,13 +43,13 @@ describe("a preview says each thing once", () => {
       "Until what runs has stopped, the run is Paused.",
     ]);
     expect(
-      words(preview({ status: "PAUSED", reason: "No further step starts; what is in flight finishes first." })),
+      words(preview({ status: "PAUSED", reason: "No further step starts; steps in flight finish first." })),
     ).toEqual(["After that the run is Paused."]);
   });
 
   it("says why other steps change, the step of the action first", () => {
     const skip = preview({
-      reason: 'Step "load" is skipped and what depends on it goes on.',
+      reason: 'Step "load" is skipped and the steps that depend on it go on.',
       changes: [
         { stepId: "mart", kind: "SCHEDULE", from: "PENDING", to: "RUNNING", why: "Nothing holds it back any more." },
         { stepId: "load", kind: "SKIP", from: "FAILED", to: "SKIPPED", why: "What depends on it goes on." },
@@ -64,7 +64,7 @@ describe("a preview says each thing once", () => {
 
   it("says what a change does to a step that keeps its status", () => {
     const change = preview({
-      reason: 'Attempts of step "load" that begin from now on see the change.',
+      reason: 'Attempts of step "load" that start from now on use the change.',
       changes: [
         { stepId: "load", kind: "CHANGE", from: "FAILED", to: "FAILED", why: "It sees the change if it is retried." },
       ],

@@ -4,7 +4,7 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
-/** What one can do. */
+/** An action that a principal may be allowed to do. */
 export type Action =
   | 'APPROVE'
   | 'CANCEL'
@@ -33,7 +33,7 @@ export type Action =
   | 'UPDATE_PARAMS'
   | 'UPDATE_TARGET';
 
-/** One action on one thing. */
+/** One action with its target. */
 export type ActionInput =
   {   approve: ApproveActionInput; bulk?: never; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
   |  { approve?: never;   bulk: BulkPreviewInput; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
@@ -49,7 +49,7 @@ export type ActionOutcome =
   | 'REFUSED'
   | 'UNSUPPORTED';
 
-/** How strongly a person should be asked to confirm. */
+/** How strong the confirmation by a person should be. */
 export type ActionStrength =
   | 'NORMAL'
   | 'REVERSIBLE'
@@ -82,21 +82,21 @@ export type AuditFilter = {
   /** ACCEPTED, REJECTED, DENIED, … */
   outcome?: string | null | undefined;
   runId?: string | null | undefined;
-  /** false leaves out the rows SEAL_LOG, by which dvt itself seals the log of each run; the numbers then have gaps. */
+  /** false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps. */
   seals?: boolean | null | undefined;
   /** Excluded. */
   to?: string | null | undefined;
 };
 
 export type BackpressureStrategy =
-  /** It is accepted for the time at which there will be a token. */
+  /** Runs over the quota are accepted and start when a token becomes available. */
   | 'DELAY'
-  /** What is over the quota waits in the queue. */
+  /** Runs over the quota wait in the queue. */
   | 'QUEUE'
-  /** It is refused with QUOTA_EXCEEDED. */
+  /** Runs over the quota are refused with QUOTA_EXCEEDED. */
   | 'REJECT';
 
-/** What is done to each of them. */
+/** The action of a bulk, for each of its runs. */
 export type BulkActionInput =
   {   cancel: BulkCancelInput; signal?: never; }
   |  { cancel?: never;   signal: SignalInput; };
@@ -106,13 +106,13 @@ export type BulkCancelInput = {
 };
 
 export type BulkOutcome =
-  /** The receipt says how far it has come. */
+  /** The signal was accepted; the receipt has its progress. */
   | 'ACCEPTED'
-  /** The bulk was stopped before. */
+  /** The bulk was stopped before the signal was sent. */
   | 'NOT_SENT'
-  /** For another reason, which `code` says; there is no receipt. */
+  /** Refused for another reason, see `code`; there is no receipt. */
   | 'REFUSED'
-  /** By the state of the run; the receipt says why. */
+  /** Rejected because of the state of the run; the receipt has the reason. */
   | 'REJECTED'
   | 'UNKNOWN'
   /** It was not sent yet. */
@@ -123,25 +123,25 @@ export type BulkPreviewInput = {
   runs: BulkRunsInput;
 };
 
-/** Which runs are meant. */
+/** The selection of the runs of a bulk. */
 export type BulkRunsInput =
-  {   /** Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED. */
+  {   /** The runs for which one of the viewer's bulks has failed so far: REJECTED, REFUSED, or NOT_APPLIED. */
   failedOf: string | number; filter?: never; ids?: never; }
-  |  { failedOf?: never;   /** All that match now. */
+  |  { failedOf?: never;   /** All runs that match now. */
   filter: RunFilter; ids?: never; }
   |  { failedOf?: never; filter?: never;   /** runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out. */
   ids: Array<string>; };
 
 export type BulkState =
-  /** Each run has its outcome; receipts may go on. */
+  /** Each run has its outcome; receipts may still change. */
   | 'DONE'
-  /** It waits before it goes on: `pacedCode` says why. */
+  /** It waits before it continues; `pacedCode` is the reason. */
   | 'PACED'
   /** Signals are being sent. */
   | 'RUNNING'
-  /** It was stopped: some runs have no signal. Receipts of the others may go on. */
+  /** It was stopped: some runs got no signal. Receipts of the others may still change. */
   | 'STOPPED'
-  /** It was stopped, and what was not sent is not yet marked. */
+  /** It was stopped, and the remaining runs are not marked NOT_SENT yet. */
   | 'STOPPING';
 
 export type CancelActionInput = {
@@ -164,35 +164,35 @@ export type CancelRunInput = {
 };
 
 export type CompleteManualStepInput = {
-  /** If given it must be the caller. */
+  /** If given, it must be the caller. */
   actor?: string | null | undefined;
-  /** When it was done, if that was earlier. */
+  /** When the work was done, if earlier than now. */
   completedAt?: string | null | undefined;
-  /** Addresses of what proves it, at most 50. */
+  /** Addresses of evidence, at most 50. */
   evidenceRefs?: Array<string> | null | undefined;
   expectedRunSeq?: number | null | undefined;
   notes?: string | null | undefined;
   outcome: ManualOutcome;
   runId: string;
   stepId: string;
-  /** Of the open task; see manualTasks. */
+  /** Token of the open task; see manualTasks. */
   token: string;
 };
 
 export type CreateTokenInput = {
-  /** At most a year away; null: in 90 days. */
+  /** At most one year from now; null: in 90 days. */
   expiresAt?: string | null | undefined;
   /** 1 to 20. */
   grants: Array<TokenGrantInput>;
-  /** For people, at most 100 bytes. */
+  /** A name for people, at most 100 bytes. */
   name: string;
   /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
   requestId: string;
-  /** Make it for the principal `service/NAME`, which has an account nowhere; the policy gives it rights. Null: for oneself. */
+  /** Makes the token for the principal `service/NAME`, which has no account; the policy gives it rights. Null: for the viewer. */
   service?: string | null | undefined;
 };
 
-/** Which dead letters are meant. */
+/** The selection of dead letters. */
 export type DeadLettersInput =
   {   /** The open ones of the tenant, the newest 200; `true`. */
   allOpen: boolean; ids?: never; runId?: never; }
@@ -206,16 +206,16 @@ export type Decision =
   | 'REJECT';
 
 export type EmergencyStopInput = {
-  /** End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while. */
+  /** End the execution in the engine at once, without its cooperation: running attempts end as TERMINATED, and their programs may go on for a while. */
   forceKill?: boolean | null | undefined;
   reason: string;
 };
 
 export type EngineMode =
-  /** Nothing new starts; what runs ends. Then the installation may be stopped. */
+  /** No new run starts, and running ones go on to their end. After that the installation may be stopped. */
   | 'DRAINED'
   | 'NORMAL'
-  /** Nothing new starts and nothing is published: viewers read the store. What runs goes on. */
+  /** No new run starts and nothing is published: viewers read the store. Running runs go on. */
   | 'READ_ONLY';
 
 export type EscalateAlertInput = {
@@ -244,7 +244,7 @@ export type HealthStatus =
   | 'UNHEALTHY';
 
 export type InjectOverrideInput = {
-  /** A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets. */
+  /** A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets. */
   override: unknown;
   reason: string;
   stepId: string;
@@ -265,9 +265,9 @@ export type PlanChange =
   | 'REMOVED';
 
 export type PlanInput =
-  {   /** The plan document itself: validated at once, kept by its hash. */
+  {   /** The plan document itself. It is validated at once and stored under its hash. */
   inline: unknown; ref?: never; }
-  |  { inline?: never;   /** A plan that lies somewhere: fetched and checked by a control activity. */
+  |  { inline?: never;   /** A plan at an address. A control activity fetches and checks it. */
   ref: PlanRefInput; };
 
 export type PlanRefInput = {
@@ -293,7 +293,7 @@ export type PolicyBreakGlassInput = {
 };
 
 export type PolicyGrantInput = {
-  /** Keep the mark of a role that was taken in an emergency. */
+  /** true keeps the mark of a role that was taken in an emergency. */
   breakGlass?: boolean;
   environmentId?: string;
   expiresAt?: string | null | undefined;
@@ -307,9 +307,9 @@ export type PolicyInput = {
   approvals?: Array<PolicyApprovalInput>;
   breakGlass?: Array<PolicyBreakGlassInput>;
   grants: Array<PolicyGrantInput>;
-  /** Null: the defaults of dvt, now and after upgrades. */
+  /** Null: the defaults of dvt, which may change with an upgrade. */
   rules?: Array<PolicyRuleInput> | null | undefined;
-  /** Null keeps the ceilings as they are, so that a client that does not know them removes none. */
+  /** Null keeps the current ceilings, so that a client that does not know them removes none. */
   sandbox?: Array<PolicySandboxInput> | null | undefined;
   sod?: PolicySodInput;
 };
@@ -321,9 +321,9 @@ export type PolicyRuleInput = {
   role: string;
 };
 
-/** A field that is null or 0 bounds nothing. */
+/** A field that is null or 0 sets no bound. */
 export type PolicySandboxInput = {
-  /** An empty list permits no connection; null permits all that the guard of outgoing addresses permits. */
+  /** An empty list permits no connection; null permits every destination that the egress rules permit. */
   connect?: Array<string> | null | undefined;
   cpu?: number | null | undefined;
   disk?: number | null | undefined;
@@ -350,11 +350,11 @@ export type ProjectQuotaInput = {
 export type QueueWait =
   /** The mode of the engine or a freeze of the tenant. */
   | 'HOLD'
-  /** A place: as many runs as may be active at once are. */
+  /** A free slot: the maximum number of runs is active. */
   | 'PLACE'
   /** Tokens of its tenant or project. */
   | 'QUOTA'
-  /** Those before it. */
+  /** The runs before it. */
   | 'TURN';
 
 export type QuotaAction =
@@ -362,7 +362,7 @@ export type QuotaAction =
   | 'SIGNAL'
   | 'START_RUN';
 
-/** 0 to what the tier has. 0 lets nothing through. */
+/** From 0 to the limit of the tier. 0 permits nothing. */
 export type QuotaLimitsInput = {
   heavyStepsPerMinute?: number | null | undefined;
   maxActive?: number | null | undefined;
@@ -387,20 +387,20 @@ export type RedriveDeadLettersInput = {
 };
 
 export type RedriveOutcome =
-  /** It had been published before; nothing was done. */
+  /** The message had been published before; nothing was done. */
   | 'ALREADY_REDRIVEN'
-  /** It is as it was. */
+  /** The dead letter is unchanged. */
   | 'FAILED'
-  /** It was published now. */
+  /** The message was published now. */
   | 'REDRIVEN';
 
-/** What runs again; the steps that do not are taken over with their outputs. */
+/** The steps that run again. The new run takes over the outputs of the others. */
 export type RerunFromInput =
-  {   /** What did not succeed, and all that depends on it; `true`. */
+  {   /** The steps that did not succeed, and their dependants; `true`. */
   failed: boolean; start?: never; steps?: never; }
-  |  { failed?: never;   /** Everything; `true`. */
+  |  { failed?: never;   /** All steps; `true`. */
   start: boolean; steps?: never; }
-  |  { failed?: never; start?: never;   /** These steps and all that depends on them, with what did not succeed. */
+  |  { failed?: never; start?: never;   /** These steps and their dependants, and the steps that did not succeed. */
   steps: Array<string>; };
 
 export type RerunInput = {
@@ -417,9 +417,9 @@ export type ResumeInput = {
 };
 
 export type RetryStepInput = {
-  /** The failed attempt that is meant; default the latest. */
+  /** The failed attempt to retry; default the latest. */
   expectedLogicalAttemptId?: number | null | undefined;
-  /** Retry although the policy says no; audited. */
+  /** Retry even if the policy forbids it; audited. */
   force?: boolean | null | undefined;
   reason?: string | null | undefined;
   stepId: string;
@@ -451,7 +451,7 @@ export type RunFilter = {
   statuses?: Array<RunStatus> | null | undefined;
   /** Beginning of a runId, or part of a planId. */
   text?: string | null | undefined;
-  /** The principal that started them; `me` is the viewer. */
+  /** The principal that started the runs; `me` is the viewer. */
   triggeredBy?: string | null | undefined;
 };
 
@@ -528,7 +528,7 @@ export type SignalInput =
   |  { emergencyStop?: never; escalateAlert?: never; injectOverride?: never; pause?: never; resume?: never; retryStep?: never; skipStep?: never; updateParams?: never;   updateTarget: UpdateTargetInput; };
 
 export type SignalRunInput = {
-  /** Refuse with RUN_MOVED when what the signal concerns has changed since. */
+  /** Refuse with RUN_MOVED if the target of the signal has changed since this runSeq. */
   expectedRunSeq?: number | null | undefined;
   runId: string;
   signal: SignalInput;
@@ -538,9 +538,9 @@ export type SignalRunInput = {
 
 export type SignalRunsInput = {
   action: BulkActionInput;
-  /** How many runs are meant, as `preview` counts them. */
+  /** The number of runs, as `preview` counted them. */
   expectedCount: number;
-  /** At most 1,000 bytes; it stands in the audit, and with each run whose action says no other. */
+  /** At most 1,000 bytes; kept in the audit, and used for each run unless the action has a reason of its own. */
   reason: string;
   /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
   requestId: string;
@@ -563,16 +563,16 @@ export type SignalType =
 
 export type SkipStepInput = {
   reason?: string | null | undefined;
-  /** PENDING or FAILED; what depends on it goes on as if it had succeeded. */
+  /** A PENDING or FAILED step; its dependants go on as if it had succeeded. */
   stepId: string;
 };
 
 export type StartRunInput = {
   environmentId: string;
-  /** Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own. */
+  /** Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them. */
   params?: unknown;
   plan: PlanInput;
-  /** From 0 to 9: while runs wait, higher goes first within a project. */
+  /** From 0 to 9: while runs wait, a higher one starts first within a project. */
   priority?: number;
   projectId: string;
   /** Client key, alphabet [A-Za-z0-9_.-], at most 128. */
@@ -580,17 +580,17 @@ export type StartRunInput = {
 };
 
 export type StepChangeKind =
-  /** It is asked to stop. */
+  /** The step is told to stop. */
   | 'CANCEL'
-  /** Its coming attempts see other inputs. */
+  /** Later attempts get other inputs. */
   | 'CHANGE'
-  /** It starts again, as a new attempt. */
+  /** The step starts again, as a new attempt. */
   | 'RERUN'
-  /** Its outputs are taken over from the earlier run. */
+  /** The outputs are taken over from the earlier run. */
   | 'REUSE'
-  /** It starts. */
+  /** The step starts. */
   | 'SCHEDULE'
-  /** It will never run. */
+  /** The step will never run. */
   | 'SKIP';
 
 export type StepStatus =
@@ -614,18 +614,18 @@ export type SyncReason =
 export type SyncState =
   /** The frame shows the head of the log as of `asOf`. */
   | 'LIVE'
-  /** Being brought up to date. */
+  /** The view is being brought up to date. */
   | 'RESYNCING'
-  /** The frame may be behind; `reason` says why. */
+  /** The frame may be behind; `reason` is the cause. */
   | 'STALE'
-  /** Being compared with the head. */
+  /** The view is being compared with the head. */
   | 'VERIFYING';
 
 /** Where a dbt step writes; at least one member. Other steps have no target: use injectOverride. */
 export type TargetInput = {
-  /** The var dvt_target_database, which the profile is to read. */
+  /** The value of the var dvt_target_database, which the dbt profile must read. */
   destinationDb?: string | null | undefined;
-  /** The var dvt_target_schema, which the profile is to read. */
+  /** The value of the var dvt_target_schema, which the dbt profile must read. */
   schema?: string | null | undefined;
 };
 
@@ -636,7 +636,7 @@ export type TokenGrantInput = {
 };
 
 export type UpdateParamsInput = {
-  /** Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that begin from now on; at most 1 MiB. Members that look like a secret are refused. */
+  /** Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that start from now on; at most 1 MiB. Members that look like a secret are refused. */
   newParams: unknown;
   reason?: string | null | undefined;
   /** Only this step; default the whole run. */
