@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dvt-engine/dvt/run"
@@ -38,7 +40,7 @@ type admitter struct {
 func (s *admitter) start(ctx context.Context, terms store.Terms) error {
 	s.n++
 	id := runtest.ID
-	id.RunID = runName(s.n)
+	id.RunID = rig.RunName(s.n)
 	_, _, err := s.to.CreateRun(ctx, startedRun(id, terms))
 	return err
 }
@@ -56,13 +58,13 @@ func startedRun(id run.Identity, terms store.Terms) store.NewRun {
 }
 
 func (s *admitter) timed(ctx context.Context, _ int) (time.Duration, error) {
-	return timed(func() error { return s.start(ctx, benchTerms()) })
+	return rig.Timed(func() error { return s.start(ctx, benchTerms()) })
 }
 
 // bareRows are the rows of the floor, in tables like those of the store, with their indexes and
 // without triggers.
 func bareRows(n int) [3][]any {
-	id, now := runName(n), time.Now()
+	id, now := rig.RunName(n), time.Now()
 	key := runtest.Draft(run.RunApproved, "", 1).Key(runtest.ID)
 	return [3][]any{
 		{id, runtest.ID.TenantID, runtest.ID.ProjectID, runtest.ID.EnvironmentID, runtest.ID.PlanID, runtest.ID.PlanVersion,
@@ -73,8 +75,8 @@ func bareRows(n int) [3][]any {
 }
 
 // admissionPostgres starts runs; the floor inserts three rows in a transaction of one round trip.
-func admissionPostgres(ctx context.Context, r *rig) (*trial, error) {
-	s, dsn, err := r.store(ctx, oneMS, 2)
+func admissionPostgres(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	s, dsn, err := r.Store(ctx, rig.OneMS, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -104,21 +106,21 @@ func admissionPostgres(ctx context.Context, r *rig) (*trial, error) {
 			b.Queue(fmt.Sprint("bare", i), args...)
 		}
 		b.Queue(`commit`)
-		return timed(func() error { return conn.SendBatch(ctx, &b).Close() })
+		return rig.Timed(func() error { return conn.SendBatch(ctx, &b).Close() })
 	}
-	return &trial{
-		repeat: byTurns(admissions, (&admitter{to: s}).timed, bare),
-		done:   func() error { return errors.Join(conn.Close(context.WithoutCancel(ctx)), s.Close()) },
+	return &rig.Trial{
+		Repeat: rig.ByTurns(admissions, (&admitter{to: s}).timed, bare),
+		Done:   func() error { return errors.Join(conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }
 
 // admissionSQLite is the same on a file.
-func admissionSQLite(ctx context.Context, r *rig) (*trial, error) {
-	s, err := sqlite.Open(ctx, filepath.Join(r.dir, "admission.db"), sqlite.Options{})
+func admissionSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	s, err := sqlite.Open(ctx, filepath.Join(r.Dir, "admission.db"), sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(r.dir, "bare.db")
+	file := filepath.Join(r.Dir, "bare.db")
 	schema, err := sqlite.Open(ctx, file, sqlite.Options{})
 	if err != nil {
 		return nil, err
@@ -167,7 +169,7 @@ func admissionSQLite(ctx context.Context, r *rig) (*trial, error) {
 				}
 			}
 		}
-		return timed(func() error {
+		return rig.Timed(func() error {
 			for i, args := range [][]any{{}, rows[0], rows[1], rows[2], {}} {
 				if _, err := prepared[i].ExecContext(ctx, args...); err != nil {
 					return err
@@ -176,8 +178,8 @@ func admissionSQLite(ctx context.Context, r *rig) (*trial, error) {
 			return nil
 		})
 	}
-	return &trial{
-		repeat: byTurns(admissions, (&admitter{to: s}).timed, bare),
-		done:   func() error { return errors.Join(conn.Close(), db.Close(), s.Close()) },
+	return &rig.Trial{
+		Repeat: rig.ByTurns(admissions, (&admitter{to: s}).timed, bare),
+		Done:   func() error { return errors.Join(conn.Close(), db.Close(), s.Close()) },
 	}, nil
 }

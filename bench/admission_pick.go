@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -32,7 +34,7 @@ type picker struct {
 
 func (p *picker) timed(ctx context.Context, _ int) (time.Duration, error) {
 	var got store.Admitted
-	took, err := timed(func() (err error) {
+	took, err := rig.Timed(func() (err error) {
 		got, err = p.store.AdmitWaiting(ctx, func(string, string) store.Terms { return benchTerms() }, 1)
 		return err
 	})
@@ -51,7 +53,7 @@ func (p *picker) wait(ctx context.Context, tenant string) error {
 	held.Hold = true
 	p.n++
 	id := runtest.ID
-	id.RunID, id.TenantID = runName(p.n), tenant
+	id.RunID, id.TenantID = rig.RunName(p.n), tenant
 	_, _, err := p.store.CreateRun(ctx, startedRun(id, held))
 	return err
 }
@@ -92,12 +94,12 @@ func fillWaiting(ctx context.Context, series, sample string, exec func(ctx conte
 	return exec(ctx, countLanesSQL)
 }
 
-func queuePickPostgres(ctx context.Context, r *rig) (*trial, error) {
-	many, dsn, err := r.store(ctx, oneMS, 2)
+func queuePickPostgres(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	many, dsn, err := r.Store(ctx, rig.OneMS, 2)
 	if err != nil {
 		return nil, err
 	}
-	few, _, err := r.store(ctx, oneMS, 2)
+	few, _, err := r.Store(ctx, rig.OneMS, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func queuePickPostgres(ctx context.Context, r *rig) (*trial, error) {
 	if err := errors.Join(full.fill(ctx, 1), small.fill(ctx, fewWaiting)); err != nil {
 		return nil, err
 	}
-	err = connected(ctx, dsn, func(conn *pgx.Conn) error {
+	err = rig.Connected(ctx, dsn, func(conn *pgx.Conn) error {
 		exec := func(ctx context.Context, query string) error {
 			_, err := conn.Exec(ctx, query)
 			return err
@@ -114,25 +116,25 @@ func queuePickPostgres(ctx context.Context, r *rig) (*trial, error) {
 		if err := exec(ctx, `ALTER TABLE run_queue DISABLE TRIGGER USER`); err != nil {
 			return err
 		}
-		err := fillWaiting(ctx, fmt.Sprintf(`generate_series(1, %d) n`, waitingRuns), runName(1), exec)
+		err := fillWaiting(ctx, fmt.Sprintf(`generate_series(1, %d) n`, waitingRuns), rig.RunName(1), exec)
 		return errors.Join(err, exec(ctx, `ALTER TABLE run_queue ENABLE TRIGGER USER`), exec(ctx, `VACUUM ANALYZE`))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &trial{
-		repeat: byTurns(picks, full.timed, small.timed),
-		done:   func() error { return errors.Join(many.Close(), few.Close()) },
+	return &rig.Trial{
+		Repeat: rig.ByTurns(picks, full.timed, small.timed),
+		Done:   func() error { return errors.Join(many.Close(), few.Close()) },
 	}, nil
 }
 
-func queuePickSQLite(ctx context.Context, r *rig) (*trial, error) {
-	file := filepath.Join(r.dir, "many.db")
+func queuePickSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	file := filepath.Join(r.Dir, "many.db")
 	many, err := sqlite.Open(ctx, file, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
-	few, err := sqlite.Open(ctx, filepath.Join(r.dir, "few.db"), sqlite.Options{})
+	few, err := sqlite.Open(ctx, filepath.Join(r.Dir, "few.db"), sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +148,7 @@ func queuePickSQLite(ctx context.Context, r *rig) (*trial, error) {
 	}
 	series := fmt.Sprintf(
 		`(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s)`, waitingRuns)
-	err = fillWaiting(ctx, series, runName(1), func(ctx context.Context, query string) error {
+	err = fillWaiting(ctx, series, rig.RunName(1), func(ctx context.Context, query string) error {
 		if query == countLanesSQL {
 			return nil // its triggers have
 		}
@@ -156,8 +158,8 @@ func queuePickSQLite(ctx context.Context, r *rig) (*trial, error) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
-	return &trial{
-		repeat: byTurns(picks, full.timed, small.timed),
-		done:   func() error { return errors.Join(many.Close(), few.Close()) },
+	return &rig.Trial{
+		Repeat: rig.ByTurns(picks, full.timed, small.timed),
+		Done:   func() error { return errors.Join(many.Close(), few.Close()) },
 	}, nil
 }

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/authz"
 )
 
 // authzDecision decides for principals in turn, each by a grant of its own place, under rules that mostly name a place:
 // half of the decisions are denials.
-func authzDecision(context.Context, *rig) (*trial, error) {
-	per := func(principals, rows int) (measure, error) {
+func authzDecision(context.Context, *rig.Rig) (*rig.Trial, error) {
+	per := func(principals, rows int) (rig.Measure, error) {
 		d, err := authz.NewDirectory(nil, time.Now)
 		if err != nil {
 			return nil, err
@@ -46,7 +48,7 @@ func authzDecision(context.Context, *rig) (*trial, error) {
 		}
 		return func(context.Context, int) (time.Duration, error) {
 			const calls = 1000
-			took, err := median(50, func(i int) error {
+			took, err := rig.Median(50, func(i int) error {
 				a.Confirm()
 				for k := range calls {
 					n := (i*calls + k*7) % principals
@@ -64,5 +66,5 @@ func authzDecision(context.Context, *rig) (*trial, error) {
 		return nil, err
 	}
 	few, err := per(10_000, 1000)
-	return &trial{repeat: byTurns(1, many, few)}, err
+	return &rig.Trial{Repeat: rig.ByTurns(1, many, few)}, err
 }

@@ -6,23 +6,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/dvt-engine/dvt/bench/rig"
 )
 
 // browser is a figure of the UI in a Chromium, on the real `dvt dev` of bin/dvt:
 // the test of that name in web/e2e/*.bench.ts, which says what it measures and
 // what its floor is.
-func browser(name string) func(context.Context, *rig) (*trial, error) {
-	return func(_ context.Context, r *rig) (*trial, error) {
+func browser(name string) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(_ context.Context, r *rig.Rig) (*rig.Trial, error) {
 		if _, err := os.Stat(filepath.Join("bin", "dvt")); err != nil {
 			return nil, fmt.Errorf("the UI is measured in bin/dvt, which `make build` makes: %w", err)
 		}
-		return &trial{repeat: func(ctx context.Context) (sample, error) {
-			return inBrowser(ctx, name, filepath.Join(r.dir, name))
+		return &rig.Trial{Repeat: func(ctx context.Context) (rig.Sample, error) {
+			return inBrowser(ctx, name, filepath.Join(r.Dir, name))
 		}}, nil
 	}
 }
 
-func inBrowser(ctx context.Context, name, file string) (s sample, err error) {
+func inBrowser(ctx context.Context, name, file string) (s rig.Sample, err error) {
 	test := exec.CommandContext(ctx, "npx", "--no-install", "playwright", "test", "--config", "playwright.bench.config.ts",
 		"-g", name+"$")
 	test.Dir = "web"
@@ -35,7 +37,7 @@ func inBrowser(ctx context.Context, name, file string) (s sample, err error) {
 	if err != nil {
 		return s, fmt.Errorf("the browser test %s reported nothing: %w", name, err)
 	}
-	if _, err := fmt.Sscan(string(found), &s.cost, &s.floor); err != nil {
+	if _, err := fmt.Sscan(string(found), &s.Cost, &s.Floor); err != nil {
 		return s, fmt.Errorf("the browser test %s reported %q: %w", name, found, err)
 	}
 	return s, os.Remove(file)

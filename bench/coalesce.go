@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/store"
@@ -18,25 +20,25 @@ const appenderConns = 32
 func coalesced(s *postgres.Store) store.Store { return coalesce.New(s, coalesce.Config{}) }
 
 // fanOut begins the steps of one run all at once; each round has a run of its own.
-func fanOut(ctx context.Context, r *rig) (*trial, error) {
+func fanOut(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const executors, rounds = 100, 15
-	s, _, err := r.store(ctx, oneMS, appenderConns)
+	s, _, err := r.Store(ctx, rig.OneMS, appenderConns)
 	if err != nil {
 		return nil, err
 	}
 	runs := 0
-	through := func(log store.Log) measure {
+	through := func(log store.Log) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
-			id := runName(runs)
+			id := rig.RunName(runs)
 			runs++
-			if err := makeRun(ctx, s, id, executors); err != nil {
+			if err := rig.MakeRun(ctx, s, id, executors); err != nil {
 				return 0, err
 			}
-			took, err := timed(func() error {
+			took, err := rig.Timed(func() error {
 				g, ctx := errgroup.WithContext(ctx)
 				for i := range executors {
 					g.Go(func() error {
-						b, err := log.StartAttempt(ctx, store.StartAttempt{RunID: id, StepID: stepName(i), LogicalAttempt: 1,
+						b, err := log.StartAttempt(ctx, store.StartAttempt{RunID: id, StepID: rig.StepName(i), LogicalAttempt: 1,
 							EngineAttempt: 1,
 							EmittedAt:     time.Now()})
 						if err == nil && b.Verdict != store.StartGranted {
@@ -50,78 +52,78 @@ func fanOut(ctx context.Context, r *rig) (*trial, error) {
 			return took / executors, err
 		}
 	}
-	return &trial{repeat: byTurns(rounds, through(coalesced(s)), through(s)), done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(rounds, through(coalesced(s)), through(s)), Done: s.Close}, nil
 }
 
 type verdictError store.StartVerdict
 
 func (v verdictError) Error() string { return "a step that was to run was told " + string(v) }
 
-func coalesceLone(ctx context.Context, r *rig) (*trial, error) {
+func coalesceLone(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const appends, steps = 1500, 100
-	s, _, err := r.store(ctx, asItIs, appenderConns)
+	s, _, err := r.Store(ctx, rig.AsItIs, appenderConns)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, 2, steps)
+	ids, err := rig.MakeRuns(ctx, s, 2, steps)
 	if err != nil {
 		return nil, err
 	}
-	with, without := writersOf(coalesced(s), ids[:1], steps)[0], writersOf(s, ids[1:], steps)[0]
-	return &trial{repeat: byTurns(appends, with.timed, without.timed), done: s.Close}, nil
+	with, without := rig.WritersOf(coalesced(s), ids[:1], steps)[0], rig.WritersOf(s, ids[1:], steps)[0]
+	return &rig.Trial{Repeat: rig.ByTurns(appends, with.timed, without.timed), Done: s.Close}, nil
 }
 
 // timed appends one event.
-func (w *writer) timed(ctx context.Context, _ int) (time.Duration, error) {
-	return timed(func() error {
-		_, err := w.append(ctx, 1)
+func (w *rig.Writer) timed(ctx context.Context, _ int) (time.Duration, error) {
+	return rig.Timed(func() error {
+		_, err := w.Append(ctx, 1)
 		return err
 	})
 }
 
 // coalesceOthers measures appends to eight runs while a ninth is appended to at
 // the same pace, with and without somebody who holds the ninth.
-func coalesceOthers(ctx context.Context, r *rig) (*trial, error) {
+func coalesceOthers(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const (
 		others, steps     = 8, 100
 		interval, forTime = 20 * time.Millisecond, 1500 * time.Millisecond
 		turns             = 5
 		hold, pause       = 40 * time.Millisecond, 10 * time.Millisecond
 	)
-	s, _, err := r.store(ctx, oneMS, postgres.DefaultMaxConns)
+	s, _, err := r.Store(ctx, rig.OneMS, postgres.DefaultMaxConns)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, others+1, steps)
+	ids, err := rig.MakeRuns(ctx, s, others+1, steps)
 	if err != nil {
 		return nil, err
 	}
 	log := coalesced(s)
-	ws := writersOf(log, ids, steps)
+	ws := rig.WritersOf(log, ids, steps)
 	held := ws[others]
 	holding := func(ctx context.Context) error {
 		for {
-			if err := s.InRun(ctx, held.runID, func(store.RunTx) error { return wait(ctx, hold) }); err != nil {
+			if err := s.InRun(ctx, held.RunID, func(store.RunTx) error { return rig.Wait(ctx, hold) }); err != nil {
 				return err
 			}
-			if err := wait(ctx, pause); err != nil {
+			if err := rig.Wait(ctx, pause); err != nil {
 				return err
 			}
 		}
 	}
 	appending := func(ctx context.Context) error {
 		for {
-			if _, err := held.append(ctx, 1); err != nil {
+			if _, err := held.Append(ctx, 1); err != nil {
 				return err
 			}
-			if err := wait(ctx, interval); err != nil {
+			if err := rig.Wait(ctx, interval); err != nil {
 				return err
 			}
 		}
 	}
-	p99 := func(with bool) measure {
+	p99 := func(with bool) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
-			var l latencies
+			var l rig.Latencies
 			background, stop := context.WithCancel(ctx)
 			defer stop()
 			g, background := errgroup.WithContext(background)
@@ -129,9 +131,9 @@ func coalesceOthers(ctx context.Context, r *rig) (*trial, error) {
 			if with {
 				g.Go(func() error { return holding(background) })
 			}
-			err := paced(ctx, others, interval, forTime, func(ctx context.Context, i int, due time.Time) error {
-				_, err := ws[i].append(ctx, 1)
-				l.add(time.Since(due))
+			err := rig.Paced(ctx, others, interval, forTime, func(ctx context.Context, i int, due time.Time) error {
+				_, err := ws[i].Append(ctx, 1)
+				l.Add(time.Since(due))
 				return err
 			})
 			stop()
@@ -141,8 +143,8 @@ func coalesceOthers(ctx context.Context, r *rig) (*trial, error) {
 			if err != nil {
 				return 0, err
 			}
-			return l.quantile(0.99)
+			return l.Quantile(0.99)
 		}
 	}
-	return &trial{repeat: byTurns(turns, p99(true), p99(false)), done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(turns, p99(true), p99(false)), Done: s.Close}, nil
 }

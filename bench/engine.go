@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/plan"
@@ -56,13 +58,13 @@ func machineRun(n int) error {
 
 // interpStep takes the least of many short turns of equal work: whatever else the
 // machine does, and the collector, which is off meanwhile, only ever adds to a turn.
-func interpStep(context.Context, *rig) (*trial, error) {
+func interpStep(context.Context, *rig.Rig) (*rig.Trial, error) {
 	const steps, turns = 5000, 25
-	per := func(n int) measure {
+	per := func(n int) rig.Measure {
 		return func(context.Context, int) (time.Duration, error) {
 			runtime.GC()
 			defer debug.SetGCPercent(debug.SetGCPercent(-1))
-			took, err := timed(func() error {
+			took, err := rig.Timed(func() error {
 				for range steps / n {
 					if err := machineRun(n); err != nil {
 						return err
@@ -73,7 +75,7 @@ func interpStep(context.Context, *rig) (*trial, error) {
 			return took / steps, err
 		}
 	}
-	return &trial{repeat: leastOf(turns, per(steps), per(50))}, nil
+	return &rig.Trial{Repeat: rig.LeastOf(turns, per(steps), per(50))}, nil
 }
 
 // logOf is the events of a run with n steps that all complete.
@@ -101,11 +103,11 @@ func logOf(n int) []run.Event {
 	return evs
 }
 
-func foldEvent(context.Context, *rig) (*trial, error) {
-	per := func(steps, rounds int) measure {
+func foldEvent(context.Context, *rig.Rig) (*rig.Trial, error) {
+	per := func(steps, rounds int) rig.Measure {
 		evs := logOf(steps)
 		return func(context.Context, int) (time.Duration, error) {
-			took, err := median(rounds, func(int) error {
+			took, err := rig.Median(rounds, func(int) error {
 				s := run.State{Header: run.Header{Identity: evs[0].Identity, Status: run.Pending, Rev: run.ReducerRev}}
 				for at := 0; at < len(evs); at += 100 {
 					s, _, _ = run.Fold(s, evs[at:min(at+100, len(evs))])
@@ -118,5 +120,5 @@ func foldEvent(context.Context, *rig) (*trial, error) {
 			return took / time.Duration(len(evs)), err
 		}
 	}
-	return &trial{repeat: byTurns(1, per(1000, 20), per(10, 500))}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(1, per(1000, 20), per(10, 500))}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/dvt-engine/dvt/bench/rig"
 )
 
 // How many viewers look on.
@@ -28,20 +30,20 @@ func (p pair) close() error {
 }
 
 // trial closes the pair when err is not nil.
-func (p pair) trial(repeat func(context.Context) (sample, error), err error) (*trial, error) {
+func (p pair) trial(repeat func(context.Context) (rig.Sample, error), err error) (*rig.Trial, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	return &trial{repeat: repeat, done: p.close}, nil
+	return &rig.Trial{Repeat: repeat, Done: p.close}, nil
 }
 
 // watchRuns starts a server of runs with viewers.
-func watchRuns(ctx context.Context, o options, query string, n int, beside *watching) (*watching, error) {
-	s, err := startOwn(ctx, coreOf(o), "runs", o)
+func watchRuns(ctx context.Context, o rig.Options, query string, n int, beside *watching) (*watching, error) {
+	s, err := rig.StartOwn(ctx, rig.CoreOf(o), "runs", o)
 	if err != nil {
 		return nil, err
 	}
-	return lookOn(ctx, s, runsDialect(viewerToken, query, func(viewer int) string { return runName(viewer % o.Runs) }), n,
+	return lookOn(ctx, s, runsDialect(viewerToken, query, func(viewer int) string { return rig.RunName(viewer % o.Runs) }), n,
 		beside)
 }
 
@@ -52,28 +54,28 @@ func warmed(ctx context.Context, w *watching, updates int) error {
 }
 
 // framePrepared is the processor time of one frame of a run that 1,000 watch.
-func framePrepared(ctx context.Context, r *rig) (t *trial, err error) {
+func framePrepared(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 	const turns, updates = 5, 60
 	var p pair
-	if p.ours, err = watchRuns(ctx, options{Runs: 1, Steps: watchedSteps}, runQuery, fewViewers, nil); err != nil {
+	if p.ours, err = watchRuns(ctx, rig.Options{Runs: 1, Steps: watchedSteps}, runQuery, fewViewers, nil); err != nil {
 		return p.trial(nil, err)
 	}
 	if err = warmed(ctx, p.ours, 20); err != nil {
 		return p.trial(nil, err)
 	}
-	if p.floor, err = watchPrepared(ctx, options{Payload: p.ours.last}, fewViewers, p.ours); err == nil {
+	if p.floor, err = watchPrepared(ctx, rig.Options{Payload: p.ours.last}, fewViewers, p.ours); err == nil {
 		err = warmed(ctx, p.floor, 20)
 	}
-	return p.trial(byTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
+	return p.trial(rig.ByTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
 }
 
 // againstStock is the processor time of one frame against that of gqlgen's own
 // transport, for 1,000 viewers of the given number of runs.
-func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig) (*trial, error) {
-	return func(ctx context.Context, r *rig) (t *trial, err error) {
+func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 		const turns = 3
 		var p pair
-		o := options{Runs: runs, Steps: watchedSteps}
+		o := rig.Options{Runs: runs, Steps: watchedSteps}
 		if p.ours, err = watchRuns(ctx, o, runQuery, fewViewers, nil); err != nil {
 			return p.trial(nil, err)
 		}
@@ -84,7 +86,7 @@ func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig) (
 		if err == nil {
 			err = sameMessages(p)
 		}
-		return p.trial(byTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(stockUpdates)), err)
+		return p.trial(rig.ByTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(stockUpdates)), err)
 	}
 }
 
@@ -98,7 +100,7 @@ func sameMessages(p pair) error {
 
 // alone measures a server that is started for it, and ends it.
 func alone(begin func(context.Context) (*watching, error), of func(context.Context, *watching) (time.Duration,
-	error)) measure {
+	error)) rig.Measure {
 	return func(ctx context.Context, _ int) (_ time.Duration, err error) {
 		w, err := begin(ctx)
 		if w != nil {
@@ -116,8 +118,8 @@ func alone(begin func(context.Context) (*watching, error), of func(context.Conte
 
 // againstCentrifuge measures a server of one run and then centrifuge with the same
 // payload, each with the given number of viewers at first, by turns.
-func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of func(context.Context,
-	*watching) (time.Duration, error)) (*trial, error) {
+func againstCentrifuge(ctx context.Context, o rig.Options, viewers, turns int, of func(context.Context,
+	*watching) (time.Duration, error)) (*rig.Trial, error) {
 	return against(ctx, o, viewers, turns, of, func(ctx context.Context, payload string) (*watching, error) {
 		return watchCentrifuge(ctx, payload, viewers)
 	})
@@ -125,10 +127,10 @@ func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of fu
 
 // against measures a server of one run and then a floor that shows the same payload,
 // each with the given number of viewers at first, by turns.
-func against(ctx context.Context, o options, viewers, turns int, of func(context.Context, *watching) (time.Duration,
+func against(ctx context.Context, o rig.Options, viewers, turns int, of func(context.Context, *watching) (time.Duration,
 	error),
 	floor func(ctx context.Context, payload string) (*watching, error),
-) (*trial, error) {
+) (*rig.Trial, error) {
 	var payload string
 	ours := func(ctx context.Context) (*watching, error) { return watchRuns(ctx, o, runQuery, viewers, nil) }
 	if _, err := alone(func(ctx context.Context) (*watching, error) { return watchRuns(ctx, o, runQuery, 1, nil) },
@@ -138,13 +140,13 @@ func against(ctx context.Context, o options, viewers, turns int, of func(context
 		})(ctx, 0); err != nil {
 		return nil, err
 	}
-	return &trial{repeat: byTurns(turns, alone(ours, of),
+	return &rig.Trial{Repeat: rig.ByTurns(turns, alone(ours, of),
 		alone(func(ctx context.Context) (*watching, error) { return floor(ctx, payload) }, of))}, nil
 }
 
 // watchPrepared starts a server that does nothing but send a message to its viewers (see servePrepared).
-func watchPrepared(ctx context.Context, o options, n int, beside *watching) (*watching, error) {
-	s, err := startOwn(ctx, coreOf(o), "prepared", o)
+func watchPrepared(ctx context.Context, o rig.Options, n int, beside *watching) (*watching, error) {
+	s, err := rig.StartOwn(ctx, rig.CoreOf(o), "prepared", o)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +155,8 @@ func watchPrepared(ctx context.Context, o options, n int, beside *watching) (*wa
 
 // receiptsOf is the p99 from commit to receipt, against that from publish to
 // receipt of centrifuge, at the same pace.
-func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(context.Context, *rig) (*trial, error) {
-	return func(ctx context.Context, r *rig) (*trial, error) {
+func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		o, err := stored(r)
 		if err != nil {
 			return nil, err
@@ -167,7 +169,7 @@ func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(co
 
 // tenThousand is the p99 from commit to receipt of many viewers, against that of a server
 // that does nothing but send them the same bytes: what the kernel takes for it here.
-func tenThousand(ctx context.Context, r *rig) (*trial, error) {
+func tenThousand(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const turns, updates = 2, 6
 	o, err := stored(r)
 	if err != nil {
@@ -179,23 +181,23 @@ func tenThousand(ctx context.Context, r *rig) (*trial, error) {
 			return w.receipt(ctx, updates, time.Second)
 		},
 		func(ctx context.Context, payload string) (*watching, error) {
-			return watchPrepared(ctx, options{Payload: payload, Spread: true}, manyViewers, nil)
+			return watchPrepared(ctx, rig.Options{Payload: payload, Spread: true}, manyViewers, nil)
 		})
 }
 
 // stored is a server of one run with SQLite and Redis.
-func stored(r *rig) (options, error) {
-	url, err := r.redisURL()
-	return options{Runs: 1, Steps: watchedSteps, Redis: url, Dir: r.dir}, err
+func stored(r *rig.Rig) (rig.Options, error) {
+	url, err := r.RedisURL()
+	return rig.Options{Runs: 1, Steps: watchedSteps, Redis: url, Dir: r.Dir}, err
 }
 
 // idleViewer is how many bytes a server has for each viewer more of one run, while
 // nothing happens.
-func idleViewer(ctx context.Context, _ *rig) (*trial, error) {
+func idleViewer(ctx context.Context, _ *rig.Rig) (*rig.Trial, error) {
 	const before = 100 // have come when counting begins: everything built once is built
-	o := options{Runs: 1, Steps: watchedSteps}
+	o := rig.Options{Runs: 1, Steps: watchedSteps}
 	return againstCentrifuge(ctx, o, before, 1, func(ctx context.Context, w *watching) (time.Duration, error) {
-		few, err := w.memory()
+		few, err := w.Memory()
 		if err == nil {
 			err = w.more(ctx, idleViewers-before)
 		}
@@ -205,29 +207,29 @@ func idleViewer(ctx context.Context, _ *rig) (*trial, error) {
 		if err != nil {
 			return 0, err
 		}
-		all, err := w.memory()
+		all, err := w.Memory()
 		return time.Duration(all-few) / (idleViewers - before), err
 	})
 }
 
 // delta is what one update of a run with 1,000 steps costs a server whose viewers
 // take deltas, against one of a run with 10.
-func delta(count func(spent) int64) func(context.Context, *rig) (*trial, error) {
-	return func(ctx context.Context, r *rig) (t *trial, err error) {
+func delta(count func(spent) int64) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 		const turns, updates, viewers = 5, 400, 1
 		var p pair
-		if p.ours, err = watchRuns(ctx, options{Runs: 1, Steps: 1000}, deltaQuery, viewers, nil); err != nil {
+		if p.ours, err = watchRuns(ctx, rig.Options{Runs: 1, Steps: 1000}, deltaQuery, viewers, nil); err != nil {
 			return p.trial(nil, err)
 		}
-		if p.floor, err = watchRuns(ctx, options{Runs: 1, Steps: 10}, deltaQuery, viewers, p.ours); err == nil {
+		if p.floor, err = watchRuns(ctx, rig.Options{Runs: 1, Steps: 10}, deltaQuery, viewers, p.ours); err == nil {
 			err = errors.Join(warmed(ctx, p.ours, 50), warmed(ctx, p.floor, 50))
 		}
-		per := func(w *watching) measure {
+		per := func(w *watching) rig.Measure {
 			return func(ctx context.Context, _ int) (time.Duration, error) {
 				s, err := w.spend(ctx, updates)
 				return time.Duration(count(s) / updates), err
 			}
 		}
-		return p.trial(byTurns(turns, per(p.ours), per(p.floor)), err)
+		return p.trial(rig.ByTurns(turns, per(p.ours), per(p.floor)), err)
 	}
 }

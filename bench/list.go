@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -52,27 +54,27 @@ func (a asker) post(ctx context.Context, addr, query string, variables any) ([]b
 
 // listJSON is the processor time of one list of runs, asked for by four clients,
 // against that of net/http and encoding/json writing the same bytes.
-func listJSON(ctx context.Context, r *rig) (t *trial, err error) {
+func listJSON(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 	const turns, clients, forTime = 5, 4, time.Second
 	a := newAsker(viewerToken, clients)
-	var all []*service
+	var all []*rig.Service
 	done := func() error {
 		var errs []error
 		for _, s := range all {
-			errs = append(errs, s.close())
+			errs = append(errs, s.Close())
 		}
 		return errors.Join(errs...)
 	}
-	start := func(kind string, o options) (*service, error) {
-		s, err := startOwn(ctx, serverCore, kind, o)
+	start := func(kind string, o rig.Options) (*rig.Service, error) {
+		s, err := rig.StartOwn(ctx, rig.ServerCore, kind, o)
 		if err == nil {
 			all = append(all, s)
 		}
 		return s, err
 	}
-	asked := func(s *service) measure {
+	asked := func(s *rig.Service) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
-			before, err := s.cpu()
+			before, err := s.CPU()
 			if err != nil {
 				return 0, err
 			}
@@ -82,7 +84,7 @@ func listJSON(ctx context.Context, r *rig) (t *trial, err error) {
 			for range clients {
 				g.Go(func() error {
 					for time.Since(began) < forTime {
-						if _, err := a.post(asking, s.addr, listQuery, nil); err != nil {
+						if _, err := a.post(asking, s.Addr, listQuery, nil); err != nil {
 							return err
 						}
 						n.Add(1)
@@ -93,21 +95,21 @@ func listJSON(ctx context.Context, r *rig) (t *trial, err error) {
 			if err := g.Wait(); err != nil {
 				return 0, err
 			}
-			after, err := s.cpu()
+			after, err := s.CPU()
 			return (after - before) / time.Duration(n.Load()), err
 		}
 	}
-	ours, err := start("list", options{})
+	ours, err := start("list", rig.Options{})
 	if err != nil {
 		return nil, err
 	}
-	answer, err := a.post(ctx, ours.addr, listQuery, nil)
+	answer, err := a.post(ctx, ours.Addr, listQuery, nil)
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	floor, err := start("encoding", options{Payload: string(answer)})
+	floor, err := start("encoding", rig.Options{Payload: string(answer)})
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	return &trial{repeat: byTurns(turns, asked(ours), asked(floor)), done: done}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(turns, asked(ours), asked(floor)), Done: done}, nil
 }

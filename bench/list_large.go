@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dvt-engine/dvt/run"
@@ -45,7 +47,7 @@ func (l shelf) at(i int) *store.RunPos {
 
 // filled puts what it names into a statement that fills.
 func (l shelf) filled(statement string) string {
-	return strings.NewReplacer("$RUNS", strconv.Itoa(l.runs), "$RUN", runName(0)).Replace(statement)
+	return strings.NewReplacer("$RUNS", strconv.Itoa(l.runs), "$RUN", rig.RunName(0)).Replace(statement)
 }
 
 // question is a list to read; i counts how often it was.
@@ -109,49 +111,49 @@ func filterQuestions() []question {
 
 // lists compares the medians of questions to a store with many runs with those to one
 // with few. A sample is that of the question whose price grows most.
-func lists(large, small shelf, questions []question, done func() error) *trial {
-	repeat := func(ctx context.Context) (worst sample, err error) {
+func lists(large, small shelf, questions []question, done func() error) *rig.Trial {
+	repeat := func(ctx context.Context) (worst rig.Sample, err error) {
 		name := ""
 		for _, q := range questions {
-			ask := func(l shelf) measure {
+			ask := func(l shelf) rig.Measure {
 				return func(ctx context.Context, i int) (time.Duration, error) {
 					f := q.filter(l, i)
 					f.TenantID, f.Limit = runtest.ID.TenantID, pageRows
-					return timed(func() error {
+					return rig.Timed(func() error {
 						_, err := l.store.List(ctx, f)
 						return err
 					})
 				}
 			}
-			s, err := byTurns(listTurns, ask(large), ask(small))(ctx)
+			s, err := rig.ByTurns(listTurns, ask(large), ask(small))(ctx)
 			if err != nil {
 				return worst, err
 			}
-			if name == "" || atMost(0).value(s) > atMost(0).value(worst) {
+			if name == "" || rig.AtMost(0).Value(s) > rig.AtMost(0).Value(worst) {
 				name, worst = q.name, s
 			}
 		}
-		fmt.Fprintf(os.Stderr, "       the worst is %s: %s against %s\n", name, short(worst.cost), short(worst.floor))
+		fmt.Fprintf(os.Stderr, "       the worst is %s: %s against %s\n", name, rig.Short(worst.Cost), rig.Short(worst.Floor))
 		return worst, nil
 	}
-	return &trial{repeat: repeat, done: done}
+	return &rig.Trial{Repeat: repeat, Done: done}
 }
 
-func postgresLists(questions []question) func(context.Context, *rig) (*trial, error) {
-	return func(ctx context.Context, r *rig) (*trial, error) {
+func postgresLists(questions []question) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		var opened []*postgres.Store
 		var sides []shelf
 		for _, n := range []int{manyRuns, fewRuns} {
-			s, dsn, err := r.store(ctx, asItIs, 2)
+			s, dsn, err := r.Store(ctx, rig.AsItIs, 2)
 			if err != nil {
 				return nil, err
 			}
 			opened = append(opened, s)
-			if err := makeRun(ctx, s, runName(0), 3); err != nil {
+			if err := rig.MakeRun(ctx, s, rig.RunName(0), 3); err != nil {
 				return nil, err
 			}
 			l := shelf{store: s, runs: n}
-			if err := connected(ctx, dsn, func(conn *pgx.Conn) error { return fillList(ctx, conn, &l) }); err != nil {
+			if err := rig.Connected(ctx, dsn, func(conn *pgx.Conn) error { return fillList(ctx, conn, &l) }); err != nil {
 				return nil, err
 			}
 			sides = append(sides, l)
@@ -220,11 +222,11 @@ func fillList(ctx context.Context, conn *pgx.Conn, l *shelf) error {
 	return conn.QueryRow(ctx, `SELECT run_id FROM made LIMIT 1`).Scan(&l.named)
 }
 
-func sqliteLists(questions []question) func(context.Context, *rig) (*trial, error) {
-	return func(ctx context.Context, r *rig) (*trial, error) {
+func sqliteLists(questions []question) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		var opened []*sqlite.Store
 		var sides []shelf
-		dir, err := os.MkdirTemp(r.dir, "lists-")
+		dir, err := os.MkdirTemp(r.Dir, "lists-")
 		if err != nil {
 			return nil, err
 		}
@@ -235,7 +237,7 @@ func sqliteLists(questions []question) func(context.Context, *rig) (*trial, erro
 				return nil, err
 			}
 			opened = append(opened, s)
-			if err := makeRun(ctx, s, runName(0), 3); err != nil {
+			if err := rig.MakeRun(ctx, s, rig.RunName(0), 3); err != nil {
 				return nil, err
 			}
 			l := shelf{store: s, runs: n}

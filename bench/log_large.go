@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -29,32 +31,32 @@ const (
 // largeLog fills one database and leaves another empty. The rows have keys and
 // ids as long and as random as real ones and the smallest payload. Constraints and
 // indexes are made again from their own definitions when the rows are in.
-func largeLog(ctx context.Context, r *rig) (*trial, error) {
-	s, dsn, err := r.store(ctx, asItIs, 2)
+func largeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	s, dsn, err := r.Store(ctx, rig.AsItIs, 2)
 	if err != nil {
 		return nil, err
 	}
-	empty, _, err := r.store(ctx, asItIs, 2)
+	empty, _, err := r.Store(ctx, rig.AsItIs, 2)
 	if err != nil {
 		return nil, err
 	}
 	for _, to := range []*postgres.Store{s, empty} {
-		if err := makeRun(ctx, to, runName(0), stepsOfRun); err != nil {
+		if err := rig.MakeRun(ctx, to, rig.RunName(0), stepsOfRun); err != nil {
 			return nil, err
 		}
 	}
 	if err := fill(ctx, dsn); err != nil {
 		return nil, err
 	}
-	return &trial{
-		repeat: byTurns(appendsToLarge, afterLong(s).timed, writersOf(empty, []string{runName(0)}, stepsOfRun)[0].timed),
-		done:   func() error { return errors.Join(s.Close(), empty.Close()) },
+	return &rig.Trial{
+		Repeat: rig.ByTurns(appendsToLarge, afterLong(s).timed, rig.WritersOf(empty, []string{rig.RunName(0)}, stepsOfRun)[0].timed),
+		Done:   func() error { return errors.Join(s.Close(), empty.Close()) },
 	}, nil
 }
 
 // afterLong appends to the long run, whose filling has used the attempts before.
-func afterLong(log store.Log) *writer {
-	return &writer{log: log, runID: runName(0), steps: stepsOfRun, n: longRun}
+func afterLong(log store.Log) *rig.Writer {
+	return &rig.Writer{Log: log, RunID: rig.RunName(0), Steps: stepsOfRun, N: longRun}
 }
 
 // Statements that fill. The long run works through its steps as a writer does;
@@ -82,7 +84,7 @@ func fill(ctx context.Context, dsn string) error {
 	say := func(what string) {
 		fmt.Fprintf(os.Stderr, "       large-log: %s after %s\n", what, time.Since(began).Round(time.Second))
 	}
-	return connected(ctx, dsn, func(conn *pgx.Conn) error {
+	return rig.Connected(ctx, dsn, func(conn *pgx.Conn) error {
 		indexes, err := definitions(ctx, conn)
 		if err != nil {
 			return err
@@ -92,11 +94,11 @@ func fill(ctx context.Context, dsn string) error {
 				return err
 			}
 		}
-		if _, err := conn.Exec(ctx, fmt.Sprintf(fillLongSQL, runName(0), stepsOfRun, longRun-1)); err != nil {
+		if _, err := conn.Exec(ctx, fmt.Sprintf(fillLongSQL, rig.RunName(0), stepsOfRun, longRun-1)); err != nil {
 			return err
 		}
 		if _, err := conn.Exec(ctx, `UPDATE run_head SET last_seq = $1 WHERE run_id = $2`, longRun+1,
-			runName(0)); err != nil {
+			rig.RunName(0)); err != nil {
 			return err
 		}
 		if err := fillOthers(ctx, dsn, (largeEvents-longRun)/shortRun, say); err != nil {
@@ -124,13 +126,13 @@ func fillOthers(ctx context.Context, dsn string, n int, say func(string)) error 
 	g, ctx := errgroup.WithContext(ctx)
 	for f := range fillers {
 		g.Go(func() error {
-			return connected(ctx, dsn, func(conn *pgx.Conn) error {
+			return rig.Connected(ctx, dsn, func(conn *pgx.Conn) error {
 				for first := f * portion; first < n; first += fillers * portion {
 					last := min(first+portion, n) - 1
 					for _, q := range []struct {
 						query string
 						third any
-					}{{fillRunsSQL, runName(0)}, {fillHeadsSQL, shortRun}, {fillEventsSQL, shortRun}} {
+					}{{fillRunsSQL, rig.RunName(0)}, {fillHeadsSQL, shortRun}, {fillEventsSQL, shortRun}} {
 						if _, err := conn.Exec(ctx, q.query, first, last, q.third); err != nil {
 							return err
 						}
@@ -165,8 +167,8 @@ func definitions(ctx context.Context, conn *pgx.Conn) ([]index, error) {
 }
 
 // sqliteLargeLog fills one file and leaves another empty.
-func sqliteLargeLog(ctx context.Context, r *rig) (*trial, error) {
-	large, none := filepath.Join(r.dir, "large.db"), filepath.Join(r.dir, "empty.db")
+func sqliteLargeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	large, none := filepath.Join(r.Dir, "large.db"), filepath.Join(r.Dir, "empty.db")
 	var opened []*sqlite.Store
 	for _, file := range []string{large, none} {
 		s, err := sqlite.Open(ctx, file, sqlite.Options{})
@@ -174,17 +176,17 @@ func sqliteLargeLog(ctx context.Context, r *rig) (*trial, error) {
 			return nil, err
 		}
 		opened = append(opened, s)
-		if err := makeRun(ctx, s, runName(0), stepsOfRun); err != nil {
+		if err := rig.MakeRun(ctx, s, rig.RunName(0), stepsOfRun); err != nil {
 			return nil, err
 		}
 	}
 	if err := fillSQLite(ctx, large); err != nil {
 		return nil, err
 	}
-	return &trial{
-		repeat: byTurns(appendsToLarge, afterLong(opened[0]).timed, writersOf(opened[1], []string{runName(0)},
+	return &rig.Trial{
+		Repeat: rig.ByTurns(appendsToLarge, afterLong(opened[0]).timed, rig.WritersOf(opened[1], []string{rig.RunName(0)},
 			stepsOfRun)[0].timed),
-		done: func() error { return errors.Join(opened[0].Close(), opened[1].Close()) },
+		Done: func() error { return errors.Join(opened[0].Close(), opened[1].Close()) },
 	}, nil
 }
 
@@ -206,9 +208,9 @@ func fillSQLite(ctx context.Context, file string) error {
 		args  []any
 	}{
 		{`PRAGMA cache_size = -524288`, nil}, // KiB: the filled pages stay in memory
-		{fillSQLiteSQL, []any{runName(0), longRun, 0, stepsOfRun}},
-		{`UPDATE run_head SET last_seq = ? WHERE run_id = ?`, []any{longRun + 1, runName(0)}},
-		{fillSQLiteSQL, []any{"4" + runName(0)[1:], sqliteEvents - longRun, shortRun, sqliteEvents}},
+		{fillSQLiteSQL, []any{rig.RunName(0), longRun, 0, stepsOfRun}},
+		{`UPDATE run_head SET last_seq = ? WHERE run_id = ?`, []any{longRun + 1, rig.RunName(0)}},
+		{fillSQLiteSQL, []any{"4" + rig.RunName(0)[1:], sqliteEvents - longRun, shortRun, sqliteEvents}},
 		{`PRAGMA wal_checkpoint(TRUNCATE)`, nil},
 	} {
 		if _, err := db.ExecContext(ctx, q.query, q.args...); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -13,28 +15,28 @@ import (
 // stepsOfRun is how many steps the runs of these figures have.
 const stepsOfRun = 100
 
-func batchOf16(ctx context.Context, r *rig) (*trial, error) {
+func batchOf16(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const batch, rounds = 16, 60
-	s, _, err := r.store(ctx, oneMS, 2)
+	s, _, err := r.Store(ctx, rig.OneMS, 2)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, 2, stepsOfRun)
+	ids, err := rig.MakeRuns(ctx, s, 2, stepsOfRun)
 	if err != nil {
 		return nil, err
 	}
-	ws := writersOf(s, ids, stepsOfRun)
+	ws := rig.WritersOf(s, ids, stepsOfRun)
 	at16 := func(ctx context.Context, _ int) (time.Duration, error) {
-		took, err := timed(func() error {
-			_, err := ws[0].append(ctx, batch)
+		took, err := rig.Timed(func() error {
+			_, err := ws[0].Append(ctx, batch)
 			return err
 		})
 		return took / batch, err
 	}
 	singly := func(ctx context.Context, _ int) (time.Duration, error) {
-		took, err := timed(func() error {
+		took, err := rig.Timed(func() error {
 			for range batch {
-				if _, err := ws[1].append(ctx, 1); err != nil {
+				if _, err := ws[1].Append(ctx, 1); err != nil {
 					return err
 				}
 			}
@@ -42,31 +44,31 @@ func batchOf16(ctx context.Context, r *rig) (*trial, error) {
 		})
 		return took / batch, err
 	}
-	return &trial{repeat: byTurns(rounds, at16, singly), done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(rounds, at16, singly), Done: s.Close}, nil
 }
 
-func appenders32(ctx context.Context, r *rig) (*trial, error) {
+func appenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const appenders, turns, forTime = 32, 3, 2 * time.Second
-	s, dsn, err := r.store(ctx, oneMS, appenderConns)
+	s, dsn, err := r.Store(ctx, rig.OneMS, appenderConns)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, appenders, stepsOfRun)
+	ids, err := rig.MakeRuns(ctx, s, appenders, stepsOfRun)
 	if err != nil {
 		return nil, err
 	}
-	ws := writersOf(coalesced(s), ids, stepsOfRun)
+	ws := rig.WritersOf(coalesced(s), ids, stepsOfRun)
 	cost := func(ctx context.Context, _ int) (time.Duration, error) {
-		return crowd(ctx, appenders, forTime, func(ctx context.Context, i int) error {
-			_, err := ws[i].append(ctx, 1)
+		return rig.Crowd(ctx, appenders, forTime, func(ctx context.Context, i int) error {
+			_, err := ws[i].Append(ctx, 1)
 			return err
 		})
 	}
-	floor, err := newPgbench(ctx, r, dsn, appenders, forTime)
+	floor, err := rig.NewPgbench(ctx, r, dsn, appenders, forTime)
 	if err != nil {
 		return nil, err
 	}
-	return &trial{repeat: byTurns(turns, cost, floor), done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(turns, cost, floor), Done: s.Close}, nil
 }
 
 // raw inserts the rows that a writer would cause, by a prepared statement on one connection into a table like event.
@@ -84,7 +86,7 @@ func newRaw(ctx context.Context, dsn string) (*raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &raw{conn: conn, runID: runName(0)}
+	w := &raw{conn: conn, runID: rig.RunName(0)}
 	if _, err := conn.Exec(ctx, likeEvent); err != nil {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
@@ -95,7 +97,7 @@ func newRaw(ctx context.Context, dsn string) (*raw, error) {
 }
 
 func (w *raw) insert(ctx context.Context) error {
-	d := draft(w.n, stepsOfRun)
+	d := rig.Draft(w.n, stepsOfRun)
 	id := runtest.ID
 	id.RunID = w.runID
 	key := d.Key(id)
@@ -107,16 +109,16 @@ func (w *raw) insert(ctx context.Context) error {
 }
 
 func (w *raw) timed(ctx context.Context, _ int) (time.Duration, error) {
-	return timed(func() error { return w.insert(ctx) })
+	return rig.Timed(func() error { return w.insert(ctx) })
 }
 
-func loneAppend(ctx context.Context, r *rig) (*trial, error) {
+func loneAppend(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const appends = 1500
-	s, dsn, err := r.store(ctx, asItIs, 2)
+	s, dsn, err := r.Store(ctx, rig.AsItIs, 2)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, 1, stepsOfRun)
+	ids, err := rig.MakeRuns(ctx, s, 1, stepsOfRun)
 	if err != nil {
 		return nil, err
 	}
@@ -124,19 +126,19 @@ func loneAppend(ctx context.Context, r *rig) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &trial{
-		repeat: byTurns(appends, writersOf(s, ids, stepsOfRun)[0].timed, row.timed),
-		done:   func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
+	return &rig.Trial{
+		Repeat: rig.ByTurns(appends, rig.WritersOf(s, ids, stepsOfRun)[0].timed, row.timed),
+		Done:   func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }
 
-func appendAt200(ctx context.Context, r *rig) (*trial, error) {
+func appendAt200(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const runs, interval, turns, forTime = 20, 100 * time.Millisecond, 3, 2 * time.Second
-	s, dsn, err := r.store(ctx, oneMS, appenderConns)
+	s, dsn, err := r.Store(ctx, rig.OneMS, appenderConns)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, runs, stepsOfRun)
+	ids, err := rig.MakeRuns(ctx, s, runs, stepsOfRun)
 	if err != nil {
 		return nil, err
 	}
@@ -144,28 +146,28 @@ func appendAt200(ctx context.Context, r *rig) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	ws := writersOf(coalesced(s), ids, stepsOfRun)
-	p99 := func(n int, interval time.Duration, call func(ctx context.Context, i int) error) measure {
+	ws := rig.WritersOf(coalesced(s), ids, stepsOfRun)
+	p99 := func(n int, interval time.Duration, call func(ctx context.Context, i int) error) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
-			var l latencies
-			err := paced(ctx, n, interval, forTime, func(ctx context.Context, i int, due time.Time) error {
+			var l rig.Latencies
+			err := rig.Paced(ctx, n, interval, forTime, func(ctx context.Context, i int, due time.Time) error {
 				err := call(ctx, i)
-				l.add(time.Since(due))
+				l.Add(time.Since(due))
 				return err
 			})
 			if err != nil {
 				return 0, err
 			}
-			return l.quantile(0.99)
+			return l.Quantile(0.99)
 		}
 	}
 	append1 := func(ctx context.Context, i int) error {
-		_, err := ws[i].append(ctx, 1)
+		_, err := ws[i].Append(ctx, 1)
 		return err
 	}
 	insert := func(ctx context.Context, _ int) error { return row.insert(ctx) }
-	return &trial{
-		repeat: byTurns(turns, p99(runs, interval, append1), p99(1, interval/runs, insert)),
-		done:   func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
+	return &rig.Trial{
+		Repeat: rig.ByTurns(turns, p99(runs, interval, append1), p99(1, interval/runs, insert)),
+		Done:   func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	_ "modernc.org/sqlite"
 
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -24,12 +26,12 @@ func durable(file string) (*sql.DB, error) {
 	return db, err
 }
 
-func sqliteAppend(ctx context.Context, r *rig) (*trial, error) {
-	s, err := sqlite.Open(ctx, filepath.Join(r.dir, "lone.db"), sqlite.Options{})
+func sqliteAppend(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	s, err := sqlite.Open(ctx, filepath.Join(r.Dir, "lone.db"), sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
-	db, err := durable(filepath.Join(r.dir, "raw.db"))
+	db, err := durable(filepath.Join(r.Dir, "raw.db"))
 	if err != nil {
 		return nil, err
 	}
@@ -37,50 +39,50 @@ func sqliteAppend(ctx context.Context, r *rig) (*trial, error) {
 		ctx, `CREATE TABLE event (run_id TEXT, seq INTEGER, key TEXT UNIQUE, body TEXT, PRIMARY KEY (run_id, seq))`); err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, 1, stepsOfRun)
+	ids, err := rig.MakeRuns(ctx, s, 1, stepsOfRun)
 	if err != nil {
 		return nil, err
 	}
 	row := 0
 	insert := func(ctx context.Context, _ int) (time.Duration, error) {
 		row++
-		return timed(func() error {
-			_, err := db.ExecContext(ctx, `INSERT INTO event VALUES (?, ?, ?, ?)`, ids[0], row, runName(row), `{}`)
+		return rig.Timed(func() error {
+			_, err := db.ExecContext(ctx, `INSERT INTO event VALUES (?, ?, ?, ?)`, ids[0], row, rig.RunName(row), `{}`)
 			return err
 		})
 	}
-	return &trial{
-		repeat: byTurns(1000, writersOf(s, ids, stepsOfRun)[0].timed, insert),
-		done:   func() error { return errors.Join(db.Close(), s.Close()) },
+	return &rig.Trial{
+		Repeat: rig.ByTurns(1000, rig.WritersOf(s, ids, stepsOfRun)[0].timed, insert),
+		Done:   func() error { return errors.Join(db.Close(), s.Close()) },
 	}, nil
 }
 
-func sqliteAppenders32(ctx context.Context, r *rig) (*trial, error) {
+func sqliteAppenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const appenders, turns, forTime = 32, 3, 1500 * time.Millisecond
-	s, err := sqlite.Open(ctx, filepath.Join(r.dir, "grouped.db"), sqlite.Options{})
+	s, err := sqlite.Open(ctx, filepath.Join(r.Dir, "grouped.db"), sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, appenders, stepsOfRun)
+	ids, err := rig.MakeRuns(ctx, s, appenders, stepsOfRun)
 	if err != nil {
 		return nil, err
 	}
-	singly, err := newSingly(ctx, filepath.Join(r.dir, "singly.db"), appenders)
+	singly, err := newSingly(ctx, filepath.Join(r.Dir, "singly.db"), appenders)
 	if err != nil {
 		return nil, err
 	}
-	ws := writersOf(s, ids, stepsOfRun)
+	ws := rig.WritersOf(s, ids, stepsOfRun)
 	cost := func(ctx context.Context, _ int) (time.Duration, error) {
-		return crowd(ctx, appenders, forTime, func(ctx context.Context, i int) error {
-			_, err := ws[i].append(ctx, 1)
+		return rig.Crowd(ctx, appenders, forTime, func(ctx context.Context, i int) error {
+			_, err := ws[i].Append(ctx, 1)
 			return err
 		})
 	}
 	floor := func(ctx context.Context, _ int) (time.Duration, error) {
-		return crowd(ctx, appenders, forTime, singly.append)
+		return rig.Crowd(ctx, appenders, forTime, singly.append)
 	}
-	return &trial{repeat: byTurns(turns, cost, floor),
-		done: func() error { return errors.Join(singly.close(), s.Close()) }}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(turns, cost, floor),
+		Done: func() error { return errors.Join(singly.close(), s.Close()) }}, nil
 }
 
 // singly writes each event in a transaction of its own, on one connection and by prepared statements.
@@ -109,7 +111,7 @@ func newSingly(ctx context.Context, file string, runs int) (*singly, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, runs, stepsOfRun)
+	ids, err := rig.MakeRuns(ctx, s, runs, stepsOfRun)
 	if err = errors.Join(err, s.Close()); err != nil {
 		return nil, err
 	}
@@ -131,7 +133,7 @@ func newSingly(ctx context.Context, file string, runs int) (*singly, error) {
 func (w *singly) append(ctx context.Context, i int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d, id := draft(w.seq[i], stepsOfRun), runtest.ID
+	d, id := rig.Draft(w.seq[i], stepsOfRun), runtest.ID
 	id.RunID = w.runs[i]
 	key := d.Key(id)
 	w.seq[i]++

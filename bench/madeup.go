@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -43,11 +45,11 @@ type madeUpRun struct {
 func newMadeUpRun(id string, steps int) (*madeUpRun, error) {
 	names := make([]string, steps)
 	for i := range names {
-		names[i] = stepName(i)
+		names[i] = rig.StepName(i)
 	}
 	drafts := []run.Draft{runtest.Start(names...)}
 	for n := range 2 * steps {
-		drafts = append(drafts, draft(n, steps))
+		drafts = append(drafts, rig.Draft(n, steps))
 	}
 	of := runtest.ID
 	of.RunID = id

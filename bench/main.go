@@ -26,6 +26,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
@@ -62,37 +64,37 @@ func bench(ctx context.Context) int {
 	if *once != "" {
 		return printOnce(ctx, *once)
 	}
-	chosen := figures()
+	chosen := Figures()
 	if *only != "" {
-		f, ok := figureOf(*only)
+		f, ok := FigureOf(*only)
 		if !ok {
 			fmt.Fprintf(os.Stderr, "error: there is no figure %q; there are %s\n", *only, strings.Join(names(), ", "))
 			return 2
 		}
-		chosen = []figure{f}
+		chosen = []rig.Figure{f}
 	}
-	r, err := newRig()
+	r, err := rig.NewRig()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		return 1
 	}
-	defer r.close()
+	defer r.Close()
 	var kept strings.Builder
 	status := 0
 	for _, f := range chosen {
 		began := time.Now()
-		lines, err := f.measure(ctx, r)
+		lines, err := f.Measure(ctx, r)
 		if ctx.Err() != nil {
 			fmt.Fprintln(os.Stderr, "error: interrupted")
 			return 1
 		}
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "error: %s: %v\n", f.name, err)
-			lines, status = []string{"error  " + f.name}, 1
+			fmt.Fprintf(os.Stderr, "error: %s: %v\n", f.Name, err)
+			lines, status = []string{"error  " + f.Name}, 1
 		} else {
 			fmt.Fprintln(os.Stdout, strings.Join(lines, "\n"))
 		}
-		fmt.Fprintf(os.Stderr, "       %s took %s\n", f.name, time.Since(began).Round(time.Second))
+		fmt.Fprintf(os.Stderr, "       %s took %s\n", f.Name, time.Since(began).Round(time.Second))
 		kept.WriteString(strings.Join(lines, "\n") + "\n")
 	}
 	if *results == "" {
@@ -120,8 +122,8 @@ func startProfile(file string) (stop func(), err error) {
 	}, nil
 }
 
-func keep(ctx context.Context, r *rig, file, lines string) error {
-	machine, err := r.describe(ctx)
+func keep(ctx context.Context, r *rig.Rig, file, lines string) error {
+	machine, err := r.Describe(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,28 +132,28 @@ func keep(ctx context.Context, r *rig, file, lines string) error {
 
 // printOnce is the other side of slowed and apart: one repetition, its two times on standard output.
 func printOnce(ctx context.Context, name string) int {
-	s, err := func() (s sample, err error) {
-		f, ok := figureOf(name)
+	s, err := func() (s rig.Sample, err error) {
+		f, ok := FigureOf(name)
 		if !ok {
 			return s, fmt.Errorf("there is no figure %q", name)
 		}
-		r, err := newRig()
+		r, err := rig.NewRig()
 		if err != nil {
 			return s, err
 		}
-		defer r.close()
-		r.child = true
-		t, err := f.setup(ctx, r)
+		defer r.Close()
+		r.Child = true
+		t, err := f.Setup(ctx, r)
 		if err != nil {
 			return s, err
 		}
-		defer t.close()
-		return t.repeat(ctx)
+		defer t.Close()
+		return t.Repeat(ctx)
 	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Fprintln(os.Stdout, int64(s.cost), int64(s.floor))
+	fmt.Fprintln(os.Stdout, int64(s.Cost), int64(s.Floor))
 	return 0
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/server/config"
 
 	"github.com/spf13/pflag"
@@ -28,7 +30,7 @@ import (
 )
 
 // serveDev is `dvt dev` without its sample, on a Temporal server that runs already.
-func serveDev(ctx context.Context, o options) (served, error) {
+func serveDev(ctx context.Context, o rig.Options) (served, error) {
 	flags := pflag.NewFlagSet("dev", pflag.ContinueOnError)
 	config.Flags(flags, "listen", "data", "no-sample", "temporal", "temporal-namespace")
 	flags.String("config", "", "")
@@ -69,7 +71,7 @@ const (
 // pauseToPaused is the p95 from the sending of a PAUSE to the frame that says
 // PAUSED, of a run in which nothing runs; the floor is a bare workflow, from
 // signalling it to the activity that it starts.
-func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
+func pauseToPaused(ctx context.Context, r *rig.Rig) (_ *rig.Trial, err error) {
 	const pauses, perRun = 40, 20 // a run takes 60 signals a minute
 	// A server is idle, and a run has its ten frames a second before it, when nothing has moved for a second.
 	const idle = time.Second
@@ -96,54 +98,54 @@ func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
 		return nil, err
 	}
 	ends = append(ends, bare.close)
-	s, err := startOwn(ctx, anyCore, "dev", options{Dir: filepath.Join(r.dir, "dev"), Temporal: t.Namespace + "@" +
+	s, err := rig.StartOwn(ctx, rig.AnyCore, "dev", rig.Options{Dir: filepath.Join(r.Dir, "dev"), Temporal: t.Namespace + "@" +
 		t.Addr})
 	if err != nil {
 		return nil, err
 	}
-	ends = append(ends, s.close)
-	access, err := server.ReadDevAccess(filepath.Join(r.dir, "dev"))
+	ends = append(ends, s.Close)
+	access, err := server.ReadDevAccess(filepath.Join(r.Dir, "dev"))
 	if err != nil {
 		return nil, err
 	}
-	p := pauser{asker: newAsker(access.Tokens["dev-engineer"], 2), service: s}
+	p := pauser{asker: newAsker(access.Tokens["dev-engineer"], 2), Service: s}
 	ends = append(ends, func() error { p.leave(); return nil })
-	repeat := func(ctx context.Context) (sample, error) {
+	repeat := func(ctx context.Context) (rig.Sample, error) {
 		var costs, floors []time.Duration
 		for i := range pauses {
 			if i%perRun == 0 {
 				p.leave()
 				if err := p.start(ctx); err != nil {
-					return sample{}, err
+					return rig.Sample{}, err
 				}
 			}
 			floor, err := bare.signal(ctx)
 			if err != nil {
-				return sample{}, err
+				return rig.Sample{}, err
 			}
 			select {
 			case <-time.After(idle):
 			case <-ctx.Done():
-				return sample{}, ctx.Err()
+				return rig.Sample{}, ctx.Err()
 			}
 			cost, err := p.until(ctx, "pause", "PAUSED")
 			if err != nil {
-				return sample{}, err
+				return rig.Sample{}, err
 			}
 			if _, err := p.until(ctx, "resume", "RUNNING"); err != nil {
-				return sample{}, err
+				return rig.Sample{}, err
 			}
 			costs, floors = append(costs, cost), append(floors, floor)
 		}
-		return sample{cost: quantile(costs, 0.95), floor: quantile(floors, 0.95)}, nil
+		return rig.Sample{Cost: rig.Quantile(costs, 0.95), Floor: rig.Quantile(floors, 0.95)}, nil
 	}
-	return &trial{repeat: repeat, done: done}, nil
+	return &rig.Trial{Repeat: repeat, Done: done}, nil
 }
 
 // pauser pauses and resumes a run that somebody looks on.
 type pauser struct {
 	asker
-	*service
+	*rig.Service
 	watching *watching
 	runID    string
 	runs     int
@@ -161,7 +163,7 @@ func (p *pauser) leave() {
 // start starts a run that waits for a person, and looks on.
 func (p *pauser) start(ctx context.Context) error {
 	doc := document([]map[string]any{{
-		"stepId": stepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
+		"stepId": rig.StepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
 	}})
 	at := strings.NewReplacer(
 		`"tenantId":"`+runtest.ID.TenantID+`"`, `"tenantId":"acme"`, `"projectId":"`+runtest.ID.ProjectID+`"`,
@@ -169,7 +171,7 @@ func (p *pauser) start(ctx context.Context) error {
 		`"environmentId":"`+runtest.ID.EnvironmentID+`"`, `"environmentId":"dev"`,
 	)
 	p.runs++
-	answer, err := p.post(ctx, p.addr, startMutation, map[string]any{
+	answer, err := p.post(ctx, p.Addr, startMutation, map[string]any{
 		"plan": json.RawMessage(at.Replace(string(doc))), "request": fmt.Sprintf("pause-%d", p.runs),
 	})
 	if err != nil {
@@ -185,7 +187,7 @@ func (p *pauser) start(ctx context.Context) error {
 	}
 	p.runID = started.Data.StartRun.Run.RunID
 	d := runsDialect(p.token, statusQuery, func(int) string { return p.runID })
-	if p.watching, err = lookOn(ctx, p.service, d, 1, nil); err != nil {
+	if p.watching, err = lookOn(ctx, p.Service, d, 1, nil); err != nil {
 		return err
 	}
 	p.watching.want(`"substatus":"WAITING_MANUAL"`)
@@ -199,7 +201,7 @@ func (p *pauser) until(ctx context.Context, signal, status string) (time.Duratio
 	answered := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		_, err := p.post(ctx, p.addr, fmt.Sprintf(signalMutation, signal), map[string]any{"runId": p.runID,
+		_, err := p.post(ctx, p.Addr, fmt.Sprintf(signalMutation, signal), map[string]any{"runId": p.runID,
 			"id": fmt.Sprintf("s-%d", p.signals)})
 		answered <- err
 	}()
@@ -252,7 +254,7 @@ func (b *bare) signal(ctx context.Context) (time.Duration, error) {
 	select {
 	case at := <-b.acted:
 		return at.Sub(began), nil
-	case <-time.After(patience):
+	case <-time.After(rig.Patience):
 		return 0, errors.New("the activity of a bare workflow did not run")
 	}
 }

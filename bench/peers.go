@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/dvt-engine/dvt/bench/rig"
 )
 
 // peers is the program of the peers that are a module of their own, so that dvt
@@ -13,7 +15,7 @@ import (
 const peers = "bin/bench-peers"
 
 // startCentrifuge starts centrifuge with the payload to publish.
-func startCentrifuge(ctx context.Context, payload string) (*service, error) {
+func startCentrifuge(ctx context.Context, payload string) (*rig.Service, error) {
 	program, err := filepath.Abs(peers)
 	if err == nil {
 		_, err = os.Stat(program)
@@ -24,7 +26,7 @@ func startCentrifuge(ctx context.Context, payload string) (*service, error) {
 				"of the checkout; "+
 				"it fetches the modules in bench/peers/go.mod", peers, peers)
 	}
-	return startService(ctx, serverCore, options{Payload: payload}, program)
+	return rig.StartService(ctx, rig.ServerCore, rig.Options{Payload: payload}, program)
 }
 
 // watchCentrifuge is centrifuge with viewers of one channel, which gets the payload

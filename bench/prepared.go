@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/gorilla/websocket"
 )
 
@@ -27,7 +29,7 @@ func (t template) with(seq int64) []byte {
 // servePrepared sends the payload to all who have connected, as
 // websocket.PreparedMessage is meant: one goroutine for each socket takes it from a
 // channel and writes it within a deadline.
-func servePrepared(_ context.Context, o options) (served, error) {
+func servePrepared(_ context.Context, o rig.Options) (served, error) {
 	text := templateOf(o.Payload)
 	var (
 		mu    sync.Mutex
@@ -46,7 +48,7 @@ func servePrepared(_ context.Context, o options) (served, error) {
 		mu.Unlock()
 		go func() {
 			for m := range out {
-				_ = sock.SetWriteDeadline(time.Now().Add(patience))
+				_ = sock.SetWriteDeadline(time.Now().Add(rig.Patience))
 				if sock.WritePreparedMessage(m) != nil {
 					return
 				}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/live"
@@ -24,18 +26,17 @@ const (
 	warmUp        = 500 * time.Millisecond
 	watchTime     = 2 * time.Second
 	watchTurns    = 3
-	patience      = 5 * time.Second // how long the last receipts may take
 )
 
 // busReceipt is wired as a server is: a store that wakes a projector, which
 // publishes to Redis. The receiver is in the same process, so both times come
 // from one clock; each event's receipt is the first message that reaches its seq.
-func busReceipt(ctx context.Context, r *rig) (*trial, error) {
-	url, err := r.redisURL()
+func busReceipt(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	url, err := r.RedisURL()
 	if err != nil {
 		return nil, err
 	}
-	s, _, err := r.store(ctx, asItIs, postgres.DefaultMaxConns)
+	s, _, err := r.Store(ctx, rig.AsItIs, postgres.DefaultMaxConns)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +44,14 @@ func busReceipt(ctx context.Context, r *rig) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := makeRuns(ctx, s, watchedRuns, watchedSteps)
+	ids, err := rig.MakeRuns(ctx, s, watchedRuns, watchedSteps)
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{bus: bus, store: s, ids: ids, ws: writersOf(s, ids, watchedSteps)}
-	return &trial{
-		repeat: byTurns(watchTurns, w.projected, w.published),
-		done:   func() error { return errors.Join(bus.Close(), s.Close()) },
+	w := &watch{bus: bus, store: s, ids: ids, ws: rig.WritersOf(s, ids, watchedSteps)}
+	return &rig.Trial{
+		Repeat: rig.ByTurns(watchTurns, w.projected, w.published),
+		Done:   func() error { return errors.Join(bus.Close(), s.Close()) },
 	}, nil
 }
 
@@ -58,7 +59,7 @@ type watch struct {
 	bus   *redisbus.Bus
 	store *postgres.Store
 	ids   []string
-	ws    []*writer
+	ws    []*rig.Writer
 }
 
 // projected is the p99 of the time from the return of an append to the receipt of its message.
@@ -69,10 +70,10 @@ func (w *watch) projected(ctx context.Context, _ int) (took time.Duration, err e
 	var g errgroup.Group
 	g.Go(func() error { return p.Run(running) })
 	for _, wr := range w.ws {
-		wr.log = woken
+		wr.Log = woken
 	}
 	took, err = w.p99(ctx, func(ctx context.Context, i int, rc *receipts) error {
-		seq, err := w.ws[i].append(ctx, 1)
+		seq, err := w.ws[i].Append(ctx, 1)
 		rc.sent(seq, time.Now())
 		return err
 	})
@@ -84,7 +85,7 @@ func (w *watch) projected(ctx context.Context, _ int) (took time.Duration, err e
 // message as large as a projector's is published after each.
 func (w *watch) published(ctx context.Context, _ int) (time.Duration, error) {
 	for _, wr := range w.ws {
-		wr.log = coalesced(w.store)
+		wr.Log = coalesced(w.store)
 	}
 	l, err := w.store.Load(ctx, w.ids[0])
 	if err != nil {
@@ -92,7 +93,7 @@ func (w *watch) published(ctx context.Context, _ int) (time.Duration, error) {
 	}
 	d := run.Delta{Header: l.State.Header, Steps: l.State.Steps[:1]}
 	return w.p99(ctx, func(ctx context.Context, i int, rc *receipts) error {
-		seq, err := w.ws[i].append(ctx, 1)
+		seq, err := w.ws[i].Append(ctx, 1)
 		if err != nil {
 			return err
 		}
@@ -121,12 +122,12 @@ func (w *watch) p99(ctx context.Context, send func(ctx context.Context, i int, r
 		wg.Go(func() { rc.read(reading, sub, confirmed) })
 		select {
 		case <-confirmed:
-		case <-time.After(patience):
+		case <-time.After(rig.Patience):
 			return 0, errors.New("the bus did not confirm a subscription")
 		}
 	}
 	began := time.Now()
-	err := paced(ctx, len(w.ids), watchInterval, warmUp+watchTime, func(ctx context.Context, i int, _ time.Time) error {
+	err := rig.Paced(ctx, len(w.ids), watchInterval, warmUp+watchTime, func(ctx context.Context, i int, _ time.Time) error {
 		return send(ctx, i, all[i])
 	})
 	if err != nil {
@@ -140,7 +141,7 @@ func (w *watch) p99(ctx context.Context, send func(ctx context.Context, i int, r
 		}
 		took = append(took, t...)
 	}
-	return quantile(took, 0.99), nil
+	return rig.Quantile(took, 0.99), nil
 }
 
 // receipts are those of one run.
@@ -200,11 +201,11 @@ func (r *receipts) reached(to run.Seq, at time.Time) {
 
 // collect waits for the last receipt and returns how long those took that were sent after since.
 func (r *receipts) collect(ctx context.Context, since time.Time) (took []time.Duration, err error) {
-	for deadline := time.Now().Add(patience); r.open() > 0; {
+	for deadline := time.Now().Add(rig.Patience); r.open() > 0; {
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%d events of a run were not received within %s", r.open(), patience)
+			return nil, fmt.Errorf("%d events of a run were not received within %s", r.open(), rig.Patience)
 		}
-		if err := wait(ctx, time.Millisecond); err != nil {
+		if err := rig.Wait(ctx, time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/server"
@@ -27,14 +29,14 @@ const (
 // flood is a `dvt dev` with a run that has a large plan. One tenant requests the plan many times at once; another
 // tenant is the neighbour.
 type flood struct {
-	*service
+	*rig.Service
 	attacker, neighbour asker
 	queries             [2]string // refused, answered
 	done                func() error
 }
 
 // startFlood starts the server and a run of a plan of 3 MiB that waits for a person.
-func startFlood(ctx context.Context, r *rig) (_ *flood, err error) {
+func startFlood(ctx context.Context, r *rig.Rig) (_ *flood, err error) {
 	var ends []func() error
 	done := func() error {
 		var errs []error
@@ -53,19 +55,19 @@ func startFlood(ctx context.Context, r *rig) (_ *flood, err error) {
 		return nil, err
 	}
 	ends = append(ends, t.Close)
-	r.beds++
-	dir := filepath.Join(r.dir, fmt.Sprintf("flood-%d", r.beds))
-	s, err := startOwn(ctx, anyCore, "dev", options{Dir: dir, Temporal: t.Namespace + "@" + t.Addr})
+	r.Beds++
+	dir := filepath.Join(r.Dir, fmt.Sprintf("flood-%d", r.Beds))
+	s, err := rig.StartOwn(ctx, rig.AnyCore, "dev", rig.Options{Dir: dir, Temporal: t.Namespace + "@" + t.Addr})
 	if err != nil {
 		return nil, err
 	}
-	ends = append(ends, s.close)
+	ends = append(ends, s.Close)
 	access, err := server.ReadDevAccess(dir)
 	if err != nil {
 		return nil, err
 	}
 	f := &flood{
-		service: s, done: done, attacker: newAsker(access.Tokens["dev-viewer"], floodQueries),
+		Service: s, done: done, attacker: newAsker(access.Tokens["dev-viewer"], floodQueries),
 		neighbour: newAsker(access.Tokens["dev-mallory"], 1),
 	}
 	runID, err := f.startLargeRun(ctx, newAsker(access.Tokens["dev-engineer"], 1))
@@ -73,7 +75,7 @@ func startFlood(ctx context.Context, r *rig) (_ *flood, err error) {
 		return nil, err
 	}
 	f.queries = [2]string{floodQuery(runID, floodAliases), floodQuery(runID, mostAliases)}
-	answer, err := f.attacker.post(ctx, f.addr, f.queries[1], nil)
+	answer, err := f.attacker.post(ctx, f.Addr, f.queries[1], nil)
 	if err == nil && len(answer) < mostAliases*floodPlanBytes {
 		err = fmt.Errorf("the largest query is answered with %d bytes: %.200s", len(answer), answer)
 	}
@@ -85,12 +87,12 @@ func startFlood(ctx context.Context, r *rig) (_ *flood, err error) {
 
 func (f *flood) startLargeRun(ctx context.Context, engineer asker) (runID string, err error) {
 	steps := []map[string]any{{
-		"stepId": stepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
+		"stepId": rig.StepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
 	}}
 	const padding = 4 << 10
 	for i := 1; i <= floodPlanBytes/padding; i++ {
 		steps = append(steps, map[string]any{
-			"stepId": stepName(i), "type": "COMMAND", "dependsOn": []string{stepName(0)}, "timeout": "1m",
+			"stepId": rig.StepName(i), "type": "COMMAND", "dependsOn": []string{rig.StepName(0)}, "timeout": "1m",
 			"inputs": map[string]any{"argv": []string{"true"},
 				"env": map[string]string{"PADDING": strings.Repeat("x", padding)}},
 		})
@@ -100,7 +102,7 @@ func (f *flood) startLargeRun(ctx context.Context, engineer asker) (runID string
 		`"projectId":"shop"`,
 		`"environmentId":"`+runtest.ID.EnvironmentID+`"`, `"environmentId":"dev"`,
 	)
-	answer, err := engineer.post(ctx, f.addr, startMutation,
+	answer, err := engineer.post(ctx, f.Addr, startMutation,
 		map[string]any{"plan": json.RawMessage(at.Replace(string(document(steps)))), "request": "large"})
 	if err != nil {
 		return "", err
@@ -132,7 +134,7 @@ func (f *flood) during(ctx context.Context, work func() error) error {
 	for i := range floodQueries {
 		asking.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = f.attacker.post(ctx, f.addr, f.queries[i%2], nil) // a refusal for too many operations at once is expected
+				_, _ = f.attacker.post(ctx, f.Addr, f.queries[i%2], nil) // a refusal for too many operations at once is expected
 			}
 		})
 	}
@@ -147,29 +149,29 @@ func (f *flood) neighbourP99(ctx context.Context) (time.Duration, error) {
 	took := make([]time.Duration, neighbourAsks)
 	for i := range took {
 		var err error
-		if took[i], err = timed(func() error {
-			_, err := f.neighbour.post(ctx, f.addr, neighbourQuery, nil)
+		if took[i], err = rig.Timed(func() error {
+			_, err := f.neighbour.post(ctx, f.Addr, neighbourQuery, nil)
 			return err
 		}); err != nil {
 			return 0, err
 		}
 	}
-	return quantile(took, 0.99), nil
+	return rig.Quantile(took, 0.99), nil
 }
 
 // queryFloodNeighbour measures the p99 of another tenant's list of runs while 20 clients request the large plan. The
 // floor is the same list on the idle server.
-func queryFloodNeighbour(ctx context.Context, r *rig) (*trial, error) {
+func queryFloodNeighbour(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	f, err := startFlood(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return &trial{done: f.done, repeat: func(ctx context.Context) (s sample, err error) {
-		if s.floor, err = f.neighbourP99(ctx); err != nil {
+	return &rig.Trial{Done: f.done, Repeat: func(ctx context.Context) (s rig.Sample, err error) {
+		if s.Floor, err = f.neighbourP99(ctx); err != nil {
 			return s, err
 		}
 		err = f.during(ctx, func() error {
-			s.cost, err = f.neighbourP99(ctx)
+			s.Cost, err = f.neighbourP99(ctx)
 			return err
 		})
 		return s, err
@@ -178,23 +180,23 @@ func queryFloodNeighbour(ctx context.Context, r *rig) (*trial, error) {
 
 // queryFloodMemory measures the growth of the server's peak resident memory, in bytes, while 20 clients request the
 // large plan. The floor is the memory before.
-func queryFloodMemory(ctx context.Context, r *rig) (*trial, error) {
+func queryFloodMemory(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	f, err := startFlood(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return &trial{done: f.done, repeat: func(ctx context.Context) (sample, error) {
-		before, err := f.resetPeakMemory()
+	return &rig.Trial{Done: f.done, Repeat: func(ctx context.Context) (rig.Sample, error) {
+		before, err := f.ResetPeakMemory()
 		if err != nil {
-			return sample{}, err
+			return rig.Sample{}, err
 		}
 		if err := f.during(ctx, func() error {
 			_, err := f.neighbourP99(ctx)
 			return err
 		}); err != nil {
-			return sample{}, err
+			return rig.Sample{}, err
 		}
-		peak, err := f.status("VmHWM")
-		return sample{cost: time.Duration(max(peak-before, 0)), floor: time.Duration(before)}, err
+		peak, err := f.Status("VmHWM")
+		return rig.Sample{Cost: time.Duration(max(peak-before, 0)), Floor: time.Duration(before)}, err
 	}}, nil
 }

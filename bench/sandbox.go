@@ -8,17 +8,19 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
 // sandboxStart compares a program in a sandbox with the same program as a plain child, from its start to its end. The
 // bench is its own shim, so each shim initialises the packages of the whole server. With a pause between the starts a
 // spare shim is ready for each; without a pause the starts wait for shims.
-func sandboxStart(pause time.Duration) func(context.Context, *rig) (*trial, error) {
-	return func(context.Context, *rig) (*trial, error) { return startSandboxes(pause) }
+func sandboxStart(pause time.Duration) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(context.Context, *rig.Rig) (*rig.Trial, error) { return startSandboxes(pause) }
 }
 
-func startSandboxes(pause time.Duration) (*trial, error) {
+func startSandboxes(pause time.Duration) (*rig.Trial, error) {
 	r, err := sandbox.New(sandbox.Config{Worker: "bench"})
 	if err != nil {
 		return nil, err
@@ -39,25 +41,25 @@ func startSandboxes(pause time.Duration) (*trial, error) {
 		_, err = p.Wait()
 		return err
 	}
-	return &trial{
-		repeat: func(ctx context.Context) (sample, error) {
+	return &rig.Trial{
+		Repeat: func(ctx context.Context) (rig.Sample, error) {
 			const calls = 100
 			costs, floors := make([]time.Duration, calls), make([]time.Duration, calls)
 			for i := range calls {
-				if err := wait(ctx, pause); err != nil {
-					return sample{}, err
+				if err := rig.Wait(ctx, pause); err != nil {
+					return rig.Sample{}, err
 				}
 				var err error
-				if floors[i], err = timed(func() error { return exec.CommandContext(ctx, name).Run() }); err != nil {
-					return sample{}, err
+				if floors[i], err = rig.Timed(func() error { return exec.CommandContext(ctx, name).Run() }); err != nil {
+					return rig.Sample{}, err
 				}
-				if costs[i], err = timed(func() error { return inside(ctx) }); err != nil {
-					return sample{}, err
+				if costs[i], err = rig.Timed(func() error { return inside(ctx) }); err != nil {
+					return rig.Sample{}, err
 				}
 			}
-			floor := quantile(floors, 0.95)
-			return sample{cost: quantile(costs, 0.95) - floor, floor: floor}, nil
+			floor := rig.Quantile(floors, 0.95)
+			return rig.Sample{Cost: rig.Quantile(costs, 0.95) - floor, Floor: floor}, nil
 		},
-		done: func() error { return errors.Join(r.Close(), null.Close()) },
+		Done: func() error { return errors.Join(r.Close(), null.Close()) },
 	}, nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/dvt-engine/dvt/bench/rig"
 )
 
 // served is what a server of a figure has.
@@ -23,21 +25,6 @@ type served struct {
 	// when it was committed.
 	publish func(ctx context.Context) (seq int64, at time.Time, err error)
 	close   func() error
-}
-
-// options say how to serve; each kind knows its own.
-type options struct {
-	Dir   string `json:"dir"`   // for files
-	Stock bool   `json:"stock"` // by gqlgen's own handler and transport
-	Redis string `json:"redis"` // the bus; empty: in memory, without a store
-	// Temporal is host:port of what `dvt dev` is to use, which else starts its own.
-	Temporal string `json:"temporal"`
-	Runs     int    `json:"runs"`
-	Steps    int    `json:"steps"`
-	// Spread has the server run on every core, those of what loads it too.
-	Spread bool `json:"spread"`
-	// Payload is a message as a viewer gets it. The digits of its runSeq are replaced.
-	Payload string `json:"payload"`
 }
 
 // serve answers on a port of its own until standard input ends. Its first line says
@@ -61,11 +48,11 @@ func serving(ctx context.Context, kind string) (err error) {
 	lines := bufio.NewScanner(os.NewFile(uintptr(syscall.Stdin), "standard input"))
 	lines.Buffer(nil, 1<<20)
 	lines.Scan()
-	var o options
+	var o rig.Options
 	if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
 		return fmt.Errorf("%q does not say how to serve: %w", lines.Text(), err)
 	}
-	begin, ok := map[string]func(context.Context, options) (served, error){
+	begin, ok := map[string]func(context.Context, rig.Options) (served, error){
 		"runs": serveRuns, "prepared": servePrepared, "list": serveList, "encoding": serveEncoding, "dev": serveDev,
 	}[kind]
 	if !ok {
@@ -119,7 +106,7 @@ func (s served) updates(ctx context.Context, rest string) (string, error) {
 	}
 	var told strings.Builder
 	for due := time.Now(); n > 0; n, due = n-1, due.Add(interval) {
-		if err := wait(ctx, time.Until(due)); err != nil {
+		if err := rig.Wait(ctx, time.Until(due)); err != nil {
 			return "", err
 		}
 		seq, at, err := s.publish(ctx)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
@@ -34,15 +36,15 @@ func (l listed) Runs(context.Context, authz.Principal, control.RunsQuery) (contr
 }
 
 // serveList answers the list query by dvt.
-func serveList(_ context.Context, o options) (served, error) {
+func serveList(_ context.Context, o rig.Options) (served, error) {
 	l := listed{page: control.RunsPage{Runs: make([]control.RunView, listedRuns), Cursors: make([]string, listedRuns)}}
 	for i := range l.page.Runs {
-		r, err := newMadeUpRun(runName(i), listedSteps)
+		r, err := newMadeUpRun(rig.RunName(i), listedSteps)
 		if err != nil {
 			return served{}, err
 		}
 		l.page.Runs[i] = control.RunView{State: run.State{Header: r.header, Steps: r.steps}, Epoch: madeUpEpoch, AsOf: r.at}
-		l.page.Cursors[i] = runName(i)
+		l.page.Cursors[i] = rig.RunName(i)
 	}
 	h := handlerOf(o.Stock, graph.UseCasesOf(l), graph.Config{Authenticate: func(string) (authz.Principal, error) {
 		return authz.Principal{ID: viewerToken, TenantID: runtest.ID.TenantID}, nil
@@ -80,7 +82,7 @@ type answerOf struct {
 }
 
 // serveEncoding answers every request with the payload, which encoding/json writes again each time from a struct.
-func serveEncoding(_ context.Context, o options) (served, error) {
+func serveEncoding(_ context.Context, o rig.Options) (served, error) {
 	var a answerOf
 	if err := json.Unmarshal([]byte(o.Payload), &a); err != nil {
 		return served{}, err

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -36,7 +38,7 @@ const manyStreams = 20_000
 // serveRuns serves runs as a server does: use cases, hub and API, and with a bus of
 // its own in Redis also a projector on SQLite. Without, runs are made up in memory and
 // an update begins as a message off the bus.
-func serveRuns(ctx context.Context, o options) (served, error) {
+func serveRuns(ctx context.Context, o rig.Options) (served, error) {
 	if o.Redis == "" {
 		return serveMadeUp(ctx, o)
 	}
@@ -54,13 +56,13 @@ func serveRuns(ctx context.Context, o options) (served, error) {
 	}
 	p := projector.New(s, bus, projector.Config{})
 	woken := decorate.WakeOnCommit(s, p)
-	ids, err := makeRuns(ctx, s, o.Runs, o.Steps)
+	ids, err := rig.MakeRuns(ctx, s, o.Runs, o.Steps)
 	if err != nil {
 		return served{}, err
 	}
-	ws := writersOf(woken, ids, o.Steps)
+	ws := rig.WritersOf(woken, ids, o.Steps)
 	for _, w := range ws { // every step has run once
-		if _, err := w.append(ctx, 2*o.Steps); err != nil {
+		if _, err := w.Append(ctx, 2*o.Steps); err != nil {
 			return served{}, err
 		}
 	}
@@ -69,7 +71,7 @@ func serveRuns(ctx context.Context, o options) (served, error) {
 	out, err := l.serve(ctx, o)
 	out.publish = func(ctx context.Context) (seq int64, at time.Time, err error) {
 		for _, w := range ws {
-			to, err := w.append(ctx, 1)
+			to, err := w.Append(ctx, 1)
 			if err != nil {
 				return 0, at, err
 			}
@@ -90,7 +92,7 @@ type looking struct {
 	also  func(context.Context) error // runs beside the hub; may be nil
 }
 
-func (l looking) serve(ctx context.Context, o options) (served, error) {
+func (l looking) serve(ctx context.Context, o rig.Options) (served, error) {
 	sum := sha256.Sum256([]byte(viewerToken))
 	accounts, err := authz.NewDirectory([]authz.Account{{
 		ID: viewerToken, TenantID: runtest.ID.TenantID, TokenSHA256: hex.EncodeToString(sum[:]),
@@ -125,10 +127,10 @@ func handlerOf(isStock bool, c graph.UseCases, cfg graph.Config) http.Handler {
 }
 
 // serveMadeUp serves runs in memory.
-func serveMadeUp(ctx context.Context, o options) (served, error) {
+func serveMadeUp(ctx context.Context, o rig.Options) (served, error) {
 	m := &madeUp{runs: map[string]*madeUpRun{}, subs: map[string][]*mailbox{}}
 	for i := range o.Runs {
-		r, err := newMadeUpRun(runName(i), o.Steps)
+		r, err := newMadeUpRun(rig.RunName(i), o.Steps)
 		if err != nil {
 			return served{}, err
 		}

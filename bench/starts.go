@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -71,9 +73,9 @@ func (s *apiStarter) start(ctx context.Context) error {
 // startsOneProject compares 20 concurrent starters of runs of one project with a single one. Each starter pauses for a
 // random time between two starts, so that both cases start the same number of runs per second. 20 starters without
 // pauses would only measure the processors.
-func startsOneProject(ctx context.Context, r *rig) (*trial, error) {
+func startsOneProject(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const starters, turns, forTime, pause = 20, 5, 2 * time.Second, 200 * time.Millisecond
-	s, _, err := r.store(ctx, oneMS, postgres.DefaultMaxConns)
+	s, _, err := r.Store(ctx, rig.OneMS, postgres.DefaultMaxConns)
 	if err != nil {
 		return nil, err
 	}
@@ -81,22 +83,22 @@ func startsOneProject(ctx context.Context, r *rig) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	p95 := func(n int) measure {
+	p95 := func(n int) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
-			var l latencies
+			var l rig.Latencies
 			g, ctx := errgroup.WithContext(ctx)
 			began := time.Now()
 			for range n {
 				g.Go(func() error {
 					for time.Since(began) < forTime {
-						if err := wait(ctx, rand.N(pause*time.Duration(n)/starters)); err != nil {
+						if err := rig.Wait(ctx, rand.N(pause*time.Duration(n)/starters)); err != nil {
 							return err
 						}
-						took, err := timed(func() error { return of.start(ctx) })
+						took, err := rig.Timed(func() error { return of.start(ctx) })
 						if err != nil {
 							return err
 						}
-						l.add(took)
+						l.Add(took)
 					}
 					return nil
 				})
@@ -104,8 +106,8 @@ func startsOneProject(ctx context.Context, r *rig) (*trial, error) {
 			if err := g.Wait(); err != nil {
 				return 0, err
 			}
-			return l.quantile(0.95)
+			return l.Quantile(0.95)
 		}
 	}
-	return &trial{repeat: byTurns(turns, p95(starters), p95(1)), done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(turns, p95(starters), p95(1)), Done: s.Close}, nil
 }

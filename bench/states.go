@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -13,25 +15,25 @@ import (
 
 // saver saves the checkpoint of one run after each of its events.
 type saver struct {
-	writer
+	rig.Writer
 	store store.Store
 	state run.State
 }
 
 func newSaver(ctx context.Context, s store.Store, id string, steps int) (*saver, error) {
-	if err := makeRun(ctx, s, id, steps); err != nil {
+	if err := rig.MakeRun(ctx, s, id, steps); err != nil {
 		return nil, err
 	}
 	l, err := s.Load(ctx, id)
-	return &saver{writer: writer{log: s, runID: id, steps: steps}, store: s, state: l.State}, err
+	return &saver{Writer: rig.Writer{Log: s, RunID: id, Steps: steps}, store: s, state: l.State}, err
 }
 
 // save appends an event and folds it, then times saving the one step that it changed.
 func (s *saver) save(ctx context.Context, _ int) (time.Duration, error) {
-	if _, err := s.append(ctx, 1); err != nil {
+	if _, err := s.Append(ctx, 1); err != nil {
 		return 0, err
 	}
-	evs, err := s.store.Events(ctx, s.runID, s.state.Seq, store.MaxPage)
+	evs, err := s.store.Events(ctx, s.RunID, s.state.Seq, store.MaxPage)
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +42,7 @@ func (s *saver) save(ctx context.Context, _ int) (time.Duration, error) {
 		return 0, errors.New("an event of one step changed another number of steps")
 	}
 	s.state = next
-	return timed(func() error {
+	return rig.Timed(func() error {
 		wrote, err := s.store.Save(ctx, next, changes)
 		if err == nil && !wrote {
 			err = errors.New("a newer checkpoint was not written")
@@ -49,26 +51,26 @@ func (s *saver) save(ctx context.Context, _ int) (time.Duration, error) {
 	})
 }
 
-func saves(ctx context.Context, s store.Store) (*trial, error) {
+func saves(ctx context.Context, s store.Store) (*rig.Trial, error) {
 	const rounds = 400
-	large, err := newSaver(ctx, s, runName(0), 1000)
+	large, err := newSaver(ctx, s, rig.RunName(0), 1000)
 	if err != nil {
 		return nil, err
 	}
-	small, err := newSaver(ctx, s, runName(1), 10)
-	return &trial{repeat: byTurns(rounds, large.save, small.save), done: s.Close}, err
+	small, err := newSaver(ctx, s, rig.RunName(1), 10)
+	return &rig.Trial{Repeat: rig.ByTurns(rounds, large.save, small.save), Done: s.Close}, err
 }
 
-func saveStep(ctx context.Context, r *rig) (*trial, error) {
-	s, _, err := r.store(ctx, asItIs, 2)
+func saveStep(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	s, _, err := r.Store(ctx, rig.AsItIs, 2)
 	if err != nil {
 		return nil, err
 	}
 	return saves(ctx, s)
 }
 
-func sqliteSaveStep(ctx context.Context, r *rig) (*trial, error) {
-	s, err := sqlite.Open(ctx, filepath.Join(r.dir, "states.db"), sqlite.Options{})
+func sqliteSaveStep(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
+	s, err := sqlite.Open(ctx, filepath.Join(r.Dir, "states.db"), sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}

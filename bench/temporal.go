@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
@@ -54,7 +56,7 @@ type bedOptions struct {
 }
 
 // newBed starts everything.
-func newBed(ctx context.Context, r *rig, o bedOptions) (b *bed, err error) {
+func newBed(ctx context.Context, r *rig.Rig, o bedOptions) (b *bed, err error) {
 	b = &bed{queues: plan.Queues{Control: "tq-control-bench", Data: "tq-data-bench",
 		Known: []string{"tq-control-bench", "tq-data-bench"}}}
 	defer func() {
@@ -89,8 +91,8 @@ func newBed(ctx context.Context, r *rig, o bedOptions) (b *bed, err error) {
 	for t, x := range o.executors {
 		all[t] = x
 	}
-	runner := &executor.Runner{Journal: journal, Executors: all, WorkspaceRoot: filepath.Join(r.dir, "workspaces"),
-		ProjectRoot: r.dir, Log: quiet}
+	runner := &executor.Runner{Journal: journal, Executors: all, WorkspaceRoot: filepath.Join(r.Dir, "workspaces"),
+		ProjectRoot: r.Dir, Log: quiet}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop, b.work = stop, &errgroup.Group{}
 	b.work.Go(func() error {
@@ -103,17 +105,17 @@ func newBed(ctx context.Context, r *rig, o bedOptions) (b *bed, err error) {
 	return b, nil
 }
 
-func (b *bed) openStore(ctx context.Context, r *rig, onPostgres bool) error {
+func (b *bed) openStore(ctx context.Context, r *rig.Rig, onPostgres bool) error {
 	if onPostgres {
-		s, _, err := r.store(ctx, asItIs, 32)
+		s, _, err := r.Store(ctx, rig.AsItIs, 32)
 		if err != nil {
 			return err
 		}
-		b.store, b.postgres = s, r.servers[asItIs]
+		b.store, b.postgres = s, r.Servers[rig.AsItIs]
 		return nil
 	}
-	r.beds++
-	s, err := sqlite.Open(ctx, filepath.Join(r.dir, fmt.Sprintf("bed-%d.db", r.beds)), sqlite.Options{})
+	r.Beds++
+	s, err := sqlite.Open(ctx, filepath.Join(r.Dir, fmt.Sprintf("bed-%d.db", r.Beds)), sqlite.Options{})
 	if err == nil {
 		b.store = s
 	}
@@ -164,7 +166,7 @@ func (b *bed) close() error {
 func layers(n, width int) []byte {
 	steps := noops(n)
 	for i := width; i < n; i++ {
-		steps[i]["dependsOn"] = []string{stepName(i - width)}
+		steps[i]["dependsOn"] = []string{rig.StepName(i - width)}
 	}
 	return document(steps)
 }
@@ -173,7 +175,7 @@ func layers(n, width int) []byte {
 func noops(n int) []map[string]any {
 	steps := make([]map[string]any, n)
 	for i := range steps {
-		steps[i] = map[string]any{"stepId": stepName(i), "type": "NOOP", "inputs": map[string]any{}, "timeout": "1m",
+		steps[i] = map[string]any{"stepId": rig.StepName(i), "type": "NOOP", "inputs": map[string]any{}, "timeout": "1m",
 			"dependsOn": []string{}}
 	}
 	return steps
@@ -206,7 +208,7 @@ func documentOf(tenant string, steps []map[string]any) []byte {
 func (b *bed) newIdentity(tenant string) run.Identity {
 	b.runs++
 	of := runtest.ID
-	of.RunID, of.TenantID = runName(b.runs), tenant
+	of.RunID, of.TenantID = rig.RunName(b.runs), tenant
 	return of
 }
 
@@ -275,7 +277,7 @@ func (b *bed) through(ctx context.Context, c contender, n, atOnce int) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	took, err := timed(func() error {
+	took, err := rig.Timed(func() error {
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(atOnce)
 		for _, id := range ids {

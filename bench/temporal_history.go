@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 
@@ -19,8 +21,8 @@ const (
 
 // perStep counts something in the histories of a short and a long run of each contender. The result is the number that
 // one step adds, rounded up.
-func perStep(count func([]*historypb.HistoryEvent) int) func(context.Context, *rig) (*trial, error) {
-	return func(ctx context.Context, r *rig) (*trial, error) {
+func perStep(count func([]*historypb.HistoryEvent) int) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		b, err := newBed(ctx, r, bedOptions{})
 		if err != nil {
 			return nil, err
@@ -29,7 +31,7 @@ func perStep(count func([]*historypb.HistoryEvent) int) func(context.Context, *r
 		if err != nil {
 			return nil, b.closing(err)
 		}
-		added := func(few, many contender) measure {
+		added := func(few, many contender) rig.Measure {
 			return func(ctx context.Context, _ int) (time.Duration, error) {
 				var counts [2]int
 				for i, c := range []contender{few, many} {
@@ -43,10 +45,10 @@ func perStep(count func([]*historypb.HistoryEvent) int) func(context.Context, *r
 				return time.Duration((counts[1] - counts[0] + steps - 1) / steps), nil
 			}
 		}
-		return &trial{
-			repeat: byTurns(1,
+		return &rig.Trial{
+			Repeat: rig.ByTurns(1,
 				added(b.dvt(layers(fewSteps, 1)), b.dvt(layers(manySteps, 1))), added(b.bare(fewSteps, 1), b.bare(manySteps, 1))),
-			done: func() error { stop(); return b.close() },
+			Done: func() error { stop(); return b.close() },
 		}, nil
 	}
 }

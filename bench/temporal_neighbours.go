@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -35,7 +37,7 @@ func (d dbtLike) Execute(ctx context.Context, _ executor.Task, h executor.Host) 
 
 // controlBesideDBT measures the p95 of 1,000 control steps that are ready at once, from the start of their runs to the
 // end of the step, while 50 DBT_RUN steps hold the data queue. The floor is the same with an empty data queue.
-func controlBesideDBT(ctx context.Context, r *rig) (*trial, error) {
+func controlBesideDBT(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const runs, width, heavy = 20, 50, 50
 	hold := make(dbtLike)
 	b, err := newBed(ctx, r, bedOptions{executors: map[plan.StepType]executor.Executor{plan.DBTRun: hold},
@@ -76,13 +78,13 @@ func controlBesideDBT(ctx context.Context, r *rig) (*trial, error) {
 		}
 		return took, err
 	}
-	return &trial{repeat: byTurns(1, beside, measured), done: b.close}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(1, beside, measured), Done: b.close}, nil
 }
 
 func dbtRuns(n int) []byte {
 	steps := make([]map[string]any, n)
 	for i := range steps {
-		steps[i] = map[string]any{"stepId": stepName(i), "type": "DBT_RUN", "inputs": map[string]any{"projectDir": "p"},
+		steps[i] = map[string]any{"stepId": rig.StepName(i), "type": "DBT_RUN", "inputs": map[string]any{"projectDir": "p"},
 			"timeout": "1h", "dependsOn": []string{}}
 	}
 	return document(steps)
@@ -104,7 +106,7 @@ func (b *bed) untilRunning(ctx context.Context, id run.Identity, n int) error {
 		if running == n {
 			return nil
 		}
-		if err := wait(ctx, 100*time.Millisecond); err != nil {
+		if err := rig.Wait(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -117,7 +119,7 @@ func (b *bed) stepsEnd(ctx context.Context, c contender, n int) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	var ends latencies
+	var ends rig.Latencies
 	g, ctx := errgroup.WithContext(ctx)
 	for _, id := range ids {
 		g.Go(func() error {
@@ -136,7 +138,7 @@ func (b *bed) stepsEnd(ctx context.Context, c contender, n int) (time.Duration, 
 				if s.Status != run.StepSuccess || len(s.Attempts) != 1 || s.Attempts[0].CompletedAt == nil {
 					return fmt.Errorf("step %s of run %s is %s", s.StepID, id.RunID, s.Status)
 				}
-				ends.add(s.Attempts[0].CompletedAt.Sub(began))
+				ends.Add(s.Attempts[0].CompletedAt.Sub(began))
 			}
 			return nil
 		})
@@ -144,25 +146,25 @@ func (b *bed) stepsEnd(ctx context.Context, c contender, n int) (time.Duration, 
 	if err := g.Wait(); err != nil {
 		return 0, err
 	}
-	return ends.quantile(0.95)
+	return ends.Quantile(0.95)
 }
 
 // neighbour measures the p95, from start to end, of one tenant's runs of one step while 10,000 steps of another tenant
 // are in the queue. The floor is an empty system.
-func neighbour(ctx context.Context, r *rig) (*trial, error) {
+func neighbour(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const floods, width, runs = 100, 100, 40
 	quiet := b95(runs)
-	repeat := func(ctx context.Context) (sample, error) {
+	repeat := func(ctx context.Context) (rig.Sample, error) {
 		b, err := newBed(ctx, r, bedOptions{})
 		if err != nil {
-			return sample{}, err
+			return rig.Sample{}, err
 		}
 		one := b.dvt(documentOf("neighbour", noops(1)))
 		if _, err := b.through(ctx, one, 10, 1); err != nil {
-			return sample{}, b.closing(err)
+			return rig.Sample{}, b.closing(err)
 		}
-		var s sample
-		if s.floor, err = quiet(ctx, b, one); err != nil {
+		var s rig.Sample
+		if s.Floor, err = quiet(ctx, b, one); err != nil {
 			return s, b.closing(err)
 		}
 		ids, err := b.create(ctx, layers(width, width), floods)
@@ -180,10 +182,10 @@ func neighbour(ctx context.Context, r *rig) (*trial, error) {
 		if err == nil && b.completed(ctx, ids[len(ids)-1]) == nil {
 			err = fmt.Errorf("the other tenant's runs were over before the neighbour was measured")
 		}
-		s.cost = max(1, beside-s.floor)
+		s.Cost = max(1, beside-s.Floor)
 		return s, b.closingOr(err)
 	}
-	return &trial{repeat: repeat}, nil
+	return &rig.Trial{Repeat: repeat}, nil
 }
 
 // b95 runs n workflows one after the other and returns the p95 of their durations.
@@ -196,6 +198,6 @@ func b95(n int) func(context.Context, *bed, contender) (time.Duration, error) {
 				return 0, err
 			}
 		}
-		return quantile(took, 0.95), nil
+		return rig.Quantile(took, 0.95), nil
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -19,18 +21,18 @@ import (
 )
 
 // plan5000 runs the largest plan there is, in layers of 50, against one of 100 steps.
-func plan5000(ctx context.Context, r *rig) (*trial, error) {
+func plan5000(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	b, err := newBed(ctx, r, bedOptions{})
 	if err != nil {
 		return nil, err
 	}
-	per := func(steps, runs int) measure {
+	per := func(steps, runs int) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
 			took, err := b.through(ctx, b.dvt(layers(steps, 50)), runs, 1)
 			return took / time.Duration(steps), err
 		}
 	}
-	return &trial{repeat: byTurns(1, per(plan.MaxSteps, 1), per(100, 10)), done: b.close}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(1, per(plan.MaxSteps, 1), per(100, 10)), Done: b.close}, nil
 }
 
 // held is an executor whose steps wait until they are let go.
@@ -48,18 +50,18 @@ func (h held) Execute(ctx context.Context, _ executor.Task, _ executor.Host) (ex
 // runsInFlight opens 1,000 runs that wait for a step each, on one worker, lets them
 // all end, and says how much memory the process had at most: that of the worker, of
 // the store and of what asks for the runs.
-func runsInFlight(ctx context.Context, r *rig) (*trial, error) {
+func runsInFlight(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const runs = 1000
-	repeat := func(ctx context.Context) (sample, error) {
+	repeat := func(ctx context.Context) (rig.Sample, error) {
 		open := make(held)
 		b, err := newBed(ctx, r, bedOptions{executors: map[plan.StepType]executor.Executor{plan.Noop: open}})
 		if err != nil {
-			return sample{}, err
+			return rig.Sample{}, err
 		}
 		most, err := b.flight(ctx, runs, open)
-		return sample{cost: time.Duration(most), floor: 1 << 30}, b.closingOr(err)
+		return rig.Sample{Cost: time.Duration(most), Floor: 1 << 30}, b.closingOr(err)
 	}
-	return &trial{repeat: repeat}, nil
+	return &rig.Trial{Repeat: repeat}, nil
 }
 
 // flight is the most bytes that the process had while n runs were open at once.
@@ -83,7 +85,7 @@ func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err err
 				if !errors.Is(err, engine.ErrUnavailable) {
 					return err
 				}
-				if err := wait(starting, time.Second); err != nil {
+				if err := rig.Wait(starting, time.Second); err != nil {
 					return err
 				}
 			}
@@ -101,7 +103,7 @@ func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err err
 			if l.State.Status == run.Running {
 				break
 			}
-			if err := errors.Join(look(), wait(ctx, 50*time.Millisecond)); err != nil {
+			if err := errors.Join(look(), rig.Wait(ctx, 50*time.Millisecond)); err != nil {
 				return 0, err
 			}
 		}

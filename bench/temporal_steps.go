@@ -8,13 +8,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/dvt-engine/dvt/bench/rig"
 )
 
 // besideBare measures dvt (the cost) and the bare workflow (the floor) by turns on one bed.
 func besideBare(
-	turns int, o bedOptions, steps, width int, of func(*bed, contender) measure,
-) func(context.Context, *rig) (*trial, error) {
-	return func(ctx context.Context, r *rig) (*trial, error) {
+	turns int, o bedOptions, steps, width int, of func(*bed, contender) rig.Measure,
+) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		b, err := newBed(ctx, r, o)
 		if err != nil {
 			return nil, err
@@ -31,16 +33,16 @@ func besideBare(
 				return nil, b.closing(err)
 			}
 		}
-		return &trial{
-			repeat: byTurns(turns, of(b, dvt), of(b, bare)),
-			done:   func() error { stop(); return b.close() },
+		return &rig.Trial{
+			Repeat: rig.ByTurns(turns, of(b, dvt), of(b, bare)),
+			Done:   func() error { stop(); return b.close() },
 		}, nil
 	}
 }
 
 // stepsOf measures the time of one step, over runs of this many steps, with atOnce runs at a time.
-func stepsOf(runs, atOnce, steps int) func(*bed, contender) measure {
-	return func(b *bed, c contender) measure {
+func stepsOf(runs, atOnce, steps int) func(*bed, contender) rig.Measure {
+	return func(b *bed, c contender) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
 			took, err := b.through(ctx, c, runs, atOnce)
 			return took / time.Duration(steps), err
@@ -49,12 +51,12 @@ func stepsOf(runs, atOnce, steps int) func(*bed, contender) measure {
 }
 
 // runsOf measures the time of one run.
-func runsOf(runs, atOnce int) func(*bed, contender) measure { return stepsOf(runs, atOnce, 1) }
+func runsOf(runs, atOnce int) func(*bed, contender) rig.Measure { return stepsOf(runs, atOnce, 1) }
 
 // cpuOf measures the processor time of a step: that of this process, with worker, caller and SQLite, and that of the
 // servers.
-func cpuOf(runs, atOnce, steps int) func(*bed, contender) measure {
-	return func(b *bed, c contender) measure {
+func cpuOf(runs, atOnce, steps int) func(*bed, contender) rig.Measure {
+	return func(b *bed, c contender) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
 			before, err := b.settledCPU(ctx)
 			if err != nil {
@@ -72,7 +74,7 @@ func cpuOf(runs, atOnce, steps int) func(*bed, contender) measure {
 // settledCPU waits until the servers have finished the work that follows the end of workflows, and returns the
 // processor time so far.
 func (b *bed) settledCPU(ctx context.Context) (time.Duration, error) {
-	if err := wait(ctx, time.Second); err != nil {
+	if err := rig.Wait(ctx, time.Second); err != nil {
 		return 0, err
 	}
 	all, err := ownCPU()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dvt-engine/dvt/bench/rig"
 )
 
 // viewers are websockets of one server, read by one thread that looks at as little
@@ -240,7 +242,7 @@ func (v *viewers) tend() error {
 
 // until reads until done or an error.
 func (v *viewers) until(ctx context.Context, done func() bool) error {
-	for deadline := time.Now().Add(4 * patience); !done(); {
+	for deadline := time.Now().Add(4 * rig.Patience); !done(); {
 		if err := v.look(20 * time.Millisecond); err != nil {
 			return err
 		}
@@ -267,18 +269,18 @@ func (v *viewers) expect(seq int64) {
 
 // watching is a server with its viewers.
 type watching struct {
-	*service
+	*rig.Service
 	*viewers
 	seq int64 // of the newest update
 }
 
 // lookOn connects n viewers and waits until all are welcome; beside them are others, if not nil.
-func lookOn(ctx context.Context, s *service, d dialect, n int, beside *watching) (*watching, error) {
+func lookOn(ctx context.Context, s *rig.Service, d dialect, n int, beside *watching) (*watching, error) {
 	v, err := newViewers(d)
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.Close())
 	}
-	w := &watching{service: s, viewers: v}
+	w := &watching{Service: s, viewers: v}
 	if beside != nil {
 		v.beside, beside.beside = beside.viewers, v
 	}
@@ -288,7 +290,7 @@ func lookOn(ctx context.Context, s *service, d dialect, n int, beside *watching)
 // more connects n viewers more.
 func (w *watching) more(ctx context.Context, n int) error {
 	for range n {
-		if err := w.open(w.addr); err != nil {
+		if err := w.open(w.Addr); err != nil {
 			return err
 		}
 		if err := errors.Join(w.look(0), w.err, w.tend(), ctx.Err()); err != nil {
@@ -304,20 +306,20 @@ func (w *watching) more(ctx context.Context, n int) error {
 
 func (w *watching) close() error {
 	w.viewers.close()
-	return w.service.close()
+	return w.Service.Close()
 }
 
 // step makes one update and waits until every viewer has it.
 func (w *watching) step(ctx context.Context) error {
 	w.expect(w.seq + 1)
-	if err := w.publish(1, 0); err != nil {
+	if err := w.Publish(1, 0); err != nil {
 		return err
 	}
 	if err := w.until(ctx, func() bool { return w.reached == len(w.all) }); err != nil {
 		return err
 	}
 	w.seq = w.target
-	_, err := w.published()
+	_, err := w.Published()
 	return err
 }
 
@@ -330,7 +332,7 @@ type spent struct {
 
 func (w *watching) spend(ctx context.Context, updates int) (s spent, err error) {
 	messages, bytes := w.messages, w.bytes
-	before, err := w.cpu()
+	before, err := w.CPU()
 	if err != nil {
 		return s, err
 	}
@@ -339,12 +341,12 @@ func (w *watching) spend(ctx context.Context, updates int) (s spent, err error) 
 			return s, err
 		}
 	}
-	after, err := w.cpu()
+	after, err := w.CPU()
 	return spent{after - before, w.messages - messages, w.bytes - bytes}, err
 }
 
 // perMessage is the processor time of each message to a viewer.
-func (w *watching) perMessage(updates int) measure {
+func (w *watching) perMessage(updates int) rig.Measure {
 	return func(ctx context.Context, _ int) (time.Duration, error) {
 		s, err := w.spend(ctx, updates)
 		return s.cpu / time.Duration(max(1, s.messages)), err
@@ -355,14 +357,14 @@ func (w *watching) perMessage(updates int) measure {
 func (w *watching) receipt(ctx context.Context, updates int, interval time.Duration) (time.Duration, error) {
 	from := w.seq
 	w.expect(from + int64(updates))
-	if err := w.publish(updates, interval); err != nil {
+	if err := w.Publish(updates, interval); err != nil {
 		return 0, err
 	}
 	if err := w.until(ctx, func() bool { return w.reached == len(w.all) }); err != nil {
 		return 0, err
 	}
 	w.seq = w.target
-	committed, err := w.published()
+	committed, err := w.Published()
 	if err != nil {
 		return 0, err
 	}
@@ -379,5 +381,5 @@ func (w *watching) receipt(ctx context.Context, updates int, interval time.Durat
 	if want := updates * len(w.all); len(took) != want {
 		return 0, fmt.Errorf("%d receipts, not %d", len(took), want)
 	}
-	return quantile(took, 0.99), nil
+	return rig.Quantile(took, 0.99), nil
 }

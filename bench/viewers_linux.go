@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"github.com/dvt-engine/dvt/bench/rig"
 )
 
 func newViewers(d dialect) (*viewers, error) {
@@ -32,7 +34,7 @@ func (v *viewers) open(addr string) error {
 	}
 	w := &viewer{sock: sock, first: len(v.all) == 0, begin: make([]byte, 0, lookedAt)}
 	v.all, v.bySock[int32(sock)] = append(v.all, w), w
-	waits := syscall.NsecToTimeval(int64(4 * patience))
+	waits := syscall.NsecToTimeval(int64(4 * rig.Patience))
 	if err := errors.Join(
 		syscall.SetsockoptTimeval(sock, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &waits),
 		syscall.SetsockoptInt(sock, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1),

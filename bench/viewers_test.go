@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dvt-engine/dvt/bench/rig"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -100,13 +102,13 @@ func TestTemplate_MovesTheSeqAlone(t *testing.T) {
 // The made-up log folds, and advances as its bus and its store say.
 func TestMadeUp_DeltasFollowTheState(t *testing.T) {
 	t.Parallel()
-	r, err := newMadeUpRun(runName(3), 4)
+	r, err := newMadeUpRun(rig.RunName(3), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &madeUp{runs: map[string]*madeUpRun{runName(3): r}}
-	before, _, err := m.Since(t.Context(), runName(3), 0)
-	if err != nil || before.State.RunID != runName(3) || before.State.Counts.Success != 4 || len(before.State.Steps) != 4 {
+	m := &madeUp{runs: map[string]*madeUpRun{rig.RunName(3): r}}
+	before, _, err := m.Since(t.Context(), rig.RunName(3), 0)
+	if err != nil || before.State.RunID != rig.RunName(3) || before.State.Counts.Success != 4 || len(before.State.Steps) != 4 {
 		t.Fatalf("the run is %+v, %v", before.State, err)
 	}
 	s := before.State
@@ -116,7 +118,7 @@ func TestMadeUp_DeltasFollowTheState(t *testing.T) {
 			t.Fatalf("the delta to %d does not follow %d", msg.To, s.Seq)
 		}
 	}
-	after, _, err := m.Since(t.Context(), runName(3), 0)
+	after, _, err := m.Since(t.Context(), rig.RunName(3), 0)
 	if diff := cmp.Diff(after.State, s); diff != "" || err != nil {
 		t.Errorf("deltas lead elsewhere (-since +applied), %v:\n%s", err, diff)
 	}

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -15,21 +15,21 @@ import (
 )
 
 // rig is what the figures of one run share: a directory, and servers that are started when the first figure asks.
-type rig struct {
-	dir       string
-	child     bool // this process measures one repetition for another
+type Rig struct {
+	Dir       string
+	Child     bool // this process measures one repetition for another
 	redis     *testserver.RedisServer
-	servers   map[disk]*testserver.PostgresServer
+	Servers   map[disk]*testserver.PostgresServer
 	databases int
-	beds      int
+	Beds      int
 }
 
 // disk says how long a PostgreSQL's flush takes.
 type disk string
 
 const (
-	asItIs disk = "as it is"
-	oneMS  disk = "1 ms"
+	AsItIs disk = "as it is"
+	OneMS  disk = "1 ms"
 )
 
 // postgresSettings are those of the measured servers besides the defaults, which are durable: a cache that a small
@@ -39,18 +39,18 @@ var postgresSettings = []string{
 	"wal_sync_method=fdatasync",
 }
 
-func newRig() (*rig, error) {
+func NewRig() (*Rig, error) {
 	dir, err := os.MkdirTemp("", "dvt-bench-")
 	if err != nil {
 		return nil, err
 	}
 	// PostgreSQL runs as another user when this runs as root.
-	return &rig{dir: dir, servers: map[disk]*testserver.PostgresServer{}}, os.Chmod(dir, 0o755)
+	return &Rig{Dir: dir, Servers: map[disk]*testserver.PostgresServer{}}, os.Chmod(dir, 0o755)
 }
 
-func (r *rig) close() {
-	errs := []error{os.RemoveAll(r.dir)}
-	for _, s := range r.servers {
+func (r *Rig) Close() {
+	errs := []error{os.RemoveAll(r.Dir)}
+	for _, s := range r.Servers {
 		errs = append(errs, s.Close())
 	}
 	if r.redis != nil {
@@ -62,7 +62,7 @@ func (r *rig) close() {
 }
 
 // redisURL starts Redis when it is not yet running.
-func (r *rig) redisURL() (string, error) {
+func (r *Rig) RedisURL() (string, error) {
 	if r.redis == nil {
 		s, err := testserver.StartRedis()
 		if err != nil {
@@ -74,13 +74,13 @@ func (r *rig) redisURL() (string, error) {
 }
 
 // server starts the PostgreSQL of a disk when it is not yet running.
-func (r *rig) server(ctx context.Context, d disk) (*testserver.PostgresServer, error) {
-	if s := r.servers[d]; s != nil {
+func (r *Rig) server(ctx context.Context, d disk) (*testserver.PostgresServer, error) {
+	if s := r.Servers[d]; s != nil {
 		return s, nil
 	}
 	o := testserver.PostgresOptions{Settings: postgresSettings}
-	if d == oneMS {
-		library, err := buildShim(ctx, r.dir)
+	if d == OneMS {
+		library, err := buildShim(ctx, r.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -90,22 +90,22 @@ func (r *rig) server(ctx context.Context, d disk) (*testserver.PostgresServer, e
 	if err != nil {
 		return nil, err
 	}
-	r.servers[d] = s
+	r.Servers[d] = s
 	took, err := loneCommit(ctx, s.DSN)
-	if err == nil && d == oneMS && took < delay {
+	if err == nil && d == OneMS && took < delay {
 		err = fmt.Errorf("a lone commit takes %s on the PostgreSQL whose flushes are to take %s longer: the delay is "+
-			"not in force", short(took), delay)
+			"not in force", Short(took), delay)
 	}
 	return s, err
 }
 
 // loneCommit is what inserting one small row takes (the median of many).
 func loneCommit(ctx context.Context, dsn string) (took time.Duration, err error) {
-	err = connected(ctx, dsn, func(conn *pgx.Conn) error {
+	err = Connected(ctx, dsn, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS lone (n int)`); err != nil {
 			return err
 		}
-		took, err = median(100, func(i int) error {
+		took, err = Median(100, func(i int) error {
 			_, err := conn.Exec(ctx, `INSERT INTO lone VALUES ($1)`, i)
 			return err
 		})
@@ -115,14 +115,14 @@ func loneCommit(ctx context.Context, dsn string) (took time.Duration, err error)
 }
 
 // database makes an empty, migrated database.
-func (r *rig) database(ctx context.Context, d disk) (dsn string, err error) {
+func (r *Rig) database(ctx context.Context, d disk) (dsn string, err error) {
 	s, err := r.server(ctx, d)
 	if err != nil {
 		return "", err
 	}
 	r.databases++
 	name := fmt.Sprintf("bench_%d", r.databases)
-	if err := connected(ctx, s.DSN, func(conn *pgx.Conn) error {
+	if err := Connected(ctx, s.DSN, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `CREATE DATABASE `+name)
 		return err
 	}); err != nil {
@@ -133,7 +133,7 @@ func (r *rig) database(ctx context.Context, d disk) (dsn string, err error) {
 }
 
 // store opens a new database with a pool of conns connections.
-func (r *rig) store(ctx context.Context, d disk, conns int) (s *postgres.Store, dsn string, err error) {
+func (r *Rig) Store(ctx context.Context, d disk, conns int) (s *postgres.Store, dsn string, err error) {
 	if dsn, err = r.database(ctx, d); err != nil {
 		return nil, "", err
 	}
@@ -142,10 +142,13 @@ func (r *rig) store(ctx context.Context, d disk, conns int) (s *postgres.Store, 
 }
 
 // connected lends f a connection of its own.
-func connected(ctx context.Context, dsn string, f func(*pgx.Conn) error) error {
+func Connected(ctx context.Context, dsn string, f func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
 	}
 	return errors.Join(f(conn), conn.Close(ctx))
 }
+
+// patience is how long the last answers of a measurement may take.
+const Patience = 5 * time.Second

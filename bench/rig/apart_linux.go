@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // startOn starts a process that runs on one core alone, or on any.
 func startOn(core int, child *exec.Cmd) error {
 	cores := [16]uint64{1 << max(core, 0)}
-	if core == anyCore {
+	if core == AnyCore {
 		for i := range cores {
 			cores[i] = ^uint64(0)
 		}

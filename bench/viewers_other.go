@@ -4,13 +4,10 @@ package main
 
 import (
 	"errors"
-	"os/exec"
 	"time"
 )
 
 var errLinux = errors.New("this figure is measured on Linux, where server and loader can have cores of their own")
-
-func startOn(int, *exec.Cmd) error { return errLinux }
 
 func newViewers(dialect) (*viewers, error) { return nil, errLinux }
 

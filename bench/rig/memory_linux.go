@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"fmt"
@@ -8,15 +8,15 @@ import (
 
 // resetPeakMemory resets the peak resident memory of the service in the kernel, and returns its current resident memory
 // in bytes.
-func (s *service) resetPeakMemory() (bytes int64, err error) {
+func (s *Service) ResetPeakMemory() (bytes int64, err error) {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.child.Process.Pid), []byte("5"), 0); err != nil {
 		return 0, err
 	}
-	return s.status("VmRSS")
+	return s.Status("VmRSS")
 }
 
 // status returns a field of the service's /proc/PID/status, in bytes.
-func (s *service) status(field string) (bytes int64, err error) {
+func (s *Service) Status(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.child.Process.Pid))
 	if err != nil {
 		return 0, err

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -42,11 +42,11 @@ func buildShim(ctx context.Context, dir string) (string, error) {
 // slowed measures each repetition of the named figure in a process of its own
 // whose flushes take 1 ms longer. strace injects the delay, because a Go program
 // flushes by a system call and no library stands in between.
-func slowed(name string, setup func(context.Context, *rig) (*trial, error)) func(context.Context, *rig) (*trial,
+func Slowed(name string, setup func(context.Context, *Rig) (*Trial, error)) func(context.Context, *Rig) (*Trial,
 	error) {
-	return func(ctx context.Context, r *rig) (*trial, error) {
-		if r.child {
-			if err := slowDisk(r.dir); err != nil {
+	return func(ctx context.Context, r *Rig) (*Trial, error) {
+		if r.Child {
+			if err := slowDisk(r.Dir); err != nil {
 				return nil, err
 			}
 			return setup(ctx, r)
@@ -59,7 +59,7 @@ func slowed(name string, setup func(context.Context, *rig) (*trial, error)) func
 		if err != nil {
 			return nil, err
 		}
-		return &trial{repeat: func(ctx context.Context) (sample, error) {
+		return &Trial{Repeat: func(ctx context.Context) (Sample, error) {
 			child := exec.CommandContext(ctx, strace, "-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e",
 				"trace=fsync,fdatasync",
 				"-e", fmt.Sprintf("inject=fsync,fdatasync:delay_exit=%d", delay.Microseconds()), self, "-once", name)
@@ -74,7 +74,7 @@ func slowed(name string, setup func(context.Context, *rig) (*trial, error)) func
 func slowDisk(dir string) error {
 	took, err := flush(dir)
 	if err == nil && took < delay {
-		err = fmt.Errorf("a flush takes %s under strace: the delay is not in force", short(took))
+		err = fmt.Errorf("a flush takes %s under strace: the delay is not in force", Short(took))
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func flush(dir string) (time.Duration, error) {
 	}
 	defer f.Close()
 	page := make([]byte, 8<<10)
-	return median(100, func(int) error {
+	return Median(100, func(int) error {
 		if _, err := f.WriteAt(page, 0); err != nil {
 			return err
 		}

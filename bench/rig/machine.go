@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"bufio"
@@ -14,8 +14,8 @@ import (
 )
 
 // describe says in words what the figures were measured on. It names no host and no path.
-func (r *rig) describe(ctx context.Context) (string, error) {
-	native, err := flush(r.dir)
+func (r *Rig) Describe(ctx context.Context) (string, error) {
+	native, err := flush(r.Dir)
 	if err != nil {
 		return "", err
 	}
@@ -24,12 +24,12 @@ func (r *rig) describe(ctx context.Context) (string, error) {
 			time.Now().UTC().Format(time.DateOnly)),
 		fmt.Sprintf("Machine: %d cores (%s), %s of memory, files on %s, %s/%s.", runtime.NumCPU(),
 			procField("/proc/cpuinfo", "model name"),
-			memory(), fileSystem(r.dir), runtime.GOOS, runtime.GOARCH),
+			memory(), fileSystem(r.Dir), runtime.GOOS, runtime.GOARCH),
 		fmt.Sprintf("Flush: fdatasync of 8 KiB takes %s here; where a figure says 1 ms, each flush takes 1 ms longer.",
-			short(native)),
+			Short(native)),
 	}
-	for _, d := range []disk{asItIs, oneMS} {
-		s := r.servers[d]
+	for _, d := range []disk{AsItIs, OneMS} {
+		s := r.Servers[d]
 		if s == nil {
 			continue
 		}
@@ -38,7 +38,7 @@ func (r *rig) describe(ctx context.Context) (string, error) {
 			return "", err
 		}
 		lines = append(lines, fmt.Sprintf("PostgreSQL with the disk's flush %s: a lone commit of one row takes %s (p50).", d,
-			short(took)))
+			Short(took)))
 	}
 	versions, err := r.versions(ctx)
 	if err != nil {
@@ -50,11 +50,11 @@ func (r *rig) describe(ctx context.Context) (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
-func (r *rig) versions(ctx context.Context) ([]string, error) {
+func (r *Rig) versions(ctx context.Context) ([]string, error) {
 	out := []string{runtime.Version()}
-	for _, s := range r.servers {
+	for _, s := range r.Servers {
 		var version string
-		if err := connected(ctx, s.DSN, func(conn *pgx.Conn) error {
+		if err := Connected(ctx, s.DSN, func(conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, `SHOW server_version`).Scan(&version)
 		}); err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 )
 
 // makeRun makes a run with the given number of steps, started: its head is 1.
-func makeRun(ctx context.Context, s store.Transactor, id string, steps int) error {
+func MakeRun(ctx context.Context, s store.Transactor, id string, steps int) error {
 	names := make([]string, steps)
 	for i := range names {
-		names[i] = stepName(i)
+		names[i] = StepName(i)
 	}
 	of := runtest.ID
 	of.RunID = id
@@ -38,17 +38,17 @@ func makeRun(ctx context.Context, s store.Transactor, id string, steps int) erro
 	return err
 }
 
-func stepName(i int) string { return fmt.Sprintf("s%05d", i) }
+func StepName(i int) string { return fmt.Sprintf("s%05d", i) }
 
 // runName is the id of the n-th run of a figure, shaped like those of real runs.
-func runName(n int) string { return fmt.Sprintf("5f0c3b1e-6a7d-4c52-9b1e-%012d", n) }
+func RunName(n int) string { return fmt.Sprintf("5f0c3b1e-6a7d-4c52-9b1e-%012d", n) }
 
 // makeRuns makes n runs and returns their ids.
-func makeRuns(ctx context.Context, s store.Transactor, n, steps int) ([]string, error) {
+func MakeRuns(ctx context.Context, s store.Transactor, n, steps int) ([]string, error) {
 	ids := make([]string, n)
 	for i := range ids {
-		ids[i] = runName(i)
-		if err := makeRun(ctx, s, ids[i], steps); err != nil {
+		ids[i] = RunName(i)
+		if err := MakeRun(ctx, s, ids[i], steps); err != nil {
 			return nil, err
 		}
 	}
@@ -56,10 +56,10 @@ func makeRuns(ctx context.Context, s store.Transactor, n, steps int) ([]string, 
 }
 
 // draft is the n-th event of a run that works through its steps again and again: each begins and completes.
-func draft(n, steps int) run.Draft {
+func Draft(n, steps int) run.Draft {
 	step := n / 2 % steps
 	d := run.Draft{
-		Type: run.StepStartedEvent, StepID: stepName(step), LogicalAttempt: 1 + n/2/steps, EngineAttempt: 1,
+		Type: run.StepStartedEvent, StepID: StepName(step), LogicalAttempt: 1 + n/2/steps, EngineAttempt: 1,
 		EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{}`),
 	}
 	if n%2 == 1 {
@@ -69,21 +69,21 @@ func draft(n, steps int) run.Draft {
 }
 
 // writer appends a run's events one by one or by several.
-type writer struct {
-	log   store.Log
-	runID string
-	steps int
-	n     int
+type Writer struct {
+	Log   store.Log
+	RunID string
+	Steps int
+	N     int
 }
 
 // append appends the next events; all of them must be new.
-func (w *writer) append(ctx context.Context, events int) (run.Seq, error) {
-	a := store.Append{RunID: w.runID, Events: make([]run.Draft, events)}
+func (w *Writer) Append(ctx context.Context, events int) (run.Seq, error) {
+	a := store.Append{RunID: w.RunID, Events: make([]run.Draft, events)}
 	for i := range a.Events {
-		a.Events[i] = draft(w.n, w.steps)
-		w.n++
+		a.Events[i] = Draft(w.N, w.Steps)
+		w.N++
 	}
-	out, err := w.log.Append(ctx, a)
+	out, err := w.Log.Append(ctx, a)
 	if err != nil {
 		return 0, err
 	}
@@ -96,16 +96,16 @@ func (w *writer) append(ctx context.Context, events int) (run.Seq, error) {
 }
 
 // writersOf is a writer for each run.
-func writersOf(log store.Log, runIDs []string, steps int) []*writer {
-	ws := make([]*writer, len(runIDs))
+func WritersOf(log store.Log, runIDs []string, steps int) []*Writer {
+	ws := make([]*Writer, len(runIDs))
 	for i, id := range runIDs {
-		ws[i] = &writer{log: log, runID: id, steps: steps}
+		ws[i] = &Writer{Log: log, RunID: id, Steps: steps}
 	}
 	return ws
 }
 
 // crowd has n workers call again and again for d, and returns d over the number of calls.
-func crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Context, worker int) error) (
+func Crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Context, worker int) error) (
 	time.Duration, error) {
 	var calls atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
@@ -130,7 +130,7 @@ func crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Co
 // paced has n workers call, each once an interval and not at the same moment, for d. A call is told when it was due:
 // what delays one call delays its worker's next ones too, and their times are counted from then. Falling behind by more
 // than lateness is an error.
-func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int,
+func Paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int,
 	due time.Time) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
@@ -138,7 +138,7 @@ func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx 
 		g.Go(func() error {
 			next := began.Add(interval * time.Duration(w) / time.Duration(n))
 			for ; next.Sub(began) < d; next = next.Add(interval) {
-				if err := wait(ctx, time.Until(next)); err != nil {
+				if err := Wait(ctx, time.Until(next)); err != nil {
 					return err
 				}
 				if late := time.Since(next); late > lateness {
@@ -159,7 +159,7 @@ func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx 
 const lateness = time.Second
 
 // wait is a sleep that ends with ctx.
-func wait(ctx context.Context, d time.Duration) error {
+func Wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -171,22 +171,22 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // latencies collects times from several goroutines.
-type latencies struct {
+type Latencies struct {
 	mu   sync.Mutex
 	took []time.Duration
 }
 
-func (l *latencies) add(d time.Duration) {
+func (l *Latencies) Add(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.took = append(l.took, d)
 }
 
-func (l *latencies) quantile(q float64) (time.Duration, error) {
+func (l *Latencies) Quantile(q float64) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.took) == 0 {
 		return 0, fmt.Errorf("nothing was measured")
 	}
-	return quantile(l.took, q), nil
+	return Quantile(l.took, q), nil
 }

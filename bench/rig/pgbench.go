@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -31,19 +31,19 @@ var tpsLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
 // newPgbench returns what one insert takes with the given number of clients: the inverse of pgbench's rate. It starts
 // each time where it ended.
-func newPgbench(ctx context.Context, r *rig, dsn string, clients int, d time.Duration) (measure, error) {
+func NewPgbench(ctx context.Context, r *Rig, dsn string, clients int, d time.Duration) (Measure, error) {
 	program, err := testserver.PostgresProgram("pgbench")
 	if err != nil {
 		return nil, errors.New(
 			"pgbench is not on this machine: run `make tools/bench`, or install it beside PostgreSQL's server")
 	}
-	if err := connected(ctx, dsn, func(conn *pgx.Conn) error {
+	if err := Connected(ctx, dsn, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, bareEvent)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	script := filepath.Join(r.dir, "insert.sql")
+	script := filepath.Join(r.Dir, "insert.sql")
 	if err := os.WriteFile(script, []byte(bareInsert), 0o644); err != nil {
 		return nil, err
 	}
