@@ -47,7 +47,7 @@ func TestLoad_OIDC(t *testing.T) {
 		"oidc: [{name: a, issuer: https://a.example, clientId: d, tenant: t}, {name: b, issuer: https://b.example, " +
 			"clientId: d, tenantClaim: o}]": `"a" and "b" may speak for one tenant`,
 		"oidc: [{name: a, issuer: https://a.example, clientId: d, tenant: t, prefix: x}, {name: b, issuer: " +
-			"https://b.example, clientId: d, tenant: t, prefix: xy}]": "none begins with the other",
+			"https://b.example, clientId: d, tenant: t, prefix: xy}]": "neither begin with the other",
 		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme, secret: x}]": "secret",
 		"accounts: [{id: ada, tenant: acme, oidc: true}]":                                          "no oidc is set",
 		"public-url: http://dvt.example":                                                           "public-url",

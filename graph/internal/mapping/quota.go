@@ -107,7 +107,8 @@ func QuotaDocument(in model.QuotaSettingsInput) admission.QuotaDocument {
 		doc.Strategy = admission.Strategy(*in.Strategy)
 	}
 	if in.TTLMs != nil {
-		doc.TTLMS = max(in.TTLMs.Milliseconds(), 1) // 0 would mean "not given", and control must name a time that is too short
+		// 0 would mean "not given", and control must refuse a time that is too short.
+		doc.TTLMS = max(in.TTLMs.Milliseconds(), 1)
 	}
 	return doc
 }
