@@ -17,7 +17,7 @@ type Line struct {
 	No            int64     `json:"no"` // from 1 within the logical attempt
 	At            time.Time `json:"at"`
 	Stream        string    `json:"stream"` // stdout, stderr or dvt
-	EngineAttempt int       `json:"ea"`
+	EngineAttempt int       `json:"engineAttempt"`
 	Text          string    `json:"text"`
 }
 

@@ -74,7 +74,7 @@ type Signal struct {
 	ID             string         `json:"id"`
 	Type           run.SignalType `json:"type"`
 	StepID         string         `json:"stepId,omitempty"`
-	LogicalAttempt int            `json:"la,omitempty"`
+	LogicalAttempt int            `json:"logicalAttempt,omitempty"`
 	Force          bool           `json:"force,omitempty"`
 	// Outcome of a COMPLETE_MANUAL_STEP.
 	Outcome run.ManualOutcome `json:"outcome,omitempty"`

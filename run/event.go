@@ -59,8 +59,8 @@ type Draft struct {
 	Type           EventType       `json:"type"`
 	StepID         string          `json:"stepId,omitempty"`
 	SignalID       string          `json:"signalId,omitempty"`
-	LogicalAttempt int             `json:"la"` // from 1; for RunPaused and RunResumed the pause epoch (contract T06)
-	EngineAttempt  int             `json:"ea"` // from 1; counts executions of one logical attempt (contract T61)
+	LogicalAttempt int             `json:"logicalAttempt"` // from 1; for RunPaused and RunResumed the pause epoch (contract T06)
+	EngineAttempt  int             `json:"engineAttempt"`  // from 1; counts executions of one logical attempt (contract T61)
 	EmittedAt      time.Time       `json:"emittedAt"`
 	EmittedBy      Producer        `json:"emittedBy"`
 	Payload        json.RawMessage `json:"payload,omitempty"` // a JSON object or nil

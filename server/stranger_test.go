@@ -489,7 +489,7 @@ func (w *walk) addresses(secret place) {
 			} {
 				get := func(i *island, id string) reply {
 					method, at, _ := strings.Cut(fmt.Sprintf(path, id), " ")
-					body := fmt.Sprintf(`{"begin":{"runId":%q,"stepId":%q,"la":1,"ea":1}}`, id, secret.step(kind))
+					body := fmt.Sprintf(`{"begin":{"runId":%q,"stepId":%q,"logicalAttempt":1,"engineAttempt":1}}`, id, secret.step(kind))
 					a := send(w.t, method, i.url+at, body, "Authorization: Bearer "+token)
 					return reply{a.StatusCode, headers(a.Header), a.body, slices.Sorted(slices.Values(i.reads()))}
 				}

@@ -339,7 +339,7 @@ func (r *Runner) now() time.Time {
 func (r *Runner) warn(ctx context.Context, d Dispatch, msg string, err error) {
 	//nolint:sloglint // each caller gives a constant
 	r.log().LogAttrs(ctx, slog.LevelWarn, msg, slog.String("run", d.RunID), slog.String("step", d.StepID),
-		slog.Int("la", d.LogicalAttempt), slog.Int("ea", d.EngineAttempt), slog.Any("err", err))
+		slog.Int("logical_attempt", d.LogicalAttempt), slog.Int("engine_attempt", d.EngineAttempt), slog.Any("err", err))
 }
 
 func (r *Runner) log() *slog.Logger {

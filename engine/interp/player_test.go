@@ -131,10 +131,10 @@ func (p *player) undo() {
 			"undone"))
 	case kind < 8:
 		w.lost = append(w.lost, w.hook)
-		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: rapid.IntRange(0, 2).Draw(p.rt, "ea")})
+		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: rapid.IntRange(0, 2).Draw(p.rt, "engine attempt")})
 	default:
 		w.lost = append(w.lost, w.hook)
-		w.returnHook(engine.Return{Kind: p.forged(), EngineAttempt: rapid.IntRange(-1, 9).Draw(p.rt, "ea")})
+		w.returnHook(engine.Return{Kind: p.forged(), EngineAttempt: rapid.IntRange(-1, 9).Draw(p.rt, "engine attempt")})
 	}
 }
 
@@ -154,7 +154,7 @@ func (p *player) step() {
 		return
 	}
 	f := rapid.SampledFrom(w.flights).Draw(p.rt, "flight")
-	ea := rapid.IntRange(0, 3).Draw(p.rt, "ea")
+	ea := rapid.IntRange(0, 3).Draw(p.rt, "engine attempt")
 	kind := rapid.IntRange(0, 19).Draw(p.rt, "kind")
 	switch {
 	case f.back != nil: // a lost task has received this return

@@ -281,8 +281,8 @@ func TestStep_AnyInputIsSafeAndNoEffectFollowsFinish(t *testing.T) {
 			}
 			back := func() engine.Return {
 				return engine.Return{
-					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"), N: small.Draw(rt, "n"),
-					EngineAttempt: small.Draw(rt, "ea"),
+					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "logical attempt"), N: small.Draw(rt, "n"),
+					EngineAttempt: small.Draw(rt, "engine attempt"),
 					Kind:          rapid.SampledFrom(kinds).Draw(rt, "kind"),
 				}
 			}
@@ -297,7 +297,7 @@ func TestStep_AnyInputIsSafeAndNoEffectFollowsFinish(t *testing.T) {
 				for range rapid.IntRange(0, 4).Draw(rt, "events") {
 					t.Events = append(t.Events, engine.LogEvent{
 						Seq: run.Seq(rapid.IntRange(-1, 50).Draw(rt, "eventSeq")), StepID: id.Draw(rt, "id"),
-						LogicalAttempt: small.Draw(rt, "la"),
+						LogicalAttempt: small.Draw(rt, "logical attempt"),
 						Type: rapid.SampledFrom([]run.EventType{
 							run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.StepCompensated,
 							run.StepCompensationFailed, run.RunPaused, run.RunCompensationStarted, "x",
@@ -321,7 +321,7 @@ func TestStep_AnyInputIsSafeAndNoEffectFollowsFinish(t *testing.T) {
 				for range rapid.IntRange(0, 3).Draw(rt, "signals") {
 					s.Signals = append(s.Signals, engine.Signal{
 						No: rapid.Int64Range(-1, 12).Draw(rt, "no"), ID: "x", StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt,
-							"la"),
+							"logical attempt"),
 						Force: true,
 						Type: rapid.SampledFrom([]run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel,
 							run.CompleteManual, run.UpdateParams, "x"}).Draw(rt, "type"),

@@ -120,7 +120,7 @@ func TestStranger_CannotMoveAStepToTheControlWorker(t *testing.T) {
 	runID := w.startRun(t, operator, "shop", command("steal", queueLate, argv...))
 	ticket := w.stranger.ticket(t, "acme", runID, "steal")
 	said := w.stranger.call(t, controlQueue, "dvt.execute", map[string]any{
-		"runId": runID, "stepId": "steal", "logicalAttempt": 1, "la": 1, "n": 1, "maxAttempts": 1, "ticket": ticket,
+		"runId": runID, "stepId": "steal", "logicalAttempt": 1, "n": 1, "maxAttempts": 1, "ticket": ticket,
 	})
 	t.Logf("the control worker answered %.200s", said)
 	w.expectNoLoot(t, loot)

@@ -55,11 +55,11 @@ func TestStranger_CannotCompleteAStep(t *testing.T) {
 	w := installation(t)
 	runs := map[string]any{
 		"a made-up result": map[string]any{
-			"stepId": "s", "la": 1, "logicalAttempt": 1, "n": 1, "ea": 1, "engineAttempt": 1, "kind": "COMPLETED",
+			"stepId": "s", "logicalAttempt": 1, "n": 1, "engineAttempt": 1, "kind": "COMPLETED",
 			"completed": map[string]any{"result": map[string]any{"tests": "all passed, said somebody"}},
 		},
 		"a made-up receipt": map[string]any{
-			"stepId": "s", "la": 1, "logicalAttempt": 1, "n": 1, "ea": 1, "engineAttempt": 1, "kind": "ENDED",
+			"stepId": "s", "logicalAttempt": 1, "n": 1, "engineAttempt": 1, "kind": "ENDED",
 			"receipt": map[string]any{
 				"type": "StepCompleted", "startedSeq": 3, "seq": 4, "head": 4, "proof": "k1.bWFkZSB1cCBieSBzb21lYm9keQ",
 			},

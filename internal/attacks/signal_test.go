@@ -12,7 +12,7 @@ func TestStranger_CannotSignalARun(t *testing.T) {
 	for what, forged := range map[string]any{
 		"a cancel": map[string]any{"no": 1, "id": "forged", "type": "CANCEL"},
 		"a pause":  map[string]any{"no": 1, "id": "forged", "type": "PAUSE", "applied": true},
-		"a retry": map[string]any{"no": 1, "id": "forged", "type": "RETRY_STEP", "stepId": "s", "la": 1,
+		"a retry": map[string]any{"no": 1, "id": "forged", "type": "RETRY_STEP", "stepId": "s", "logicalAttempt": 1,
 			"force": true},
 		"a number of the future": map[string]any{"no": 7},
 	} {

@@ -216,7 +216,7 @@ func TestWorkerToken_OpensNothingElse(t *testing.T) {
 	for _, call := range []string{"append", "appendUnlessPaused", "tail", "signals", "skeleton", ""} {
 		a := w.journal(t, strings.TrimSuffix("/engine/journal/"+call, "/"), acmeWorker, map[string]any{
 			call: map[string]any{"runId": runID}, "runId": runID,
-			"events": []any{map[string]any{"type": "RunCompleted", "la": 1, "ea": 1}},
+			"events": []any{map[string]any{"type": "RunCompleted", "logicalAttempt": 1, "engineAttempt": 1}},
 		})
 		if a.status == http.StatusOK && !strings.Contains(a.body, "<html") {
 			t.Errorf("the Journal offers %q to workers: %s", call, a.body)

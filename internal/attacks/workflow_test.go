@@ -121,7 +121,7 @@ func TestStranger_CannotWriteIntoTheLogByItsActivities(t *testing.T) {
 	w.begun(t, operator, runID, "z")
 	draft := func(eventType, stepID string) map[string]any {
 		return map[string]any{
-			"type": eventType, "stepId": stepID, "la": 1, "ea": 1, "emittedAt": time.Now().UTC(), "emittedBy": "engine",
+			"type": eventType, "stepId": stepID, "logicalAttempt": 1, "engineAttempt": 1, "emittedAt": time.Now().UTC(), "emittedBy": "engine",
 			"payload": map[string]any{"result": map[string]any{"said": "somebody"}, "durationMs": 1},
 		}
 	}
@@ -174,7 +174,7 @@ func TestStranger_CannotStartAWaitingRunByAnActivity(t *testing.T) {
 	in := map[string]any{"identity": identity(runID, "vault", planName(t)), "at": time.Now().UTC()}
 	if old {
 		in = map[string]any{"batch": 1, "append": map[string]any{"runId": runID, "events": []any{map[string]any{
-			"type": "RunStarted", "la": 1, "ea": 1, "emittedAt": time.Now().UTC(), "emittedBy": "engine",
+			"type": "RunStarted", "logicalAttempt": 1, "engineAttempt": 1, "emittedAt": time.Now().UTC(), "emittedBy": "engine",
 			"payload": map[string]any{},
 		}}}}
 	}
