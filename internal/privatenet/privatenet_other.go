@@ -34,3 +34,6 @@ func (*Process) Dial(context.Context, int) (net.Conn, error) { return nil, errUn
 
 // Wait returns an error on this system.
 func (*Process) Wait() error { return errUnsupported }
+
+// Kill does nothing on this system, where no Process runs.
+func (*Process) Kill() {}
