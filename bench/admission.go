@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	admissions  = 800
-	benchPlaces = 1_000_000
+	admissions = 800
+	benchLimit = 1_000_000 // never reached
 )
 
-// benchTerms has every limit, and room under each.
+// benchTerms returns terms with every limit set, none of which is reached: the store must check all of them.
 func benchTerms() store.Terms {
-	share := store.Share{PerMinute: benchPlaces, MaxActive: benchPlaces, MaxWaiting: benchPlaces, Weight: 1}
-	t := store.Terms{Tenant: share, Project: share, MaxActive: benchPlaces, Strategy: store.StrategyQueue, TTL: time.Hour}
-	t.Project.PerMinute = -1 // that of the tenant
+	share := store.Share{PerMinute: benchLimit, MaxActive: benchLimit, MaxWaiting: benchLimit, Weight: 1}
+	t := store.Terms{Tenant: share, Project: share, MaxActive: benchLimit, Strategy: store.StrategyQueue, TTL: time.Hour}
+	t.Project.PerMinute = -1 // inherit the limit of the tenant
 	return t
 }
 
-// admitter makes runs as startRun does: approved, with a queue row, under limits.
-type admitter struct {
+// starter creates runs as startRun does: approved, with a queue row, under limits.
+type starter struct {
 	to store.Transactor
 	n  int
 }
 
-func (s *admitter) start(ctx context.Context, terms store.Terms) error {
+func (s *starter) start(ctx context.Context, terms store.Terms) error {
 	s.n++
 	id := runtest.ID
 	id.RunID = rig.RunName(s.n)
@@ -57,12 +57,11 @@ func startedRun(id run.Identity, terms store.Terms) store.NewRun {
 	}
 }
 
-func (s *admitter) timed(ctx context.Context, _ int) (time.Duration, error) {
+func (s *starter) timed(ctx context.Context, _ int) (time.Duration, error) {
 	return rig.Timed(func() error { return s.start(ctx, benchTerms()) })
 }
 
-// bareRows are the rows of the floor, in tables like those of the store, with their indexes and
-// without triggers.
+// bareRows returns the rows that the floor inserts into run, run_queue and event.
 func bareRows(n int) [3][]any {
 	id, now := rig.RunName(n), time.Now()
 	key := runtest.Draft(run.RunApproved, "", 1).Key(runtest.ID)
@@ -74,7 +73,8 @@ func bareRows(n int) [3][]any {
 	}
 }
 
-// admissionPostgres starts runs; the floor inserts three rows in a transaction of one round trip.
+// admissionPostgres measures the start of a run at the store. The floor inserts the rows of bareRows, in a transaction
+// of one round trip, into tables with the same columns and indexes but without triggers.
 func admissionPostgres(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	s, dsn, err := r.Store(ctx, rig.OneMS, 2)
 	if err != nil {
@@ -109,12 +109,12 @@ func admissionPostgres(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return rig.Timed(func() error { return conn.SendBatch(ctx, &b).Close() })
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(admissions, (&admitter{to: s}).timed, bare),
+		Repeat: rig.ByTurns(admissions, (&starter{to: s}).timed, bare),
 		Done:   func() error { return errors.Join(conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }
 
-// admissionSQLite is the same on a file.
+// admissionSQLite is admissionPostgres on a SQLite file.
 func admissionSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	s, err := sqlite.Open(ctx, filepath.Join(r.Dir, "admission.db"), sqlite.Options{})
 	if err != nil {
@@ -128,7 +128,7 @@ func admissionSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	if err := schema.Close(); err != nil {
 		return nil, err
 	}
-	db, err := durable(file)
+	db, err := openDurable(file)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func admissionSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	bare := func(ctx context.Context, _ int) (time.Duration, error) {
 		n++
 		rows := bareRows(n)
-		rows[2][12] = []byte(`{}`) // a BLOB there
+		rows[2][12] = []byte(`{}`) // the column is a BLOB in SQLite
 		for _, args := range rows {
 			for i, a := range args {
 				if at, ok := a.(time.Time); ok {
@@ -179,7 +179,7 @@ func admissionSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		})
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(admissions, (&admitter{to: s}).timed, bare),
+		Repeat: rig.ByTurns(admissions, (&starter{to: s}).timed, bare),
 		Done:   func() error { return errors.Join(conn.Close(), db.Close(), s.Close()) },
 	}, nil
 }

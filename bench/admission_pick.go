@@ -23,7 +23,7 @@ const (
 	picks          = 400
 )
 
-// picker admits one run and lets another wait in its place.
+// picker admits one waiting run and replaces it by another, so that the number of waiting runs stays the same.
 type picker struct {
 	store interface {
 		store.Admissions
@@ -39,16 +39,16 @@ func (p *picker) timed(ctx context.Context, _ int) (time.Duration, error) {
 		return err
 	})
 	if err == nil && len(got.Rows) != 1 {
-		err = fmt.Errorf("%d runs were admitted", len(got.Rows))
+		err = fmt.Errorf("%d runs were admitted, not 1", len(got.Rows))
 	}
 	if err != nil {
 		return 0, err
 	}
-	return took, p.wait(ctx, got.Rows[0].TenantID)
+	return took, p.addWaiting(ctx, got.Rows[0].TenantID)
 }
 
-// wait makes a run of a tenant that has to wait.
-func (p *picker) wait(ctx context.Context, tenant string) error {
+// addWaiting creates a run of a tenant that must wait.
+func (p *picker) addWaiting(ctx context.Context, tenant string) error {
 	held := benchTerms()
 	held.Hold = true
 	p.n++
@@ -58,16 +58,18 @@ func (p *picker) wait(ctx context.Context, tenant string) error {
 	return err
 }
 
+// fill creates n waiting runs.
 func (p *picker) fill(ctx context.Context, n int) error {
 	for i := range n {
-		if err := p.wait(ctx, fmt.Sprint("t", i%waitingTenants)); err != nil {
+		if err := p.addWaiting(ctx, fmt.Sprint("t", i%waitingTenants)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Statements that make n more waiting runs like one that is there; the lanes are counted at the end.
+// Statements that copy a waiting run waitingRuns times. countLanesSQL then counts the lanes at once, which replaces the
+// triggers.
 const (
 	fillWaitingRunsSQL = `INSERT INTO run SELECT 'w' || n, 't' || n %% %[2]d, project_id, environment_id, plan_id, plan_version, 'w' || n, 'w' || n, plan_ref,
   triggered_by, trigger_source, parent_run_id, params, policy, created_at FROM run, %[1]s WHERE run_id = '%[3]s'`
@@ -84,7 +86,7 @@ UNION ALL SELECT '', '', count(*) FROM run_queue WHERE NOT slot
 ON CONFLICT (tenant_id, project_id) DO UPDATE SET waiting = excluded.waiting`
 )
 
-// fillWaiting makes waitingRuns more, after one that waits already.
+// fillWaiting creates waitingRuns copies of the waiting run sample, with the names of waitingTenants tenants.
 func fillWaiting(ctx context.Context, series, sample string, exec func(ctx context.Context, query string) error) error {
 	for _, query := range []string{fillWaitingRunsSQL, fillWaitingHeadsSQL, fillWaitingQueueSQL} {
 		if err := exec(ctx, fmt.Sprintf(query, series, waitingTenants, sample)); err != nil {
@@ -112,7 +114,7 @@ func queuePickPostgres(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 			_, err := conn.Exec(ctx, query)
 			return err
 		}
-		// a lane that a hundred thousand rows count one by one
+		// Without triggers, because they would update the same lane row a hundred thousand times.
 		if err := exec(ctx, `ALTER TABLE run_queue DISABLE TRIGGER USER`); err != nil {
 			return err
 		}
@@ -142,7 +144,7 @@ func queuePickSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	if err := errors.Join(full.fill(ctx, 1), small.fill(ctx, fewWaiting)); err != nil {
 		return nil, err
 	}
-	db, err := durable(file)
+	db, err := openDurable(file)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +152,7 @@ func queuePickSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		`(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s)`, waitingRuns)
 	err = fillWaiting(ctx, series, rig.RunName(1), func(ctx context.Context, query string) error {
 		if query == countLanesSQL {
-			return nil // its triggers have
+			return nil // SQLite's triggers have counted them
 		}
 		_, err := db.ExecContext(ctx, query)
 		return err

@@ -14,12 +14,13 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// appenderConns is the pool of figures with 32 appenders: as many transactions at once as pgbench has.
+// appenderConns is the pool size in figures with 32 appenders, so that they can run as many transactions at once as
+// pgbench.
 const appenderConns = 32
 
 func coalesced(s *postgres.Store) store.Store { return coalesce.New(s, coalesce.Config{}) }
 
-// fanOut begins the steps of one run all at once; each round has a run of its own.
+// fanOut measures the start of an attempt when all steps of one run start at once. Each round has a run of its own.
 func fanOut(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const executors, rounds = 100, 15
 	s, _, err := r.Store(ctx, rig.OneMS, appenderConns)
@@ -57,7 +58,9 @@ func fanOut(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 
 type verdictError store.StartVerdict
 
-func (v verdictError) Error() string { return "a step that was to run was told " + string(v) }
+func (v verdictError) Error() string {
+	return "StartAttempt returned " + string(v) + ", want " + string(store.StartGranted)
+}
 
 func coalesceLone(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const appends, steps = 1500, 100
@@ -70,19 +73,11 @@ func coalesceLone(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	with, without := rig.WritersOf(coalesced(s), ids[:1], steps)[0], rig.WritersOf(s, ids[1:], steps)[0]
-	return &rig.Trial{Repeat: rig.ByTurns(appends, with.timed, without.timed), Done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(appends, with.TimeAppend, without.TimeAppend), Done: s.Close}, nil
 }
 
-// timed appends one event.
-func (w *rig.Writer) timed(ctx context.Context, _ int) (time.Duration, error) {
-	return rig.Timed(func() error {
-		_, err := w.Append(ctx, 1)
-		return err
-	})
-}
-
-// coalesceOthers measures appends to eight runs while a ninth is appended to at
-// the same pace, with and without somebody who holds the ninth.
+// coalesceOthers measures appends to eight runs while a ninth run receives events at the same rate. The cost has
+// control transactions that hold the lock of the ninth run; the floor has none.
 func coalesceOthers(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const (
 		others, steps     = 8, 100

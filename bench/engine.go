@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// machineRun drives a machine through a linear plan of n steps.
+// machineRun drives the interpreter through a linear plan of n steps.
 func machineRun(n int) error {
 	steps := make([]plan.SkeletonStep, n)
 	for i := range steps {
@@ -51,13 +51,13 @@ func machineRun(n int) error {
 		}
 	}
 	if !m.Done() {
-		return fmt.Errorf("the machine stopped at seq %d", seq)
+		return fmt.Errorf("the interpreter stopped at seq %d before the run was done", seq)
 	}
 	return nil
 }
 
-// interpStep takes the least of many short turns of equal work: whatever else the
-// machine does, and the collector, which is off meanwhile, only ever adds to a turn.
+// interpStep takes the minimum of many short calls with equal work, because other load on the machine can only prolong
+// a call. The garbage collector is off during a call.
 func interpStep(context.Context, *rig.Rig) (*rig.Trial, error) {
 	const steps, turns = 5000, 25
 	per := func(n int) rig.Measure {
@@ -78,7 +78,7 @@ func interpStep(context.Context, *rig.Rig) (*rig.Trial, error) {
 	return &rig.Trial{Repeat: rig.LeastOf(turns, per(steps), per(50))}, nil
 }
 
-// logOf is the events of a run with n steps that all complete.
+// logOf returns the events of a run with n steps, all of which complete.
 func logOf(n int) []run.Event {
 	id := run.Identity{RunID: "r", TenantID: "t", ProjectID: "p", EnvironmentID: "e", PlanID: "plan", PlanVersion: "1"}
 	outline := make([]byte, 0, n*40)
@@ -103,6 +103,7 @@ func logOf(n int) []run.Event {
 	return evs
 }
 
+// foldEvent measures run.Fold per event, in pages of 100 events.
 func foldEvent(context.Context, *rig.Rig) (*rig.Trial, error) {
 	per := func(steps, rounds int) rig.Measure {
 		evs := logOf(steps)

@@ -7,13 +7,14 @@ import (
 	"github.com/dvt-engine/dvt/bench/rig"
 )
 
-// figures are all claims, in the order in which they are measured.
-func Figures() []rig.Figure {
+// Figures returns all figures in the order in which they are measured.
+func figures() []rig.Figure {
 	return []rig.Figure{
 		{Name: "interp-step", What: "one step of a plan of 5,000 against one of a plan of 50",
 			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: interpStep},
-		{Name: "steps-sequential", What: "Temporal: steps/s of 100 runs at once, each of 10 NOOP steps one after the other, " +
-			"against a bare workflow of as many no-op activities on the same server and worker process",
+		{Name: "steps-sequential",
+			What: "Temporal: steps/s of 100 runs at once, each of 10 NOOP steps one after the other, " +
+				"against a bare workflow of as many no-op activities on the same server and worker process",
 			Goals: []rig.Goal{rig.AtLeast(0.7)}, Setup: besideBare(1, bedOptions{}, 10, 1, stepsOf(100, 100, 10))},
 		{Name: "steps-parallel", What: "the same: 20 runs at once, each of 50 steps side by side",
 			Goals: []rig.Goal{rig.AtLeast(0.7)}, Setup: besideBare(1, bedOptions{}, 50, 50, stepsOf(20, 20, 50))},
@@ -50,7 +51,7 @@ func Figures() []rig.Figure {
 			"layers of 50",
 			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: plan5000},
 		{Name: "runs-in-flight", What: "Temporal: the memory of one worker with 1,000 runs in flight at once, with the " +
-			"store and all that asks for the runs, against 1 GiB",
+			"store and the clients that start the runs, against 1 GiB",
 			Goals: []rig.Goal{rig.AtMost(1)}, Unit: "bytes", Setup: runsInFlight},
 		{Name: "fold-event", What: "folding one event into a run of 1,000 steps, by 100 at a time, against a run of 10",
 			Goals: []rig.Goal{rig.AtMost(3)}, Setup: foldEvent},
@@ -58,14 +59,14 @@ func Figures() []rig.Figure {
 			"10,000 and 1,000",
 			Goals: []rig.Goal{rig.AtMost(2)}, Setup: authzDecision},
 
-		{Name: "fan-out", What: "PostgreSQL, 1 ms: 100 executors Begin at once on one run, through the coalescer against " +
-			"a transaction each",
+		{Name: "fan-out", What: "PostgreSQL, 1 ms: 100 executors start an attempt of one run at once, through the coalescer " +
+			"against a transaction each",
 			Goals: []rig.Goal{rig.AtLeast(4)}, Setup: fanOut},
 		{Name: "coalesce-lone", What: "PostgreSQL: one appender, p50, through the coalescer against without",
 			Goals: []rig.Goal{rig.AtMost(1.1)}, Setup: coalesceLone},
 		{Name: "coalesce-others", What: "PostgreSQL, 1 ms: p99 of 400 appends/s to 8 runs through the coalescer while " +
 			"control transactions hold a ninth, " +
-			"that is appended to, for 40 ms each, against nobody holding it",
+			"that is appended to, for 40 ms each, against no such transactions",
 			Goals: []rig.Goal{rig.AtMost(1.3)}, Setup: coalesceOthers},
 
 		{Name: "batch-of-16", What: "PostgreSQL, 1 ms: events/s of one workflow that appends by 16 against one by one",
@@ -89,7 +90,7 @@ func Figures() []rig.Figure {
 			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: rig.Slowed("admission-sqlite", admissionSQLite)},
 		{Name: "starts-one-project", What: "PostgreSQL, 1 ms: startRun, p95, with 20 starters of one project, each of " +
 			"which pauses 0.1 s on average, together about 190 a second, " +
-			"against a lone starter who pauses a twentieth of that",
+			"against a lone starter that pauses a twentieth of that",
 			Goals: []rig.Goal{rig.AtMost(2)}, Setup: startsOneProject},
 		{Name: "queue-pick", What: "PostgreSQL, 1 ms: one run admitted of 10^5 that wait in 1,000 tenants, p50, " +
 			"against one of 10",
@@ -112,16 +113,16 @@ func Figures() []rig.Figure {
 
 		{Name: "list-page", What: "PostgreSQL: a page of 10^6 runs, p50, against one of 10^3: the worst of six, first, " +
 			"last and in the middle, both ways",
-			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: postgresLists(pageQuestions())},
+			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: postgresLists(pageQueries())},
 		{Name: "list-filters", What: "PostgreSQL: a page of a filter of 10^6 runs, p50, against one of 10^3: the worst " +
 			"of 23 filters",
-			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: postgresLists(filterQuestions())},
+			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: postgresLists(filterQueries())},
 		{Name: "sqlite-list-page", What: "SQLite: a page of 10^6 runs, p50, against one of 10^3: the worst of six, first, " +
 			"last and in the middle, both ways",
-			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: sqliteLists(pageQuestions())},
+			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: sqliteLists(pageQueries())},
 		{Name: "sqlite-list-filters", What: "SQLite: a page of a filter of 10^6 runs, p50, against one of 10^3: the worst " +
 			"of 23 filters",
-			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: sqliteLists(filterQuestions())},
+			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: sqliteLists(filterQueries())},
 
 		{Name: "save-step", What: "PostgreSQL: saving one changed step of a run of 1,000 steps, p50, against one of " +
 			"a run of 10",
@@ -150,19 +151,20 @@ func Figures() []rig.Figure {
 			"the floor is centrifuge, publish to receive of the same payload at that pace",
 			Goals: []rig.Goal{rig.Within(15 * time.Millisecond), rig.AtMost(1.5).Called("viewers-1000-centrifuge")},
 			Setup: rig.Apart("viewers-1000", receiptsOf(fewViewers, 20, time.Second/5, 2))},
-		{Name: "viewers-10000", What: "the same with 10,000 viewers, 1 update/s, and the server on every core, which what " +
-			"loads it has too; one that is disconnected is an error; " +
-			"the floor is a server there that does nothing but send the same bytes, as websocket.PreparedMessage",
+		{Name: "viewers-10000", What: "the same with 10,000 viewers, 1 update/s, and the server on every core, including that " +
+			"of the load generator; a disconnected viewer is an error; " +
+			"the floor is a server under the same conditions that only sends the same bytes, as websocket.PreparedMessage",
 			Goals: []rig.Goal{rig.AtMost(1.2)}, Setup: rig.Apart("viewers-10000", tenThousand)},
 		{Name: "idle-viewer", What: "resident memory of a server for each of 5,000 viewers of one run after the first " +
-			"100, idle, after a collection, without the kernel's; the floor is centrifuge",
+			"100, idle, after a collection, without that of the kernel; the floor is centrifuge",
 			Goals: []rig.Goal{rig.Within(12 * 1024), rig.AtMost(0.5).Called("idle-viewer-centrifuge")}, Unit: "bytes",
 			Setup: rig.Apart("idle-viewer", idleViewer)},
 		{Name: "delta-1000", What: "server CPU of one update in DELTA mode of a run of 1,000 steps, one viewer, from the " +
 			"message off the bus to the socket, against a run of 10",
-			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: rig.Apart("delta-1000", delta(func(s spent) int64 { return int64(s.cpu) }))},
+			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: rig.Apart("delta-1000",
+				delta(func(s usage) int64 { return int64(s.cpu) }))},
 		{Name: "delta-1000-bytes", What: "the same: bytes of the frame", Goals: []rig.Goal{rig.AtMost(1.5)}, Unit: "bytes",
-			Setup: rig.Apart("delta-1000-bytes", delta(func(s spent) int64 { return s.bytes }))},
+			Setup: rig.Apart("delta-1000-bytes", delta(func(s usage) int64 { return s.bytes }))},
 		{Name: "list-json", What: "requests per second of server CPU: a list of 50 runs with 20 steps each, from memory, " +
 			"four clients, " +
 			"against net/http and encoding/json writing the same bytes",
@@ -184,11 +186,11 @@ func Figures() []rig.Figure {
 			Goals: []rig.Goal{rig.Within(2 * time.Second)}, Setup: browser("ui-header")},
 		{Name: "ui-mosaic", What: "the same: to its mosaic; the floor is the graph of a run of 5",
 			Goals: []rig.Goal{rig.Within(2500 * time.Millisecond)}, Setup: browser("ui-mosaic")},
-		{Name: "ui-runs-lcp", What: "the same: to the largest picture of the runs page, 60 runs; the floor is its " +
-			"first picture",
+		{Name: "ui-runs-lcp", What: "the same: to the largest contentful paint of the runs page, 60 runs; the floor " +
+			"is its first paint",
 			Goals: []rig.Goal{rig.Within(1800 * time.Millisecond)}, Setup: browser("ui-runs-lcp")},
-		{Name: "ui-runs-inp", What: "UI, CPU slowed 4x: from an input to the picture that answers it, on that page, the " +
-			"longest of 30; the floor is a key that does nothing",
+		{Name: "ui-runs-inp", What: "UI, CPU slowed 4x: from an input to the next paint, on that page, the longest of " +
+			"30; the floor is a key that does nothing",
 			Goals: []rig.Goal{rig.Within(200 * time.Millisecond)}, Setup: browser("ui-runs-inp")},
 		{Name: "ui-live-1000", What: "UI: the main thread's time in a second, a run of 1,000 steps, 10 updates/s of 20 " +
 			"steps added to its stream, 20 s each time; the floor is the page at rest",
@@ -211,19 +213,19 @@ func Figures() []rig.Figure {
 			Goals: []rig.Goal{rig.Within(24 * time.Millisecond)}, Setup: browser("ui-timeline-scroll")},
 		{Name: "ui-dialog", What: "UI: from the click on an action to its dialog, p95 of 20; the floor is the fastest",
 			Goals: []rig.Goal{rig.Within(100 * time.Millisecond)}, Setup: browser("ui-dialog")},
-		{Name: "ui-preview", What: "UI: the same to what the server says it would do, p95 of 20; the floor is the fastest",
+		{Name: "ui-preview", What: "UI: the same to the server's preview of the effect, p95 of 20; the floor is the fastest",
 			Goals: []rig.Goal{rig.Within(300 * time.Millisecond)}, Setup: browser("ui-preview")},
 		{Name: "ui-log-error", What: "UI: from the key to the line of the error, at the end of a log of 1,000,000 lines; " +
 			"the floor is a log of 10",
 			Goals: []rig.Goal{rig.Within(time.Second)}, Setup: browser("ui-log-error")},
-		{Name: "ui-log-find", What: "UI: from the last letter to the number of matches in all of that log and the first " +
-			"of them shown; the floor is a log of 10",
+		{Name: "ui-log-find", What: "UI: from the last letter to the number of matches in all of that log, with the " +
+			"first match shown; the floor is a log of 10",
 			Goals: []rig.Goal{rig.Within(2 * time.Second)}, Setup: browser("ui-log-find")},
 	}
 }
 
-func FigureOf(name string) (rig.Figure, bool) {
-	for _, f := range Figures() {
+func figureOf(name string) (rig.Figure, bool) {
+	for _, f := range figures() {
 		if f.Name == name || slices.ContainsFunc(f.Goals, func(g rig.Goal) bool { return g.Name == name }) {
 			return f, true
 		}
@@ -231,8 +233,9 @@ func FigureOf(name string) (rig.Figure, bool) {
 	return rig.Figure{}, false
 }
 
+// names returns the names of all figures.
 func names() (out []string) {
-	for _, f := range Figures() {
+	for _, f := range figures() {
 		out = append(out, f.Name)
 	}
 	return out

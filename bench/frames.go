@@ -9,14 +9,14 @@ import (
 	"github.com/dvt-engine/dvt/bench/rig"
 )
 
-// How many viewers look on.
+// Numbers of viewers.
 const (
 	fewViewers  = 1_000
 	idleViewers = 5_000
 	manyViewers = 10_000
 )
 
-// pair is a server and its floor, both with their viewers.
+// pair holds the measured server and its floor, each with its viewers.
 type pair struct{ ours, floor *watching }
 
 func (p pair) close() error {
@@ -29,7 +29,7 @@ func (p pair) close() error {
 	return errors.Join(errs...)
 }
 
-// trial closes the pair when err is not nil.
+// trial returns a Trial that closes the pair. If err is not nil it closes the pair and returns err.
 func (p pair) trial(repeat func(context.Context) (rig.Sample, error), err error) (*rig.Trial, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.close())
@@ -37,40 +37,41 @@ func (p pair) trial(repeat func(context.Context) (rig.Sample, error), err error)
 	return &rig.Trial{Repeat: repeat, Done: p.close}, nil
 }
 
-// watchRuns starts a server of runs with viewers.
+// watchRuns starts a server of runs and connects n viewers.
 func watchRuns(ctx context.Context, o rig.Options, query string, n int, beside *watching) (*watching, error) {
 	s, err := rig.StartOwn(ctx, rig.CoreOf(o), "runs", o)
 	if err != nil {
 		return nil, err
 	}
-	return lookOn(ctx, s, runsDialect(viewerToken, query, func(viewer int) string { return rig.RunName(viewer % o.Runs) }), n,
+	return connectViewers(ctx, s, runsDialect(viewerToken, query,
+		func(viewer int) string { return rig.RunName(viewer % o.Runs) }), n,
 		beside)
 }
 
-// warmed makes some updates, after which everything is as it stays.
-func warmed(ctx context.Context, w *watching, updates int) error {
-	_, err := w.spend(ctx, updates)
+// warmUpdates publishes some updates, so that caches and buffers have their final size before the measurement.
+func warmUpdates(ctx context.Context, w *watching, updates int) error {
+	_, err := w.measureUsage(ctx, updates)
 	return err
 }
 
-// framePrepared is the processor time of one frame of a run that 1,000 watch.
+// framePrepared measures the processor time of one frame of a run with 1,000 viewers.
 func framePrepared(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 	const turns, updates = 5, 60
 	var p pair
 	if p.ours, err = watchRuns(ctx, rig.Options{Runs: 1, Steps: watchedSteps}, runQuery, fewViewers, nil); err != nil {
 		return p.trial(nil, err)
 	}
-	if err = warmed(ctx, p.ours, 20); err != nil {
+	if err = warmUpdates(ctx, p.ours, 20); err != nil {
 		return p.trial(nil, err)
 	}
 	if p.floor, err = watchPrepared(ctx, rig.Options{Payload: p.ours.last}, fewViewers, p.ours); err == nil {
-		err = warmed(ctx, p.floor, 20)
+		err = warmUpdates(ctx, p.floor, 20)
 	}
 	return p.trial(rig.ByTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
 }
 
-// againstStock is the processor time of one frame against that of gqlgen's own
-// transport, for 1,000 viewers of the given number of runs.
+// againstStock measures the processor time of one frame against that of gqlgen's own transport, for 1,000 viewers of
+// the given number of runs.
 func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig.Rig) (*rig.Trial, error) {
 	return func(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 		const turns = 3
@@ -81,24 +82,25 @@ func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig.Ri
 		}
 		o.Stock = true
 		if p.floor, err = watchRuns(ctx, o, runQuery, fewViewers, p.ours); err == nil {
-			err = errors.Join(warmed(ctx, p.ours, 10), warmed(ctx, p.floor, 2))
+			err = errors.Join(warmUpdates(ctx, p.ours, 10), warmUpdates(ctx, p.floor, 2))
 		}
 		if err == nil {
-			err = sameMessages(p)
+			err = checkSameSize(p)
 		}
 		return p.trial(rig.ByTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(stockUpdates)), err)
 	}
 }
 
-// sameMessages is an error when the two servers show different things.
-func sameMessages(p pair) error {
+// checkSameSize returns an error when the messages of the two servers differ in size by more than a tenth, because the
+// comparison would then be unfair.
+func checkSameSize(p pair) error {
 	if a, b := len(p.ours.last), len(p.floor.last); a*10 < b*9 || b*10 < a*9 {
-		return fmt.Errorf("a frame has %d bytes and one of gqlgen's %d: %s, %s", a, b, p.ours.last, p.floor.last)
+		return fmt.Errorf("a frame has %d bytes, but one of gqlgen has %d: %s, %s", a, b, p.ours.last, p.floor.last)
 	}
 	return nil
 }
 
-// alone measures a server that is started for it, and ends it.
+// alone starts a server with begin, measures it with of and ends it.
 func alone(begin func(context.Context) (*watching, error), of func(context.Context, *watching) (time.Duration,
 	error)) rig.Measure {
 	return func(ctx context.Context, _ int) (_ time.Duration, err error) {
@@ -107,7 +109,7 @@ func alone(begin func(context.Context) (*watching, error), of func(context.Conte
 			defer func() { err = errors.Join(err, w.close()) }()
 		}
 		if err == nil {
-			err = warmed(ctx, w, 5)
+			err = warmUpdates(ctx, w, 5)
 		}
 		if err != nil {
 			return 0, err
@@ -116,8 +118,7 @@ func alone(begin func(context.Context) (*watching, error), of func(context.Conte
 	}
 }
 
-// againstCentrifuge measures a server of one run and then centrifuge with the same
-// payload, each with the given number of viewers at first, by turns.
+// againstCentrifuge is against with centrifuge as the floor.
 func againstCentrifuge(ctx context.Context, o rig.Options, viewers, turns int, of func(context.Context,
 	*watching) (time.Duration, error)) (*rig.Trial, error) {
 	return against(ctx, o, viewers, turns, of, func(ctx context.Context, payload string) (*watching, error) {
@@ -125,8 +126,8 @@ func againstCentrifuge(ctx context.Context, o rig.Options, viewers, turns int, o
 	})
 }
 
-// against measures a server of one run and then a floor that shows the same payload,
-// each with the given number of viewers at first, by turns.
+// against measures a server of one run and a floor that sends the same payload, alternately. Each starts with the given
+// number of viewers. The payload is the message that a single viewer of the server receives.
 func against(ctx context.Context, o rig.Options, viewers, turns int, of func(context.Context, *watching) (time.Duration,
 	error),
 	floor func(ctx context.Context, payload string) (*watching, error),
@@ -144,65 +145,66 @@ func against(ctx context.Context, o rig.Options, viewers, turns int, of func(con
 		alone(func(ctx context.Context) (*watching, error) { return floor(ctx, payload) }, of))}, nil
 }
 
-// watchPrepared starts a server that does nothing but send a message to its viewers (see servePrepared).
+// watchPrepared starts a server that only sends a message to its n viewers (see servePrepared).
 func watchPrepared(ctx context.Context, o rig.Options, n int, beside *watching) (*watching, error) {
 	s, err := rig.StartOwn(ctx, rig.CoreOf(o), "prepared", o)
 	if err != nil {
 		return nil, err
 	}
-	return lookOn(ctx, s, preparedDialect(), n, beside)
+	return connectViewers(ctx, s, preparedDialect(), n, beside)
 }
 
-// receiptsOf is the p99 from commit to receipt, against that from publish to
-// receipt of centrifuge, at the same pace.
-func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+// receiptsOf measures the p99 from commit to receipt, against centrifuge's p99 from publish to receipt at the same
+// rate.
+func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(context.Context, *rig.Rig) (*rig.Trial,
+	error) {
 	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
-		o, err := stored(r)
+		o, err := storeOptions(r)
 		if err != nil {
 			return nil, err
 		}
 		return againstCentrifuge(ctx, o, viewers, turns, func(ctx context.Context, w *watching) (time.Duration, error) {
-			return w.receipt(ctx, updates, interval)
+			return w.receiptP99(ctx, updates, interval)
 		})
 	}
 }
 
-// tenThousand is the p99 from commit to receipt of many viewers, against that of a server
-// that does nothing but send them the same bytes: what the kernel takes for it here.
+// tenThousand measures the p99 from commit to receipt of 10,000 viewers. The floor is a server that only sends the same
+// bytes, that is the time that the kernel of this machine needs.
 func tenThousand(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const turns, updates = 2, 6
-	o, err := stored(r)
+	o, err := storeOptions(r)
 	if err != nil {
 		return nil, err
 	}
 	o.Spread = true
 	return against(ctx, o, manyViewers, turns,
 		func(ctx context.Context, w *watching) (time.Duration, error) {
-			return w.receipt(ctx, updates, time.Second)
+			return w.receiptP99(ctx, updates, time.Second)
 		},
 		func(ctx context.Context, payload string) (*watching, error) {
 			return watchPrepared(ctx, rig.Options{Payload: payload, Spread: true}, manyViewers, nil)
 		})
 }
 
-// stored is a server of one run with SQLite and Redis.
-func stored(r *rig.Rig) (rig.Options, error) {
+// storeOptions returns the options of a server of one run with SQLite and Redis.
+func storeOptions(r *rig.Rig) (rig.Options, error) {
 	url, err := r.RedisURL()
 	return rig.Options{Runs: 1, Steps: watchedSteps, Redis: url, Dir: r.Dir}, err
 }
 
-// idleViewer is how many bytes a server has for each viewer more of one run, while
-// nothing happens.
+// idleViewer measures the resident memory, in bytes, that each further viewer of one run costs a server without
+// updates.
 func idleViewer(ctx context.Context, _ *rig.Rig) (*rig.Trial, error) {
-	const before = 100 // have come when counting begins: everything built once is built
+	const before = 100 // viewers that are connected first, so that memory which is allocated once does not count
 	o := rig.Options{Runs: 1, Steps: watchedSteps}
 	return againstCentrifuge(ctx, o, before, 1, func(ctx context.Context, w *watching) (time.Duration, error) {
 		few, err := w.Memory()
 		if err == nil {
-			err = w.more(ctx, idleViewers-before)
+			err = w.addViewers(ctx, idleViewers-before)
 		}
 		if err == nil {
-			err = warmed(ctx, w, 2)
+			err = warmUpdates(ctx, w, 2)
 		}
 		if err != nil {
 			return 0, err
@@ -212,9 +214,9 @@ func idleViewer(ctx context.Context, _ *rig.Rig) (*rig.Trial, error) {
 	})
 }
 
-// delta is what one update of a run with 1,000 steps costs a server whose viewers
-// take deltas, against one of a run with 10.
-func delta(count func(spent) int64) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+// delta measures the cost of one update in DELTA mode of a run with 1,000 steps, against one of a run with 10. count
+// selects processor time or bytes.
+func delta(count func(usage) int64) func(context.Context, *rig.Rig) (*rig.Trial, error) {
 	return func(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 		const turns, updates, viewers = 5, 400, 1
 		var p pair
@@ -222,11 +224,11 @@ func delta(count func(spent) int64) func(context.Context, *rig.Rig) (*rig.Trial,
 			return p.trial(nil, err)
 		}
 		if p.floor, err = watchRuns(ctx, rig.Options{Runs: 1, Steps: 10}, deltaQuery, viewers, p.ours); err == nil {
-			err = errors.Join(warmed(ctx, p.ours, 50), warmed(ctx, p.floor, 50))
+			err = errors.Join(warmUpdates(ctx, p.ours, 50), warmUpdates(ctx, p.floor, 50))
 		}
 		per := func(w *watching) rig.Measure {
 			return func(ctx context.Context, _ int) (time.Duration, error) {
-				s, err := w.spend(ctx, updates)
+				s, err := w.measureUsage(ctx, updates)
 				return time.Duration(count(s) / updates), err
 			}
 		}

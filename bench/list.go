@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// asker asks over HTTP with one token, by connections that stay open.
-type asker struct {
+// apiClient sends requests to the API over HTTP with one token. It keeps its connections open.
+type apiClient struct {
 	client *http.Client
 	token  string
 }
 
-func newAsker(token string, atOnce int) asker {
-	return asker{token: token, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce,
+func newAPIClient(token string, atOnce int) apiClient {
+	return apiClient{token: token, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce,
 		DisableCompression: true}}}
 }
 
-// post sends a GraphQL document and returns the answer.
-func (a asker) post(ctx context.Context, addr, query string, variables any) ([]byte, error) {
+// post sends a GraphQL document and returns the response. Errors in the response are errors.
+func (a apiClient) post(ctx context.Context, addr, query string, variables any) ([]byte, error) {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return nil, err
@@ -47,16 +47,16 @@ func (a asker) post(ctx context.Context, addr, query string, variables any) ([]b
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err == nil && (resp.StatusCode != http.StatusOK || strings.HasPrefix(string(answer), `{"errors"`)) {
-		err = fmt.Errorf("the API says %s: %.500s", resp.Status, answer)
+		err = fmt.Errorf("the API returned %s: %.500s", resp.Status, answer)
 	}
 	return answer, err
 }
 
-// listJSON is the processor time of one list of runs, asked for by four clients,
-// against that of net/http and encoding/json writing the same bytes.
+// listJSON measures the processor time of one list of runs that four clients request, against that of net/http and
+// encoding/json writing the same bytes.
 func listJSON(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 	const turns, clients, forTime = 5, 4, time.Second
-	a := newAsker(viewerToken, clients)
+	a := newAPIClient(viewerToken, clients)
 	var all []*rig.Service
 	done := func() error {
 		var errs []error

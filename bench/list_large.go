@@ -22,66 +22,66 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// The sizes of lists, and the rows that are asked for: a page of 50 and one to see that there is more.
+// Sizes of the lists. A page has 50 rows, and one more shows whether another page follows.
 const (
 	fewRuns, manyRuns = 1_000, 1_000_000
 	pageRows          = 51
 	listTurns         = 100
 )
 
-// shelf is a store with some number of runs, a second apart. Rare rows are as rare as in a store of another size: of
-// the runs in a thousand places of the same distance some are running, failed, of a small project or environment, or of
-// a plan that few runs have. All others are completed and alike.
-type shelf struct {
+// runList is a store with runs that were created one second apart. Its number of rare runs does not depend on its size:
+// a thousand runs at equal distances are marked, and of these some are running, failed, of a small project or
+// environment, or of a rare plan. All other runs are completed and alike.
+type runList struct {
 	store store.Runs
 	runs  int
-	named string // a run's id
+	runID string // id of one of the runs
 }
 
 var oldest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// at is the place of the i-th page of many in the middle of the list.
-func (l shelf) at(i int) *store.RunPos {
+// cursor returns the position of the i-th of several pages in the middle of the list.
+func (l runList) cursor(i int) *store.RunPos {
 	return &store.RunPos{CreatedAt: oldest.Add(time.Duration(l.runs/2+i*l.runs/(4*listTurns)) * time.Second)}
 }
 
-// filled puts what it names into a statement that fills.
-func (l shelf) filled(statement string) string {
+// expand replaces $RUNS and $RUN in a statement.
+func (l runList) expand(statement string) string {
 	return strings.NewReplacer("$RUNS", strconv.Itoa(l.runs), "$RUN", rig.RunName(0)).Replace(statement)
 }
 
-// question is a list to read; i counts how often it was.
-type question struct {
+// query is one list request; i is the number of its earlier calls.
+type query struct {
 	name   string
-	filter func(l shelf, i int) store.RunFilter
+	filter func(l runList, i int) store.RunFilter
 }
 
-func always(f store.RunFilter) func(shelf, int) store.RunFilter {
-	return func(shelf, int) store.RunFilter { return f }
+func always(f store.RunFilter) func(runList, int) store.RunFilter {
+	return func(runList, int) store.RunFilter { return f }
 }
 
-func pageQuestions() []question {
-	return []question{
+func pageQueries() []query {
+	return []query{
 		{"the first page", always(store.RunFilter{})},
 		{"the oldest first", always(store.RunFilter{Ascending: true})},
 		{"the last page", always(store.RunFilter{Before: &store.RunPos{}})},
-		{"a page in the middle", func(l shelf, i int) store.RunFilter { return store.RunFilter{After: l.at(i)} }},
-		{"a page in the middle, backward", func(l shelf, i int) store.RunFilter { return store.RunFilter{Before: l.at(i)} }},
-		{"a page in the middle, the oldest first", func(l shelf, i int) store.RunFilter {
-			return store.RunFilter{After: l.at(i), Ascending: true}
+		{"a page in the middle", func(l runList, i int) store.RunFilter { return store.RunFilter{After: l.cursor(i)} }},
+		{"a page in the middle, backward", func(l runList, i int) store.RunFilter { return store.RunFilter{Before: l.cursor(i)} }},
+		{"a page in the middle, the oldest first", func(l runList, i int) store.RunFilter {
+			return store.RunFilter{After: l.cursor(i), Ascending: true}
 		}},
 	}
 }
 
-func filterQuestions() []question {
+func filterQueries() []query {
 	failed, running := []run.Status{run.Failed}, []run.Status{run.Running}
 	small := []string{"small"}
-	return []question{
+	return []query{
 		{"a frequent status", always(store.RunFilter{Statuses: []run.Status{run.Completed}})},
 		{"a rare status", always(store.RunFilter{Statuses: running})},
 		{"two rare statuses", always(store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}})},
-		{"two rare statuses, in the middle", func(l shelf, i int) store.RunFilter {
-			return store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}, After: l.at(i)}
+		{"two rare statuses, in the middle", func(l runList, i int) store.RunFilter {
+			return store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}, After: l.cursor(i)}
 		}},
 		{"a large project", always(store.RunFilter{ProjectIDs: []string{"p1"}})},
 		{"a small project", always(store.RunFilter{ProjectIDs: small})},
@@ -90,15 +90,15 @@ func filterQuestions() []question {
 		{"a small environment", always(store.RunFilter{EnvironmentID: "dev"})},
 		{"a plan", always(store.RunFilter{PlanID: "nightly-7"})},
 		{"a plan of few runs", always(store.RunFilter{PlanID: "once"})},
-		{"a span of time", func(l shelf, i int) store.RunFilter {
-			to := l.at(i).CreatedAt
+		{"a span of time", func(l runList, i int) store.RunFilter {
+			to := l.cursor(i).CreatedAt
 			return store.RunFilter{CreatedFrom: to.Add(-pageRows * time.Second), CreatedTo: to}
 		}},
 		{"what somebody started", always(store.RunFilter{TriggeredBy: "ana"})},
 		{"a status of what somebody started", always(store.RunFilter{TriggeredBy: "ana", Statuses: failed})},
 		{"a part of many planIds", always(store.RunFilter{Text: "ight"})},
 		{"a part of one planId", always(store.RunFilter{Text: "nce"})},
-		{"the beginning of a runId", func(l shelf, _ int) store.RunFilter { return store.RunFilter{Text: l.named[:8]} }},
+		{"the beginning of a runId", func(l runList, _ int) store.RunFilter { return store.RunFilter{Text: l.runID[:8]} }},
 		{"a text that is nowhere", always(store.RunFilter{Text: "nowhere"})},
 		{"a status of a project", always(store.RunFilter{ProjectIDs: small, Statuses: failed})},
 		{"a status of several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"},
@@ -109,13 +109,13 @@ func filterQuestions() []question {
 	}
 }
 
-// lists compares the medians of questions to a store with many runs with those to one
-// with few. A sample is that of the question whose price grows most.
-func lists(large, small shelf, questions []question, done func() error) *rig.Trial {
+// lists measures each query on a store with many runs against a store with few. The sample is that of the query with
+// the largest ratio.
+func lists(large, small runList, queries []query, done func() error) *rig.Trial {
 	repeat := func(ctx context.Context) (worst rig.Sample, err error) {
 		name := ""
-		for _, q := range questions {
-			ask := func(l shelf) rig.Measure {
+		for _, q := range queries {
+			measure := func(l runList) rig.Measure {
 				return func(ctx context.Context, i int) (time.Duration, error) {
 					f := q.filter(l, i)
 					f.TenantID, f.Limit = runtest.ID.TenantID, pageRows
@@ -125,7 +125,7 @@ func lists(large, small shelf, questions []question, done func() error) *rig.Tri
 					})
 				}
 			}
-			s, err := rig.ByTurns(listTurns, ask(large), ask(small))(ctx)
+			s, err := rig.ByTurns(listTurns, measure(large), measure(small))(ctx)
 			if err != nil {
 				return worst, err
 			}
@@ -133,16 +133,16 @@ func lists(large, small shelf, questions []question, done func() error) *rig.Tri
 				name, worst = q.name, s
 			}
 		}
-		fmt.Fprintf(os.Stderr, "       the worst is %s: %s against %s\n", name, rig.Short(worst.Cost), rig.Short(worst.Floor))
+		fmt.Fprintf(os.Stderr, "       the slowest query is %s: %s against %s\n", name, rig.Short(worst.Cost), rig.Short(worst.Floor))
 		return worst, nil
 	}
 	return &rig.Trial{Repeat: repeat, Done: done}
 }
 
-func postgresLists(questions []question) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+func postgresLists(queries []query) func(context.Context, *rig.Rig) (*rig.Trial, error) {
 	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		var opened []*postgres.Store
-		var sides []shelf
+		var sides []runList
 		for _, n := range []int{manyRuns, fewRuns} {
 			s, dsn, err := r.Store(ctx, rig.AsItIs, 2)
 			if err != nil {
@@ -152,27 +152,28 @@ func postgresLists(questions []question) func(context.Context, *rig.Rig) (*rig.T
 			if err := rig.MakeRun(ctx, s, rig.RunName(0), 3); err != nil {
 				return nil, err
 			}
-			l := shelf{store: s, runs: n}
+			l := runList{store: s, runs: n}
 			if err := rig.Connected(ctx, dsn, func(conn *pgx.Conn) error { return fillList(ctx, conn, &l) }); err != nil {
 				return nil, err
 			}
 			sides = append(sides, l)
 		}
-		return lists(sides[0], sides[1], questions, func() error {
+		return lists(sides[0], sides[1], queries, func() error {
 			return errors.Join(opened[0].Close(),
 				opened[1].Close())
 		}), nil
 	}
 }
 
-// marks are the columns of a made run by k, which tells the runs in a thousand places apart and is null for all others.
+// marks computes the columns of a copied run from k, the kind of a marked run; k is null for all other runs.
 const marks = `CASE WHEN k IN (4, 5, 10, 11) THEN 'small' ELSE 'p' || HASH END AS project_id,
   CASE WHEN k IN (6, 7) THEN 'dev' ELSE 'prod' END AS environment_id,
   CASE WHEN k IN (8, 9) THEN 'once' ELSE 'nightly-' || substr(run_id, 1, 1) END AS plan_id,
   CASE WHEN k IN (0, 1) THEN 'RUNNING' WHEN k IN (2, 3, 10, 11) THEN 'FAILED' ELSE 'COMPLETED' END AS status,
   CASE WHEN k IN (10, 11, 12, 13) THEN 'ana' ELSE 'scheduler' END AS triggered_by`
 
-// fillListSQL copies the run that is there. The triggers, which would do the same a row at a time, are off.
+// fillListSQL copies the only run of the store. It replaces the triggers, which would work row by row, and turns them
+// off.
 var fillListSQL = []string{ //nolint:gochecknoglobals // a table
 	`SET session_replication_role = replica`,
 	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH",
@@ -190,7 +191,7 @@ var fillListSQL = []string{ //nolint:gochecknoglobals // a table
 const listIndexesSQL = `SELECT 'DROP INDEX ' || indexname, indexdef FROM pg_indexes WHERE tablename IN ('run', 'run_state', 'run_status')
   AND indexname NOT IN (SELECT conname FROM pg_constraint)`
 
-func fillList(ctx context.Context, conn *pgx.Conn, l *shelf) error {
+func fillList(ctx context.Context, conn *pgx.Conn, l *runList) error {
 	began := time.Now()
 	rows, err := conn.Query(ctx, listIndexesSQL)
 	if err != nil {
@@ -208,7 +209,7 @@ func fillList(ctx context.Context, conn *pgx.Conn, l *shelf) error {
 		statements = append(statements, x.drop)
 	}
 	for _, q := range fillListSQL {
-		statements = append(statements, l.filled(q))
+		statements = append(statements, l.expand(q))
 	}
 	for _, x := range indexes {
 		statements = append(statements, x.create)
@@ -218,14 +219,14 @@ func fillList(ctx context.Context, conn *pgx.Conn, l *shelf) error {
 			return fmt.Errorf("%s: %w", q, err)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "       %d runs are in after %s\n", l.runs, time.Since(began).Round(time.Second))
-	return conn.QueryRow(ctx, `SELECT run_id FROM made LIMIT 1`).Scan(&l.named)
+	fmt.Fprintf(os.Stderr, "       %d runs inserted after %s\n", l.runs, time.Since(began).Round(time.Second))
+	return conn.QueryRow(ctx, `SELECT run_id FROM made LIMIT 1`).Scan(&l.runID)
 }
 
-func sqliteLists(questions []question) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+func sqliteLists(queries []query) func(context.Context, *rig.Rig) (*rig.Trial, error) {
 	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		var opened []*sqlite.Store
-		var sides []shelf
+		var sides []runList
 		dir, err := os.MkdirTemp(r.Dir, "lists-")
 		if err != nil {
 			return nil, err
@@ -240,19 +241,19 @@ func sqliteLists(questions []question) func(context.Context, *rig.Rig) (*rig.Tri
 			if err := rig.MakeRun(ctx, s, rig.RunName(0), 3); err != nil {
 				return nil, err
 			}
-			l := shelf{store: s, runs: n}
+			l := runList{store: s, runs: n}
 			if err := fillSQLiteList(ctx, file, &l); err != nil {
 				return nil, err
 			}
 			sides = append(sides, l)
 		}
-		return lists(sides[0], sides[1], questions, func() error {
+		return lists(sides[0], sides[1], queries, func() error {
 			return errors.Join(opened[0].Close(), opened[1].Close(), os.RemoveAll(dir))
 		}), nil
 	}
 }
 
-// fillSQLiteListSQL copies the run that is there, in the order of ids, which is that of the tables.
+// fillSQLiteListSQL copies the only run of the store, in the order of ids, because the tables are ordered by id.
 var fillSQLiteListSQL = []string{ //nolint:gochecknoglobals // a table
 	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH",
 		"(unicode(run_id) % 4)") + `, unixepoch('2026-01-01') * 1000000 + n * 1000000 AS created_at
@@ -265,9 +266,9 @@ var fillSQLiteListSQL = []string{ //nolint:gochecknoglobals // a table
 	replace(header, st.run_id, m.run_id), m.triggered_by FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
 }
 
-func fillSQLiteList(ctx context.Context, file string, l *shelf) (err error) {
+func fillSQLiteList(ctx context.Context, file string, l *runList) (err error) {
 	began := time.Now()
-	db, err := durable(file)
+	db, err := openDurable(file)
 	if err != nil {
 		return err
 	}
@@ -276,23 +277,22 @@ func fillSQLiteList(ctx context.Context, file string, l *shelf) (err error) {
 	if err != nil {
 		return err
 	}
-	// KiB: the filled pages stay in memory
+	// The cache of 512 MiB keeps the new pages in memory.
 	statements := append([]string{`PRAGMA cache_size = -524288`, `PRAGMA temp_store = memory`, `PRAGMA synchronous = off`},
 		drops...)
 	for _, q := range fillSQLiteListSQL {
-		statements = append(statements, l.filled(q))
+		statements = append(statements, l.expand(q))
 	}
 	for _, q := range append(append(statements, creates...), `PRAGMA wal_checkpoint(TRUNCATE)`) {
 		if _, err := db.ExecContext(ctx, q); err != nil {
 			return fmt.Errorf("%s: %w", q, err)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "       %d runs are in after %s\n", l.runs, time.Since(began).Round(time.Second))
-	return db.QueryRowContext(ctx, `SELECT run_id FROM made LIMIT 1`).Scan(&l.named)
+	fmt.Fprintf(os.Stderr, "       %d runs inserted after %s\n", l.runs, time.Since(began).Round(time.Second))
+	return db.QueryRowContext(ctx, `SELECT run_id FROM made LIMIT 1`).Scan(&l.runID)
 }
 
-// sqliteIndexes are the statements that drop the indexes of the tables, and the trigger of one, and make the indexes
-// again.
+// sqliteIndexes returns the statements that drop the indexes of run and run_state and those that create them again.
 func sqliteIndexes(ctx context.Context, db *sql.DB) (drops, creates []string, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT 'DROP INDEX ' || name, sql FROM sqlite_schema
 		WHERE type = 'index' AND sql IS NOT NULL AND tbl_name IN ('run', 'run_state')`)

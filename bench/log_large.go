@@ -18,19 +18,19 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// The sizes of the large logs.
+// Sizes of the large logs.
 const (
-	longRun        = 100_000 // events of the run that is appended to
+	longRun        = 100_000 // events of the run to which the figure appends
 	shortRun       = 100     // events of each other run
 	largeEvents    = 10_000_000
 	sqliteEvents   = 1_000_000
-	fillers        = 2 // connections that fill
+	fillers        = 2 // connections that fill the log
 	appendsToLarge = 1500
 )
 
-// largeLog fills one database and leaves another empty. The rows have keys and
-// ids as long and as random as real ones and the smallest payload. Constraints and
-// indexes are made again from their own definitions when the rows are in.
+// largeLog fills one database and leaves another empty. The keys and ids of the rows are as long and as random as real
+// ones; the payloads are empty. It drops constraints and indexes first and creates them again from their definitions
+// after the rows are inserted, because that is faster.
 func largeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	s, dsn, err := r.Store(ctx, rig.AsItIs, 2)
 	if err != nil {
@@ -49,39 +49,44 @@ func largeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(appendsToLarge, afterLong(s).timed, rig.WritersOf(empty, []string{rig.RunName(0)}, stepsOfRun)[0].timed),
-		Done:   func() error { return errors.Join(s.Close(), empty.Close()) },
+		Repeat: rig.ByTurns(appendsToLarge, afterLong(s).TimeAppend, rig.WritersOf(empty, []string{rig.RunName(0)},
+			stepsOfRun)[0].TimeAppend),
+		Done: func() error { return errors.Join(s.Close(), empty.Close()) },
 	}, nil
 }
 
-// afterLong appends to the long run, whose filling has used the attempts before.
+// afterLong returns a Writer that continues the long run after the events that fill inserted.
 func afterLong(log store.Log) *rig.Writer {
 	return &rig.Writer{Log: log, RunID: rig.RunName(0), Steps: stepsOfRun, N: longRun}
 }
 
-// Statements that fill. The long run works through its steps as a writer does;
-// others are one run after the other with one attempt for each step.
+// Statements that fill the log. The long run has the events of a rig.Writer. The other runs have one attempt of each
+// step.
 const (
 	fillLongSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
-SELECT '` + "%[1]s" + `', n + 2, md5('e' || n)::uuid::text, encode(sha256(n::text::bytea), 'hex'), CASE n %% 2 WHEN 0 THEN 'StepStarted' ELSE 'StepCompleted' END,
+SELECT '` + "%[1]s" + `', n + 2, md5('e' || n)::uuid::text, encode(sha256(n::text::bytea), 'hex'),
+	CASE n %% 2 WHEN 0 THEN 'StepStarted' ELSE 'StepCompleted' END,
   's' || lpad((n / 2 %% %[2]d)::text, 5, '0'), '', 1 + n / 2 / %[2]d, 1, now(), now(), 'engine', '{}'
 FROM generate_series(0, %[3]d) n`
 
 	fillRunsSQL = `INSERT INTO run SELECT md5('r' || r)::uuid::text, f.tenant_id, f.project_id, f.environment_id, f.plan_id, f.plan_version,
-  encode(sha256(r::text::bytea), 'hex'), r::text, f.plan_ref, f.triggered_by, f.trigger_source, f.parent_run_id, f.params, f.policy, f.created_at
+  encode(sha256(r::text::bytea), 'hex'), r::text, f.plan_ref, f.triggered_by, f.trigger_source, f.parent_run_id,
+  	f.params, f.policy, f.created_at
 FROM run f, generate_series($1::int, $2::int) r WHERE f.run_id = $3`
 
 	fillHeadsSQL = `INSERT INTO run_head (run_id, last_seq, last_at) SELECT md5('r' || r)::uuid::text, $3::int, now() FROM generate_series($1::int, $2::int) r`
 
 	fillEventsSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
-SELECT h.id, n, md5(h.id || n)::uuid::text, encode(sha256((h.id || n)::bytea), 'hex'), CASE n % 2 WHEN 1 THEN 'StepStarted' ELSE 'StepCompleted' END,
+SELECT h.id, n, md5(h.id || n)::uuid::text, encode(sha256((h.id || n)::bytea), 'hex'),
+	CASE n % 2 WHEN 1 THEN 'StepStarted' ELSE 'StepCompleted' END,
   's' || lpad(((n - 1) / 2)::text, 5, '0'), '', 1, 1, now(), now(), 'engine', '{}'
 FROM (SELECT md5('r' || r)::uuid::text AS id FROM generate_series($1::int, $2::int) r) h, generate_series(1, $3::int) n`
 )
 
+// fill inserts the rows of the large log.
 func fill(ctx context.Context, dsn string) error {
 	began := time.Now()
-	say := func(what string) {
+	report := func(what string) {
 		fmt.Fprintf(os.Stderr, "       large-log: %s after %s\n", what, time.Since(began).Round(time.Second))
 	}
 	return rig.Connected(ctx, dsn, func(conn *pgx.Conn) error {
@@ -101,7 +106,7 @@ func fill(ctx context.Context, dsn string) error {
 			rig.RunName(0)); err != nil {
 			return err
 		}
-		if err := fillOthers(ctx, dsn, (largeEvents-longRun)/shortRun, say); err != nil {
+		if err := fillOthers(ctx, dsn, (largeEvents-longRun)/shortRun, report); err != nil {
 			return err
 		}
 		for _, x := range indexes {
@@ -109,19 +114,19 @@ func fill(ctx context.Context, dsn string) error {
 				return err
 			}
 		}
-		say("indexes are made")
+		report("indexes created")
 		for _, q := range []string{`VACUUM (ANALYZE) event`, `ANALYZE`, `CHECKPOINT`} {
 			if _, err := conn.Exec(ctx, q); err != nil {
 				return err
 			}
 		}
-		say("it is ready")
+		report("ready")
 		return nil
 	})
 }
 
-// fillOthers makes n short runs, some hundreds in a transaction.
-func fillOthers(ctx context.Context, dsn string, n int, say func(string)) error {
+// fillOthers creates n short runs with several connections, 1,000 runs per statement.
+func fillOthers(ctx context.Context, dsn string, n int, report func(string)) error {
 	const portion = 1000
 	g, ctx := errgroup.WithContext(ctx)
 	for f := range fillers {
@@ -138,7 +143,7 @@ func fillOthers(ctx context.Context, dsn string, n int, say func(string)) error 
 						}
 					}
 					if (last+1)%(10*fillers*portion) == 0 {
-						say(fmt.Sprintf("about %d events are in", (last+1)*shortRun))
+						report(fmt.Sprintf("about %d events inserted", (last+1)*shortRun))
 					}
 				}
 				return nil
@@ -148,9 +153,10 @@ func fillOthers(ctx context.Context, dsn string, n int, say func(string)) error 
 	return g.Wait()
 }
 
-// index is a constraint or an index of event.
+// index holds the statements for a constraint or an index.
 type index struct{ drop, create string }
 
+// definitions returns the constraints and indexes of the table event.
 func definitions(ctx context.Context, conn *pgx.Conn) ([]index, error) {
 	rows, err := conn.Query(ctx, `SELECT 'ALTER TABLE event DROP CONSTRAINT ' || conname,
 	    'ALTER TABLE event ADD CONSTRAINT ' || conname || ' ' || pg_get_constraintdef(oid)
@@ -184,21 +190,23 @@ func sqliteLargeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(appendsToLarge, afterLong(opened[0]).timed, rig.WritersOf(opened[1], []string{rig.RunName(0)},
-			stepsOfRun)[0].timed),
+		Repeat: rig.ByTurns(appendsToLarge, afterLong(opened[0]).TimeAppend, rig.WritersOf(opened[1], []string{rig.RunName(0)},
+			stepsOfRun)[0].TimeAppend),
 		Done: func() error { return errors.Join(opened[0].Close(), opened[1].Close()) },
 	}, nil
 }
 
 const fillSQLiteSQL = `WITH RECURSIVE t (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM t WHERE n + 1 < ?2)
-INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
-SELECT CASE ?3 WHEN 0 THEN ?1 ELSE printf('%s%08d', substr(?1, 1, 28), n / ?3) END, CASE ?3 WHEN 0 THEN n + 2 ELSE n % ?3 + 1 END,
+INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt,
+	emitted_at, persisted_at, emitted_by, payload)
+SELECT CASE ?3 WHEN 0 THEN ?1 ELSE printf('%s%08d', substr(?1, 1, 28), n / ?3) END, 
+	CASE ?3 WHEN 0 THEN n + 2 ELSE n % ?3 + 1 END,
   lower(hex(randomblob(18))), lower(hex(randomblob(32))), CASE n % 2 WHEN 0 THEN 'StepStarted' ELSE 'StepCompleted' END,
   printf('s%05d', n / 2 % ?4), '', 1 + n / 2 / ?4, 1, 1, 1, 'engine', x'7b7d'
 FROM t`
 
 func fillSQLite(ctx context.Context, file string) error {
-	db, err := durable(file)
+	db, err := openDurable(file)
 	if err != nil {
 		return err
 	}
@@ -207,7 +215,7 @@ func fillSQLite(ctx context.Context, file string) error {
 		query string
 		args  []any
 	}{
-		{`PRAGMA cache_size = -524288`, nil}, // KiB: the filled pages stay in memory
+		{`PRAGMA cache_size = -524288`, nil}, // 512 MiB keep the new pages in memory
 		{fillSQLiteSQL, []any{rig.RunName(0), longRun, 0, stepsOfRun}},
 		{`UPDATE run_head SET last_seq = ? WHERE run_id = ?`, []any{longRun + 1, rig.RunName(0)}},
 		{fillSQLiteSQL, []any{"4" + rig.RunName(0)[1:], sqliteEvents - longRun, shortRun, sqliteEvents}},

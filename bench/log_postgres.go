@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// stepsOfRun is how many steps the runs of these figures have.
+// stepsOfRun is the number of steps of the runs in these figures.
 const stepsOfRun = 100
 
 func batchOf16(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
@@ -71,14 +71,14 @@ func appenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	return &rig.Trial{Repeat: rig.ByTurns(turns, cost, floor), Done: s.Close}, nil
 }
 
-// raw inserts the rows that a writer would cause, by a prepared statement on one connection into a table like event.
+// raw inserts the rows that a rig.Writer causes with a prepared statement on one connection, into a table like event.
 type raw struct {
 	conn  *pgx.Conn
 	runID string
 	n     int
 }
 
-// likeEvent is a table with the columns and indexes of event and none of its triggers.
+// likeEvent creates a table with the columns and indexes of event, without its triggers.
 const likeEvent = `CREATE TABLE event_like (LIKE event INCLUDING ALL)`
 
 func newRaw(ctx context.Context, dsn string) (*raw, error) {
@@ -127,7 +127,7 @@ func loneAppend(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(appends, rig.WritersOf(s, ids, stepsOfRun)[0].timed, row.timed),
+		Repeat: rig.ByTurns(appends, rig.WritersOf(s, ids, stepsOfRun)[0].TimeAppend, row.timed),
 		Done:   func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// durable opens a file as durably as the store does, with one connection.
-func durable(file string) (*sql.DB, error) {
+// openDurable opens a file with the durability settings of the store and one connection.
+func openDurable(file string) (*sql.DB, error) {
 	db, err := sql.Open(
 		"sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
 	if err == nil {
@@ -31,7 +31,7 @@ func sqliteAppend(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := durable(filepath.Join(r.Dir, "raw.db"))
+	db, err := openDurable(filepath.Join(r.Dir, "raw.db"))
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func sqliteAppend(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		})
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(1000, rig.WritersOf(s, ids, stepsOfRun)[0].timed, insert),
+		Repeat: rig.ByTurns(1000, rig.WritersOf(s, ids, stepsOfRun)[0].TimeAppend, insert),
 		Done:   func() error { return errors.Join(db.Close(), s.Close()) },
 	}, nil
 }
@@ -67,7 +67,7 @@ func sqliteAppenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	singly, err := newSingly(ctx, filepath.Join(r.Dir, "singly.db"), appenders)
+	single, err := newSingleWriter(ctx, filepath.Join(r.Dir, "singly.db"), appenders)
 	if err != nil {
 		return nil, err
 	}
@@ -79,24 +79,24 @@ func sqliteAppenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		})
 	}
 	floor := func(ctx context.Context, _ int) (time.Duration, error) {
-		return rig.Crowd(ctx, appenders, forTime, singly.append)
+		return rig.Crowd(ctx, appenders, forTime, single.append)
 	}
 	return &rig.Trial{Repeat: rig.ByTurns(turns, cost, floor),
-		Done: func() error { return errors.Join(singly.close(), s.Close()) }}, nil
+		Done: func() error { return errors.Join(single.close(), s.Close()) }}, nil
 }
 
-// singly writes each event in a transaction of its own, on one connection and by prepared statements.
-type singly struct {
+// singleWriter writes each event in a transaction of its own, with prepared statements on one connection.
+type singleWriter struct {
 	db         *sql.DB
 	statements []*sql.Stmt // of one transaction, in order
 
-	mu   sync.Mutex // one transaction at a time, and in it the next seq of a run
+	mu   sync.Mutex // held during a transaction; guards seq
 	runs []string
-	seq  []int
+	seq  []int // number of events written to each run
 }
 
-// singlyStatements are the least that an append of one event writes.
-var singlyStatements = []string{
+// singleStatements is the minimum that an append of one event must write.
+var singleStatements = []string{
 	`BEGIN IMMEDIATE`,
 	`INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 		VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, ?)`,
@@ -105,8 +105,8 @@ var singlyStatements = []string{
 	`COMMIT`,
 }
 
-// newSingly lets the store make the schema and the runs.
-func newSingly(ctx context.Context, file string, runs int) (*singly, error) {
+// newSingleWriter creates the schema and the runs with the store.
+func newSingleWriter(ctx context.Context, file string, runs int) (*singleWriter, error) {
 	s, err := sqlite.Open(ctx, file, sqlite.Options{})
 	if err != nil {
 		return nil, err
@@ -115,12 +115,12 @@ func newSingly(ctx context.Context, file string, runs int) (*singly, error) {
 	if err = errors.Join(err, s.Close()); err != nil {
 		return nil, err
 	}
-	db, err := durable(file)
+	db, err := openDurable(file)
 	if err != nil {
 		return nil, err
 	}
-	w := &singly{db: db, runs: ids, seq: make([]int, runs)}
-	for _, query := range singlyStatements {
+	w := &singleWriter{db: db, runs: ids, seq: make([]int, runs)}
+	for _, query := range singleStatements {
 		statement, err := db.PrepareContext(ctx, query) //nolint:sqlclosecheck // close closes it
 		if err != nil {
 			return nil, errors.Join(err, w.close())
@@ -130,7 +130,7 @@ func newSingly(ctx context.Context, file string, runs int) (*singly, error) {
 	return w, nil
 }
 
-func (w *singly) append(ctx context.Context, i int) error {
+func (w *singleWriter) append(ctx context.Context, i int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d, id := rig.Draft(w.seq[i], stepsOfRun), runtest.ID
@@ -154,7 +154,7 @@ func (w *singly) append(ctx context.Context, i int) error {
 	return nil
 }
 
-func (w *singly) close() error {
+func (w *singleWriter) close() error {
 	var errs []error
 	for _, s := range w.statements {
 		errs = append(errs, s.Close())

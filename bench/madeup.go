@@ -14,35 +14,33 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// madeUp is runs in memory, with the bus that their updates travel on: the parts of
-// a store and a bus that somebody who looks on needs.
-type madeUp struct {
+// memoryLive implements the parts of a store and of a bus that viewers need, with runs in memory.
+type memoryLive struct {
 	store.Store // nil: the figure calls only the methods below
 
-	order []*madeUpRun
-	runs  map[string]*madeUpRun
+	order []*memoryRun
+	runs  map[string]*memoryRun
 
 	mu   sync.Mutex
 	subs map[string][]*mailbox
 }
 
 const (
-	madeUpEpoch = "e1"
-	aBit        = 123 * time.Millisecond
+	memoryEpoch = "e1"
+	timeOffset  = 123 * time.Millisecond
 )
 
-// madeUpRun is a run whose steps begin and complete one after another, again and
-// again as executions of the same attempt: it never grows, and an update costs the
-// same whatever the number of steps.
-type madeUpRun struct {
-	mu     sync.Mutex
-	header run.Header
-	steps  []*run.Step
-	moved  int
-	at     time.Time
+// memoryRun is a run whose steps start and complete one after another, repeatedly, as engine attempts of the same
+// logical attempt. The run does not grow, and the cost of an update does not depend on the number of steps.
+type memoryRun struct {
+	mu      sync.Mutex
+	header  run.Header
+	steps   []*run.Step
+	updates int // number of calls of advance
+	at      time.Time
 }
 
-func newMadeUpRun(id string, steps int) (*madeUpRun, error) {
+func newMemoryRun(id string, steps int) (*memoryRun, error) {
 	names := make([]string, steps)
 	for i := range names {
 		names[i] = rig.StepName(i)
@@ -58,22 +56,22 @@ func newMadeUpRun(id string, steps int) (*madeUpRun, error) {
 		events[i].RunID = id
 	}
 	s, _, _ := run.Fold(run.State{Header: run.Header{Identity: of}}, events)
-	// Real times have milliseconds, which are not left out then.
-	s.StartedAt = new(s.StartedAt.Add(aBit))
+	// Real times have milliseconds. JSON omits them when they are 0, so the frames would be shorter than real ones.
+	s.StartedAt = new(s.StartedAt.Add(timeOffset))
 	for _, step := range s.Steps {
 		a := &step.Attempts[0]
-		a.StartedAt, a.CompletedAt = new(a.StartedAt.Add(aBit)), new(a.CompletedAt.Add(aBit))
+		a.StartedAt, a.CompletedAt = new(a.StartedAt.Add(timeOffset)), new(a.CompletedAt.Add(timeOffset))
 	}
-	return &madeUpRun{header: s.Header, steps: s.Steps, at: time.Now()}, nil
+	return &memoryRun{header: s.Header, steps: s.Steps, at: time.Now()}, nil
 }
 
-// move begins or completes a step, and is the message that says so.
-func (r *madeUpRun) move(at time.Time) live.Message {
+// advance starts or completes a step and returns the message of the update.
+func (r *memoryRun) advance(at time.Time) live.Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.moved / 2 % len(r.steps)
-	begins := r.moved%2 == 0
-	r.moved++
+	n := r.updates / 2 % len(r.steps)
+	begins := r.updates%2 == 0
+	r.updates++
 	r.at = at
 	r.header.Seq++
 	step := *r.steps[n]
@@ -90,19 +88,19 @@ func (r *madeUpRun) move(at time.Time) live.Message {
 	r.steps[n] = &step
 	return live.Message{
 		V: live.MessageVersion, TenantID: r.header.TenantID, ProjectID: r.header.ProjectID, RunID: r.header.RunID,
-		Epoch: madeUpEpoch, Rev: run.ReducerRev, From: r.header.Seq - 1, To: r.header.Seq, At: at, CommittedAt: at,
+		Epoch: memoryEpoch, Rev: run.ReducerRev, From: r.header.Seq - 1, To: r.header.Seq, At: at, CommittedAt: at,
 		Delta: &run.Delta{From: r.header.Seq - 1, To: r.header.Seq, Header: r.header, Steps: []*run.Step{&step}},
 	}
 }
 
-func (r *madeUpRun) head() store.Head {
+func (r *memoryRun) head() store.Head {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return store.Head{RunID: r.header.RunID, LastSeq: r.header.Seq, LastAt: r.at}
 }
 
 // Get implements store.Runs.
-func (m *madeUp) Get(_ context.Context, runID string) (store.Run, error) {
+func (m *memoryLive) Get(_ context.Context, runID string) (store.Run, error) {
 	r := m.runs[runID]
 	if r == nil {
 		return store.Run{}, store.ErrNotFound
@@ -111,8 +109,8 @@ func (m *madeUp) Get(_ context.Context, runID string) (store.Run, error) {
 }
 
 // Heads implements store.Log.
-func (m *madeUp) Heads(_ context.Context, runIDs []string) (store.Heads, error) {
-	out := store.Heads{Epoch: madeUpEpoch, Now: time.Now(), ByRun: map[string]store.Head{}}
+func (m *memoryLive) Heads(_ context.Context, runIDs []string) (store.Heads, error) {
+	out := store.Heads{Epoch: memoryEpoch, Now: time.Now(), ByRun: map[string]store.Head{}}
 	for _, id := range runIDs {
 		if r := m.runs[id]; r != nil {
 			out.ByRun[id] = r.head()
@@ -121,8 +119,8 @@ func (m *madeUp) Heads(_ context.Context, runIDs []string) (store.Heads, error) 
 	return out, nil
 }
 
-// Since implements store.States; what changed is everything.
-func (m *madeUp) Since(_ context.Context, runID string, _ run.Seq) (store.Loaded, run.Delta, error) {
+// Since implements store.States. It returns all steps as changed.
+func (m *memoryLive) Since(_ context.Context, runID string, _ run.Seq) (store.Loaded, run.Delta, error) {
 	r := m.runs[runID]
 	if r == nil {
 		return store.Loaded{}, run.Delta{}, store.ErrNotFound
@@ -132,12 +130,12 @@ func (m *madeUp) Since(_ context.Context, runID string, _ run.Seq) (store.Loaded
 	defer r.mu.Unlock()
 	s := run.State{Header: r.header, Steps: slices.Clone(r.steps)}
 	head.LastSeq = s.Seq
-	return store.Loaded{State: s, Head: head, CheckpointAt: s.Seq, PublishedSeq: s.Seq, Epoch: madeUpEpoch,
+	return store.Loaded{State: s, Head: head, CheckpointAt: s.Seq, PublishedSeq: s.Seq, Epoch: memoryEpoch,
 		Now: time.Now()}, s.Since(0), nil
 }
 
 // Publish implements live.Bus.
-func (m *madeUp) Publish(_ context.Context, msg live.Message) error {
+func (m *memoryLive) Publish(_ context.Context, msg live.Message) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.subs[msg.RunID] {
@@ -147,10 +145,10 @@ func (m *madeUp) Publish(_ context.Context, msg live.Message) error {
 }
 
 // WakeLists implements live.Bus.
-func (*madeUp) WakeLists(context.Context, ...live.List) error { return nil }
+func (*memoryLive) WakeLists(context.Context, ...live.List) error { return nil }
 
 // Subscribe implements live.Bus.
-func (m *madeUp) Subscribe(runID string) live.Subscription {
+func (m *memoryLive) Subscribe(runID string) live.Subscription {
 	s := &mailbox{of: m, runID: runID, c: make(chan live.Delivery, 64)}
 	s.put(live.Delivery{Confirmed: true})
 	m.mu.Lock()
@@ -160,19 +158,20 @@ func (m *madeUp) Subscribe(runID string) live.Subscription {
 }
 
 // SubscribeList implements live.Bus.
-func (m *madeUp) SubscribeList(_, projectID string) live.Subscription {
+func (m *memoryLive) SubscribeList(_, projectID string) live.Subscription {
 	return m.Subscribe("list " + projectID)
 }
 
 // Up implements live.Bus.
-func (*madeUp) Up() bool { return true }
+func (*memoryLive) Up() bool { return true }
 
 // Close implements live.Bus.
-func (*madeUp) Close() error { return nil }
+func (*memoryLive) Close() error { return nil }
 
-// mailbox is one subscription; its reader keeps up, because an update waits for the one before.
+// mailbox is one subscription. It does not overflow, because a figure publishes an update only after all viewers have
+// the previous one.
 type mailbox struct {
-	of    *madeUp
+	of    *memoryLive
 	runID string
 	c     chan live.Delivery
 }

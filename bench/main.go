@@ -1,17 +1,14 @@
-// Command bench measures the speeds that dvt claims, each against a floor that is
-// measured in the same minute: `make bench`, or `make bench ONLY=name`. It prints
-// one line for each goal of a figure: ok or short, name, value, goal, floor, spread
-// of the repetitions. A figure's repetitions and those of its floor are interleaved
-// and the median counts, because machines drift.
+// Command bench measures the speeds that dvt claims: `make bench`, or `make bench ONLY=name`. Each figure is compared
+// with a floor, a simpler program for the same task that is measured in the same minute. For each goal of a figure it
+// prints one line: ok or short, name, value, goal, floor and spread of the repetitions. The repetitions of a figure and
+// of its floor alternate and the median counts, because the speed of a machine drifts.
 //
-// Writes are durable everywhere. Where a figure says 1 ms, each flush of the
-// database takes that much longer than this disk takes, which is what a disk in a
-// data centre takes.
+// All writes are durable. Where a figure says 1 ms, each flush of the database takes 1 ms longer than on this disk, to
+// resemble a disk in a data centre.
 //
-// A figure that is short is a fact, and the exit status stays 0. A figure that
-// could not be measured is an error: the others are measured and the status is 1.
-// With -results FILE the lines are also written there, under a description of the
-// machine.
+// The exit status is 0 even if a figure is short of its goal. It is 1 if a figure could not be measured; the other
+// figures are measured nevertheless. It is 2 if -only names no figure. With -results FILE the lines are also written to
+// that file, after a description of the machine.
 package main
 
 import (
@@ -40,15 +37,15 @@ func main() {
 }
 
 func bench(ctx context.Context) int {
-	only := flag.String("only", "", "the one figure to measure; all when empty")
-	results := flag.String("results", "", "a file that the lines and the machine's description are written to")
+	only := flag.String("only", "", "measure only this figure; empty measures all")
+	results := flag.String("results", "", "also write the lines and a description of the machine to this file")
 	once := flag.String(
-		"once", "", "measure one repetition of this figure and print its times in nanoseconds; bench starts itself like this")
+		"once", "", "measure one repetition of this figure and print its two times in nanoseconds; bench starts itself with it")
 	served := flag.String(
-		"serve", "", "be the server of this kind that a figure measures, until standard input ends; bench starts "+
-			"itself like this")
+		"serve", "", "run the server of this kind for a figure, until standard input ends; bench starts itself "+
+			"with it")
 	profile := flag.String(
-		"cpuprofile", "", "a file that a profile of this process's processor time is written to, for `go tool pprof`")
+		"cpuprofile", "", "write a CPU profile of this process to this file, for `go tool pprof`")
 	flag.Parse()
 	if *profile != "" {
 		stop, err := startProfile(*profile)
@@ -64,11 +61,11 @@ func bench(ctx context.Context) int {
 	if *once != "" {
 		return printOnce(ctx, *once)
 	}
-	chosen := Figures()
+	chosen := figures()
 	if *only != "" {
-		f, ok := FigureOf(*only)
+		f, ok := figureOf(*only)
 		if !ok {
-			fmt.Fprintf(os.Stderr, "error: there is no figure %q; there are %s\n", *only, strings.Join(names(), ", "))
+			fmt.Fprintf(os.Stderr, "error: figure %q does not exist; use one of %s\n", *only, strings.Join(names(), ", "))
 			return 2
 		}
 		chosen = []rig.Figure{f}
@@ -79,7 +76,7 @@ func bench(ctx context.Context) int {
 		return 1
 	}
 	defer r.Close()
-	var kept strings.Builder
+	var all strings.Builder
 	status := 0
 	for _, f := range chosen {
 		began := time.Now()
@@ -95,19 +92,19 @@ func bench(ctx context.Context) int {
 			fmt.Fprintln(os.Stdout, strings.Join(lines, "\n"))
 		}
 		fmt.Fprintf(os.Stderr, "       %s took %s\n", f.Name, time.Since(began).Round(time.Second))
-		kept.WriteString(strings.Join(lines, "\n") + "\n")
+		all.WriteString(strings.Join(lines, "\n") + "\n")
 	}
 	if *results == "" {
 		return status
 	}
-	if err := keep(ctx, r, *results, kept.String()); err != nil {
+	if err := writeResults(ctx, r, *results, all.String()); err != nil {
 		fmt.Fprintf(os.Stderr, "error: write the results: %v\n", err)
 		return 1
 	}
 	return status
 }
 
-// startProfile profiles the processor time of this process until stop.
+// startProfile starts a CPU profile of this process; stop ends it and closes the file.
 func startProfile(file string) (stop func(), err error) {
 	f, err := os.Create(file)
 	if err != nil {
@@ -118,11 +115,12 @@ func startProfile(file string) (stop func(), err error) {
 	}
 	return func() {
 		pprof.StopCPUProfile()
-		_ = f.Close() // a profile that was cut short is seen when it is read
+		_ = f.Close() // pprof reports a truncated profile
 	}, nil
 }
 
-func keep(ctx context.Context, r *rig.Rig, file, lines string) error {
+// writeResults writes a description of the machine and the lines to a file.
+func writeResults(ctx context.Context, r *rig.Rig, file, lines string) error {
 	machine, err := r.Describe(ctx)
 	if err != nil {
 		return err
@@ -130,12 +128,13 @@ func keep(ctx context.Context, r *rig.Rig, file, lines string) error {
 	return os.WriteFile(file, []byte(machine+"\n"+lines), 0o644)
 }
 
-// printOnce is the other side of slowed and apart: one repetition, its two times on standard output.
+// printOnce runs in the processes that rig.Slowed and rig.Apart start: it measures one repetition and prints its two
+// times.
 func printOnce(ctx context.Context, name string) int {
 	s, err := func() (s rig.Sample, err error) {
-		f, ok := FigureOf(name)
+		f, ok := figureOf(name)
 		if !ok {
-			return s, fmt.Errorf("there is no figure %q", name)
+			return s, fmt.Errorf("figure %q does not exist", name)
 		}
 		r, err := rig.NewRig()
 		if err != nil {

@@ -29,8 +29,8 @@ import (
 	"github.com/dvt-engine/dvt/server"
 )
 
-// serveDev is `dvt dev` without its sample, on a Temporal server that runs already.
-func serveDev(ctx context.Context, o rig.Options) (served, error) {
+// serveDev runs `dvt dev` without its sample, on a Temporal server that is already running.
+func serveDev(ctx context.Context, o rig.Options) (figureServer, error) {
 	flags := pflag.NewFlagSet("dev", pflag.ContinueOnError)
 	config.Flags(flags, "listen", "data", "no-sample", "temporal", "temporal-namespace")
 	flags.String("config", "", "")
@@ -38,28 +38,28 @@ func serveDev(ctx context.Context, o rig.Options) (served, error) {
 	if err := flags.Parse([]string{
 		"--listen=127.0.0.1:0", "--data=" + o.Dir, "--no-sample", "--temporal=" + addr, "--temporal-namespace=" + namespace,
 	}); err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	cfg, err := config.Load(flags, true)
 	if err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	says, said := io.Pipe()
+	output, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := server.RunDev(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), said)
-		said.CloseWithError(errors.Join(err, io.EOF))
+		err := server.RunDev(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), w)
+		w.CloseWithError(errors.Join(err, io.EOF))
 		done <- err
 	}()
-	line, err := bufio.NewReader(says).ReadString('\n')
+	line, err := bufio.NewReader(output).ReadString('\n')
 	_, link, ok := strings.Cut(strings.TrimSpace(line), "http://")
 	at, _, _ := strings.Cut(link, "/")
 	if !ok {
 		stop()
-		return served{}, fmt.Errorf("dvt dev says %q: %w", line, errors.Join(err, <-done))
+		return figureServer{}, fmt.Errorf("dvt dev printed %q, not its address: %w", line, errors.Join(err, <-done))
 	}
-	return served{addr: at, close: func() error { stop(); return <-done }}, nil
+	return figureServer{addr: at, close: func() error { stop(); return <-done }}, nil
 }
 
 const (
@@ -68,12 +68,11 @@ const (
 	signalMutation = `mutation($runId:String!,$id:String!){signalRun(input:{runId:$runId,signalId:$id,signal:{%s:{}}}){signal{decision}}}`
 )
 
-// pauseToPaused is the p95 from the sending of a PAUSE to the frame that says
-// PAUSED, of a run in which nothing runs; the floor is a bare workflow, from
-// signalling it to the activity that it starts.
+// pauseToPaused measures the p95 from the PAUSE mutation to the frame with status PAUSED, for a run without running
+// steps. The floor is a bare workflow, from the signal to the activity that it starts.
 func pauseToPaused(ctx context.Context, r *rig.Rig) (_ *rig.Trial, err error) {
-	const pauses, perRun = 40, 20 // a run takes 60 signals a minute
-	// A server is idle, and a run has its ten frames a second before it, when nothing has moved for a second.
+	const pauses, perRun = 40, 20 // a run accepts at most 60 signals a minute
+	// After a second without updates the server is idle, and the run has its full allowance of ten frames a second.
 	const idle = time.Second
 	var ends []func() error
 	done := func() error {
@@ -98,7 +97,8 @@ func pauseToPaused(ctx context.Context, r *rig.Rig) (_ *rig.Trial, err error) {
 		return nil, err
 	}
 	ends = append(ends, bare.close)
-	s, err := rig.StartOwn(ctx, rig.AnyCore, "dev", rig.Options{Dir: filepath.Join(r.Dir, "dev"), Temporal: t.Namespace + "@" +
+	s, err := rig.StartOwn(ctx, rig.AnyCore, "dev", rig.Options{Dir: filepath.Join(r.Dir, "dev"), Temporal: t.Namespace +
+		"@" +
 		t.Addr})
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func pauseToPaused(ctx context.Context, r *rig.Rig) (_ *rig.Trial, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := pauser{asker: newAsker(access.Tokens["dev-engineer"], 2), Service: s}
+	p := pauser{apiClient: newAPIClient(access.Tokens["dev-engineer"], 2), Service: s}
 	ends = append(ends, func() error { p.leave(); return nil })
 	repeat := func(ctx context.Context) (rig.Sample, error) {
 		var costs, floors []time.Duration
@@ -142,9 +142,9 @@ func pauseToPaused(ctx context.Context, r *rig.Rig) (_ *rig.Trial, err error) {
 	return &rig.Trial{Repeat: repeat, Done: done}, nil
 }
 
-// pauser pauses and resumes a run that somebody looks on.
+// pauser pauses and resumes a run that has a viewer.
 type pauser struct {
-	asker
+	apiClient
 	*rig.Service
 	watching *watching
 	runID    string
@@ -152,7 +152,7 @@ type pauser struct {
 	signals  int
 }
 
-// leave stops looking on.
+// leave disconnects the viewer.
 func (p *pauser) leave() {
 	if p.watching != nil {
 		p.watching.viewers.close()
@@ -160,7 +160,7 @@ func (p *pauser) leave() {
 	}
 }
 
-// start starts a run that waits for a person, and looks on.
+// start starts a run whose only step waits for a person, and connects a viewer.
 func (p *pauser) start(ctx context.Context) error {
 	doc := document([]map[string]any{{
 		"stepId": rig.StepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
@@ -187,14 +187,14 @@ func (p *pauser) start(ctx context.Context) error {
 	}
 	p.runID = started.Data.StartRun.Run.RunID
 	d := runsDialect(p.token, statusQuery, func(int) string { return p.runID })
-	if p.watching, err = lookOn(ctx, p.Service, d, 1, nil); err != nil {
+	if p.watching, err = connectViewers(ctx, p.Service, d, 1, nil); err != nil {
 		return err
 	}
 	p.watching.want(`"substatus":"WAITING_MANUAL"`)
-	return p.watching.until(ctx, p.watching.shown)
+	return p.watching.until(ctx, p.watching.isShown)
 }
 
-// until sends a signal and returns how long it took until the viewer was shown a status.
+// until sends a signal and returns the time until the viewer has received the status.
 func (p *pauser) until(ctx context.Context, signal, status string) (time.Duration, error) {
 	p.signals++
 	p.watching.want(`"status":"` + status + `"`)
@@ -205,13 +205,13 @@ func (p *pauser) until(ctx context.Context, signal, status string) (time.Duratio
 			"id": fmt.Sprintf("s-%d", p.signals)})
 		answered <- err
 	}()
-	if err := errors.Join(p.watching.until(ctx, p.watching.shown), <-answered); err != nil {
+	if err := errors.Join(p.watching.until(ctx, p.watching.isShown), <-answered); err != nil {
 		return 0, fmt.Errorf("%s: %w", signal, err)
 	}
 	return p.watching.wantedAt.Sub(began), nil
 }
 
-// bare is a workflow without dvt: a signal starts an activity.
+// bare is a workflow without dvt that starts an activity at each signal.
 type bare struct {
 	client client.Client
 	worker worker.Worker
@@ -220,6 +220,7 @@ type bare struct {
 
 const bareName = "bare"
 
+// newBare starts the worker and the workflow.
 func newBare(ctx context.Context, t *testserver.TemporalServer) (*bare, error) {
 	c, err := temporal.Dial(t.Addr, t.Namespace, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -245,7 +246,7 @@ func newBare(ctx context.Context, t *testserver.TemporalServer) (*bare, error) {
 	return b, err
 }
 
-// signal returns how long it took until the activity ran.
+// signal signals the workflow and returns the time until the activity runs.
 func (b *bare) signal(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	if err := b.client.SignalWorkflow(ctx, bareName, "", bareName, nil); err != nil {
@@ -255,7 +256,7 @@ func (b *bare) signal(ctx context.Context) (time.Duration, error) {
 	case at := <-b.acted:
 		return at.Sub(began), nil
 	case <-time.After(rig.Patience):
-		return 0, errors.New("the activity of a bare workflow did not run")
+		return 0, errors.New("the activity of the bare workflow did not run within " + rig.Patience.String())
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/dvt-engine/dvt/bench/rig"
 )
 
-// peers is the program of the peers that are a module of their own, so that dvt
-// does not depend on them. `make bench` builds it.
+// peers is the path of the program of bench/peers, which `make bench` builds. It is a module of its own, so that dvt
+// does not depend on the libraries that it is compared with.
 const peers = "bin/bench-peers"
 
-// startCentrifuge starts centrifuge with the payload to publish.
+// startCentrifuge starts a centrifuge server that publishes the payload.
 func startCentrifuge(ctx context.Context, payload string) (*rig.Service, error) {
 	program, err := filepath.Abs(peers)
 	if err == nil {
@@ -22,15 +22,15 @@ func startCentrifuge(ctx context.Context, payload string) (*rig.Service, error) 
 	}
 	if err != nil {
 		return nil, fmt.Errorf(
-			"%s is missing, the peers that dvt is measured against: run `go build -C bench/peers -o ../../%s .` at the root "+
+			"%s is missing, the program that dvt is compared with: run `go build -C bench/peers -o ../../%s .` at the root "+
 				"of the checkout; "+
-				"it fetches the modules in bench/peers/go.mod", peers, peers)
+				"it downloads the modules in bench/peers/go.mod", peers, peers)
 	}
 	return rig.StartService(ctx, rig.ServerCore, rig.Options{Payload: payload}, program)
 }
 
-// watchCentrifuge is centrifuge with viewers of one channel, which gets the payload
-// of a message of ours.
+// watchCentrifuge starts a centrifuge server and n viewers of one channel. The server publishes the payload of message,
+// a message of dvt's server, so that both send the same data.
 func watchCentrifuge(ctx context.Context, message string, n int) (*watching, error) {
 	_, payload, ok := strings.Cut(message, `"payload":`)
 	if !ok {
@@ -40,7 +40,7 @@ func watchCentrifuge(ctx context.Context, message string, n int) (*watching, err
 	if err != nil {
 		return nil, err
 	}
-	return lookOn(ctx, s, dialect{
+	return connectViewers(ctx, s, dialect{
 		path: "/connection/websocket", welcome: `"connect":`,
 		hello: func(int) []string { return []string{`{"id":1,"connect":{}}`} },
 	}, n, nil)

@@ -13,10 +13,10 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// template is a message whose runSeq moves.
+// template is a message whose runSeq can be replaced.
 type template struct{ before, after string }
 
-func templateOf(message string) template {
+func newTemplate(message string) template {
 	at := strings.Index(message, string(seqKey)) + len(seqKey)
 	rest := strings.TrimLeft(message[at:], "0123456789")
 	return template{message[:at], rest}
@@ -26,11 +26,10 @@ func (t template) with(seq int64) []byte {
 	return append(strconv.AppendInt([]byte(t.before), seq, 10), t.after...)
 }
 
-// servePrepared sends the payload to all who have connected, as
-// websocket.PreparedMessage is meant: one goroutine for each socket takes it from a
-// channel and writes it within a deadline.
-func servePrepared(_ context.Context, o rig.Options) (served, error) {
-	text := templateOf(o.Payload)
+// servePrepared sends the payload to all connected viewers with websocket.PreparedMessage, in the usual way: one
+// goroutine per socket receives it from a channel and writes it with a deadline.
+func servePrepared(_ context.Context, o rig.Options) (figureServer, error) {
+	text := newTemplate(o.Payload)
 	var (
 		mu    sync.Mutex
 		peers []chan *websocket.PreparedMessage
@@ -74,9 +73,10 @@ func servePrepared(_ context.Context, o rig.Options) (served, error) {
 		}
 		return seq, at, err
 	}
-	return served{handler: http.HandlerFunc(connect), publish: publish, close: func() error { return nil }}, nil
+	return figureServer{handler: http.HandlerFunc(connect), publish: publish, close: func() error { return nil }}, nil
 }
 
 const welcome = "welcome"
 
+// preparedDialect is the protocol of servePrepared: the viewer sends nothing.
 func preparedDialect() dialect { return dialect{path: "/", welcome: welcome} }

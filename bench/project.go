@@ -22,15 +22,15 @@ import (
 const (
 	watchedRuns   = 100
 	watchedSteps  = 20
-	watchInterval = 100 * time.Millisecond // of each run: 1,000 appends a second in all
+	watchInterval = 100 * time.Millisecond // per run: 1,000 appends a second in total
 	warmUp        = 500 * time.Millisecond
 	watchTime     = 2 * time.Second
 	watchTurns    = 3
 )
 
-// busReceipt is wired as a server is: a store that wakes a projector, which
-// publishes to Redis. The receiver is in the same process, so both times come
-// from one clock; each event's receipt is the first message that reaches its seq.
+// busReceipt measures the time from the commit of an event to the receipt of its message from the bus. Store, projector
+// and Redis are connected as in a server. The receiver runs in the same process, so that both times come from one
+// clock. An event is received with the first message whose To is at least its seq.
 func busReceipt(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	url, err := r.RedisURL()
 	if err != nil {
@@ -50,11 +50,12 @@ func busReceipt(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	}
 	w := &watch{bus: bus, store: s, ids: ids, ws: rig.WritersOf(s, ids, watchedSteps)}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(watchTurns, w.projected, w.published),
+		Repeat: rig.ByTurns(watchTurns, w.measureProjected, w.measureBus),
 		Done:   func() error { return errors.Join(bus.Close(), s.Close()) },
 	}, nil
 }
 
+// watch appends events to many runs and receives their messages.
 type watch struct {
 	bus   *redisbus.Bus
 	store *postgres.Store
@@ -62,8 +63,8 @@ type watch struct {
 	ws    []*rig.Writer
 }
 
-// projected is the p99 of the time from the return of an append to the receipt of its message.
-func (w *watch) projected(ctx context.Context, _ int) (took time.Duration, err error) {
+// measureProjected returns the p99 of the time from the return of an append to the receipt of its message.
+func (w *watch) measureProjected(ctx context.Context, _ int) (took time.Duration, err error) {
 	p := projector.New(w.store, w.bus, projector.Config{})
 	woken := decorate.WakeOnCommit(coalesced(w.store), p)
 	running, stop := context.WithCancel(ctx)
@@ -74,16 +75,16 @@ func (w *watch) projected(ctx context.Context, _ int) (took time.Duration, err e
 	}
 	took, err = w.p99(ctx, func(ctx context.Context, i int, rc *receipts) error {
 		seq, err := w.ws[i].Append(ctx, 1)
-		rc.sent(seq, time.Now())
+		rc.addSent(seq, time.Now())
 		return err
 	})
 	stop()
 	return took, errors.Join(err, g.Wait())
 }
 
-// published is the p99 of the bus alone: the same appends wake nobody, and a
-// message as large as a projector's is published after each.
-func (w *watch) published(ctx context.Context, _ int) (time.Duration, error) {
+// measureBus returns the p99 of the bus alone. No projector runs; after each of the same appends it publishes a message
+// as large as the projector's.
+func (w *watch) measureBus(ctx context.Context, _ int) (time.Duration, error) {
 	for _, wr := range w.ws {
 		wr.Log = coalesced(w.store)
 	}
@@ -101,12 +102,12 @@ func (w *watch) published(ctx context.Context, _ int) (time.Duration, error) {
 			V: live.MessageVersion, TenantID: d.Header.TenantID, ProjectID: d.Header.ProjectID, RunID: w.ids[i],
 			Epoch: l.Epoch, Rev: run.ReducerRev, From: seq - 1, To: seq, At: time.Now(), Delta: &d,
 		}
-		rc.sent(seq, time.Now())
+		rc.addSent(seq, time.Now())
 		return w.bus.Publish(ctx, m)
 	})
 }
 
-// p99 sends at the pace of the figure and waits for every receipt.
+// p99 calls send at the rate of the figure, waits for every receipt and returns the p99 without the warm-up.
 func (w *watch) p99(ctx context.Context, send func(ctx context.Context, i int, rc *receipts) error) (time.Duration,
 	error) {
 	all := make([]*receipts, len(w.ids))
@@ -127,7 +128,8 @@ func (w *watch) p99(ctx context.Context, send func(ctx context.Context, i int, r
 		}
 	}
 	began := time.Now()
-	err := rig.Paced(ctx, len(w.ids), watchInterval, warmUp+watchTime, func(ctx context.Context, i int, _ time.Time) error {
+	err := rig.Paced(ctx, len(w.ids), watchInterval, warmUp+watchTime, func(ctx context.Context, i int,
+		_ time.Time) error {
 		return send(ctx, i, all[i])
 	})
 	if err != nil {
@@ -144,32 +146,34 @@ func (w *watch) p99(ctx context.Context, send func(ctx context.Context, i int, r
 	return rig.Quantile(took, 0.99), nil
 }
 
-// receipts are those of one run.
+// receipts collects the times of sending and of receipt for one run. It is safe for concurrent use.
 type receipts struct {
 	mu      sync.Mutex
-	to      run.Seq // the highest seq received, and when
-	at      time.Time
-	waiting []sending
+	to      run.Seq   // highest seq received
+	at      time.Time // time of receipt of to
+	waiting []sentEvent
 	got     []receipt
 }
 
-type sending struct {
+type sentEvent struct {
 	seq run.Seq
 	at  time.Time
 }
 
 type receipt struct{ sent, got time.Time }
 
-func (r *receipts) sent(seq run.Seq, at time.Time) {
+// addSent records that an event was sent. Its message may have arrived before.
+func (r *receipts) addSent(seq run.Seq, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.to >= seq {
 		r.got = append(r.got, receipt{at, r.at})
 		return
 	}
-	r.waiting = append(r.waiting, sending{seq, at})
+	r.waiting = append(r.waiting, sentEvent{seq, at})
 }
 
+// read receives messages until ctx ends. It closes confirmed when the bus has confirmed the subscription.
 func (r *receipts) read(ctx context.Context, sub live.Subscription, confirmed chan<- struct{}) {
 	for {
 		select {
@@ -181,13 +185,14 @@ func (r *receipts) read(ctx context.Context, sub live.Subscription, confirmed ch
 				confirmed = nil
 			}
 			if d.Message != nil {
-				r.reached(d.Message.To, time.Now())
+				r.addReceived(d.Message.To, time.Now())
 			}
 		}
 	}
 }
 
-func (r *receipts) reached(to run.Seq, at time.Time) {
+// addReceived records the receipt of all events up to to.
+func (r *receipts) addReceived(to run.Seq, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if to > r.to {
@@ -199,7 +204,7 @@ func (r *receipts) reached(to run.Seq, at time.Time) {
 	}
 }
 
-// collect waits for the last receipt and returns how long those took that were sent after since.
+// collect waits for all receipts and returns the durations of the events that were sent after since.
 func (r *receipts) collect(ctx context.Context, since time.Time) (took []time.Duration, err error) {
 	for deadline := time.Now().Add(rig.Patience); r.open() > 0; {
 		if time.Now().After(deadline) {
@@ -219,6 +224,7 @@ func (r *receipts) collect(ctx context.Context, since time.Time) (took []time.Du
 	return took, nil
 }
 
+// open returns the number of events that are not received yet.
 func (r *receipts) open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	floodAliases   = 49 // aliases of an attack that used a gigabyte; the server now refuses it
 	mostAliases    = 2  // aliases of the largest query that the server answers
 	floodPlanBytes = 3 << 20
-	neighbourAsks  = 200
+	neighbourCalls = 200
 	neighbourQuery = `{runs(first:20){edges{node{runId status}}}}`
 )
 
@@ -30,7 +30,7 @@ const (
 // tenant is the neighbour.
 type flood struct {
 	*rig.Service
-	attacker, neighbour asker
+	attacker, neighbour apiClient
 	queries             [2]string // refused, answered
 	done                func() error
 }
@@ -67,17 +67,17 @@ func startFlood(ctx context.Context, r *rig.Rig) (_ *flood, err error) {
 		return nil, err
 	}
 	f := &flood{
-		Service: s, done: done, attacker: newAsker(access.Tokens["dev-viewer"], floodQueries),
-		neighbour: newAsker(access.Tokens["dev-mallory"], 1),
+		Service: s, done: done, attacker: newAPIClient(access.Tokens["dev-viewer"], floodQueries),
+		neighbour: newAPIClient(access.Tokens["dev-mallory"], 1),
 	}
-	runID, err := f.startLargeRun(ctx, newAsker(access.Tokens["dev-engineer"], 1))
+	runID, err := f.startLargeRun(ctx, newAPIClient(access.Tokens["dev-engineer"], 1))
 	if err != nil {
 		return nil, err
 	}
 	f.queries = [2]string{floodQuery(runID, floodAliases), floodQuery(runID, mostAliases)}
 	answer, err := f.attacker.post(ctx, f.Addr, f.queries[1], nil)
 	if err == nil && len(answer) < mostAliases*floodPlanBytes {
-		err = fmt.Errorf("the largest query is answered with %d bytes: %.200s", len(answer), answer)
+		err = fmt.Errorf("the response to the largest query has only %d bytes: %.200s", len(answer), answer)
 	}
 	if err != nil {
 		return nil, err
@@ -85,7 +85,8 @@ func startFlood(ctx context.Context, r *rig.Rig) (_ *flood, err error) {
 	return f, nil
 }
 
-func (f *flood) startLargeRun(ctx context.Context, engineer asker) (runID string, err error) {
+// startLargeRun starts a run of a plan of floodPlanBytes bytes whose first step waits for a person.
+func (f *flood) startLargeRun(ctx context.Context, engineer apiClient) (runID string, err error) {
 	steps := []map[string]any{{
 		"stepId": rig.StepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
 	}}
@@ -130,9 +131,9 @@ func floodQuery(runID string, aliases int) string {
 // the largest permitted query.
 func (f *flood) during(ctx context.Context, work func() error) error {
 	ctx, stop := context.WithCancel(ctx)
-	var asking sync.WaitGroup
+	var clients sync.WaitGroup
 	for i := range floodQueries {
-		asking.Go(func() {
+		clients.Go(func() {
 			for ctx.Err() == nil {
 				_, _ = f.attacker.post(ctx, f.Addr, f.queries[i%2], nil) // a refusal for too many operations at once is expected
 			}
@@ -140,13 +141,13 @@ func (f *flood) during(ctx context.Context, work func() error) error {
 	}
 	err := work()
 	stop()
-	asking.Wait()
+	clients.Wait()
 	return err
 }
 
 // neighbourP99 returns the 99th percentile of the response times of another tenant.
 func (f *flood) neighbourP99(ctx context.Context) (time.Duration, error) {
-	took := make([]time.Duration, neighbourAsks)
+	took := make([]time.Duration, neighbourCalls)
 	for i := range took {
 		var err error
 		if took[i], err = rig.Timed(func() error {

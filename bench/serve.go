@@ -17,31 +17,36 @@ import (
 	"github.com/dvt-engine/dvt/bench/rig"
 )
 
-// served is what a server of a figure has.
-type served struct {
+// figureServer is a server that a figure measures, in a process of its own.
+type figureServer struct {
 	handler http.Handler
-	addr    string // where it listens already; else handler is served
-	// publish makes one update of everything that is watched, and returns its seq and
-	// when it was committed.
+	addr    string // address on which it already listens; empty: serve listens and serves handler
+	// publish makes one update of each run, and returns the seq and the commit time of the last one. nil: the kind of
+	// server has no updates.
 	publish func(ctx context.Context) (seq int64, at time.Time, err error)
 	close   func() error
 }
 
-// serve answers on a port of its own until standard input ends. Its first line says
-// how to serve; the answer is the address. Then: "publish N NS" publishes N updates, one
-// every NS nanoseconds, and answers with the seq and the nanoseconds since 1970 of each;
-// "cpu" with the nanoseconds of processor time; "memory" with the resident bytes.
+// serve runs a server of a figure on a free port until standard input ends. The first line of standard input contains
+// the rig.Options as JSON; serve prints the address. Each further line is a command, for which serve prints one line:
+//
+//	publish N NS  publish N updates, one every NS nanoseconds; prints the seq and the Unix time in nanoseconds of each
+//	cpu           prints the processor time so far in nanoseconds
+//	memory        prints the resident memory in bytes after a garbage collection
+//
+// It returns the exit status.
 func serve(ctx context.Context, kind string) int {
-	if err := serving(ctx, kind); err != nil {
+	if err := serveKind(ctx, kind); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func serving(ctx context.Context, kind string) (err error) {
-	// A thread that waits in read would keep the only processor from the update that
-	// was just published, until the runtime notices.
+// serveKind runs the server of serve.
+func serveKind(ctx context.Context, kind string) (err error) {
+	// Standard input is non-blocking. Otherwise a thread that blocks in read would hold the only processor until the
+	// runtime notices, and delay the update that was just published.
 	if err := syscall.SetNonblock(syscall.Stdin, true); err != nil {
 		return err
 	}
@@ -50,13 +55,13 @@ func serving(ctx context.Context, kind string) (err error) {
 	lines.Scan()
 	var o rig.Options
 	if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
-		return fmt.Errorf("%q does not say how to serve: %w", lines.Text(), err)
+		return fmt.Errorf("parse the options %q: %w", lines.Text(), err)
 	}
-	begin, ok := map[string]func(context.Context, rig.Options) (served, error){
+	begin, ok := map[string]func(context.Context, rig.Options) (figureServer, error){
 		"runs": serveRuns, "prepared": servePrepared, "list": serveList, "encoding": serveEncoding, "dev": serveDev,
 	}[kind]
 	if !ok {
-		return fmt.Errorf("there is no server %q", kind)
+		return fmt.Errorf("unknown kind of server %q", kind)
 	}
 	s, err := begin(ctx, o)
 	if err != nil {
@@ -68,7 +73,7 @@ func serving(ctx context.Context, kind string) (err error) {
 		if err != nil {
 			return err
 		}
-		go func() { _ = http.Serve(ln, s.handler) }() // ends with the process
+		go func() { _ = http.Serve(ln, s.handler) }() // it ends with the process
 		s.addr = ln.Addr().String()
 	}
 	fmt.Println(s.addr)
@@ -82,29 +87,31 @@ func serving(ctx context.Context, kind string) (err error) {
 	return lines.Err()
 }
 
-func (s served) answer(ctx context.Context, question string) (string, error) {
-	switch word, rest, _ := strings.Cut(question, " "); word {
+// answer executes one command and returns the line to print.
+func (s figureServer) answer(ctx context.Context, command string) (string, error) {
+	switch word, rest, _ := strings.Cut(command, " "); word {
 	case "publish":
-		return s.updates(ctx, rest)
+		return s.publishAll(ctx, rest)
 	case "cpu":
 		used, err := ownCPU()
 		return fmt.Sprint(used.Nanoseconds()), err
 	case "memory":
 		debug.FreeOSMemory()
-		debug.FreeOSMemory() // stacks shrink in the first, and are given back in the second
+		debug.FreeOSMemory() // the first call shrinks the stacks, the second returns their memory
 		n, err := resident()
 		return fmt.Sprint(n), err
 	}
-	return "", fmt.Errorf("this server does not know %q", question)
+	return "", fmt.Errorf("unknown command %q", command)
 }
 
-func (s served) updates(ctx context.Context, rest string) (string, error) {
+// publishAll executes the command publish.
+func (s figureServer) publishAll(ctx context.Context, rest string) (string, error) {
 	var n int
 	var interval time.Duration
 	if _, err := fmt.Sscan(rest, &n, (*int64)(&interval)); err != nil {
 		return "", err
 	}
-	var told strings.Builder
+	var published strings.Builder
 	for due := time.Now(); n > 0; n, due = n-1, due.Add(interval) {
 		if err := rig.Wait(ctx, time.Until(due)); err != nil {
 			return "", err
@@ -113,7 +120,7 @@ func (s served) updates(ctx context.Context, rest string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&told, "%d %d ", seq, at.UnixNano())
+		fmt.Fprintf(&published, "%d %d ", seq, at.UnixNano())
 	}
-	return told.String(), nil
+	return published.String(), nil
 }

@@ -24,36 +24,36 @@ const (
 	listQuery = `{runs(first:50){edges{node{` + selectedRun + ` steps{` + selectedStep + `}}}}}`
 )
 
-// listed is a page of runs in memory.
-type listed struct {
+// memoryList implements the use case of the list with one page of runs in memory.
+type memoryList struct {
 	graph.UseCases // nil: the figure calls only the methods below
 	page           control.RunsPage
 }
 
 // Runs implements graph.ListReads.
-func (l listed) Runs(context.Context, authz.Principal, control.RunsQuery) (control.RunsPage, error) {
+func (l memoryList) Runs(context.Context, authz.Principal, control.RunsQuery) (control.RunsPage, error) {
 	return l.page, nil
 }
 
-// serveList answers the list query by dvt.
-func serveList(_ context.Context, o rig.Options) (served, error) {
-	l := listed{page: control.RunsPage{Runs: make([]control.RunView, listedRuns), Cursors: make([]string, listedRuns)}}
+// serveList serves the list query with dvt.
+func serveList(_ context.Context, o rig.Options) (figureServer, error) {
+	l := memoryList{page: control.RunsPage{Runs: make([]control.RunView, listedRuns), Cursors: make([]string, listedRuns)}}
 	for i := range l.page.Runs {
-		r, err := newMadeUpRun(rig.RunName(i), listedSteps)
+		r, err := newMemoryRun(rig.RunName(i), listedSteps)
 		if err != nil {
-			return served{}, err
+			return figureServer{}, err
 		}
-		l.page.Runs[i] = control.RunView{State: run.State{Header: r.header, Steps: r.steps}, Epoch: madeUpEpoch, AsOf: r.at}
+		l.page.Runs[i] = control.RunView{State: run.State{Header: r.header, Steps: r.steps}, Epoch: memoryEpoch, AsOf: r.at}
 		l.page.Cursors[i] = rig.RunName(i)
 	}
-	h := handlerOf(o.Stock, graph.UseCasesOf(l), graph.Config{Authenticate: func(string) (authz.Principal, error) {
+	h := newHandler(o.Stock, graph.UseCasesOf(l), graph.Config{Authenticate: func(string) (authz.Principal, error) {
 		return authz.Principal{ID: viewerToken, TenantID: runtest.ID.TenantID}, nil
 	}})
-	return served{handler: h, close: func() error { return nil }}, nil
+	return figureServer{handler: h, close: func() error { return nil }}, nil
 }
 
-// answerOf is the answer to the list query as a program without GraphQL has it.
-type answerOf struct {
+// listResponse is the response to the list query as a struct, for a program without GraphQL.
+type listResponse struct {
 	Data struct {
 		Runs struct {
 			Edges []struct {
@@ -81,19 +81,20 @@ type answerOf struct {
 	} `json:"data"`
 }
 
-// serveEncoding answers every request with the payload, which encoding/json writes again each time from a struct.
-func serveEncoding(_ context.Context, o rig.Options) (served, error) {
-	var a answerOf
+// serveEncoding replies to every request with the payload, which encoding/json encodes from a struct each time. It
+// returns an error if the bytes differ from the payload, because the comparison would then be unfair.
+func serveEncoding(_ context.Context, o rig.Options) (figureServer, error) {
+	var a listResponse
 	if err := json.Unmarshal([]byte(o.Payload), &a); err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	if text, err := json.Marshal(a); err != nil || string(text) != strings.TrimSpace(o.Payload) {
-		return served{}, fmt.Errorf("encoding/json writes other bytes than the API (%w): %.2000s and %.2000s", err, text,
+		return figureServer{}, fmt.Errorf("encoding/json and the API write different bytes (%w): %.2000s and %.2000s", err, text,
 			o.Payload)
 	}
 	answer := func(w http.ResponseWriter, r *http.Request) {
-		var asked struct{ Query string }
-		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		var request struct{ Query string }
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -105,5 +106,5 @@ func serveEncoding(_ context.Context, o rig.Options) (served, error) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(text)
 	}
-	return served{handler: http.HandlerFunc(answer), close: func() error { return nil }}, nil
+	return figureServer{handler: http.HandlerFunc(answer), close: func() error { return nil }}, nil
 }

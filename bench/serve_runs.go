@@ -29,45 +29,44 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// viewerToken is the token of the viewers in a figure.
+// viewerToken is the access token of the viewers.
 const viewerToken = "viewer"
 
-// manyStreams is above what any figure opens.
+// manyStreams is a limit that no figure reaches.
 const manyStreams = 20_000
 
-// serveRuns serves runs as a server does: use cases, hub and API, and with a bus of
-// its own in Redis also a projector on SQLite. Without, runs are made up in memory and
-// an update begins as a message off the bus.
-func serveRuns(ctx context.Context, o rig.Options) (served, error) {
+// serveRuns serves runs with the use cases, the hub and the API of a server. With Redis it also has a projector and a
+// store on SQLite. Without Redis the runs are in memory, and an update starts as a message on the bus.
+func serveRuns(ctx context.Context, o rig.Options) (figureServer, error) {
 	if o.Redis == "" {
-		return serveMadeUp(ctx, o)
+		return serveFromMemory(ctx, o)
 	}
 	dir, err := os.MkdirTemp(o.Dir, "live-")
 	if err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	s, err := sqlite.Open(ctx, filepath.Join(dir, "live.db"), sqlite.Options{})
 	if err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	bus, err := redisbus.Open(redisbus.Config{URL: o.Redis})
 	if err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	p := projector.New(s, bus, projector.Config{})
 	woken := decorate.WakeOnCommit(s, p)
 	ids, err := rig.MakeRuns(ctx, s, o.Runs, o.Steps)
 	if err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	ws := rig.WritersOf(woken, ids, o.Steps)
-	for _, w := range ws { // every step has run once
+	for _, w := range ws { // so that every step has run once
 		if _, err := w.Append(ctx, 2*o.Steps); err != nil {
-			return served{}, err
+			return figureServer{}, err
 		}
 	}
-	l := looking{store: woken, hub: live.New(s, bus, live.Config{MaxStreams: manyStreams}), bus: bus}
-	l.also = p.Run
+	l := liveServer{store: woken, hub: live.New(s, bus, live.Config{MaxStreams: manyStreams}), bus: bus}
+	l.run = p.Run
 	out, err := l.serve(ctx, o)
 	out.publish = func(ctx context.Context) (seq int64, at time.Time, err error) {
 		for _, w := range ws {
@@ -84,64 +83,65 @@ func serveRuns(ctx context.Context, o rig.Options) (served, error) {
 	return out, err
 }
 
-// looking is what it takes to look on.
-type looking struct {
+// liveServer holds the parts that serve viewers.
+type liveServer struct {
 	store store.Store
 	hub   *live.Hub
 	bus   live.Bus
-	also  func(context.Context) error // runs beside the hub; may be nil
+	run   func(context.Context) error // runs concurrently with the hub; may be nil
 }
 
-func (l looking) serve(ctx context.Context, o rig.Options) (served, error) {
+// serve starts the hub and returns the server of the API.
+func (l liveServer) serve(ctx context.Context, o rig.Options) (figureServer, error) {
 	sum := sha256.Sum256([]byte(viewerToken))
 	accounts, err := authz.NewDirectory([]authz.Account{{
 		ID: viewerToken, TenantID: runtest.ID.TenantID, TokenSHA256: hex.EncodeToString(sum[:]),
 		Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}},
 	}}, time.Now)
 	if err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	policy, err := authz.New(authz.DefaultPolicy(), accounts)
 	if err != nil {
-		return served{}, err
+		return figureServer{}, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var g errgroup.Group
 	g.Go(func() error { return l.hub.Run(ctx) })
-	if l.also != nil {
-		g.Go(func() error { return l.also(ctx) })
+	if l.run != nil {
+		g.Go(func() error { return l.run(ctx) })
 	}
 	api := usecases.New(usecases.Config{Store: l.store, Hub: l.hub, Bus: l.bus, Authz: policy})
-	h := handlerOf(o.Stock, graph.UseCasesOf(api), graph.Config{
+	h := newHandler(o.Stock, graph.UseCasesOf(api), graph.Config{
 		Authenticate: accounts.Authenticate, Streams: ws.Config{Streams: manyStreams, StreamsOfPeer: manyStreams},
 	})
-	return served{handler: h, close: func() error { stop(); return g.Wait() }}, nil
+	return figureServer{handler: h, close: func() error { stop(); return g.Wait() }}, nil
 }
 
-// handlerOf is the API by dvt, or the same resolvers by gqlgen's own handler.
-func handlerOf(isStock bool, c graph.UseCases, cfg graph.Config) http.Handler {
+// newHandler returns dvt's API, or the same resolvers behind gqlgen's own handler.
+func newHandler(isStock bool, c graph.UseCases, cfg graph.Config) http.Handler {
 	if isStock {
 		return gqlgenpeer.Handler(c, cfg)
 	}
 	return graph.NewHandler(c, cfg)
 }
 
-// serveMadeUp serves runs in memory.
-func serveMadeUp(ctx context.Context, o rig.Options) (served, error) {
-	m := &madeUp{runs: map[string]*madeUpRun{}, subs: map[string][]*mailbox{}}
+// serveFromMemory serves runs in memory.
+func serveFromMemory(ctx context.Context, o rig.Options) (figureServer, error) {
+	m := &memoryLive{runs: map[string]*memoryRun{}, subs: map[string][]*mailbox{}}
 	for i := range o.Runs {
-		r, err := newMadeUpRun(rig.RunName(i), o.Steps)
+		r, err := newMemoryRun(rig.RunName(i), o.Steps)
 		if err != nil {
-			return served{}, err
+			return figureServer{}, err
 		}
 		m.order = append(m.order, r)
 		m.runs[r.header.RunID] = r
 	}
-	out, err := looking{store: m, hub: live.New(m, m, live.Config{MaxStreams: manyStreams}), bus: m}.serve(ctx, o)
+	out, err := liveServer{store: m, hub: live.New(m, m, live.Config{MaxStreams: manyStreams}), bus: m}.serve(ctx, o)
 	out.publish = func(ctx context.Context) (seq int64, at time.Time, err error) {
 		at = time.Now()
 		for _, r := range m.order {
-			msg := r.move(at)
+			msg := r.advance(at)
 			seq = int64(msg.To)
 			if err := m.Publish(ctx, msg); err != nil {
 				return 0, at, err
@@ -152,7 +152,7 @@ func serveMadeUp(ctx context.Context, o rig.Options) (served, error) {
 	return out, err
 }
 
-// runsDialect is that of graphql-transport-ws for viewers of runs.
+// runsDialect returns the dialect of graphql-transport-ws for viewers that subscribe to runs.
 func runsDialect(token, query string, runID func(viewer int) string) dialect {
 	return dialect{
 		path: "/graphql", protocol: "graphql-transport-ws", welcome: `"runSeq":`,
@@ -165,7 +165,7 @@ func runsDialect(token, query string, runID func(viewer int) string) dialect {
 	}
 }
 
-// What viewers select: 7 scalars of the run and 8 fields of each step, about 3.8 KB for 20 steps.
+// Fields that viewers select: 7 scalars of the run and 8 fields of each step, about 3.8 KB for 20 steps.
 const (
 	selectedStep = `stepId type status logicalAttemptId engineAttemptId startedAt completedAt changedSeq`
 	selectedRun  = `runId status statusRaw opsRev createdAt startedAt failedSteps`

@@ -46,7 +46,7 @@ func newAPIStarter(s store.Store) (*apiStarter, error) {
 	if err != nil {
 		return nil, err
 	}
-	bus := &madeUp{runs: map[string]*madeUpRun{}, subs: map[string][]*mailbox{}}
+	bus := &memoryLive{runs: map[string]*memoryRun{}, subs: map[string][]*mailbox{}}
 	return &apiStarter{
 		api: usecases.New(usecases.Config{
 			Store: s, Hub: live.New(s, bus, live.Config{}), Bus: bus, Authz: policy,

@@ -29,7 +29,8 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// bed is dvt on a Temporal dev server of its own, with one worker in this process that runs workflows and steps.
+// bed is an installation of dvt on a Temporal dev server of its own. One worker in this process executes workflows and
+// steps.
 type bed struct {
 	server   *testserver.TemporalServer
 	postgres *testserver.PostgresServer // nil when the store is on SQLite
@@ -48,14 +49,14 @@ type bedStore interface {
 	Close() error
 }
 
-// bedOptions are what differs from bed to bed.
+// bedOptions configure a bed.
 type bedOptions struct {
-	postgres  bool                                // the store is on PostgreSQL, not on SQLite in this process
-	executors map[plan.StepType]executor.Executor // instead of those of dvt
-	dataSlots int                                 // default 4
+	postgres  bool                                // use a store on PostgreSQL instead of SQLite in this process
+	executors map[plan.StepType]executor.Executor // replace those of dvt
+	dataSlots int                                 // concurrent steps of the data queue; default 4
 }
 
-// newBed starts everything.
+// newBed starts the servers and the worker.
 func newBed(ctx context.Context, r *rig.Rig, o bedOptions) (b *bed, err error) {
 	b = &bed{queues: plan.Queues{Control: "tq-control-bench", Data: "tq-data-bench",
 		Known: []string{"tq-control-bench", "tq-data-bench"}}}
@@ -105,6 +106,7 @@ func newBed(ctx context.Context, r *rig.Rig, o bedOptions) (b *bed, err error) {
 	return b, nil
 }
 
+// openStore opens a new store.
 func (b *bed) openStore(ctx context.Context, r *rig.Rig, onPostgres bool) error {
 	if onPostgres {
 		s, _, err := r.Store(ctx, rig.AsItIs, 32)
@@ -122,7 +124,7 @@ func (b *bed) openStore(ctx context.Context, r *rig.Rig, onPostgres bool) error 
 	return err
 }
 
-// newTicketKeys makes keys for one bed.
+// newTicketKeys returns random keys.
 func newTicketKeys() (ticket.Keys, error) {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
@@ -131,7 +133,7 @@ func newTicketKeys() (ticket.Keys, error) {
 	return ticket.ParseKeys([]string{"bench:" + base64.StdEncoding.EncodeToString(secret)})
 }
 
-// processes are the ids of the servers that a bed needs besides this process.
+// processes returns the process ids of the servers of the bed.
 func (b *bed) processes() []int {
 	ids := []int{b.server.PID()}
 	if b.postgres != nil {
@@ -161,8 +163,7 @@ func (b *bed) close() error {
 	return errors.Join(errs...)
 }
 
-// layers is a plan of n NOOP steps in layers of width, each step after one of the
-// layer before.
+// layers returns a plan of n NOOP steps in layers of width steps. Each step depends on one step of the previous layer.
 func layers(n, width int) []byte {
 	steps := noops(n)
 	for i := width; i < n; i++ {
@@ -171,7 +172,8 @@ func layers(n, width int) []byte {
 	return document(steps)
 }
 
-// noops are steps side by side: a document in which no step has a list of dependencies would be a chain.
+// noops returns n independent steps. Each has an empty list of dependencies, because a plan in which no step has a list
+// is a chain.
 func noops(n int) []map[string]any {
 	steps := make([]map[string]any, n)
 	for i := range steps {
@@ -181,9 +183,10 @@ func noops(n int) []map[string]any {
 	return steps
 }
 
+// document returns a plan of the default tenant.
 func document(steps []map[string]any) []byte { return documentOf(runtest.ID.TenantID, steps) }
 
-// documentOf is a plan of a tenant.
+// documentOf returns a plan of a tenant.
 func documentOf(tenant string, steps []map[string]any) []byte {
 	doc, err := json.Marshal(map[string]any{
 		"schemaVersion": "v1.2",
@@ -199,12 +202,12 @@ func documentOf(tenant string, steps []map[string]any) []byte {
 		"steps": steps,
 	})
 	if err != nil {
-		panic(err) // maps of strings and numbers
+		panic(err) // impossible: the value has only maps, strings and numbers
 	}
 	return doc
 }
 
-// newIdentity is that of a run which no other run of the bed has.
+// newIdentity returns the identity of a new run.
 func (b *bed) newIdentity(tenant string) run.Identity {
 	b.runs++
 	of := runtest.ID
@@ -212,7 +215,8 @@ func (b *bed) newIdentity(tenant string) run.Identity {
 	return of
 }
 
-// create makes n approved runs of a plan. Their turn has come, and no dispatcher takes it.
+// create creates n approved runs of a plan. They may start at once; the bed has no dispatcher, so the caller starts
+// them.
 func (b *bed) create(ctx context.Context, doc []byte, n int) ([]run.Identity, error) {
 	p, err := plan.Parse(doc, b.queues)
 	if err != nil {
@@ -241,14 +245,14 @@ func (b *bed) create(ctx context.Context, doc []byte, n int) ([]run.Identity, er
 type contender struct {
 	create func(ctx context.Context, n int) ([]run.Identity, error)
 	start  func(ctx context.Context, id run.Identity) error
-	check  func(ctx context.Context, id run.Identity) error // of a workflow that completed
+	check  func(ctx context.Context, id run.Identity) error // checks the result of a workflow that has ended
 }
 
-// dvt is the contender that executes a plan.
+// dvt returns the contender that executes a plan with dvt.
 func (b *bed) dvt(doc []byte) contender {
 	return contender{
 		create: func(ctx context.Context, n int) ([]run.Identity, error) { return b.create(ctx, doc, n) },
-		start:  b.start, check: b.completed,
+		start:  b.start, check: b.checkCompleted,
 	}
 }
 
@@ -257,13 +261,13 @@ func (b *bed) start(ctx context.Context, id run.Identity) error {
 	return err
 }
 
-// await waits until the workflow of a run is over.
+// await waits until the workflow of a run has ended.
 func (b *bed) await(ctx context.Context, id run.Identity) error {
 	return b.client.GetWorkflow(ctx, temporal.WorkflowID(id), "").Get(ctx, nil)
 }
 
-// completed checks that a run is COMPLETED.
-func (b *bed) completed(ctx context.Context, id run.Identity) error {
+// checkCompleted returns an error unless the run is COMPLETED.
+func (b *bed) checkCompleted(ctx context.Context, id run.Identity) error {
 	l, err := b.store.Load(ctx, id.RunID)
 	if err == nil && l.State.Status != run.Completed {
 		err = fmt.Errorf("run %s is %s, not COMPLETED", id.RunID, l.State.Status)
@@ -271,8 +275,8 @@ func (b *bed) completed(ctx context.Context, id run.Identity) error {
 	return err
 }
 
-// through runs n workflows, atOnce of them at a time, and returns the time of one.
-func (b *bed) through(ctx context.Context, c contender, n, atOnce int) (time.Duration, error) {
+// runAll runs n workflows, atOnce of them concurrently, and returns the elapsed time divided by n.
+func (b *bed) runAll(ctx context.Context, c contender, n, atOnce int) (time.Duration, error) {
 	ids, err := c.create(ctx, n)
 	if err != nil {
 		return 0, err
@@ -301,13 +305,14 @@ func (b *bed) through(ctx context.Context, c contender, n, atOnce int) (time.Dur
 	return took / time.Duration(n), nil
 }
 
-// closing is err after everything was closed.
-func (b *bed) closing(err error) error {
-	_ = b.close() // the first error is the cause
+// closeAfter closes the bed and returns err. It ignores the error of closing, because err is its cause.
+func (b *bed) closeAfter(err error) error {
+	_ = b.close()
 	return err
 }
 
-func (b *bed) closingOr(err error) error {
+// closeOr closes the bed and returns err, or the error of closing if err is nil.
+func (b *bed) closeOr(err error) error {
 	if closed := b.close(); err == nil {
 		err = closed
 	}

@@ -29,7 +29,7 @@ func perStep(count func([]*historypb.HistoryEvent) int) func(context.Context, *r
 		}
 		stop, err := b.startBare()
 		if err != nil {
-			return nil, b.closing(err)
+			return nil, b.closeAfter(err)
 		}
 		added := func(few, many contender) rig.Measure {
 			return func(ctx context.Context, _ int) (time.Duration, error) {

@@ -49,8 +49,8 @@ func controlBesideDBT(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	measured := func(ctx context.Context, _ int) (time.Duration, error) {
 		return b.stepsEnd(ctx, light, runs)
 	}
-	if _, err := measured(ctx, 0); err != nil { // the first is slower
-		return nil, b.closing(err)
+	if _, err := measured(ctx, 0); err != nil { // warm up
+		return nil, b.closeAfter(err)
 	}
 	beside := func(ctx context.Context, i int) (took time.Duration, err error) {
 		ids, err := b.create(ctx, dbtRuns(heavy), 1)
@@ -67,20 +67,21 @@ func controlBesideDBT(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 			select {
 			case hold <- struct{}{}:
 			case <-time.After(dispatchTimeout):
-				return 0, fmt.Errorf("a DBT_RUN does not run any more: %w", err)
+				return 0, fmt.Errorf("a DBT_RUN step is no longer running: %w", err)
 			}
 		}
 		if err == nil {
 			err = b.await(ctx, ids[0])
 		}
 		if err == nil {
-			err = b.completed(ctx, ids[0])
+			err = b.checkCompleted(ctx, ids[0])
 		}
 		return took, err
 	}
 	return &rig.Trial{Repeat: rig.ByTurns(1, beside, measured), Done: b.close}, nil
 }
 
+// dbtRuns returns a plan of n independent DBT_RUN steps.
 func dbtRuns(n int) []byte {
 	steps := make([]map[string]any, n)
 	for i := range steps {
@@ -110,7 +111,7 @@ func (b *bed) untilRunning(ctx context.Context, id run.Identity, n int) error {
 			return err
 		}
 	}
-	return fmt.Errorf("not all of %d steps of run %s run after %s", n, id.RunID, dispatchTimeout)
+	return fmt.Errorf("not all of the %d steps of run %s are RUNNING after %s", n, id.RunID, dispatchTimeout)
 }
 
 // stepsEnd starts n runs at once and returns the p95 of the time from the start of a run to the end of a step.
@@ -153,48 +154,48 @@ func (b *bed) stepsEnd(ctx context.Context, c contender, n int) (time.Duration, 
 // are in the queue. The floor is an empty system.
 func neighbour(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const floods, width, runs = 100, 100, 40
-	quiet := b95(runs)
+	quiet := lonelyP95(runs)
 	repeat := func(ctx context.Context) (rig.Sample, error) {
 		b, err := newBed(ctx, r, bedOptions{})
 		if err != nil {
 			return rig.Sample{}, err
 		}
 		one := b.dvt(documentOf("neighbour", noops(1)))
-		if _, err := b.through(ctx, one, 10, 1); err != nil {
-			return rig.Sample{}, b.closing(err)
+		if _, err := b.runAll(ctx, one, 10, 1); err != nil {
+			return rig.Sample{}, b.closeAfter(err)
 		}
 		var s rig.Sample
 		if s.Floor, err = quiet(ctx, b, one); err != nil {
-			return s, b.closing(err)
+			return s, b.closeAfter(err)
 		}
 		ids, err := b.create(ctx, layers(width, width), floods)
 		if err != nil {
-			return s, b.closing(err)
+			return s, b.closeAfter(err)
 		}
 		flood, flooding := errgroup.WithContext(ctx)
 		for _, id := range ids {
 			flood.Go(func() error { return b.start(flooding, id) })
 		}
 		if err := flood.Wait(); err != nil {
-			return s, b.closing(err)
+			return s, b.closeAfter(err)
 		}
 		beside, err := quiet(ctx, b, one)
-		if err == nil && b.completed(ctx, ids[len(ids)-1]) == nil {
-			err = fmt.Errorf("the other tenant's runs were over before the neighbour was measured")
+		if err == nil && b.checkCompleted(ctx, ids[len(ids)-1]) == nil {
+			err = fmt.Errorf("the other tenant's runs ended before the neighbour was measured")
 		}
 		s.Cost = max(1, beside-s.Floor)
-		return s, b.closingOr(err)
+		return s, b.closeOr(err)
 	}
 	return &rig.Trial{Repeat: repeat}, nil
 }
 
-// b95 runs n workflows one after the other and returns the p95 of their durations.
-func b95(n int) func(context.Context, *bed, contender) (time.Duration, error) {
+// lonelyP95 runs n workflows one after the other and returns the p95 of their durations.
+func lonelyP95(n int) func(context.Context, *bed, contender) (time.Duration, error) {
 	return func(ctx context.Context, b *bed, c contender) (time.Duration, error) {
 		took := make([]time.Duration, n)
 		for i := range took {
 			var err error
-			if took[i], err = b.through(ctx, c, 1, 1); err != nil {
+			if took[i], err = b.runAll(ctx, c, 1, 1); err != nil {
 				return 0, err
 			}
 		}

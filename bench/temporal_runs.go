@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// plan5000 runs the largest plan there is, in layers of 50, against one of 100 steps.
+// plan5000 measures a step of the largest permitted plan against one of a plan of 100 steps, both in layers of 50.
 func plan5000(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	b, err := newBed(ctx, r, bedOptions{})
 	if err != nil {
@@ -28,17 +28,17 @@ func plan5000(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	}
 	per := func(steps, runs int) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
-			took, err := b.through(ctx, b.dvt(layers(steps, 50)), runs, 1)
+			took, err := b.runAll(ctx, b.dvt(layers(steps, 50)), runs, 1)
 			return took / time.Duration(steps), err
 		}
 	}
 	return &rig.Trial{Repeat: rig.ByTurns(1, per(plan.MaxSteps, 1), per(100, 10)), Done: b.close}, nil
 }
 
-// held is an executor whose steps wait until they are let go.
-type held chan struct{}
+// blocker is an executor whose steps block until the channel is closed.
+type blocker chan struct{}
 
-func (h held) Execute(ctx context.Context, _ executor.Task, _ executor.Host) (executor.Result, error) {
+func (h blocker) Execute(ctx context.Context, _ executor.Task, _ executor.Host) (executor.Result, error) {
 	select {
 	case <-h:
 		return executor.Result{}, nil
@@ -47,31 +47,31 @@ func (h held) Execute(ctx context.Context, _ executor.Task, _ executor.Host) (ex
 	}
 }
 
-// runsInFlight opens 1,000 runs that wait for a step each, on one worker, lets them
-// all end, and says how much memory the process had at most: that of the worker, of
-// the store and of what asks for the runs.
+// runsInFlight starts 1,000 runs that each wait for a step, on one worker, and then lets them end. It measures the peak
+// of the resident memory of this process: that of the worker, of the store and of the client that starts the runs.
 func runsInFlight(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const runs = 1000
 	repeat := func(ctx context.Context) (rig.Sample, error) {
-		open := make(held)
+		open := make(blocker)
 		b, err := newBed(ctx, r, bedOptions{executors: map[plan.StepType]executor.Executor{plan.Noop: open}})
 		if err != nil {
 			return rig.Sample{}, err
 		}
-		most, err := b.flight(ctx, runs, open)
-		return rig.Sample{Cost: time.Duration(most), Floor: 1 << 30}, b.closingOr(err)
+		most, err := b.peakMemory(ctx, runs, open)
+		return rig.Sample{Cost: time.Duration(most), Floor: 1 << 30}, b.closeOr(err)
 	}
 	return &rig.Trial{Repeat: repeat}, nil
 }
 
-// flight is the most bytes that the process had while n runs were open at once.
-func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err error) {
+// peakMemory returns the peak of the resident memory of this process, in bytes, while n runs are in flight. It closes
+// open when all runs are RUNNING.
+func (b *bed) peakMemory(ctx context.Context, n int, open blocker) (most int64, err error) {
 	ids, err := b.create(ctx, layers(1, 1), n)
 	if err != nil {
 		return 0, err
 	}
 	debug.FreeOSMemory()
-	look := func() error {
+	sample := func() error {
 		now, err := resident()
 		most = max(most, now)
 		return err
@@ -80,7 +80,7 @@ func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err err
 	g.SetLimit(8)
 	for _, id := range ids {
 		g.Go(func() error {
-			for { // starting is safe to repeat
+			for { // repeat, because Start is idempotent
 				err := b.start(starting, id)
 				if !errors.Is(err, engine.ErrUnavailable) {
 					return err
@@ -94,7 +94,7 @@ func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err err
 	if err := g.Wait(); err != nil {
 		return 0, err
 	}
-	for _, id := range ids { // each has come as far as it can
+	for _, id := range ids { // wait until each run is RUNNING
 		for {
 			l, err := b.store.Load(ctx, id.RunID)
 			if err != nil {
@@ -103,27 +103,27 @@ func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err err
 			if l.State.Status == run.Running {
 				break
 			}
-			if err := errors.Join(look(), rig.Wait(ctx, 50*time.Millisecond)); err != nil {
+			if err := errors.Join(sample(), rig.Wait(ctx, 50*time.Millisecond)); err != nil {
 				return 0, err
 			}
 		}
 	}
-	if err := look(); err != nil {
+	if err := sample(); err != nil {
 		return 0, err
 	}
 	close(open)
 	for _, id := range ids {
-		if err := errors.Join(b.await(ctx, id), b.completed(ctx, id)); err != nil {
+		if err := errors.Join(b.await(ctx, id), b.checkCompleted(ctx, id)); err != nil {
 			return 0, err
 		}
-		if err := look(); err != nil {
+		if err := sample(); err != nil {
 			return 0, err
 		}
 	}
 	return most, nil
 }
 
-// resident is how many bytes of memory this process has.
+// resident returns the resident memory of this process, in bytes.
 func resident() (int64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -131,7 +131,7 @@ func resident() (int64, error) {
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {
-		return 0, fmt.Errorf("/proc/self/statm says %q", text)
+		return 0, fmt.Errorf("/proc/self/statm contains %q, want at least two numbers", text)
 	}
 	pages, err := strconv.ParseInt(fields[1], 10, 64)
 	return pages * int64(os.Getpagesize()), err

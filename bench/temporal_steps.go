@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/bench/rig"
 )
 
-// besideBare measures dvt (the cost) and the bare workflow (the floor) by turns on one bed.
+// besideBare measures dvt (the cost) and the bare workflow (the floor) alternately on one bed.
 func besideBare(
 	turns int, o bedOptions, steps, width int, of func(*bed, contender) rig.Measure,
 ) func(context.Context, *rig.Rig) (*rig.Trial, error) {
@@ -23,14 +23,14 @@ func besideBare(
 		}
 		stop, err := b.startBare()
 		if err != nil {
-			return nil, b.closing(err)
+			return nil, b.closeAfter(err)
 		}
 		dvt, bare := b.dvt(layers(steps, width)), b.bare(steps, width)
 		// Warm up: the first workflows of a worker fill connections and caches.
 		for _, c := range []contender{bare, dvt} {
-			if _, err := b.through(ctx, c, 10, 10); err != nil {
+			if _, err := b.runAll(ctx, c, 10, 10); err != nil {
 				stop()
-				return nil, b.closing(err)
+				return nil, b.closeAfter(err)
 			}
 		}
 		return &rig.Trial{
@@ -44,7 +44,7 @@ func besideBare(
 func stepsOf(runs, atOnce, steps int) func(*bed, contender) rig.Measure {
 	return func(b *bed, c contender) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
-			took, err := b.through(ctx, c, runs, atOnce)
+			took, err := b.runAll(ctx, c, runs, atOnce)
 			return took / time.Duration(steps), err
 		}
 	}
@@ -62,7 +62,7 @@ func cpuOf(runs, atOnce, steps int) func(*bed, contender) rig.Measure {
 			if err != nil {
 				return 0, err
 			}
-			if _, err := b.through(ctx, c, runs, atOnce); err != nil {
+			if _, err := b.runAll(ctx, c, runs, atOnce); err != nil {
 				return 0, err
 			}
 			after, err := b.settledCPU(ctx)
@@ -135,7 +135,7 @@ func processStat(pid int) (stat, error) {
 	// The name of the program, in parentheses, may contain spaces and parentheses.
 	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(f) < 15 {
-		return stat{}, fmt.Errorf("/proc/%d/stat says %q", pid, text)
+		return stat{}, fmt.Errorf("/proc/%d/stat contains %q, want more fields", pid, text)
 	}
 	var s stat
 	if s.parent, err = strconv.Atoi(f[1]); err != nil {

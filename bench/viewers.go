@@ -12,32 +12,32 @@ import (
 	"github.com/dvt-engine/dvt/bench/rig"
 )
 
-// viewers are websockets of one server, read by one thread that looks at as little
-// as it can: where messages begin and end, and the runSeq near their beginning.
+// viewers are websocket clients of one server. One thread reads all of them. To use little processor time it parses
+// only the frame headers and the runSeq near the start of each message.
 type viewers struct {
-	speaks dialect
-	poll   int // the kernel's list of sockets to look at
-	all    []*viewer
-	bySock map[int32]*viewer
-	buf    []byte
-	ready  int // how many are welcome
-	err    error
+	dialect dialect
+	poll    int // file descriptor of epoll
+	all     []*viewer
+	bySock  map[int32]*viewer
+	buf     []byte
+	ready   int // number of viewers that have received the welcome message
+	err     error
 
-	messages int64  // with a runSeq
-	bytes    int64  // of them
-	last     string // the newest of the first viewer
+	messages int64  // number of messages with a runSeq
+	bytes    int64  // their total size
+	last     string // last message of the first viewer
 	arrivals []arrival
-	target   int64  // the update that is waited for
-	reached  int    // how many have it
-	wanted   string // is in the message that the first viewer waits for; empty when it has come
+	target   int64  // seq of the update that until waits for
+	reached  int    // number of viewers that have target
+	wanted   string // text that the first viewer waits for; empty when a message contained it
 	wantedAt time.Time
 
-	beside *viewers // of another server, which are not to seem dead meanwhile; may be nil
+	beside *viewers // viewers of another server, whose pings must be answered meanwhile; may be nil
 	tended time.Time
-	heard  time.Time // when something came last
+	heard  time.Time // time of the last read that had data
 }
 
-// want begins to wait for a text in a message of the first viewer. It may be there already.
+// want makes isShown wait for a text in a message of the first viewer. The last message counts too.
 func (v *viewers) want(text string) {
 	v.wanted, v.wantedAt = text, time.Now()
 	if strings.Contains(v.last, text) {
@@ -45,37 +45,38 @@ func (v *viewers) want(text string) {
 	}
 }
 
-func (v *viewers) shown() bool { return v.wanted == "" }
+// isShown reports whether the first viewer has received the text of want.
+func (v *viewers) isShown() bool { return v.wanted == "" }
 
-// dialect is what a viewer says to a server, and how it knows that it is welcome.
+// dialect is the protocol that viewers speak with a server.
 type dialect struct {
 	path, protocol string
-	hello          func(viewer int) []string
-	welcome        string // is in the message that says so
+	hello          func(viewer int) []string // messages that the viewer sends first; may be nil
+	welcome        string                    // text in the message after which the viewer is subscribed
 }
 
 // viewer is one socket.
 type viewer struct {
 	sock   int
-	first  bool // its messages are kept whole
+	first  bool // keep its messages completely
 	ready  bool
-	seq    int64
-	header []byte // of a frame, while it is not complete
-	left   int    // bytes of the frame that are to come
+	seq    int64  // of its newest update
+	header []byte // incomplete header of a frame
+	left   int    // bytes of the frame that are not read yet
 	op     byte
 	final  bool
-	begin  []byte // of the message
-	size   int64  // of the message
+	begin  []byte // start of the message
+	size   int64  // size of the message
 }
 
-// arrival is the receipt of all updates after one, up to another.
+// arrival is the receipt of all updates from after+1 to to.
 type arrival struct {
 	after, to int64
 	at        time.Time
 }
 
-// lookedAt is how much of a message is looked at.
-const lookedAt = 256
+// prefixSize is the number of bytes of a message that are parsed.
+const prefixSize = 256
 
 // Opcodes of RFC 6455.
 const (
@@ -86,8 +87,8 @@ const (
 	opPong      = 10
 )
 
-// got takes what came on a socket.
-func (v *viewers) got(w *viewer, data []byte) {
+// receive parses data that was read from a socket.
+func (v *viewers) receive(w *viewer, data []byte) {
 	now := time.Now()
 	for v.err == nil {
 		if w.left == 0 {
@@ -99,7 +100,7 @@ func (v *viewers) got(w *viewer, data []byte) {
 		n := min(w.left, len(data))
 		keep := n
 		if !w.first {
-			keep = min(n, lookedAt-len(w.begin))
+			keep = min(n, prefixSize-len(w.begin))
 		}
 		w.begin = append(w.begin, data[:keep]...)
 		w.left -= n
@@ -113,7 +114,8 @@ func (v *viewers) got(w *viewer, data []byte) {
 	}
 }
 
-// frame reads the header of a frame and returns how many bytes of data that took.
+// frame parses the header of a frame and returns the number of bytes that it consumed. complete is false if the header
+// continues after data.
 func (w *viewer) frame(data []byte) (n int, complete bool) {
 	for {
 		need := 2
@@ -154,6 +156,7 @@ func (w *viewer) frame(data []byte) (n int, complete bool) {
 
 var seqKey = []byte(`"runSeq":`) //nolint:gochecknoglobals // a constant
 
+// message handles a complete message.
 func (v *viewers) message(w *viewer, at time.Time) {
 	switch w.op {
 	case opPing:
@@ -165,13 +168,13 @@ func (v *viewers) message(w *viewer, at time.Time) {
 		v.err = fmt.Errorf("a viewer was disconnected: %q", w.begin)
 		return
 	}
-	if !w.ready && bytes.Contains(w.begin, []byte(v.speaks.welcome)) {
+	if !w.ready && bytes.Contains(w.begin, []byte(v.dialect.welcome)) {
 		w.ready = true
 		v.ready++
 	}
 	i := bytes.Index(w.begin, seqKey)
 	if i < 0 {
-		v.talk(w)
+		v.handleOther(w)
 		return
 	}
 	var seq int64
@@ -198,19 +201,19 @@ func (v *viewers) message(w *viewer, at time.Time) {
 	}
 }
 
-// talk answers what is not an update.
-func (v *viewers) talk(w *viewer) {
+// handleOther handles a message without a runSeq: it replies to pings and records errors.
+func (v *viewers) handleOther(w *viewer) {
 	switch {
 	case string(w.begin) == "{}": // centrifuge's ping
 		v.send(w, opText, "{}")
 	case bytes.Contains(w.begin, []byte(`"type":"ping"`)):
 		v.send(w, opText, `{"type":"pong"}`)
 	case bytes.Contains(w.begin, []byte(`"error`)), bytes.Contains(w.begin, []byte(`"type":"complete"`)):
-		v.err = fmt.Errorf("a viewer was told %s", w.begin)
+		v.err = fmt.Errorf("a viewer received %s", w.begin)
 	}
 }
 
-// frameOf is a client's frame. Its mask is 0, which leaves the text unchanged.
+// frameOf returns a client's frame. Its mask is 0, which leaves the text unchanged.
 func frameOf(op byte, text string) []byte {
 	f := []byte{0x80 | op}
 	if n := len(text); n < 126 {
@@ -221,7 +224,7 @@ func frameOf(op byte, text string) []byte {
 	return append(append(f, 0, 0, 0, 0), text...)
 }
 
-// handshake asks for a websocket.
+// handshake returns the request for the upgrade to a websocket.
 func (d dialect) handshake(addr string) string {
 	lines := "GET " + d.path + " HTTP/1.1\r\nHost: " + addr + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
@@ -231,7 +234,7 @@ func (d dialect) handshake(addr string) string {
 	return lines + "\r\n"
 }
 
-// tend answers, now and then, what the viewers beside these are asked.
+// tend reads the viewers of the other server every 100 ms, so that they reply to pings and are not disconnected.
 func (v *viewers) tend() error {
 	if v.beside == nil || time.Since(v.tended) < 100*time.Millisecond {
 		return nil
@@ -240,7 +243,7 @@ func (v *viewers) tend() error {
 	return errors.Join(v.beside.look(0), v.beside.err)
 }
 
-// until reads until done or an error.
+// until reads until done returns true. It returns an error when a viewer fails or the time limit is exceeded.
 func (v *viewers) until(ctx context.Context, done func() bool) error {
 	for deadline := time.Now().Add(4 * rig.Patience); !done(); {
 		if err := v.look(20 * time.Millisecond); err != nil {
@@ -250,14 +253,14 @@ func (v *viewers) until(ctx context.Context, done func() bool) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("of %d viewers %d were welcome and %d had the update %d in time", len(v.all), v.ready, v.reached,
+			return fmt.Errorf("of %d viewers, %d were subscribed and %d had update %d in time", len(v.all), v.ready, v.reached,
 				v.target)
 		}
 	}
 	return nil
 }
 
-// expect begins to wait for an update.
+// expect sets the update that reached counts, and clears arrivals.
 func (v *viewers) expect(seq int64) {
 	v.target, v.reached, v.arrivals = seq, 0, v.arrivals[:0]
 	for _, w := range v.all {
@@ -271,11 +274,12 @@ func (v *viewers) expect(seq int64) {
 type watching struct {
 	*rig.Service
 	*viewers
-	seq int64 // of the newest update
+	seq int64 // of the newest update that all viewers have
 }
 
-// lookOn connects n viewers and waits until all are welcome; beside them are others, if not nil.
-func lookOn(ctx context.Context, s *rig.Service, d dialect, n int, beside *watching) (*watching, error) {
+// connectViewers connects n viewers and waits until all are subscribed. The viewers of beside, if not nil, are kept
+// alive meanwhile. The result is not nil even with some errors; the caller closes it.
+func connectViewers(ctx context.Context, s *rig.Service, d dialect, n int, beside *watching) (*watching, error) {
 	v, err := newViewers(d)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -284,11 +288,11 @@ func lookOn(ctx context.Context, s *rig.Service, d dialect, n int, beside *watch
 	if beside != nil {
 		v.beside, beside.beside = beside.viewers, v
 	}
-	return w, w.more(ctx, n)
+	return w, w.addViewers(ctx, n)
 }
 
-// more connects n viewers more.
-func (w *watching) more(ctx context.Context, n int) error {
+// addViewers connects n more viewers.
+func (w *watching) addViewers(ctx context.Context, n int) error {
 	for range n {
 		if err := w.open(w.Addr); err != nil {
 			return err
@@ -309,7 +313,7 @@ func (w *watching) close() error {
 	return w.Service.Close()
 }
 
-// step makes one update and waits until every viewer has it.
+// step publishes one update and waits until every viewer has it.
 func (w *watching) step(ctx context.Context) error {
 	w.expect(w.seq + 1)
 	if err := w.Publish(1, 0); err != nil {
@@ -323,14 +327,14 @@ func (w *watching) step(ctx context.Context) error {
 	return err
 }
 
-// spent is what the server used of the processor, and what its viewers got, while
-// they were shown a number of updates one after another.
-type spent struct {
+// usage is the processor time of the server and the messages to its viewers during a number of updates.
+type usage struct {
 	cpu             time.Duration
 	messages, bytes int64
 }
 
-func (w *watching) spend(ctx context.Context, updates int) (s spent, err error) {
+// measureUsage publishes updates one after the other and returns the usage.
+func (w *watching) measureUsage(ctx context.Context, updates int) (s usage, err error) {
 	messages, bytes := w.messages, w.bytes
 	before, err := w.CPU()
 	if err != nil {
@@ -342,19 +346,20 @@ func (w *watching) spend(ctx context.Context, updates int) (s spent, err error) 
 		}
 	}
 	after, err := w.CPU()
-	return spent{after - before, w.messages - messages, w.bytes - bytes}, err
+	return usage{after - before, w.messages - messages, w.bytes - bytes}, err
 }
 
-// perMessage is the processor time of each message to a viewer.
+// perMessage measures the processor time of one message to a viewer.
 func (w *watching) perMessage(updates int) rig.Measure {
 	return func(ctx context.Context, _ int) (time.Duration, error) {
-		s, err := w.spend(ctx, updates)
+		s, err := w.measureUsage(ctx, updates)
 		return s.cpu / time.Duration(max(1, s.messages)), err
 	}
 }
 
-// receipt is the p99, over all viewers and updates, of the time from commit to receipt.
-func (w *watching) receipt(ctx context.Context, updates int, interval time.Duration) (time.Duration, error) {
+// receiptP99 publishes updates, one every interval, and returns the p99 of the time from commit to receipt over all
+// viewers and updates.
+func (w *watching) receiptP99(ctx context.Context, updates int, interval time.Duration) (time.Duration, error) {
 	from := w.seq
 	w.expect(from + int64(updates))
 	if err := w.Publish(updates, interval); err != nil {
@@ -373,13 +378,13 @@ func (w *watching) receipt(ctx context.Context, updates int, interval time.Durat
 		for seq := a.after + 1; seq <= a.to; seq++ {
 			at, ok := committed[seq]
 			if !ok {
-				return 0, fmt.Errorf("a viewer was shown %d, which the server has not made", seq)
+				return 0, fmt.Errorf("a viewer received update %d, which the server has not published", seq)
 			}
 			took = append(took, max(0, a.at.Sub(at)))
 		}
 	}
 	if want := updates * len(w.all); len(took) != want {
-		return 0, fmt.Errorf("%d receipts, not %d", len(took), want)
+		return 0, fmt.Errorf("the viewers received %d updates, not %d", len(took), want)
 	}
 	return rig.Quantile(took, 0.99), nil
 }

@@ -13,10 +13,10 @@ import (
 
 func newViewers(d dialect) (*viewers, error) {
 	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
-	return &viewers{speaks: d, poll: poll, bySock: map[int32]*viewer{}, buf: make([]byte, 256<<10)}, err
+	return &viewers{dialect: d, poll: poll, bySock: map[int32]*viewer{}, buf: make([]byte, 256<<10)}, err
 }
 
-// open connects one viewer more.
+// open connects one more viewer.
 func (v *viewers) open(addr string) error {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -26,13 +26,13 @@ func (v *viewers) open(addr string) error {
 	if errors.Is(err, syscall.EMFILE) {
 		var limit syscall.Rlimit
 		_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-		return fmt.Errorf("a process may have %d open files here and no more than %d, which is too few: see `ulimit -Hn`",
+		return fmt.Errorf("too few open files are permitted for one process: %d, at most %d; raise the limit with `ulimit -Hn`",
 			limit.Cur, limit.Max)
 	}
 	if err != nil {
 		return err
 	}
-	w := &viewer{sock: sock, first: len(v.all) == 0, begin: make([]byte, 0, lookedAt)}
+	w := &viewer{sock: sock, first: len(v.all) == 0, begin: make([]byte, 0, prefixSize)}
 	v.all, v.bySock[int32(sock)] = append(v.all, w), w
 	waits := syscall.NsecToTimeval(int64(4 * rig.Patience))
 	if err := errors.Join(
@@ -44,19 +44,19 @@ func (v *viewers) open(addr string) error {
 	if err := syscall.Connect(sock, &syscall.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
 		return err
 	}
-	if _, err := syscall.Write(sock, []byte(v.speaks.handshake(addr))); err != nil {
+	if _, err := syscall.Write(sock, []byte(v.dialect.handshake(addr))); err != nil {
 		return err
 	}
-	rest, err := v.upgraded(sock)
+	rest, err := v.readUpgrade(sock)
 	if err != nil {
 		return err
 	}
-	if v.speaks.hello != nil {
-		for _, text := range v.speaks.hello(len(v.all) - 1) {
+	if v.dialect.hello != nil {
+		for _, text := range v.dialect.hello(len(v.all) - 1) {
 			v.send(w, opText, text)
 		}
 	}
-	v.got(w, rest)
+	v.receive(w, rest)
 	if err := syscall.SetNonblock(sock, true); err != nil {
 		return err
 	}
@@ -64,15 +64,15 @@ func (v *viewers) open(addr string) error {
 		Fd: int32(sock)})
 }
 
-// upgraded reads the answer to the handshake and returns what came after it.
-func (v *viewers) upgraded(sock int) (rest []byte, err error) {
+// readUpgrade reads the response to the handshake and returns the data after it.
+func (v *viewers) readUpgrade(sock int) (rest []byte, err error) {
 	for have := 0; ; {
 		n, err := syscall.Read(sock, v.buf[have:])
 		if errors.Is(err, syscall.EINTR) {
-			continue // by the scheduler of Go
+			continue // a signal of Go's scheduler
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the answer to a handshake: %w", err)
+			return nil, fmt.Errorf("read the response to a handshake: %w", err)
 		}
 		have += n
 		head, rest, whole := bytes.Cut(v.buf[:have], []byte("\r\n\r\n"))
@@ -85,14 +85,13 @@ func (v *viewers) upgraded(sock int) (rest []byte, err error) {
 	}
 }
 
-// attentive is how long after something came the thread of the viewers looks again
-// and again without sleeping. On one machine it is the server whose write wakes a
-// thread that sleeps, and that would be counted as the server's work for each message.
-const attentive = 2 * time.Millisecond
+// busyPoll is the time after the last data during which the viewers poll without sleeping. If the thread sleeps, the
+// server's write has to wake it, and the kernel counts that as processor time of the server for each message.
+const busyPoll = 2 * time.Millisecond
 
-// look takes what has come on all sockets, and waits for it at most so long.
+// look reads all sockets that have data, and waits at most this long for the first.
 func (v *viewers) look(wait time.Duration) error {
-	if time.Since(v.heard) < attentive {
+	if time.Since(v.heard) < busyPoll {
 		wait = 0
 	}
 	var events [512]syscall.EpollEvent
@@ -111,7 +110,7 @@ func (v *viewers) look(wait time.Duration) error {
 			v.err = errors.Join(errors.New("a viewer was disconnected"), err)
 			return v.err
 		default:
-			v.got(v.bySock[e.Fd], v.buf[:n])
+			v.receive(v.bySock[e.Fd], v.buf[:n])
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// errLinux is the error of figures that need Linux for epoll and for binding processes to cores.
 var errLinux = errors.New("this figure is measured on Linux, where server and loader can have cores of their own")
 
 func newViewers(dialect) (*viewers, error) { return nil, errLinux }

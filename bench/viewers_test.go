@@ -47,14 +47,14 @@ func TestViewers_FindUpdatesHoweverTheyAreCut(t *testing.T) {
 	add(serverFrame(opText, true, update(8, 300))...)
 	add(serverFrame(opText, true, update(11, 70_000))...)
 	for _, size := range []int{1, 2, 3, 7, 130, 4096, len(stream)} {
-		v := &viewers{speaks: dialect{welcome: `"runSeq":`}}
+		v := &viewers{dialect: dialect{welcome: `"runSeq":`}}
 		kept, cut := &viewer{first: true}, &viewer{}
 		v.all = []*viewer{kept, cut}
 		v.expect(8)
 		for _, w := range v.all {
 			for rest := stream; len(rest) > 0; {
 				n := min(size, len(rest))
-				v.got(w, rest[:n])
+				v.receive(w, rest[:n])
 				rest = rest[n:]
 			}
 		}
@@ -85,7 +85,7 @@ func TestViewers_SayWhatEndsThem(t *testing.T) {
 		"complete":     serverFrame(opText, true, `{"id":"1","type":"complete"}`),
 	} {
 		v := &viewers{}
-		v.got(&viewer{}, frame)
+		v.receive(&viewer{}, frame)
 		if v.err == nil || !strings.Contains(v.err.Error(), text) {
 			t.Errorf("error is %v, want one with %q", v.err, text)
 		}
@@ -94,7 +94,7 @@ func TestViewers_SayWhatEndsThem(t *testing.T) {
 
 func TestTemplate_MovesTheSeqAlone(t *testing.T) {
 	t.Parallel()
-	if got := string(templateOf(update(7, 100)).with(123)); got != strings.Replace(update(7, 100), `:7,`, `:123,`, 1) {
+	if got := string(newTemplate(update(7, 100)).with(123)); got != strings.Replace(update(7, 100), `:7,`, `:123,`, 1) {
 		t.Errorf("the message is %s", got)
 	}
 }
@@ -102,18 +102,19 @@ func TestTemplate_MovesTheSeqAlone(t *testing.T) {
 // The made-up log folds, and advances as its bus and its store say.
 func TestMadeUp_DeltasFollowTheState(t *testing.T) {
 	t.Parallel()
-	r, err := newMadeUpRun(rig.RunName(3), 4)
+	r, err := newMemoryRun(rig.RunName(3), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &madeUp{runs: map[string]*madeUpRun{rig.RunName(3): r}}
+	m := &memoryLive{runs: map[string]*memoryRun{rig.RunName(3): r}}
 	before, _, err := m.Since(t.Context(), rig.RunName(3), 0)
-	if err != nil || before.State.RunID != rig.RunName(3) || before.State.Counts.Success != 4 || len(before.State.Steps) != 4 {
+	if err != nil || before.State.RunID != rig.RunName(3) || before.State.Counts.Success != 4 ||
+		len(before.State.Steps) != 4 {
 		t.Fatalf("the run is %+v, %v", before.State, err)
 	}
 	s := before.State
 	for range 10 {
-		msg := r.move(before.Now)
+		msg := r.advance(before.Now)
 		if s, _ = s.Apply(*msg.Delta); s.Seq != msg.To {
 			t.Fatalf("the delta to %d does not follow %d", msg.To, s.Seq)
 		}

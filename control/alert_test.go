@@ -26,7 +26,7 @@ func TestSignalRun_EscalateAlertRaisesOneAlertAndChangesNothing(t *testing.T) {
 	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != before.Seq+1 ||
 		r.AcceptedSeq != r.AppliedSeq ||
 		r.No != 1 {
-		t.Errorf("the receipt is %+v, want APPLIED at its acceptance, with number 1", r.Receipt)
+		t.Errorf("the receipt is %+v, want APPLIED at its acceptance, with number 1", r.SignalReceipt)
 	}
 	after := w.state(id)
 	after.Seq = before.Seq

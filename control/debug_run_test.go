@@ -27,12 +27,12 @@ func TestDebugRun_ADenialLeavesARow(t *testing.T) {
 // manySignals returns a page of applied signals before one that is not applied.
 type manySignals struct{ store.Store }
 
-func (manySignals) After(_ context.Context, runID string, no int64) (out []run.Receipt, _ error) {
-	receipt := func(no int64, is run.Application) run.Receipt {
-		return run.Receipt{RunID: runID, No: no, Signal: run.Signal{ID: "s", Type: run.Pause}, Application: is}
+func (manySignals) After(_ context.Context, runID string, no int64) (out []run.SignalReceipt, _ error) {
+	receipt := func(no int64, is run.Application) run.SignalReceipt {
+		return run.SignalReceipt{RunID: runID, No: no, Signal: run.Signal{ID: "s", Type: run.Pause}, Application: is}
 	}
 	if no == store.MaxPage {
-		return []run.Receipt{receipt(no+1, run.SignalPending)}, nil
+		return []run.SignalReceipt{receipt(no+1, run.SignalPending)}, nil
 	}
 	for no < store.MaxPage {
 		no++

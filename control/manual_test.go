@@ -464,7 +464,7 @@ func TestSignalRun_IDsOfCompletionsAreReserved(t *testing.T) {
 	id := w.manual("r1", "check")
 	_, err := w.SignalRun(t.Context(), w.eng(), signal(id, "manual.1", run.Pause))
 	refusal(t, err, run.CodeBadInput)
-	if n := len(must[[]run.Receipt](t)(w.raw.Receipts(t.Context(), id, "", 10))); n != 0 {
+	if n := len(must[[]run.SignalReceipt](t)(w.raw.Receipts(t.Context(), id, "", 10))); n != 0 {
 		t.Errorf("the run has %d receipts, want none", n)
 	}
 }

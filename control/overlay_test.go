@@ -407,7 +407,7 @@ func TestSignalRun_AHugeOverlayIsStoredAsAnArtifact(t *testing.T) {
 		t.Errorf("the artifact has %d bytes that differ from the payload", len(got))
 	}
 	if again := w.send(w.who("dev-admin"), in); !again.Duplicate || again.AcceptedSeq != r.AcceptedSeq {
-		t.Errorf("the repeated overlay is answered %+v, want a duplicate", again.Receipt)
+		t.Errorf("the repeated overlay is answered %+v, want a duplicate", again.SignalReceipt)
 	}
 	in.Payload = newParams(id, "huge", "", M{"text": "y" + text[1:]}).Payload
 	_, err := w.SignalRun(t.Context(), w.who("dev-admin"), in)

@@ -56,7 +56,7 @@ func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 	r := w.send(w.eng(), pausing(id, "u1"))
 	if r.Application != run.SignalApplied || r.AcceptedSeq != 4 || r.AppliedSeq != 5 || r.AppliedAt == nil ||
 		r.DeliveredAt != nil || r.QuiescentSeq != 0 {
-		t.Errorf("the receipt is %+v, want APPLIED and not delivered yet", r.Receipt)
+		t.Errorf("the receipt is %+v, want APPLIED and not delivered yet", r.SignalReceipt)
 	}
 	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 4, 10))
 	if len(evs) != 1 || evs[0].Type != run.RunPaused || evs[0].EmittedBy != run.ByControl || evs[0].LogicalAttempt != 1 {
@@ -168,7 +168,7 @@ func TestSignalRun_EachPauseHasItsOwnEpoch(t *testing.T) {
 	for epoch := 1; epoch <= 2; epoch++ {
 		resumed := fmt.Sprintf("r%d", epoch)
 		if r := w.send(w.eng(), pausing(id, fmt.Sprintf("p%d", epoch))); r.QuiescentSeq != r.AppliedSeq {
-			t.Errorf("nothing runs and the receipt is %+v, want it quiescent at once", r.Receipt)
+			t.Errorf("nothing runs and the receipt is %+v, want it quiescent at once", r.SignalReceipt)
 		}
 		w.send(w.eng(), signal(id, resumed, run.Resume))
 		must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{

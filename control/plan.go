@@ -7,15 +7,15 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// IsOfPlace reports whether a plan document was made for the tenant, project and environment of a run.
-func IsOfPlace(body json.RawMessage, id run.Identity) bool {
+// PlanIsInScope reports whether a plan document was made for the tenant, project and environment of a run.
+func PlanIsInScope(body json.RawMessage, id run.Identity) bool {
 	var of struct{ Scope plan.Scope }
 	err := json.Unmarshal(body, &of)
-	return err == nil && OfPlace(of.Scope, id)
+	return err == nil && IsInScope(of.Scope, id)
 }
 
-// OfPlace reports whether the scope of a plan is the scope of a run.
-func OfPlace(of plan.Scope, id run.Identity) bool {
+// IsInScope reports whether the scope of a plan is the scope of a run.
+func IsInScope(of plan.Scope, id run.Identity) bool {
 	return of.TenantID == id.TenantID && of.ProjectID == id.ProjectID && of.EnvironmentID == id.EnvironmentID
 }
 

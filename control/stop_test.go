@@ -76,12 +76,12 @@ func TestDeliver_AForcedStopTerminatesAndEndsTheRun(t *testing.T) {
 	}
 	got := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 	if got.Application != run.SignalApplied || got.AppliedSeq != 11 {
-		t.Errorf("the receipt of the stop is %+v, want APPLIED at 11", got.Receipt)
+		t.Errorf("the receipt of the stop is %+v, want APPLIED at 11", got.SignalReceipt)
 	}
 	if p := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id,
 		"pause")); p.Application != run.SignalNotApply ||
 		p.ApplicationReason != string(run.CodeRunTerminal) {
-		t.Errorf("the receipt of the pause is %+v, want NOT_APPLIED because of the end of the run", p.Receipt)
+		t.Errorf("the receipt of the pause is %+v, want NOT_APPLIED because of the end of the run", p.SignalReceipt)
 	}
 	if n := len(w.engine.delivered(id)); n != 0 {
 		t.Errorf("%d signals reached the engine, want none", n)
@@ -163,7 +163,7 @@ func TestDeliver_AForcedStopIsCarriedOutOnceWhateverTheEngineAnswers(t *testing.
 				}
 				r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 				if r.Application != run.SignalPending || w.count(id, run.RunCancelled) != 0 {
-					t.Errorf("the receipt is %+v and the log %v, want PENDING and no end", r.Receipt, w.log(id))
+					t.Errorf("the receipt is %+v and the log %v, want PENDING and no end", r.SignalReceipt, w.log(id))
 				}
 				return
 			}
@@ -171,7 +171,7 @@ func TestDeliver_AForcedStopIsCarriedOutOnceWhateverTheEngineAnswers(t *testing.
 			r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 			if r.Application != run.SignalApplied || w.count(id, run.RunCancelled) != 1 ||
 				w.count(id, run.StepFailedEvent) != 1 {
-				t.Errorf("the receipt is %+v and the log %v, want APPLIED and one end", r.Receipt, w.log(id))
+				t.Errorf("the receipt is %+v and the log %v, want APPLIED and one end", r.SignalReceipt, w.log(id))
 			}
 			if q := w.queueRow(id); c.queue == store.QueuePending && q.Status != store.QueueCancelled {
 				t.Errorf("the queue row is %s, want CANCELLED", q.Status)
@@ -198,7 +198,7 @@ func TestDeliver_AStopRacesWithTheEndOfTheRun(t *testing.T) {
 	r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 	if r.Application != run.SignalNotApply || r.ApplicationReason != string(run.CodeRunTerminal) ||
 		w.count(id, run.RunCancelled) != 0 {
-		t.Errorf("the receipt is %+v and the log %v, want the end of the run to win", r.Receipt, w.log(id))
+		t.Errorf("the receipt is %+v and the log %v, want the end of the run to win", r.SignalReceipt, w.log(id))
 	}
 }
 
@@ -210,7 +210,7 @@ func TestSignalRun_EmergencyStopOfAQueuedRunEndsItAtOnce(t *testing.T) {
 		id := w.queued(fmt.Sprintf("g24-%t", force), "s1")
 		r := w.send(w.who("dev-admin"), stopOf(id, "stop", force))
 		if r.Application != run.SignalApplied || r.AcceptedSeq != 2 || r.AppliedSeq != 3 || r.AppliedAt == nil {
-			t.Errorf("with force %t the receipt is %+v, want it accepted at 2 and APPLIED at 3", force, r.Receipt)
+			t.Errorf("with force %t the receipt is %+v, want it accepted at 2 and APPLIED at 3", force, r.SignalReceipt)
 		}
 		if diff := cmp.Diff([]string{"1 RunApproved", "2 SignalAccepted(stop)", "3 RunCancelled"}, w.log(id)); diff != "" {
 			t.Errorf("force %t (-want +got):\n%s", force, diff)
@@ -237,7 +237,7 @@ func TestDeliver_GracefulStopIsASignal(t *testing.T) {
 		t.Errorf("the delivered signal is %+v, want the EMERGENCY_STOP without force", s)
 	}
 	if r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop")); r.Application.Final() {
-		t.Errorf("the receipt is %+v, want it not final yet", r.Receipt)
+		t.Errorf("the receipt is %+v, want it not final yet", r.SignalReceipt)
 	}
 }
 
@@ -264,6 +264,6 @@ func TestDeliver_KillDuringADrainIsQuiescent(t *testing.T) {
 	}
 	if p.Application != run.SignalApplied || !strings.HasPrefix(last, fmt.Sprintf("%d ", p.QuiescentSeq)) {
 		t.Errorf("the pause is %+v, and the last step ended as %s; want APPLIED and quiescent at that event",
-			p.Receipt, last)
+			p.SignalReceipt, last)
 	}
 }

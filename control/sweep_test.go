@@ -63,7 +63,7 @@ func TestReconcile_AnOpenStopWins(t *testing.T) {
 	w.sweep()
 	for _, id := range []string{began, never} {
 		st := w.ends(id)
-		r := must[run.Receipt](t)(w.raw.Receipt(t.Context(), id, "stop"))
+		r := must[run.SignalReceipt](t)(w.raw.Receipt(t.Context(), id, "stop"))
 		if st.Status != run.Cancelled || r.Application != run.SignalApplied || r.AppliedSeq != st.Seq ||
 			w.count(id, run.RunFailed) != 0 {
 			t.Errorf("the run is %s, the receipt %+v and the log %v; want CANCELLED by the stop",
@@ -81,7 +81,7 @@ type stopStore struct {
 	stop func()
 }
 
-func (s *stopStore) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
+func (s *stopStore) After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error) {
 	out, err := s.Store.After(ctx, runID, no)
 	s.once.Do(s.stop)
 	return out, err

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// largeFields contains the fields whose values may have megabytes, with the maximum number of selections in one
+// largeFields contains the fields whose values may take megabytes, with the maximum number of selections in one
 // operation.
 var largeFields = map[string]int{ //nolint:gochecknoglobals // a table
 	"Run.planDocument": 2, "Run.planDiff": 2, "Query.stepLog": 25, "Step.inputs": 10, "Step.dbtNodes": 10,
@@ -53,16 +53,16 @@ func (answerLimit) MutateOperationContext(_ context.Context, op *graphql.Operati
 type largeCount map[string]map[string]bool
 
 // walk visits every field. The guard has already limited their number.
-func (c largeCount) walk(set ast.SelectionSet, place string) *gqlerror.Error {
+func (c largeCount) walk(set ast.SelectionSet, path string) *gqlerror.Error {
 	for _, s := range set {
 		var err *gqlerror.Error
 		switch s := s.(type) {
 		case *ast.Field:
-			err = c.field(s, place+"."+s.Alias)
+			err = c.field(s, path+"."+s.Alias)
 		case *ast.InlineFragment:
-			err = c.walk(s.SelectionSet, place)
+			err = c.walk(s.SelectionSet, path)
 		case *ast.FragmentSpread:
-			err = c.walk(s.Definition.SelectionSet, place)
+			err = c.walk(s.Definition.SelectionSet, path)
 		}
 		if err != nil {
 			return err
@@ -71,22 +71,22 @@ func (c largeCount) walk(set ast.SelectionSet, place string) *gqlerror.Error {
 	return nil
 }
 
-func (c largeCount) field(f *ast.Field, place string) *gqlerror.Error {
+func (c largeCount) field(f *ast.Field, path string) *gqlerror.Error {
 	name := f.ObjectDefinition.Name + "." + f.Name
 	most := largeFields[name]
 	if most == 0 {
-		return c.walk(f.SelectionSet, place)
+		return c.walk(f.SelectionSet, path)
 	}
 	if c[name] == nil {
 		c[name] = map[string]bool{}
 	}
-	c[name][place] = true
+	c[name][path] = true
 	if n := len(c[name]); n > most {
 		err := limit.Exceeded(run.CodeQueryTooComplex, "The operation selects "+name+" %d times", n, most)
 		err.Locations = []gqlerror.Location{{Line: f.Position.Line, Column: f.Position.Column}}
 		return err
 	}
-	return c.walk(f.SelectionSet, place)
+	return c.walk(f.SelectionSet, path)
 }
 
 func (l answerLimit) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
@@ -116,19 +116,19 @@ func readLarge[V any](ctx context.Context, read func() (V, int, error)) (V, erro
 		return v, err
 	}
 	if b.spent.Load() > b.limit {
-		return none, b.exceeded()
+		return none, b.exceededError()
 	}
 	v, size, err := read()
 	if err != nil {
 		return none, err
 	}
 	if b.spent.Add(int64(size)) > b.limit {
-		return none, b.exceeded()
+		return none, b.exceededError()
 	}
 	return v, nil
 }
 
-// readPlan is readLarge for values that need a whole plan document. It waits for its turn in the heavyGate, at most
+// readPlan is readLarge for values that need a whole plan document. It waits for its turn at the heavy gate
 // until ctx ends.
 func readPlan[V any](ctx context.Context, read func() (V, int, error)) (V, error) {
 	b, ok := ctx.Value(answerBudgetKey{}).(*answerBudget)
@@ -144,10 +144,10 @@ func readPlan[V any](ctx context.Context, read func() (V, int, error)) (V, error
 	return readLarge(ctx, read)
 }
 
-func (b *answerBudget) exceeded() error {
+func (b *answerBudget) exceededError() error {
 	return &control.Error{
 		Code: run.CodeQueryTooComplex, Limit: b.limit,
-		Message: fmt.Sprintf("The answer would have more than %d bytes. Ask for less at once.", b.limit),
+		Message: fmt.Sprintf("The answer would have more than %d bytes. Select fewer large fields or smaller pages.", b.limit),
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// ApprovalService is about runs that wait for people before they start.
+// ApprovalService lists runs that need an approval before they start, and records decisions.
 type ApprovalService interface {
 	Approvals(ctx context.Context, p authz.Principal, first int, after string) (control.RunsPage, error)
 	ApproveRun(ctx context.Context, p authz.Principal, in runs.ApproveRun) (control.RunView, error)
-	// Approval is nil for a run that never needed one.
+	// Approval returns nil for a run that never needed one.
 	Approval(ctx context.Context, p authz.Principal, runID string) (*runs.Approval, error)
 }
 
@@ -28,7 +28,7 @@ func (q queries) Approvals(ctx context.Context, first *int, after *string) (*mod
 	if err != nil {
 		return nil, err
 	}
-	return mapping.RunsPage(page, availabilityTo(q.control, p), wanted(ctx)), nil
+	return mapping.RunsPage(page, availabilityTo(q.control, p), wantsFromContext(ctx)), nil
 }
 
 func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*model.RunPayload, error) {
@@ -45,7 +45,7 @@ func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*m
 
 func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunApproval, error) {
 	if g, ok := of.StepsOf.(*mapping.Graph); ok && g.View.Approval != nil {
-		return mapApproval(*g.View.Approval), nil // it was read with the run
+		return mapApproval(*g.View.Approval), nil // already read with the run
 	}
 	a, err := r.control.Approval(ctx, principal(ctx), of.RunID)
 	if err != nil || a == nil {

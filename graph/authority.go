@@ -12,8 +12,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// RoleReads is who may do what: the policy of a tenant and API tokens.
+// RoleReads reads which principals have a right.
 type RoleReads interface {
+	// WhoCould returns at most ten principals of the tenant of p that have the right.
 	WhoCould(ctx context.Context, p authz.Principal, q access.WhoCould) ([]string, error)
 }
 
@@ -25,7 +26,7 @@ type PolicyService interface {
 	BreakGlass(ctx context.Context, p authz.Principal, in access.BreakGlass) (access.BrokenGlass, error)
 }
 
-// TokenService makes and ends API tokens.
+// TokenService creates, revokes and lists API tokens.
 type TokenService interface {
 	CreateToken(ctx context.Context, p authz.Principal, in access.CreateToken) (access.CreatedToken, error)
 	RevokeToken(ctx context.Context, p authz.Principal, in access.RevokeToken) (access.Token, error)
@@ -55,7 +56,7 @@ func (q queries) PolicyHistory(ctx context.Context, first *int, after *string) (
 	return mapping.Policies(page, before != 0), nil
 }
 
-// versionCursor is the version that a page comes after; 0: none.
+// versionCursor decodes the version after which a page starts; 0 is the first page. Its error is CURSOR_INVALID.
 func versionCursor(after *string) (int64, error) {
 	text, err := mapping.DecodeCursor(after)
 	if err != nil || text == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// BulkService is about the same signal to many runs.
+// BulkService sends one signal to many runs. Its errors are *control.Error.
 type BulkService interface {
 	BulkReads
 	SignalRuns(ctx context.Context, p authz.Principal, in bulk.SignalRuns) (bulk.MadeBulk, error)
@@ -20,7 +20,7 @@ type BulkService interface {
 	PreviewBulk(ctx context.Context, p authz.Principal, in bulk.PreviewBulk) (runs.ActionPreview, error)
 }
 
-// BulkReads is about what became of it.
+// BulkReads reads bulks, their rows and their outcomes. A bulk that does not exist for p is NOT_FOUND.
 type BulkReads interface {
 	Bulk(ctx context.Context, p authz.Principal, id string) (bulk.Bulk, error)
 	Bulks(ctx context.Context, p authz.Principal, first int, after string) (bulk.BulksPage, error)
@@ -86,7 +86,7 @@ func bulkActionOf(in model.BulkActionInput) (runs.SignalRun, error) {
 func (q queries) Bulk(ctx context.Context, id string) (*model.Bulk, error) {
 	b, err := q.control.Bulk(ctx, principal(ctx), mapping.BulkID(id))
 	if err != nil {
-		return orNull[model.Bulk](err)
+		return nullIfNotFound[model.Bulk](err)
 	}
 	return mapping.Bulk(b), nil
 }

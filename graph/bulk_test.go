@@ -41,7 +41,7 @@ func bulkRow(no int, outcome bulk.BulkOutcome) bulk.BulkRow {
 	r := bulk.BulkRow{No: no, RunID: fmt.Sprint("r", no), ProjectID: "shop", EnvironmentID: "dev", Outcome: outcome,
 		At: after(time.Second)}
 	if outcome == "ACCEPTED" || outcome == "REJECTED" {
-		rc := receipt(run.RetryStep).Receipt
+		rc := receipt(run.RetryStep).SignalReceipt
 		if outcome == "REJECTED" {
 			rc.Rejected, rc.Rejection, rc.RejectText = true, run.CodeRunTerminal, "The run has ended."
 		}

@@ -17,10 +17,11 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Callers knows who sends requests. It is safe for concurrent use.
+// Callers authenticates requests. It is safe for concurrent use.
 type Callers struct{ settings Config }
 
-// NewCallers takes what concerns callers out of cfg.
+// NewCallers uses the fields of cfg that concern callers: Authenticate or Identify, Throttle, Failed, Address, Session,
+// AllowedOrigins and Secure. It fills in defaults for nil functions.
 func NewCallers(cfg Config) *Callers {
 	if cfg.Identify == nil {
 		cfg.Identify = func(_ context.Context, token string, _ bool) (authz.Principal,
@@ -43,29 +44,28 @@ func NewCallers(cfg Config) *Callers {
 	return &Callers{cfg}
 }
 
-// Kinds of failed authentication, as the metric dvt_auth_failures_total names them.
+// The kinds of failed authentication are the values of the label of the metric dvt_auth_failures_total.
 const (
-	FailedMissing     = "missing"     // no credential came
-	FailedToken       = "token"       // an unknown token, or a JWT that is not good
-	FailedSession     = "session"     // a session that has ended or never was
-	FailedExpired     = "expired"     // a token or session after its time
-	FailedThrottled   = "throttled"   // too many wrong ones came from the address
-	FailedUnavailable = "unavailable" // nobody could check it
-	FailedWorker      = "worker"      // of a worker
-	FailedSignIn      = "sign_in"     // a provider refused it, or it has no rights here
+	FailedMissing     = "missing"     // the request has no credential
+	FailedToken       = "token"       // unknown token or invalid JWT
+	FailedSession     = "session"     // unknown or ended session
+	FailedExpired     = "expired"     // expired token or session
+	FailedThrottled   = "throttled"   // too many wrong tokens from the address
+	FailedUnavailable = "unavailable" // the issuer or the store could not be reached
+	FailedWorker      = "worker"      // a worker's credential
+	FailedSignIn      = "sign_in"     // the provider refused, or the account has no rights here
 )
 
-// FailedKinds lists every kind.
+// FailedKinds returns every kind, so that a metric can start each at zero.
 func FailedKinds() []string {
 	return []string{FailedMissing, FailedToken, FailedSession, FailedExpired, FailedThrottled, FailedUnavailable,
 		FailedWorker, FailedSignIn}
 }
 
-// credential is what a request shows of its caller. Tokens in addresses are not
-// looked at: they end up in logs.
+// credential is the token or session of a request. Tokens in the URL are ignored, because URLs end up in logs.
 type credential struct {
 	token   string
-	session bool // from a cookie, which a foreign page can make a browser send
+	session bool // from a cookie, so a foreign page can make a browser send it
 	address string
 	via     string
 }
@@ -78,7 +78,8 @@ func (c *Callers) credential(r *http.Request) credential {
 	return credential{token: token, session: ok, address: c.settings.Address(r), via: authz.ViaHTTP}
 }
 
-// authenticate words a failure for the caller.
+// authenticate returns the principal of a credential. Its error is a *control.Error: UNAUTHENTICATED, TOKEN_EXPIRED,
+// UNAVAILABLE, or AUTH_RATE_LIMITED for a throttled address. It counts each failure by its kind.
 func (c *Callers) authenticate(ctx context.Context, shown credential) (authz.Principal, error) {
 	if shown.token == "" {
 		c.settings.Failed(FailedMissing)
@@ -100,7 +101,7 @@ func (c *Callers) authenticate(ctx context.Context, shown credential) (authz.Pri
 		return p, nil
 	case errors.Is(err, authz.ErrExpired):
 		c.settings.Failed(FailedExpired)
-		return p, refuse(run.CodeTokenExpired, expired(shown.session))
+		return p, refuse(run.CodeTokenExpired, expiredMessage(shown.session))
 	case errors.Is(err, authz.ErrUnavailable):
 		c.settings.Failed(FailedUnavailable)
 		e := refuse(run.CodeUnavailable, "Tokens cannot be checked just now. Try again.")
@@ -115,23 +116,24 @@ func (c *Callers) authenticate(ctx context.Context, shown credential) (authz.Pri
 	return p, refuse(run.CodeUnauthenticated, "This token is not known here.")
 }
 
-func expired(session bool) string {
+func expiredMessage(session bool) string {
 	if session {
 		return "This session has expired. Sign in again."
 	}
 	return "This token has expired. Get a new one."
 }
 
-// Caller is who sends a request that is not for the API, with the same limits and the same words: an
-// error is a *control.Error.
+// Caller authenticates a request to a path other than the API, with the same limits and messages as the API. The error
+// is a *control.Error.
 func (c *Callers) Caller(r *http.Request) (authz.Principal, error) {
 	return c.authenticate(r.Context(), c.credential(r))
 }
 
 const connectTimeout = 10 * time.Second
 
-// connect identifies who opened a socket: by the payload of connection_init, the
-// Authorization header of the upgrade, or a session whose page is one of ours.
+// connect authenticates a new socket with the payload of connection_init, else with the Authorization header of the
+// upgrade, else with a session if the page has our origin. The peer authenticates again for each operation, so that a
+// revoked token loses an open socket.
 func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error) {
 	c := h.credential(r)
 	c.via = authz.ViaWebSocket
@@ -143,7 +145,7 @@ func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error)
 	if c.session && !h.OwnOrigin(r) {
 		return ws.Peer{}, fmt.Errorf("%w: a session from a foreign origin", ws.ErrUnauthenticated)
 	}
-	// the request has ended with the upgrade
+	// The context of the request ends with the upgrade, but connection_init comes later.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), connectTimeout)
 	defer cancel()
 	p, err := h.authenticate(ctx, c)
@@ -164,7 +166,7 @@ func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error)
 
 func peerKey(p authz.Principal) string { return p.TenantID + "/" + p.ID }
 
-// OwnOrigin reports whether a page of ours sent the request.
+// OwnOrigin reports whether the Origin header names this server or one of AllowedOrigins.
 func (c *Callers) OwnOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if slices.Contains(c.settings.AllowedOrigins, origin) {
@@ -174,8 +176,8 @@ func (c *Callers) OwnOrigin(r *http.Request) bool {
 	if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
 		return false
 	}
-	// The page of a host that came by http may have been written by anybody on the way, so it is not ours where we are
-	// reached by https.
+	// Anybody on the network path can forge a page of our host that is loaded over http. So an http origin is foreign when
+	// the server is reached over https.
 	if c.settings.Secure {
 		return u.Scheme == "https"
 	}

@@ -19,44 +19,45 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/selection"
 )
 
-// compiled renders `run` and `runs` by compiled selections. Everything else of an
-// operation, and whatever a selection has that is not known, stays with gqlgen: it
-// reads the arguments, calls the resolvers, collects errors and writes nulls.
-type compiled struct {
+// compiled renders the fields `run` and `runs` with compiled selections, because gqlgen's marshalling is slow for
+// large answers. gqlgen still reads the arguments, calls the resolvers and collects errors. It also renders
+// every field that the compiler does not support. compiled is safe for concurrent use.
+type compiledQueries struct {
 	compiler *selection.Compiler
-	plans    *lru.Cache[planKey, map[string]*planned]
+	plans    *lru.Cache[planKey, map[string]*fieldPlan]
 }
 
-var _ graphql.OperationContextMutator = compiled{}
+var _ graphql.OperationContextMutator = compiledQueries{}
 
-func (compiled) ExtensionName() string                   { return "Compiled" }
-func (compiled) Validate(graphql.ExecutableSchema) error { return nil }
+func (compiledQueries) ExtensionName() string                   { return "Compiled" }
+func (compiledQueries) Validate(graphql.ExecutableSchema) error { return nil }
 
-// planKey is an operation of a document that is kept parsed, and what its @skip and
-// @include were told.
+// planKey identifies the plans of an operation. The document cache keeps documents parsed, so the same text has the
+// same op. conditions holds the values of the variables of @skip and @include, which decide on the selected fields.
 type planKey struct {
 	op         *ast.OperationDefinition
 	conditions string
 }
 
-// planned is the plan of one field of Query.
-type planned struct {
+// planned is the compiled plan of one field of Query.
+type fieldPlan struct {
 	*selection.Plan
 	wants mapping.Wants
-	size  atomic.Int64 // of the last answer
+	size  atomic.Int64 // bytes of the last answer, to allocate the next one
 }
 
-func newCompiled(schema *ast.Schema, keep int) compiled {
-	plans, err := lru.New[planKey, map[string]*planned](keep)
+func newCompiledQueries(schema *ast.Schema, keep int) compiledQueries {
+	plans, err := lru.New[planKey, map[string]*fieldPlan](keep)
 	if err != nil {
-		panic(err) // keep is positive
+		panic(err) // cannot happen: keep is positive
 	}
-	return compiled{plans: plans, compiler: &selection.Compiler{Schema: schema,
-		Resolved: resolved(reflect.TypeFor[exec.ResolverRoot]())}}
+	return compiledQueries{plans: plans, compiler: &selection.Compiler{Schema: schema,
+		Resolved: resolverCheck(reflect.TypeFor[exec.ResolverRoot]())}}
 }
 
-// resolved reads from the resolvers' interfaces which fields have one.
-func resolved(root reflect.Type) func(object, field string) bool {
+// resolved returns a function that reports whether a field has a resolver. It looks at the methods of gqlgen's resolver
+// interfaces.
+func resolverCheck(root reflect.Type) func(object, field string) bool {
 	return func(object, field string) bool {
 		of, ok := root.MethodByName(object)
 		if !ok {
@@ -67,8 +68,8 @@ func resolved(root reflect.Type) func(object, field string) bool {
 	}
 }
 
-// compilable are the fields of Query that are compiled, and what they give.
-func compilable(field string) reflect.Type {
+// compilable returns the Go type of a field of Query that is compiled, or nil for other fields.
+func compiledType(field string) reflect.Type {
 	switch field {
 	case "run":
 		return reflect.TypeFor[model.Run]()
@@ -78,8 +79,9 @@ func compilable(field string) reflect.Type {
 	return nil
 }
 
-// MutateOperationContext puts the rendering between a resolver and gqlgen's marshalling.
-func (c compiled) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
+// MutateOperationContext wraps the resolver middleware of queries, so that the results of compiled fields reach gqlgen
+// as finished JSON. A value that the plan cannot render is returned as it came, and gqlgen renders it.
+func (c compiledQueries) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	if op.Operation.Operation != ast.Query {
 		return nil
 	}
@@ -100,21 +102,21 @@ func (c compiled) MutateOperationContext(_ context.Context, op *graphql.Operatio
 		}
 		data, err := p.Append(make([]byte, 0, p.size.Load()*9/8), result)
 		if err != nil {
-			return result, nil //nolint:nilerr // gqlgen says what is wrong with it
+			return result, nil //nolint:nilerr // gqlgen renders the value and reports its error
 		}
 		p.size.Store(int64(len(data)))
-		return rendered(data), nil
+		return rawJSON(data), nil
 	}
 	return nil
 }
 
-// rendered is a value that is JSON already.
-type rendered []byte
+// rendered is a value that is already JSON.
+type rawJSON []byte
 
-func (r rendered) MarshalGQL(w io.Writer) { _, _ = w.Write(r) }
+func (r rawJSON) MarshalGQL(w io.Writer) { _, _ = w.Write(r) }
 
-// plansOf are those of the fields of Query, by response key, that are compiled.
-func (c compiled) plansOf(op *graphql.OperationContext) map[string]*planned {
+// plansOf returns the plans of the compiled fields of an operation by response key. It caches them.
+func (c compiledQueries) plansOf(op *graphql.OperationContext) map[string]*fieldPlan {
 	var conditions strings.Builder
 	conditionsOf(op.Operation.SelectionSet, func(name string) {
 		if op.Variables[name] == true {
@@ -127,21 +129,21 @@ func (c compiled) plansOf(op *graphql.OperationContext) map[string]*planned {
 	if plans, ok := c.plans.Get(key); ok {
 		return plans
 	}
-	plans := map[string]*planned{}
+	plans := map[string]*fieldPlan{}
 	for _, f := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Query"}) {
-		of := compilable(f.Name)
+		of := compiledType(f.Name)
 		if of == nil || plans[f.Alias] != nil {
 			continue
 		}
-		if p, err := c.compiler.Compile(op, f, of, map[string]selection.Hook{"Run.steps": eachStep}); err == nil {
-			plans[f.Alias] = &planned{Plan: p, wants: wantsOf(p)}
+		if p, err := c.compiler.Compile(op, f, of, map[string]selection.Hook{"Run.steps": appendEachStep}); err == nil {
+			plans[f.Alias] = &fieldPlan{Plan: p, wants: wantsOf(p)}
 		}
 	}
 	c.plans.Add(key, plans)
 	return plans
 }
 
-// conditionsOf yields the variables of @skip and @include in the order they stand.
+// conditionsOf yields the variables of directives (@skip and @include) in document order.
 func conditionsOf(set ast.SelectionSet, yield func(name string)) {
 	for _, s := range set {
 		switch s := s.(type) {
@@ -158,14 +160,15 @@ func conditionsOf(set ast.SelectionSet, yield func(name string)) {
 	}
 }
 
-// graphIn is the graph that the steps of a run are made from, nil when it shows none.
+// graphIn returns the graph from which the steps of a *model.Run are mapped, or nil for a run without steps.
 func graphIn(runValue reflect.Value) *mapping.Graph {
 	g, _ := runValue.Addr().Interface().(*model.Run).StepsOf.(*mapping.Graph)
 	return g
 }
 
-// eachStep makes the steps of a run one after the other in one place.
-func eachStep(element selection.Append) selection.Append {
+// eachStep is the hook of Run.steps in queries. It maps each step into the same model.Step, so that a run with
+// thousands of steps allocates no list.
+func appendEachStep(element selection.Append) selection.Append {
 	return func(b []byte, v reflect.Value) (_ []byte, err error) {
 		g := graphIn(v)
 		if g == nil {

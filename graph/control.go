@@ -1,5 +1,5 @@
-// Package graph is the GraphQL edge: resolvers of a few lines over control, the
-// error presenter, limits, and scalars. It never sees store or engine adapters.
+// Package graph is the GraphQL edge: short resolvers over the use cases of control, the error presenter, limits and
+// scalars. It does not import store or engine adapters.
 package graph
 
 import (
@@ -19,8 +19,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// UseCases are the use cases that resolvers call, one interface for each subject. A nil one panics when it is asked,
-// which the edge answers with INTERNAL.
+// UseCases groups the use cases that resolvers call, one interface for each subject. A call of a nil interface panics,
+// and the edge answers INTERNAL. Errors of use cases are *control.Error or the error of ctx; the edge answers INTERNAL
+// for all others.
 type UseCases struct {
 	Commands
 	RunReads
@@ -38,7 +39,7 @@ type UseCases struct {
 	ServiceModes
 	QuotaService
 	InboxReads
-	PlaceReads
+	ScopeReads
 	DBTReads
 	PastReads
 	CountReads
@@ -46,8 +47,8 @@ type UseCases struct {
 	PollerReads
 }
 
-// UseCasesOf takes each use case from one value.
-func UseCasesOf(c interface { //nolint:interfacebloat // never called by this type: it is divided at once
+// UseCasesOf returns UseCases whose every interface is c.
+func UseCasesOf(c interface { //nolint:interfacebloat // only a parameter: UseCases splits it by subject
 	Commands
 	RunReads
 	ListReads
@@ -64,7 +65,7 @@ func UseCasesOf(c interface { //nolint:interfacebloat // never called by this ty
 	ServiceModes
 	QuotaService
 	InboxReads
-	PlaceReads
+	ScopeReads
 	DBTReads
 	PastReads
 	CountReads
@@ -74,15 +75,16 @@ func UseCasesOf(c interface { //nolint:interfacebloat // never called by this ty
 	return UseCases{Commands: c, RunReads: c, ListReads: c, ManualReads: c, DeadLetterReads: c, AuditReads: c,
 		PreviewService: c, Streams: c, FrameSharer: c, PolicyService: c, TokenService: c,
 		RoleReads: c, ApprovalService: c, ServiceModes: c, QuotaService: c, InboxReads: c,
-		PlaceReads: c, DBTReads: c, PastReads: c, CountReads: c, BulkService: c, PollerReads: c}
+		ScopeReads: c, DBTReads: c, PastReads: c, CountReads: c, BulkService: c, PollerReads: c}
 }
 
-// PollerReads are about the workers of queues.
+// PollerReads reads when workers polled their task queues.
 type PollerReads interface {
+	// PollerSeen returns the time of the last poll, or nil when no poll is known.
 	PollerSeen(ctx context.Context, queue string) *time.Time
 }
 
-// Commands change something.
+// Commands start runs, signal them and redrive dead letters. Each is idempotent by its request or signal id.
 type Commands interface {
 	StartRun(ctx context.Context, p authz.Principal, in runs.StartRun) (runs.StartedRun, error)
 	SignalRun(ctx context.Context, p authz.Principal, in runs.SignalRun) (runs.SignalReceipt, error)
@@ -92,36 +94,36 @@ type Commands interface {
 		error)
 }
 
-// PreviewService says what an action would do now.
+// PreviewService computes what an action would do now, without doing it.
 type PreviewService interface {
 	PreviewAction(ctx context.Context, p authz.Principal, in runs.PreviewAction) (runs.ActionPreview, error)
 }
 
-// AuditReads are about the audit.
+// AuditReads reads the audit log and checks its hash chain.
 type AuditReads interface {
 	Audit(ctx context.Context, p authz.Principal, q control.AuditQuery) (control.AuditPage, error)
 	CheckAudit(ctx context.Context, p authz.Principal, after string) (control.AuditCheckPage, error)
 }
 
-// RunReads are about one run. What does not exist or is not the caller's is an error with code NOT_FOUND, which a query
-// shows as null (T222).
+// RunReads reads one run. A run that does not exist and a run of another tenant are both NOT_FOUND, so that a caller
+// cannot probe for ids. A query shows NOT_FOUND as null (contract T222).
 type RunReads interface {
 	Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error)
 	DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (reads.RunDiff, error)
 	Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (runs.SignalReceipt, error)
 	Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (runs.ReceiptsPage, error)
 	LogReads
-	// Actions says what p may do to the run now (no I/O).
+	// Actions returns the actions that p may take on the run now. It does no I/O.
 	Actions(p authz.Principal, v control.RunView) runs.Availability
 }
 
-// LogReads are about what a run and its steps have written.
+// LogReads reads the events of a run and the logs of its steps.
 type LogReads interface {
 	Events(ctx context.Context, p authz.Principal, runID string, page reads.EventPage) (reads.EventsPage, error)
 	StepLog(ctx context.Context, p authz.Principal, in reads.StepLogQuery) (reads.StepLog, error)
 }
 
-// ListReads are about many things.
+// ListReads reads lists, the viewer, the capabilities of engines and the health of the service.
 type ListReads interface {
 	Runs(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.RunsPage, error)
 	MySignals(ctx context.Context, p authz.Principal, limit int) ([]runs.SignalReceipt, error)
@@ -131,20 +133,20 @@ type ListReads interface {
 	HealthHistory(ctx context.Context, p authz.Principal, last int) (health.HealthHistory, error)
 }
 
-// ManualReads are about steps that wait for a person.
+// ManualReads reads the steps that wait for a person.
 type ManualReads interface {
 	ManualTasks(ctx context.Context, p authz.Principal, q runs.ManualTasksQuery) (runs.ManualTasksPage, error)
 }
 
-// DeadLetterReads are about messages that were given up.
+// DeadLetterReads reads the messages whose delivery failed too often.
 type DeadLetterReads interface {
 	DeadLetters(ctx context.Context, p authz.Principal, q reads.DeadLettersQuery) (reads.DeadLettersPage, error)
 	DeadLetter(ctx context.Context, p authz.Principal, id string) (reads.DeadLetter, error)
 }
 
-// Streams follow what changes. Each re-checks the viewer's rights while it runs (T178)
-// and ends with a *control.Error that names why. Next blocks until there is
-// something to show, at most 15 s.
+// Streams opens streams of changes for one viewer. A stream checks the viewer's rights again while it runs, so that a
+// revoked right ends it (contract T178). It ends with a *control.Error that names the cause. Next blocks for at most 15
+// s.
 type Streams interface {
 	WatchRun(ctx context.Context, p authz.Principal, in watch.WatchRun) (Stream[live.Frame], error)
 	WatchEvents(ctx context.Context, p authz.Principal, in watch.WatchRun) (Stream[watch.EventsFrame], error)
@@ -153,21 +155,22 @@ type Streams interface {
 	WatchStepLog(ctx context.Context, p authz.Principal, in reads.StepLogQuery) (Stream[watch.StepLogFrame], error)
 }
 
-// FrameSharer is streams that viewers may have together: a ticket is one viewer's
-// right, a stream is of all who hold tickets of one class (control.Ticket).
+// FrameSharer opens streams that several viewers share. AdmitRun and AdmitRuns check the right of one viewer and return
+// its ticket. OpenRun and OpenRuns open a stream for all viewers whose tickets have the class of t.
 type FrameSharer interface {
 	AdmitRun(ctx context.Context, p authz.Principal, runID string) (*watch.Ticket, error)
 	AdmitRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (*watch.Ticket, error)
 	OpenRun(ctx context.Context, t *watch.Ticket) (Stream[live.Frame], error)
 	OpenRuns(ctx context.Context, t *watch.Ticket) (Stream[watch.RunsFrame], error)
-	// RightsChanged gives a channel that is closed when rights may have changed.
+	// RightsChanged returns a channel that is closed when rights may have changed after the call.
 	RightsChanged() <-chan struct{}
 }
 
-// Stream is pulled until it ends; Close frees it at once.
+// Stream is read by one goroutine until Next returns an error. Close frees its resources at once.
 type Stream[T any] = control.Stream[T]
 
-// availability computes what p may do when it is first asked for. The past cannot be acted on, so it offers nothing.
+// availability returns a function that computes once, at its first call, the actions of p on a run. A past state has no
+// actions.
 func availability(c UseCases, p authz.Principal, v control.RunView) model.Available {
 	return sync.OnceValue(func() runs.Availability {
 		if v.Past {

@@ -14,9 +14,9 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// DBTReads are about what dbt left.
+// DBTReads reads the results of dbt.
 type DBTReads interface {
-	// DBTNodes is false when there is nothing of dbt.
+	// DBTNodes returns false when the attempt has no results of dbt.
 	DBTNodes(ctx context.Context, p authz.Principal, in reads.DBTNodesQuery) (reads.DBTNodesPage, bool, error)
 }
 
@@ -30,7 +30,7 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 		return nil, err
 	}
 	if !strings.HasPrefix(of.Type, "DBT_") {
-		return nil, nil //nolint:nilnil // nothing of dbt
+		return nil, nil //nolint:nilnil // only steps of dbt have nodes
 	}
 	in := reads.DBTNodesQuery{RunID: headerOf(of.Of).RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID,
 		Statuses: status, First: mapping.OrZero(first), After: from}

@@ -13,80 +13,79 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// drawerOf renders what field, the one of a subscription, selects of an M, and says
-// what of that must be mapped.
-func drawerOf[M any](ctx context.Context, s sharing, op *graphql.OperationContext,
-	field graphql.CollectedField) (drawer[M], mapping.Wants) {
-	plan, err := s.compiler.Compile(op, field, reflect.TypeFor[M](), map[string]selection.Hook{"Run.steps": keepSteps})
+// drawerOf returns the drawer for the field of a subscription whose messages are M, and the parts of M that must be
+// mapped. It prefers a compiled selection and falls back on gqlgen.
+func newRenderer[M any](ctx context.Context, s sharer, op *graphql.OperationContext,
+	field graphql.CollectedField) (renderer[M], mapping.Wants) {
+	plan, err := s.compiler.Compile(op, field, reflect.TypeFor[M](), map[string]selection.Hook{"Run.steps": newStepCacheHook})
 	if err != nil {
-		return execute[M](ctx, s.exec, op), mapping.Everything()
+		return startExecution[M](ctx, s.exec, op), mapping.Everything()
 	}
-	return &appended[M]{
+	return &compiledRenderer[M]{
 		plan: plan, head: `{"data":{"` + field.Alias + `":`,
-		otherwise: func() *executed[M] { return execute[M](ctx, s.exec, op) },
+		newExecution: func() *execution[M] { return startExecution[M](ctx, s.exec, op) },
 	}, wantsOf(plan)
 }
 
 // appended is the drawer of a compiled selection.
-type appended[M any] struct {
+type compiledRenderer[M any] struct {
 	plan      *selection.Plan
 	head      string
-	size      int // of the last response
-	otherwise func() *executed[M]
-	executed  *executed[M] // once a value had what the plan cannot render
+	size      int // bytes of the last response, to allocate the next one
+	newExecution func() *execution[M]
+	execution  *execution[M] // set when a value could not be rendered by plan
 }
 
-func (d *appended[M]) draw(b []byte, m *M) ([]byte, error) {
+func (d *compiledRenderer[M]) render(b []byte, m *M) ([]byte, error) {
 	begin := len(b)
 	out, err := d.plan.Append(append(slices.Grow(b, d.size+d.size/8+len(d.head)+64), d.head...), m)
 	if err == nil {
 		d.size = len(out) - begin
 		return append(out, '}', '}'), nil
 	}
-	if d.executed == nil {
-		d.executed = d.otherwise()
+	if d.execution == nil {
+		d.execution = d.newExecution()
 	}
-	return d.executed.draw(b, m)
+	return d.execution.render(b, m)
 }
 
-func (d *appended[M]) close() {
-	if d.executed != nil {
-		d.executed.close()
+func (d *compiledRenderer[M]) close() {
+	if d.execution != nil {
+		d.execution.close()
 	}
 }
 
-// executed is the drawer that knows every operation: gqlgen's own execution,
-// which reads what it is to render from a channel instead of from a resolver.
-type executed[M any] struct {
+// executed is the drawer for every operation that is not compiled. It runs gqlgen's execution of the subscription,
+// whose resolver reads the messages from a channel of the group.
+type execution[M any] struct {
 	in   chan *M
 	next func() *graphql.Response
 	end  context.CancelFunc
 }
 
-type fedKey struct{}
+type groupMessagesKey struct{}
 
-// fed is the channel that a group's execution reads; nil in any other.
-func fed[M any](ctx context.Context) <-chan *M {
-	in, _ := ctx.Value(fedKey{}).(chan *M)
+// fed returns the channel of messages in the context of a group's execution, or nil in the context of a viewer.
+func groupMessages[M any](ctx context.Context) <-chan *M {
+	in, _ := ctx.Value(groupMessagesKey{}).(chan *M)
 	return in
 }
 
-// execute begins op for a group. The context of an operation belongs to one
-// viewer, so the group has another.
-func execute[M any](ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext) *executed[M] {
+// execute starts op for a group. It copies the operation context, because the one of op belongs to one viewer.
+func startExecution[M any](ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext) *execution[M] {
 	own := &graphql.OperationContext{
 		RawQuery: op.RawQuery, Variables: op.Variables, OperationName: op.OperationName, Doc: op.Doc, Operation: op.Operation,
 		DisableIntrospection: op.DisableIntrospection, RecoverFunc: op.RecoverFunc,
 		ResolverMiddleware: op.ResolverMiddleware, RootResolverMiddleware: op.RootResolverMiddleware,
 	}
-	d := &executed[M]{in: make(chan *M, 1)}
-	ctx, d.end = context.WithCancel(context.WithValue(ctx, fedKey{}, d.in))
+	d := &execution[M]{in: make(chan *M, 1)}
+	ctx, d.end = context.WithCancel(context.WithValue(ctx, groupMessagesKey{}, d.in))
 	next, opCtx := exec.DispatchOperation(graphql.WithOperationContext(ctx, own), own)
 	d.next = func() *graphql.Response { return next(opCtx) }
 	return d
 }
 
-func (d *executed[M]) draw(b []byte, m *M) ([]byte, error) {
+func (d *execution[M]) render(b []byte, m *M) ([]byte, error) {
 	d.in <- m
 	switch r := d.next(); {
 	case r == nil:
@@ -98,4 +97,4 @@ func (d *executed[M]) draw(b []byte, m *M) ([]byte, error) {
 	}
 }
 
-func (d *executed[M]) close() { d.end() }
+func (d *execution[M]) close() { d.end() }

@@ -24,7 +24,7 @@ func quietConfig() Config {
 }
 
 // drawers of one subscription: by its compiled selection, and by gqlgen.
-func drawers(t *testing.T, query string) (drawer[model.RunUpdate], drawer[model.RunUpdate]) {
+func drawers(t *testing.T, query string) (renderer[model.RunUpdate], renderer[model.RunUpdate]) {
 	t.Helper()
 	e, compiler := newExecutor(UseCases{}, quietConfig(), newOperationLimit(20, 1_000_000))
 	ctx := graphql.StartOperationTrace(context.Background())
@@ -33,11 +33,11 @@ func drawers(t *testing.T, query string) (drawer[model.RunUpdate], drawer[model.
 		t.Fatal(errs)
 	}
 	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
-	quick, _ := drawerOf[model.RunUpdate](ctx, sharing{exec: e, compiler: compiler}, op, field)
-	if _, ok := quick.(*appended[model.RunUpdate]); !ok {
+	quick, _ := newRenderer[model.RunUpdate](ctx, sharer{exec: e, compiler: compiler}, op, field)
+	if _, ok := quick.(*compiledRenderer[model.RunUpdate]); !ok {
 		t.Fatalf("%s is not compiled", query)
 	}
-	slow := execute[model.RunUpdate](ctx, e, op)
+	slow := startExecution[model.RunUpdate](ctx, e, op)
 	t.Cleanup(quick.close)
 	t.Cleanup(slow.close)
 	return quick, slow
@@ -56,8 +56,8 @@ func TestDraw_WhatTheSchemaDoesNotAllowIsLeftToGqlgen(t *testing.T) {
 			Artifacts: []model.Artifact{{SizeBytes: new(math.Inf(1))}}}},
 	} {
 		for _, u := range []*model.RunUpdate{u, good} {
-			got, err := quick.draw(nil, u)
-			want, wantErr := slow.draw(nil, u)
+			got, err := quick.render(nil, u)
+			want, wantErr := slow.render(nil, u)
 			if string(got) != string(want) || (err == nil) != (wantErr == nil) {
 				t.Errorf("%s: %s, %v; gqlgen %s, %v", name, got, err, want, wantErr)
 			}
@@ -84,7 +84,7 @@ func TestCompile_LeavesToGqlgenWhatItDoesNotKnow(t *testing.T) {
 			t.Fatalf("%s: %v", query, errs)
 		}
 		field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Query"})[0]
-		_, err := compiler.Compile(op, field, compilable("run"), map[string]selection.Hook{"Run.steps": eachStep})
+		_, err := compiler.Compile(op, field, compiledType("run"), map[string]selection.Hook{"Run.steps": appendEachStep})
 		if (err == nil) != known || err != nil && !errors.Is(err, selection.ErrUnknown) {
 			t.Errorf("%s: %v", query, err)
 		}

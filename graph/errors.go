@@ -18,8 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// presenter words every error that leaves through this package, over whatever
-// transport, and logs what a caller may not know, once.
+// presenter converts every error of every transport into the error that the client sees. It logs causes that the client
+// must not see, each once. It is safe for concurrent use.
 type presenter struct {
 	log       *slog.Logger
 	requestID func(context.Context) string
@@ -41,16 +41,16 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	if isGraphQL {
 		out.Path, out.Locations = original.Path, original.Locations
 	}
-	e := p.known(err)
+	e := p.knownError(err)
 	switch {
 	case e != nil:
-	case isGraphQL && original.Err == nil: // the request itself is wrong
+	case isGraphQL && original.Err == nil: // the document or its variables are invalid
 		e = &control.Error{Code: run.CodeBadInput, Message: original.Message}
-		// the protocol of persisted queries wants it word for word
+		// Clients of the protocol of persisted queries compare the code and the message.
 		if original.Extensions["code"] == string(run.CodeQueryUnknown) {
 			e.Code = run.CodeQueryUnknown
 		}
-	case isGraphQL && ofInput(ctx, original): // validation of variables takes enums in any case, gqlgen does not
+	case isGraphQL && isInputError(ctx, original): // gqlgen rejects an enum in the wrong case, which validation had accepted
 		e = &control.Error{Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not a value that the schema allows there.",
 			original.Path)}
 	default:
@@ -71,24 +71,24 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	return out
 }
 
-// ofInput reports whether an error is about a value inside the arguments of the field of ctx: its path goes on behind
-// it.
-func ofInput(ctx context.Context, err *gqlerror.Error) bool {
+// ofInput reports whether an error is about a value inside the arguments of the field of ctx. Its path is then longer
+// than the path of the field.
+func isInputError(ctx context.Context, err *gqlerror.Error) bool {
 	return graphql.GetFieldContext(ctx) != nil && len(err.Path) > len(graphql.GetPath(ctx))
 }
 
-// known is what err says in the words of the one table, nil for the unforeseen.
-func (p *presenter) known(err error) *control.Error {
+// known returns the error of the public table of codes that err stands for, or nil for an unexpected error.
+func (p *presenter) knownError(err error) *control.Error {
 	if e, ok := errors.AsType[*control.Error](err); ok {
 		return e
 	}
 	switch {
 	case errors.Is(err, ws.ErrTooManyOperations):
 		return &control.Error{Code: run.CodeTooManyStreams,
-			Message: "This socket has all the operations that it may have at once. Complete one first."}
+			Message: "This socket already has the maximum number of operations. Complete one first."}
 	case errors.Is(err, ws.ErrTooManyStreams):
 		return &control.Error{Code: run.CodeTooManyStreams,
-			Message: "All the streams that you may have are open. Close one first."}
+			Message: "You already have the maximum number of open streams. Close one first."}
 	case errors.Is(err, ws.ErrShutdown):
 		return &control.Error{Code: run.CodeServerShutdown,
 			Message: "This server is shutting down. Resume elsewhere with your last position."}
@@ -144,8 +144,8 @@ func (p *presenter) extensions(e *control.Error) map[string]any {
 	return x
 }
 
-// recovered turns a panic of a resolver into an error that nobody foresaw.
-func recovered(_ context.Context, v any) error {
+// recovered converts the panic of a resolver into an error, which the presenter logs and answers with INTERNAL.
+func panicError(_ context.Context, v any) error {
 	return fmt.Errorf("graph: panic: %v\n%s", v, debug.Stack())
 }
 

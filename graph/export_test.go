@@ -63,8 +63,8 @@ func (h *Handler) Compiles(op *graphql.OperationContext) error {
 	of := map[string]reflect.Type{"runUpdates": reflect.TypeFor[model.RunUpdate](),
 		"runListUpdates": reflect.TypeFor[model.RunListUpdate]()}
 	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
-	c := newCompiled(exec.NewExecutableSchema(exec.Config{}).Schema(), 1)
-	_, err := c.compiler.Compile(op, field, of[field.Name], map[string]selection.Hook{"Run.steps": keepSteps})
+	c := newCompiledQueries(exec.NewExecutableSchema(exec.Config{}).Schema(), 1)
+	_, err := c.compiler.Compile(op, field, of[field.Name], map[string]selection.Hook{"Run.steps": newStepCacheHook})
 	return err
 }
 

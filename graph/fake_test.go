@@ -287,7 +287,7 @@ func stopped() control.RunView {
 func another[T any](*T) *T { return new(T) }
 
 func receipt(kind run.SignalType) runs.SignalReceipt {
-	return runs.SignalReceipt{Receipt: run.Receipt{
+	return runs.SignalReceipt{SignalReceipt: run.SignalReceipt{
 		RunID: "r1", Signal: run.Signal{ID: "s1", Type: kind}, Payload: json.RawMessage(`{"reason":"lunch"}`), Actor: "eva",
 		Reason:      "lunch",
 		Application: run.SignalApplied, AcceptedSeq: 4, AppliedSeq: 5, ReceivedAt: instant, DeliveredAt: after(time.Second),

@@ -72,7 +72,7 @@ func (s stepFields) Actions(_ context.Context, of *model.Step) ([]model.ActionAv
 
 func (e errorFields) LogLine(ctx context.Context, of *model.RunError) (*int, error) {
 	if of.StepID == nil {
-		return nil, nil //nolint:nilnil // no step, no log
+		return nil, nil //nolint:nilnil // without a step there is no log
 	}
 	l, err := e.control.StepLog(ctx, principal(ctx), reads.StepLogQuery{
 		RunID: of.RunID, StepID: *of.StepID, Attempt: mapping.OrZero(of.LogicalAttemptID), First: 1, ErrorLine: true,
@@ -88,7 +88,7 @@ func (v viewerFields) Signals(ctx context.Context, _ *model.Viewer, first *int) 
 	return mapping.Each(receipts, mapping.Receipt), err
 }
 
-// PollerSeenAt says when the queue that the step waits for was last seen to have a worker.
+// PollerSeenAt returns when a worker last polled the task queue that the step waits for.
 func (f waitFields) PollerSeenAt(ctx context.Context, of *model.Wait) (*time.Time, error) {
 	if of.TaskQueue == nil {
 		return nil, nil //nolint:nilnil // the step waits for no worker

@@ -10,50 +10,51 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// maxFirsts bounds the payloads for joiners that a group keeps until it moves on,
-// so that a mass reconnect renders each place once.
-const maxFirsts = 64
+// maxFirsts bounds the cache of payloads for joining viewers. A group clears it with each frame. The cache lets a mass
+// reconnect render each position once.
+const maxJoinPayloads = 64
 
-// placed folds the frames of a group's stream and says what viewers are shown.
-type placed[F, M any] interface {
-	// next moves to f and gives what whoever was shown the frame before is to be shown.
+// placed folds the frames F of a group's stream into the current position and returns the messages M for viewers.
+type position[F, M any] interface {
+	// next applies f and returns the message for viewers who have the previous frame.
 	next(f F) *M
-	// first gives what brings a viewer from since to the place of the last next, or
-	// ws.ErrAlone; slow says that it missed frames.
-	first(since *ws.Place, slow bool) (*M, error)
-	at() ws.Place
+	// first returns the message that brings a viewer from since (nil: from nothing) to the current position, or
+	// ws.ErrAlone when only an unshared stream can. slow says that the viewer missed frames.
+	first(since *ws.Position, slow bool) (*M, error)
+	at() ws.Position
 }
 
-// drawer renders what one operation selects of an M, as a whole response.
-type drawer[M any] interface {
-	// draw appends to b, of which it keeps nothing.
-	draw(b []byte, m *M) ([]byte, error)
+// drawer renders the selection of one operation on an M as a complete response.
+type renderer[M any] interface {
+	// draw appends the response to b and does not keep b.
+	render(b []byte, m *M) ([]byte, error)
 	close()
 }
 
-// group is the ws.Source of all who share one subscription: one stream, one place
-// and one rendering.
+// group is the ws.Source of the viewers who share one subscription. It has one stream, one position and one renderer.
+// Wait may run concurrently with Next and First; the ws package never calls Next and First concurrently.
 type group[F, M any] struct {
 	frames Stream[F]
-	place  placed[F, M]
-	drawer drawer[M]
+	pos  position[F, M]
+	renderer renderer[M]
 
 	mu     sync.Mutex
-	pulled F    // by Wait, for Next
-	ready  bool // there is such
+	pulled F    // the frame that Wait read and Next has not applied
+	ready  bool // pulled is set
 
-	firsts map[from]ws.Payload // since the last Next
+	joinPayloads map[joinKey]ws.Payload // cache for joining viewers, cleared by Next
 }
 
-// from is who joins.
-type from struct {
-	since ws.Place
-	whole bool // has nothing
-	slow  bool
+// from is the state of a joining viewer: viewers with equal values get the same payload.
+type joinKey struct {
+	since ws.Position
+	whole bool // the viewer has no position and needs the whole state
+	slow  bool // the viewer missed frames because it did not read
 }
 
-// openGroup takes the stream with its first frame.
-func openGroup[F, M any](ctx context.Context, frames Stream[F], err error, place placed[F, M], d drawer[M]) (ws.Source,
+// openGroup reads the first frame of a stream, so that the group has a payload for its first viewer. It closes frames
+// and d when it fails.
+func openGroup[F, M any](ctx context.Context, frames Stream[F], err error, pos position[F, M], d renderer[M]) (ws.Source,
 	error) {
 	if err != nil {
 		d.close()
@@ -65,8 +66,8 @@ func openGroup[F, M any](ctx context.Context, frames Stream[F], err error, place
 		frames.Close()
 		return nil, err
 	}
-	place.next(f)
-	return &group[F, M]{frames: frames, place: place, drawer: d, firsts: map[from]ws.Payload{}}, nil
+	pos.next(f)
+	return &group[F, M]{frames: frames, pos: pos, renderer: d, joinPayloads: map[joinKey]ws.Payload{}}, nil
 }
 
 func (g *group[F, M]) Wait(ctx context.Context) error {
@@ -86,49 +87,49 @@ func (g *group[F, M]) Wait(ctx context.Context) error {
 	return nil
 }
 
-func (g *group[F, M]) Next(b []byte) (_ []byte, at ws.Place, err error) {
-	defer noted(&err)
+func (g *group[F, M]) Next(b []byte) (_ []byte, at ws.Position, err error) {
+	defer panicToError(&err)
 	g.mu.Lock()
 	var none F
 	f, ready := g.pulled, g.ready
 	g.pulled, g.ready = none, false
 	g.mu.Unlock()
 	if !ready {
-		return nil, at, errors.New("graph: a group moved on before it had to")
+		return nil, at, errors.New("graph: Next was called before Wait had read a frame")
 	}
-	clear(g.firsts)
-	b, err = g.drawer.draw(b, g.place.next(f))
-	return b, g.place.at(), err
+	clear(g.joinPayloads)
+	b, err = g.renderer.render(b, g.pos.next(f))
+	return b, g.pos.at(), err
 }
 
-func (g *group[F, M]) First(since *ws.Place, slow bool) (p ws.Payload, err error) {
-	defer noted(&err)
-	who := from{whole: since == nil, slow: slow}
+func (g *group[F, M]) First(since *ws.Position, slow bool) (p ws.Payload, err error) {
+	defer panicToError(&err)
+	key := joinKey{whole: since == nil, slow: slow}
 	if since != nil {
-		who.since = *since
+		key.since = *since
 	}
-	if p, ok := g.firsts[who]; ok {
+	if p, ok := g.joinPayloads[key]; ok {
 		return p, nil
 	}
-	m, err := g.place.first(since, slow)
+	m, err := g.pos.first(since, slow)
 	if err != nil {
 		return ws.Payload{}, err
 	}
-	p.Data, err = g.drawer.draw(nil, m)
-	p.At = g.place.at()
-	if err == nil && len(g.firsts) < maxFirsts {
-		g.firsts[who] = p
+	p.Data, err = g.renderer.render(nil, m)
+	p.At = g.pos.at()
+	if err == nil && len(g.joinPayloads) < maxJoinPayloads {
+		g.joinPayloads[key] = p
 	}
 	return p, err
 }
 
 func (g *group[F, M]) Close() {
 	g.frames.Close()
-	g.drawer.close()
+	g.renderer.close()
 }
 
-// noted turns a panic into the error that ends the group.
-func noted(err *error) {
+// noted recovers a panic and sets err, which ends the group instead of the process.
+func panicToError(err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("graph: panic in a stream: %v\n%s", v, debug.Stack())
 	}

@@ -93,7 +93,7 @@ func TestShare_KeyIsWhatThePayloadDependsOn(t *testing.T) {
 		t.Error("another document has the same key")
 	}
 	if s := a.shared(doc, with(V{"a": json.Number("3"), "e": "e1"})); s.Since == nil ||
-		*s.Since != (ws.Place{Epoch: "e1", Seq: 3}) {
+		*s.Since != (ws.Position{Epoch: "e1", Seq: 3}) {
 		t.Errorf("since %v", s.Since)
 	}
 	for _, alone := range []string{
@@ -161,7 +161,7 @@ func TestGroup_EachMemberComesToThePlace(t *testing.T) {
 	} {
 		g := a.open(`subscription { runUpdates(runId: "r1", mode: ` + mode + `) { ` + seen + ` } }`)
 		var got []string
-		first := func(since *ws.Place, slow bool) {
+		first := func(since *ws.Position, slow bool) {
 			p, err := g.First(since, slow)
 			if err != nil {
 				t.Fatal(err)
@@ -169,9 +169,9 @@ func TestGroup_EachMemberComesToThePlace(t *testing.T) {
 			got = append(got, string(p.Data))
 		}
 		first(nil, false)
-		first(&ws.Place{Epoch: "e1", Seq: 6}, false)
-		first(&ws.Place{Seq: 7}, false)
-		first(&ws.Place{Epoch: "e1", Seq: 6}, true)
+		first(&ws.Position{Epoch: "e1", Seq: 6}, false)
+		first(&ws.Position{Seq: 7}, false)
+		first(&ws.Position{Epoch: "e1", Seq: 6}, true)
 		for range 3 {
 			got = append(got, string(next(t, g).Data))
 		}
@@ -179,7 +179,7 @@ func TestGroup_EachMemberComesToThePlace(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", mode, diff)
 		}
-		for _, since := range []ws.Place{{Epoch: "e1", Seq: 1}, {Epoch: "e2", Seq: 4}, {Seq: 4}} {
+		for _, since := range []ws.Position{{Epoch: "e1", Seq: 1}, {Epoch: "e2", Seq: 4}, {Seq: 4}} {
 			if _, err := g.First(&since, false); !errors.Is(err, ws.ErrAlone) {
 				t.Errorf("%s from %v: %v, want ErrAlone", mode, since, err)
 			}
@@ -192,20 +192,20 @@ func TestGroup_JoinersOfOnePlaceAreRenderedOnce(t *testing.T) {
 	f := answering()
 	f.openRun = func() (graph.Stream[live.Frame], error) { return stream(nil, frameAt(7, 0), frameAt(8, 7)) }
 	g := serve(t, f).open(`subscription { runUpdates(runId: "r1", mode: DELTA) { ` + seen + ` } }`)
-	first := func(since *ws.Place) *byte {
+	first := func(since *ws.Position) *byte {
 		p, err := g.First(since, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return &p.Data[0]
 	}
-	six := &ws.Place{Epoch: "e1", Seq: 6}
+	six := &ws.Position{Epoch: "e1", Seq: 6}
 	whole := first(nil)
-	if first(six) != first(&ws.Place{Epoch: "e1", Seq: 6}) || first(nil) != whole || first(six) == whole {
+	if first(six) != first(&ws.Position{Epoch: "e1", Seq: 6}) || first(nil) != whole || first(six) == whole {
 		t.Error("joiners of one place were not given the same bytes")
 	}
 	for seq := range int64(100) { // more places than are kept
-		first(&ws.Place{Epoch: "e1", Seq: seq % 8})
+		first(&ws.Position{Epoch: "e1", Seq: seq % 8})
 	}
 	before := first(nil)
 	next(t, g)

@@ -19,40 +19,41 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// Config says how the API is served. Authenticate or Identify is required.
+// Config configures a Handler. Authenticate or Identify is required; the zero values of all other fields are usable.
 type Config struct {
-	// Authenticate gives the principal of a token, or authz.ErrUnauthenticated,
-	// ErrExpired or ErrUnavailable. It is asked for each operation, also on a
-	// socket that has been open for long.
+	// Authenticate returns the principal of a token, or authz.ErrUnauthenticated, ErrExpired or ErrUnavailable. It is
+	// called for each operation, also on an open socket, and from many goroutines.
 	Authenticate func(token string) (authz.Principal, error)
-	// Identify does the same and may ask others: an issuer for its keys, the store for a browser's
-	// session. nil takes Authenticate for both.
+	// Identify does the same and may do I/O: fetch an issuer's keys, or read a browser's session from the store. nil
+	// stands for Authenticate, for tokens and sessions.
 	Identify func(ctx context.Context, token string, session bool) (authz.Principal, error)
-	// Throttle slows addresses that send wrong tokens; nil slows nobody.
+	// Throttle delays addresses that send wrong tokens; nil delays none.
 	Throttle *authz.Throttle
-	// Failed counts a failed authentication by its kind, of FailedKinds; nil counts none.
+	// Failed is called for each failed authentication with one of FailedKinds; nil ignores them.
 	Failed func(kind string)
-	// Address is where a request comes from; nil takes its connection's.
+	// Address returns the address of the client; nil stands for the remote address of the connection.
 	Address func(*http.Request) string
-	// Session gives the token that the browser's session stands for. It is not
-	// asked when the request carries a token of its own; nil knows no sessions.
+	// Session returns the token of the browser's session. It is not called for a request with a token of its own; nil
+	// disables sessions.
 	Session func(*http.Request) (token string, ok bool)
-	// AllowedOrigins, beside the server's own, are where a page may come from that
-	// sends mutations or opens a socket with a session: scheme, host and port.
+	// AllowedOrigins are the origins (scheme, host and port), in addition to the server's own, whose pages may send
+	// mutations or open sockets with a session.
 	AllowedOrigins []string
-	// Secure says that people reach the server by https: a page of its host that came by http is a foreign one.
+	// Secure says that browsers reach the server over https. A page of its host that was loaded over http is then foreign.
 	Secure bool
+	// Limits bound operations; zero values mean the defaults.
 	Limits limit.Limits
-	// Streams are the limits and times of sockets and event streams; what it says of
-	// execution, callers and rights is ignored.
+	// Streams configures the limits and times of sockets and event streams. NewHandler overwrites its Exec, Connect,
+	// Address, Share and RightsChanged.
 	Streams ws.Config
-	// Introspection lets clients ask for the schema.
+	// Introspection lets clients read the schema.
 	Introspection bool
-	// DevPrincipals are whom one may become in `dvt dev`; nil is nobody.
+	// DevPrincipals returns the principals that a user of `dvt dev` may become; nil stands for none.
 	DevPrincipals func() []DevPrincipal
-	// Logger gets the causes of INTERNAL and of outages, once each; nil is slog.Default.
+	// Logger gets the cause of each INTERNAL error and of each outage once; nil is slog.Default.
 	Logger *slog.Logger
-	// RequestID names a request for people and logs; without one an error gets an id of its own.
+	// RequestID returns the id of the request, which errors and logs carry. Where it is nil or returns "", an error gets a
+	// random id.
 	RequestID func(context.Context) string
 }
 
@@ -66,11 +67,11 @@ func devPrincipal(d DevPrincipal) model.DevPrincipal {
 	return model.DevPrincipal{Principal: d.Principal, TenantID: d.TenantID, Role: model.Role(d.Role)}
 }
 
-// maxErrors of one answer; a document that is wrong in more places is not helped by more.
+// maxErrors bounds the errors of one answer, because validation of a hostile document can produce thousands.
 const maxErrors = 20
 
-// Handler serves the API on one path: POST, GET for queries, Server-Sent Events
-// and websockets (api.md §1). It is safe for concurrent use.
+// Handler serves the API on one path: POST, GET for queries, Server-Sent Events and websockets. It is safe for
+// concurrent use.
 type Handler struct {
 	*Callers
 	cfg     Config
@@ -81,7 +82,7 @@ type Handler struct {
 	addresses  *limit.RequestRate
 }
 
-// NewHandler makes the handler over c.
+// NewHandler returns the handler of the API over c. The caller must call Shutdown to end its streams.
 func NewHandler(c UseCases, cfg Config) *Handler {
 	cfg.Limits = cfg.Limits.WithDefaults()
 	if cfg.DevPrincipals == nil {
@@ -99,14 +100,14 @@ func NewHandler(c UseCases, cfg Config) *Handler {
 		addresses: limit.NewRequestRate(cfg.Limits.AddressPerMinute, "your address")}
 	streams := &h.cfg.Streams
 	streams.Exec, streams.Connect, streams.Address = h.exec, h.connect, h.settings.Address
-	streams.Share, streams.RightsChanged = sharing{control: c, exec: exec, compiler: compiler}.share, c.RightsChanged
+	streams.Share, streams.RightsChanged = sharer{control: c, exec: exec, compiler: compiler}.share, c.RightsChanged
 	h.streams = ws.New(*streams)
 	return h
 }
 
-// Shutdown ends every stream with SERVER_SHUTDOWN, closes the sockets and waits
-// until they are gone or ctx ends. Queries and mutations over HTTP are not
-// touched: http.Server.Shutdown waits for them, and event streams, only after this.
+// Shutdown ends every stream with SERVER_SHUTDOWN, closes the sockets and waits until they are gone or ctx ends. It
+// does not touch queries and mutations over HTTP. Call http.Server.Shutdown after it, because that waits for all
+// requests, including event streams, which end only here.
 func (h *Handler) Shutdown(ctx context.Context) error { return h.streams.Shutdown(ctx) }
 
 // ServeHTTP serves one request or socket.
@@ -124,7 +125,7 @@ func newExecutor(c UseCases, cfg Config, operations *operationLimit) (graphql.Gr
 	e := executor.New(schema)
 	errs := newPresenter(cfg.Logger, cfg.RequestID)
 	e.SetErrorPresenter(errs.present)
-	e.SetRecoverFunc(recovered)
+	e.SetRecoverFunc(panicError)
 	e.SetParserTokenLimit(cfg.Limits.Tokens)
 	parsed := limit.NewCache(cfg.Limits.Cached, func(query string, _ *ast.QueryDocument) int { return len(query) })
 	e.SetQueryCache(parsed)
@@ -134,19 +135,19 @@ func newExecutor(c UseCases, cfg Config, operations *operationLimit) (graphql.Gr
 	if cfg.Introspection {
 		e.Use(extension.Introspection{})
 	}
-	e.Use(placement{})
+	e.Use(fieldPlacement{})
 	e.Use(operations)
 	e.Use(newAnswerLimit(cfg.Limits.AnswerBytes))
 	e.Use(limit.Cost{Schema: schema, Limit: cfg.Limits.Complexity})
-	quick := newCompiled(schema.Schema(), cfg.Limits.Cached)
+	quick := newCompiledQueries(schema.Schema(), cfg.Limits.Cached)
 	e.Use(quick)
-	return fewErrors{e}, quick.compiler
+	return errorLimit{e}, quick.compiler
 }
 
-// fewErrors bounds what a document that is wrong everywhere is answered.
-type fewErrors struct{ graphql.GraphExecutor }
+// fewErrors limits the errors of one answer to maxErrors.
+type errorLimit struct{ graphql.GraphExecutor }
 
-func (e fewErrors) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext,
+func (e errorLimit) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext,
 	gqlerror.List) {
 	op, errs := e.GraphExecutor.CreateOperationContext(ctx, params)
 	return op, errs[:min(len(errs), maxErrors)]

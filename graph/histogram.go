@@ -9,8 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// CountReads are about how many there are.
+// CountReads counts runs.
 type CountReads interface {
+	// RunHistogram returns the counts of runs in buckets of equal length, in the order of time.
 	RunHistogram(ctx context.Context, p authz.Principal, in reads.RunHistogram) ([]reads.RunCount, error)
 }
 

@@ -24,17 +24,17 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// GraphQL over HTTP. What is answered in application/json has status 200 once
-// the request could be read, whatever its errors; application/graphql-response+json,
-// for clients that ask for it, says 400 when the operation was not begun. Both say
-// 401, 405, 406, 413 and 415 for what concerns HTTP itself (T134).
+// These are the media types of GraphQL over HTTP. An answer in application/json has status 200 once the request was
+// parsed, even with errors, as clients of that older media type expect. An answer in application/graphql-response+json
+// has 400 when the operation did not start. Both have 401, 405, 406, 413 and 415 for failures of HTTP itself (contract
+// T134).
 const (
 	typeJSON     = "application/json"
 	typeResponse = "application/graphql-response+json"
 	typeEvents   = "text/event-stream"
 )
 
-// accepts is what a client can read of what this package writes.
+// accepts says which of the media types of this package a client accepts.
 type accepts struct{ events, json, response bool }
 
 func acceptsOf(r *http.Request) accepts {
@@ -90,7 +90,7 @@ func (h *Handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	op, errs := h.exec.CreateOperationContext(x.r.Context(), params)
 	ctx := graphql.WithOperationContext(x.r.Context(), op)
 	if len(errs) > 0 {
-		x.answer(x.invalid(), h.exec.DispatchError(ctx, errs), false)
+		x.answer(x.invalidStatus(), h.exec.DispatchError(ctx, errs), false)
 		return
 	}
 	x.run(ctx, c, peerKey(p), op)
@@ -118,10 +118,10 @@ func (x *exchange) run(ctx context.Context, c credential, peer string, op *graph
 			x.refuse(0, err)
 			return
 		}
-		defer leave() // once the answer is written
+		defer leave() // after the answer is written
 		next, ctx := x.h.exec.DispatchOperation(context.WithValue(ctx, countedKey{}, true), op)
 		response := next(ctx)
-		if response == nil { // who asked has gone meanwhile
+		if response == nil { // the client has disconnected
 			x.refuse(0, context.Cause(ctx))
 			return
 		}
@@ -129,15 +129,15 @@ func (x *exchange) run(ctx context.Context, c credential, peer string, op *graph
 	}
 }
 
-// invalid is the status of an operation that was not begun.
-func (x *exchange) invalid() int {
+// invalid returns the status for an operation that did not start.
+func (x *exchange) invalidStatus() int {
 	if x.accepts.response || x.accepts.events {
 		return http.StatusBadRequest
 	}
 	return http.StatusOK
 }
 
-// refuse answers with one error; status 0 is that of its code.
+// refuse answers with one error. Status 0 stands for the status of the error's code.
 func (x *exchange) refuse(status int, err error) {
 	response := x.h.exec.DispatchError(x.r.Context(), gqlerror.List{gqlerror.WrapPath(nil, err)})
 	if status == 0 {
@@ -158,7 +158,7 @@ func statusOf(errs gqlerror.List, otherwise int) int {
 	return otherwise
 }
 
-// answer writes one response; without data where the operation was not begun.
+// answer writes one response. When begun is false the operation did not start, and the response has no member `data`.
 func (x *exchange) answer(status int, response *graphql.Response, begun bool) {
 	h := x.w.Header()
 	h.Set("Content-Type", typeJSON+"; charset=utf-8")
@@ -170,7 +170,7 @@ func (x *exchange) answer(status int, response *graphql.Response, begun bool) {
 	if ms := retryAfter(response.Errors); ms > 0 {
 		h.Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
 	}
-	gzipped(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	gzipHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		if begun {
 			_, _ = w.Write(ws.AppendResponse(make([]byte, 0, len(response.Data)+64), response))
@@ -180,11 +180,11 @@ func (x *exchange) answer(status int, response *graphql.Response, begun bool) {
 	})).ServeHTTP(x.w, x.r)
 }
 
-// gzipped compresses what is longer than a few packets, for who accepts it, as fast as
-// can be: an answer is read once.
+// gzipped compresses answers of 4 KiB and more for clients that accept gzip. It uses the fastest level, because each
+// answer is sent only once.
 //
-//nolint:gochecknoglobals // it has no state but its pool
-var gzipped = sync.OnceValue(func() func(http.Handler) http.HandlerFunc {
+//nolint:gochecknoglobals // its only state is a pool
+var gzipHandler = sync.OnceValue(func() func(http.Handler) http.HandlerFunc {
 	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed),
 		gzhttp.MinSize(4<<10))
 	if err != nil {
@@ -193,7 +193,7 @@ var gzipped = sync.OnceValue(func() func(http.Handler) http.HandlerFunc {
 	return wrap
 })()
 
-// retryAfter is the longest that an error asks to wait.
+// retryAfter returns the longest wait in milliseconds that one of the errors asks for.
 func retryAfter(errs gqlerror.List) int64 {
 	var longest int64
 	for _, e := range errs {
@@ -203,12 +203,12 @@ func retryAfter(errs gqlerror.List) int64 {
 	return longest
 }
 
-// params reads the request; an error comes with its status.
+// params reads the operation from the request. Its error comes with the HTTP status.
 func (x *exchange) params() (*graphql.RawParams, int, error) {
 	params := &graphql.RawParams{Headers: x.r.Header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
-	read := x.body
+	read := x.readBody
 	if x.r.Method == http.MethodGet {
-		read = x.address
+		read = x.readQuery
 	}
 	if status, err := read(params); err != nil {
 		return nil, status, err
@@ -217,7 +217,7 @@ func (x *exchange) params() (*graphql.RawParams, int, error) {
 	return params, 0, nil
 }
 
-func (x *exchange) body(params *graphql.RawParams) (int, error) {
+func (x *exchange) readBody(params *graphql.RawParams) (int, error) {
 	if kind, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type")); kind != typeJSON {
 		return http.StatusUnsupportedMediaType, refuse(run.CodeBadInput, "Send the operation as application/json.")
 	}
@@ -235,7 +235,7 @@ func (x *exchange) body(params *graphql.RawParams) (int, error) {
 	return 0, nil
 }
 
-func (x *exchange) address(params *graphql.RawParams) (int, error) {
+func (x *exchange) readQuery(params *graphql.RawParams) (int, error) {
 	q := x.r.URL.Query()
 	params.Query, params.OperationName = q.Get("query"), q.Get("operationName")
 	for name, into := range map[string]*map[string]any{"variables": &params.Variables, "extensions": &params.Extensions} {
@@ -246,7 +246,7 @@ func (x *exchange) address(params *graphql.RawParams) (int, error) {
 	return 0, nil
 }
 
-// decode reads one JSON value and keeps the digits of its numbers.
+// decode reads exactly one JSON value. It decodes numbers as json.Number, so that large ones keep their digits.
 func decode(from io.Reader, into any) error {
 	d := json.NewDecoder(from)
 	d.UseNumber()

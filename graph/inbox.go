@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// InboxReads are about what waits for people.
+// InboxReads reads the approvals and manual steps that wait for p.
 type InboxReads interface {
 	InboxCount(ctx context.Context, p authz.Principal) (int, error)
 	WatchInbox(ctx context.Context, p authz.Principal) (Stream[watch.InboxFrame], error)

@@ -18,7 +18,8 @@ func badInput(path, code, message string) error {
 	}
 }
 
-// pageSizes refuses what control would take for "not given".
+// pageSizes rejects page sizes below 1 with BAD_USER_INPUT, because control takes 0 for "not given". control checks the
+// maximum.
 func pageSizes(first, last *int) error {
 	for path, n := range map[string]*int{"first": first, "last": last} {
 		if n != nil && *n < 1 {

@@ -45,43 +45,44 @@ func completionOf(in model.CompleteManualStepInput) runs.CompleteManualStep {
 	}
 }
 
-// signalOf reads the one member of the @oneOf that is set.
+// signalOf returns the command for the one member of a @oneOf input that is set. Its error is BAD_USER_INPUT when none
+// is.
 func signalOf(runID, signalID string, s model.SignalInput) (runs.SignalRun, error) {
 	out := runs.SignalRun{RunID: runID, Signal: run.Signal{ID: signalID}}
 	sig := &out.Signal
 	switch {
 	case s.Pause != nil:
 		sig.Type = run.Pause
-		return out, describe(&out, s.Pause.Reason, s.Pause)
+		return out, setPayload(&out, s.Pause.Reason, s.Pause)
 	case s.Resume != nil:
 		sig.Type = run.Resume
-		return out, describe(&out, s.Resume.Reason, s.Resume)
+		return out, setPayload(&out, s.Resume.Reason, s.Resume)
 	case s.RetryStep != nil:
 		r := *s.RetryStep
-		r.Force = new(mapping.OrZero(r.Force)) // null means the same as the default, so it has the same bytes
+		r.Force = new(mapping.OrZero(r.Force)) // null means the default, so it must have the same bytes as the default
 		sig.Type, sig.StepID, sig.Force, sig.ExpectedAttempt = run.RetryStep, r.StepID, *r.Force,
 			mapping.OrZero(r.ExpectedLogicalAttemptID)
-		return out, describe(&out, r.Reason, r)
+		return out, setPayload(&out, r.Reason, r)
 	case s.SkipStep != nil:
 		sig.Type, sig.StepID = run.SkipStep, s.SkipStep.StepID
-		return out, describe(&out, s.SkipStep.Reason, s.SkipStep)
+		return out, setPayload(&out, s.SkipStep.Reason, s.SkipStep)
 	case s.UpdateParams != nil:
 		sig.Type, sig.StepID = run.UpdateParams, mapping.OrZero(s.UpdateParams.StepID)
-		return out, describe(&out, s.UpdateParams.Reason, s.UpdateParams)
+		return out, setPayload(&out, s.UpdateParams.Reason, s.UpdateParams)
 	case s.InjectOverride != nil:
 		sig.Type, sig.StepID = run.InjectOverride, s.InjectOverride.StepID
-		return out, describe(&out, &s.InjectOverride.Reason, s.InjectOverride)
+		return out, setPayload(&out, &s.InjectOverride.Reason, s.InjectOverride)
 	case s.EscalateAlert != nil:
 		sig.Type = run.EscalateAlert
-		return out, describe(&out, s.EscalateAlert.Note, s.EscalateAlert)
+		return out, setPayload(&out, s.EscalateAlert.Note, s.EscalateAlert)
 	case s.UpdateTarget != nil:
 		sig.Type, sig.StepID = run.UpdateTarget, s.UpdateTarget.StepID
-		return out, describe(&out, &s.UpdateTarget.Reason, s.UpdateTarget)
+		return out, setPayload(&out, &s.UpdateTarget.Reason, s.UpdateTarget)
 	case s.EmergencyStop != nil:
 		e := *s.EmergencyStop
 		e.ForceKill = new(mapping.OrZero(e.ForceKill))
 		sig.Type, sig.Force = run.EmergencyStop, *e.ForceKill
-		return out, describe(&out, &e.Reason, e)
+		return out, setPayload(&out, &e.Reason, e)
 	}
 	return out, badInput("signal", "MISSING", "choose what to do, such as pause, resume or retryStep")
 }
@@ -89,12 +90,12 @@ func signalOf(runID, signalID string, s model.SignalInput) (runs.SignalRun, erro
 func cancelOf(in model.CancelRunInput) (runs.SignalRun, error) {
 	out := runs.SignalRun{RunID: in.RunID, ExpectedRunSeq: in.ExpectedRunSeq, Signal: run.Signal{ID: in.SignalID,
 		Type: run.Cancel}}
-	return out, describe(&out, in.Reason, model.PauseInput{Reason: in.Reason})
+	return out, setPayload(&out, in.Reason, model.PauseInput{Reason: in.Reason})
 }
 
-// describe keeps the chosen member as compact JSON: its bytes are what a
-// repeated signal is compared with and what size limits count (T228).
-func describe(s *runs.SignalRun, reason *string, member any) error {
+// describe stores the chosen member as compact JSON. control compares its bytes with those of a repeated signal and
+// counts them against the size limit (contract T228).
+func setPayload(s *runs.SignalRun, reason *string, member any) error {
 	doc, err := json.Marshal(member)
 	if err != nil {
 		return fmt.Errorf("graph: signal payload: %w", err)
@@ -103,7 +104,8 @@ func describe(s *runs.SignalRun, reason *string, member any) error {
 	return nil
 }
 
-// actionOf reads the one member of the @oneOf that is set.
+// actionOf returns the preview for the one member of a @oneOf input that is set. Its error is BAD_USER_INPUT when none
+// is.
 func actionOf(in model.ActionInput) (runs.PreviewAction, error) {
 	switch {
 	case in.Signal != nil:
@@ -124,7 +126,7 @@ func actionOf(in model.ActionInput) (runs.PreviewAction, error) {
 	return runs.PreviewAction{}, badInput("action", "MISSING", "choose an action, such as signal or cancel")
 }
 
-// bulkPreviewOf reads a bulk that is to be previewed.
+// bulkPreviewOf returns the command that previews a bulk.
 func bulkPreviewOf(in model.BulkPreviewInput) (bulk.PreviewBulk, error) {
 	runs, err := bulkRunsOf(*in.Runs)
 	if err != nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// keptSteps renders the steps of the runs of one stream, one frame after the
-// other: of a step that is the same as in the frame before the bytes are taken from
-// there. A step of a stream has nothing that depends on anything else but its wait.
-type keptSteps struct {
+// keptSteps renders the steps of one stream, frame by frame. It copies the bytes of unchanged steps from the previous
+// frame, because most frames change few of many steps. In a stream only the wait of a step depends on anything else
+// than the step. It is for one goroutine.
+type stepCache struct {
 	steps []*run.Step
-	ends  []int // of what was written for each, separator included
+	ends  []int // ends[i] is the end of steps[i] in data, which includes the separator before it
 	spare []int
-	data  []byte // of the frame before, from the first bracket; a copy
+	data  []byte // a copy of the previous frame's list from its opening bracket, without the closing one
 }
 
-// keepSteps is the hook of one place of a selection.
-func keepSteps(element selection.Append) selection.Append {
-	return (&keptSteps{}).hook(element)
+// keepSteps is the hook of Run.steps in streams. Each selection of the field has a cache of its own.
+func newStepCacheHook(element selection.Append) selection.Append {
+	return (&stepCache{}).hook(element)
 }
 
-func (k *keptSteps) hook(element selection.Append) selection.Append {
+func (k *stepCache) hook(element selection.Append) selection.Append {
 	return func(b []byte, v reflect.Value) (_ []byte, err error) {
 		g := graphIn(v)
 		if g == nil {
@@ -35,7 +35,7 @@ func (k *keptSteps) hook(element selection.Append) selection.Append {
 		at := reflect.ValueOf(&step).Elem()
 		steps, ends, start := g.View.State.Steps, k.spare[:0], len(b)
 		for i := 0; i < len(steps); {
-			if n := k.same(g, i); n > 0 {
+			if n := k.countUnchanged(g, i); n > 0 {
 				var began int
 				if i > 0 {
 					began = k.ends[i-1]
@@ -67,8 +67,8 @@ func (k *keptSteps) hook(element selection.Append) selection.Append {
 	}
 }
 
-// same counts the steps from place i on whose bytes are those of the frame before.
-func (k *keptSteps) same(g *mapping.Graph, i int) int {
+// same returns the number of consecutive steps from index i whose bytes are those of the previous frame.
+func (k *stepCache) countUnchanged(g *mapping.Graph, i int) int {
 	from := i
 	for ; i < min(len(g.View.State.Steps), len(k.steps)); i++ {
 		if s := g.View.State.Steps[i]; s != k.steps[i] || g.Wants.Wait && mapping.Waits(s) {

@@ -12,15 +12,15 @@ import (
 
 func (m mutations) StartRun(ctx context.Context, in model.StartRunInput) (*model.StartRunPayload, error) {
 	started, err := m.control.StartRun(ctx, principal(ctx), startOf(in))
-	return m.started(ctx, started, err)
+	return m.startRunPayload(ctx, started, err)
 }
 
 func (m mutations) Rerun(ctx context.Context, in model.RerunInput) (*model.StartRunPayload, error) {
 	started, err := m.control.Rerun(ctx, principal(ctx), rerunOf(in))
-	return m.started(ctx, started, err)
+	return m.startRunPayload(ctx, started, err)
 }
 
-func (m mutations) started(ctx context.Context, started runs.StartedRun, err error) (*model.StartRunPayload, error) {
+func (m mutations) startRunPayload(ctx context.Context, started runs.StartedRun, err error) (*model.StartRunPayload, error) {
 	if err != nil {
 		return nil, err
 	}

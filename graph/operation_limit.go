@@ -23,7 +23,7 @@ type operationLimit struct {
 	rate *limit.RequestRate
 
 	mu       sync.Mutex
-	underWay map[string]int // by caller; callers without operations have no entry
+	running map[string]int // number by caller; callers without operations have no entry
 }
 
 var (
@@ -32,34 +32,34 @@ var (
 )
 
 func newOperationLimit(most, perMinute int) *operationLimit {
-	return &operationLimit{most: most, rate: limit.NewRequestRate(perMinute, "your account"), underWay: map[string]int{}}
+	return &operationLimit{most: most, rate: limit.NewRequestRate(perMinute, "your account"), running: map[string]int{}}
 }
 
 func (*operationLimit) ExtensionName() string                   { return "OperationLimit" }
 func (*operationLimit) Validate(graphql.ExecutableSchema) error { return nil }
 
-// enter counts an operation of a caller until the caller calls leave. TOO_MANY_OPERATIONS or REQUEST_RATE_LIMITED when
-// a limit is reached.
+// enter counts an operation of a caller until leave is called, which must happen exactly once. Its error is
+// TOO_MANY_OPERATIONS or REQUEST_RATE_LIMITED when a limit is reached.
 func (l *operationLimit) enter(caller string) (leave func(), err error) {
 	if err := l.rate.Take(caller); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.underWay[caller] >= l.most {
+	if l.running[caller] >= l.most {
 		return nil, &control.Error{
 			Code: run.CodeTooManyOperations, Limit: int64(l.most), RetryAfter: time.Second,
 			Message: fmt.Sprintf(
-				"%d operations of yours are under way on this server, as many as are allowed at once. Wait for one to end.",
+				"You have %d operations running on this server, the maximum. Wait for one to end.",
 				l.most),
 		}
 	}
-	l.underWay[caller]++
+	l.running[caller]++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.underWay[caller]--; l.underWay[caller] == 0 {
-			delete(l.underWay, caller)
+		if l.running[caller]--; l.running[caller] == 0 {
+			delete(l.running, caller)
 		}
 	}, nil
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func (f *fake) Places(context.Context, authz.Principal, int) ([]access.Place, error) {
-	return []access.Place{{ProjectID: "shop", EnvironmentID: "dev"}}, nil
+func (f *fake) Scopes(context.Context, authz.Principal, int) ([]access.Scope, error) {
+	return []access.Scope{{ProjectID: "shop", EnvironmentID: "dev"}}, nil
 }
 
 func (f *fake) InboxCount(context.Context, authz.Principal) (int, error) { return 3, nil }
@@ -109,7 +109,7 @@ func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID st
 		Inputs: json.RawMessage(`{"projectDir":"shop"}`), Params: json.RawMessage(fmt.Sprintf(`{"upTo":%d}`, upTo)),
 		Secrets: []plan.SecretRef{{Provider: "vault", Key: "db/password"}},
 		Changes: []runs.SignalReceipt{
-			{Receipt: run.Receipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams}, Actor: "ana",
+			{SignalReceipt: run.SignalReceipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams}, Actor: "ana",
 				AcceptedSeq: 2, ReceivedAt: instant}}},
 	}, nil
 }

@@ -15,22 +15,23 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// PastReads are about what ran before a run.
+// PastReads reads earlier runs of the same plan, and the plans and inputs of a run.
 type PastReads interface {
-	// LastGreen is nil when there is none.
+	// LastGreen returns the newest COMPLETED run before h, or nil when there is none.
 	LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*reads.RunBefore, error)
-	// Forecast is nil when too little is known.
+	// Forecast returns nil when there are too few earlier runs.
 	Forecast(ctx context.Context, p authz.Principal, h run.Header) (*reads.Forecast, error)
-	// PlanDocument is nil when no worker has fetched it yet.
+	// PlanDocument returns nil when no worker has fetched the plan yet.
 	PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error)
-	// PlanDiff is nil when there is nothing to compare.
+	// PlanDiff compares the plan of h with that of the newest earlier run. It returns nil when one of them is missing.
 	PlanDiff(ctx context.Context, p authz.Principal, h run.Header) (*reads.PlanDiff, error)
-	// StepInputs is nil when no worker has fetched the plan yet.
+	// StepInputs returns nil when no worker has fetched the plan yet.
 	StepInputs(ctx context.Context, p authz.Principal, runID, stepID string, upTo run.Seq) (*runs.StepInputs, error)
+	// StepMedians returns median durations by step id, without the steps that never succeeded in an earlier run.
 	StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error)
 }
 
-// headerOf is that of the run whose steps they are.
+// headerOf returns the header of the run of the steps, or a zero header when steps is nil.
 func headerOf(steps model.StepsOf) run.Header {
 	g, ok := steps.(*mapping.Graph)
 	if !ok {
@@ -57,7 +58,7 @@ func (r runFields) PlanDocument(ctx context.Context, of *model.Run) (json.RawMes
 }
 
 func (r runFields) LastGreen(ctx context.Context, of *model.Run) (*model.RunRef, error) {
-	green, err := r.control.LastGreen(ctx, principal(ctx), placeOf(of))
+	green, err := r.control.LastGreen(ctx, principal(ctx), pastHeader(of))
 	if err != nil || green == nil {
 		return nil, err
 	}
@@ -66,9 +67,9 @@ func (r runFields) LastGreen(ctx context.Context, of *model.Run) (*model.RunRef,
 
 func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast, error) {
 	if of.StartedAt == nil || of.CompletedAt != nil {
-		return nil, nil //nolint:nilnil // nothing to foretell
+		return nil, nil //nolint:nilnil // the run has not started or has ended
 	}
-	f, err := r.control.Forecast(ctx, principal(ctx), placeOf(of))
+	f, err := r.control.Forecast(ctx, principal(ctx), pastHeader(of))
 	if err != nil || f == nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast
 
 func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff, error) {
 	d, err := readPlan(ctx, func() (*reads.PlanDiff, int, error) {
-		d, err := r.control.PlanDiff(ctx, principal(ctx), placeOf(of))
+		d, err := r.control.PlanDiff(ctx, principal(ctx), pastHeader(of))
 		return d, sizeOfDiff(d), err
 	})
 	if err != nil || d == nil {
@@ -104,8 +105,8 @@ func sizeOfDiff(d *reads.PlanDiff) int {
 	return n
 }
 
-// placeOf is what runs before a run are found by.
-func placeOf(of *model.Run) run.Header {
+// placeOf returns the fields of a header by which control finds the earlier runs of a run.
+func pastHeader(of *model.Run) run.Header {
 	return run.Header{CreatedAt: of.CreatedAt, Identity: run.Identity{
 		RunID: of.RunID, TenantID: of.TenantID, ProjectID: of.ProjectID, EnvironmentID: of.EnvironmentID,
 		PlanID: of.Plan.PlanID,
@@ -117,7 +118,7 @@ func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*
 	if !ok {
 		return nil, nil //nolint:nilnil // of no run
 	}
-	upTo, err := beganAt(of, g.View, attempt)
+	upTo, err := attemptStartSeq(of, g.View, attempt)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +135,10 @@ func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*
 	return mapping.StepInputs(*in), nil
 }
 
-// beganAt is the event at which an attempt began, the latest by default: 0 when it has not, and that of
-// the moment where a past one is shown.
-func beganAt(of *model.Step, v control.RunView, attempt *int) (run.Seq, error) {
+// beganAt returns the seq of the event with which an attempt of the step started; nil stands for the latest attempt. An
+// attempt that has not started has 0, or in a past state the seq of that state. Its error is BAD_USER_INPUT for an
+// attempt that does not exist.
+func attemptStartSeq(of *model.Step, v control.RunView, attempt *int) (run.Seq, error) {
 	want := of.LogicalAttemptID
 	if attempt != nil {
 		want = *attempt

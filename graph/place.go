@@ -15,21 +15,23 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// runPlace is where the viewers of one run are.
-type runPlace struct {
+// runPlace is the position of the viewers of one run in its stream.
+type runPosition struct {
 	mode  model.UpdateMode
 	wants mapping.Wants
 	frame live.Frame
 	graph *mapping.Graph
 }
 
-func (p *runPlace) next(f live.Frame) *model.RunUpdate {
+func (p *runPosition) next(f live.Frame) *model.RunUpdate {
 	p.frame, p.graph = f, p.graph.Moved(mapping.FrameView(f), p.wants)
 	return mapping.Update(p.graph, f, p.mode, false)
 }
 
-// first is the frame that a stream of the viewer's own would begin with (T187).
-func (p *runPlace) first(since *ws.Place, slow bool) (*model.RunUpdate, error) {
+// first returns the frame with which an unshared stream of the viewer would begin (contract T187). It returns
+// ws.ErrAlone for a position of another epoch or ahead of this stream: an unshared stream can resume there or report
+// the error.
+func (p *runPosition) first(since *ws.Position, slow bool) (*model.RunUpdate, error) {
 	f := p.frame
 	f.From, f.Changed, f.Reset = 0, true, false
 	if since != nil {
@@ -42,8 +44,8 @@ func (p *runPlace) first(since *ws.Place, slow bool) (*model.RunUpdate, error) {
 	return mapping.Update(p.graph, f, p.mode, mapping.WholeAtFirst(p.mode, since != nil)), nil
 }
 
-func (p *runPlace) at() ws.Place {
-	return ws.Place{Epoch: p.frame.Epoch, Seq: int64(p.frame.State.Seq)}
+func (p *runPosition) at() ws.Position {
+	return ws.Position{Epoch: p.frame.Epoch, Seq: int64(p.frame.State.Seq)}
 }
 
 func slowReason(s live.Sync, r live.Reason, slow bool) live.Reason {
@@ -53,16 +55,16 @@ func slowReason(s live.Sync, r live.Reason, slow bool) live.Reason {
 	return r
 }
 
-// listPlace is where the viewers of one page of runs are.
-type listPlace struct {
+// listPlace is the position of the viewers of one page of runs in its stream.
+type listPosition struct {
 	wants mapping.Wants
 	frame watch.RunsFrame
 	page  map[string]control.RunView
-	known bool // a frame has shown the page
+	known bool // a frame with Reset has set the page
 	moves int64
 }
 
-func (p *listPlace) next(f watch.RunsFrame) *model.RunListUpdate {
+func (p *listPosition) next(f watch.RunsFrame) *model.RunListUpdate {
 	p.frame = f
 	p.moves++
 	if f.Reset {
@@ -77,8 +79,8 @@ func (p *listPlace) next(f watch.RunsFrame) *model.RunListUpdate {
 	return mapping.RunsFrame(f, p.wants)
 }
 
-// first is the whole page, newest first.
-func (p *listPlace) first(_ *ws.Place, slow bool) (*model.RunListUpdate, error) {
+// first returns the whole page, newest run first. Viewers of lists cannot resume, so it ignores the position.
+func (p *listPosition) first(_ *ws.Position, slow bool) (*model.RunListUpdate, error) {
 	f := p.frame
 	f.Reset, f.Runs, f.Removed = p.known, make([]control.RunView, 0, len(p.page)), nil
 	for _, v := range p.page {
@@ -91,4 +93,4 @@ func (p *listPlace) first(_ *ws.Place, slow bool) (*model.RunListUpdate, error) 
 	return mapping.RunsFrame(f, p.wants), nil
 }
 
-func (p *listPlace) at() ws.Place { return ws.Place{Seq: p.moves} }
+func (p *listPosition) at() ws.Position { return ws.Position{Seq: p.moves} }

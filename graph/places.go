@@ -10,17 +10,17 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// PlaceReads are about where a viewer may read.
-type PlaceReads interface {
-	Places(ctx context.Context, p authz.Principal, first int) ([]access.Place, error)
+// ScopeReads are about where a viewer may read.
+type ScopeReads interface {
+	Scopes(ctx context.Context, p authz.Principal, first int) ([]access.Scope, error)
 }
 
 func (v viewerFields) Places(ctx context.Context, _ *model.Viewer, first *int) ([]model.Place, error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	places, err := v.control.Places(ctx, principal(ctx), mapping.OrZero(first))
-	return mapping.Each(places, func(at access.Place) model.Place {
+	places, err := v.control.Scopes(ctx, principal(ctx), mapping.OrZero(first))
+	return mapping.Each(places, func(at access.Scope) model.Place {
 		return model.Place{ProjectID: at.ProjectID, EnvironmentID: at.EnvironmentID}
 	}), err
 }

@@ -8,15 +8,14 @@ import (
 
 type principalKey struct{}
 
-// withPrincipal hands the caller from the transport to the resolvers, past
-// gqlgen, which knows only contexts. Resolvers take it out at once: inwards of
-// here a principal is a parameter.
+// withPrincipal passes the caller from the transport to the resolvers in the context, because gqlgen passes nothing
+// else. Resolvers take it out and pass it on as a parameter.
 func withPrincipal(ctx context.Context, p authz.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// principal is the caller; the handler lets nobody in without one. The zero
-// Principal, of no tenant and without grants, may do nothing.
+// principal returns the caller. The handler rejects requests without one. Without a principal in ctx it returns the
+// zero Principal, which has no tenant and no rights.
 func principal(ctx context.Context) authz.Principal {
 	p, _ := ctx.Value(principalKey{}).(authz.Principal)
 	return p

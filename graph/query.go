@@ -31,23 +31,23 @@ func (q queries) Node(ctx context.Context, id string) (model.Node, error) {
 	case kind == mapping.BulkNode && len(parts) == 1:
 		return asNode(q.Bulk(ctx, id))
 	}
-	return nil, nil //nolint:nilnil // an id that dvt did not give names nothing
+	return nil, nil //nolint:nilnil // an id that dvt did not make has no node
 }
 
 func (q queries) Run(ctx context.Context, runID string, at *run.Seq) (*model.Run, error) {
 	p := principal(ctx)
 	v, err := q.control.Run(ctx, p, runID, at)
 	if err != nil {
-		return orNull[model.Run](err)
+		return nullIfNotFound[model.Run](err)
 	}
-	return mapping.GraphOf(v, availability(q.control, p, v), wanted(ctx)).Run(), nil
+	return mapping.GraphOf(v, availability(q.control, p, v), wantsFromContext(ctx)).Run(), nil
 }
 
 func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*model.RunDiff, error) {
 	p := principal(ctx)
 	d, err := q.control.DiffRun(ctx, p, runID, a, b)
 	if err != nil {
-		return orNull[model.RunDiff](err)
+		return nullIfNotFound[model.RunDiff](err)
 	}
 	from := mapping.GraphOf(d.From, availability(q.control, p, d.From), mapping.Everything())
 	to := mapping.GraphOf(d.To, availability(q.control, p, d.To), mapping.Everything())
@@ -72,13 +72,13 @@ func (q queries) Runs(
 	in.Filter.Steps = graphql.FieldRequested(ctx, "edges.node.steps")
 	in.Filter.Ascending = mapping.OrZero(orderBy) == model.RunOrderCreatedAsc
 	page, err := q.control.Runs(ctx, p, in)
-	return mapping.RunsPage(page, availabilityTo(q.control, p), wanted(ctx)), err
+	return mapping.RunsPage(page, availabilityTo(q.control, p), wantsFromContext(ctx)), err
 }
 
 func (q queries) Signal(ctx context.Context, runID, signalID string) (*model.Signal, error) {
 	r, err := q.control.Receipt(ctx, principal(ctx), runID, signalID)
 	if err != nil {
-		return orNull[model.Signal](err)
+		return nullIfNotFound[model.Signal](err)
 	}
 	return new(mapping.Receipt(r)), nil
 }
@@ -138,7 +138,7 @@ func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fro
 		return l, size, err
 	})
 	if err != nil {
-		return orNull[model.StepLog](err)
+		return nullIfNotFound[model.StepLog](err)
 	}
 	return mapping.StepLog(l), nil
 }
@@ -161,7 +161,7 @@ func (q queries) DeadLetters(ctx context.Context, runID *string, open *bool, fir
 func (q queries) deadLetter(ctx context.Context, id string) (*model.DeadLetter, error) {
 	d, err := q.control.DeadLetter(ctx, principal(ctx), id)
 	if err != nil {
-		return orNull[model.DeadLetter](err)
+		return nullIfNotFound[model.DeadLetter](err)
 	}
 	return mapping.DeadLetter(d), nil
 }
@@ -185,16 +185,16 @@ func (q queries) HealthHistory(ctx context.Context, last *int) (*model.HealthHis
 	return mapping.HealthHistory(h), nil
 }
 
-// orNull makes what does not exist, or is not the caller's, null without an
-// error: the two cannot be told apart (T101, T222).
-func orNull[T any](err error) (*T, error) {
+// orNull maps NOT_FOUND to null without an error. A caller cannot distinguish a thing that does not exist from one of
+// another tenant (contract T101, T222).
+func nullIfNotFound[T any](err error) (*T, error) {
 	if e, ok := errors.AsType[*control.Error](err); ok && e.Code == run.CodeNotFound {
 		return nil, nil //nolint:nilnil // null is the answer
 	}
 	return nil, err
 }
 
-// asNode keeps a nil pointer from becoming a Node that is not nil.
+// asNode returns a nil Node for a nil pointer. Otherwise the interface would hold a typed nil, which is not nil.
 func asNode[T model.Node](v *T, err error) (model.Node, error) {
 	if v == nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// QuotaService is what a tenant may use, and what waits for it.
+// QuotaService reads and sets the quotas of a tenant, and lists the runs that wait in its queue.
 type QuotaService interface {
 	Queue(ctx context.Context, p authz.Principal, q admission.QueueQuery) (admission.QueuePage, error)
 	Quotas(ctx context.Context, p authz.Principal) ([]admission.QuotaSnapshot, error)

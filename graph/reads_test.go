@@ -73,13 +73,13 @@ func (w *world) fill(runs, steps int) {
 	}
 	for i := range runs {
 		drafts := []run.Draft{runtest.Start(names...)}
-		var receipts []run.Receipt
+		var receipts []run.SignalReceipt
 		runID := fmt.Sprintf("r%d", i)
 		for k, s := range names {
 			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, s, 1), runtest.Draft(run.StepAwaitingManualCompletion,
 				s,
 				1))
-			receipts = append(receipts, run.Receipt{
+			receipts = append(receipts, run.SignalReceipt{
 				RunID: runID, No: int64(k + 1), Signal: run.Signal{ID: fmt.Sprintf("%s-%d", runID, k), Type: run.EscalateAlert},
 				Actor:       "ada",
 				Application: run.SignalApplied, ReceivedAt: runtest.Epoch.Add(time.Hour),

@@ -14,39 +14,39 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// placement refuses fields where they cannot be answered: inside a subscription
-// what is the viewer's own or needs I/O for each frame, and in a list what needs
-// I/O for each row. An error before the operation begins is honest; an empty
-// answer would not be, and errors of fields inside a subscription are lost (T155).
-type placement struct{}
+// placement rejects fields where they cannot be answered. Subscriptions have no fields that depend on the viewer or
+// that need I/O for each frame. Lists have no fields that need I/O for each row. It answers BAD_USER_INPUT before the
+// operation starts, because gqlgen loses the errors of fields inside a subscription, and an empty value would be wrong
+// (contract T155).
+type fieldPlacement struct{}
 
-var _ graphql.OperationContextMutator = placement{}
+var _ graphql.OperationContextMutator = fieldPlacement{}
 
-func (placement) ExtensionName() string                   { return "Placement" }
-func (placement) Validate(graphql.ExecutableSchema) error { return nil }
+func (fieldPlacement) ExtensionName() string                   { return "Placement" }
+func (fieldPlacement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
-	// costly is what needs I/O for each run or step.
+	// costly are the fields that need I/O for each run or step.
 	costly = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs",
 		"Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Step.inputs"}
-	// A stream speaks when its run changes, and a worker that polls changes no run.
-	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")
-	notInPage   = fields(costly, "Run.step")
-	notInRows   = fields(costly, "Run.steps", "Run.step")
-	notInBulks  = fields(nil, "Bulk.rows", "Bulk.applications")
-	notInSteps  = fields(nil, "Step.dbtNodes", "Step.inputs")
-	// Whoever lists approvals wants to see them.
-	notInApprovals = fields(slices.DeleteFunc(slices.Clone(costly), func(f string) bool { return f == "Run.approval" }))
+	// A stream sends a frame when its run changes. The poll of a worker changes no run, so pollerSeenAt would be stale.
+	notInStream = fieldSet(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")
+	notInPage   = fieldSet(costly, "Run.step")
+	notInRows   = fieldSet(costly, "Run.steps", "Run.step")
+	notInBulks  = fieldSet(nil, "Bulk.rows", "Bulk.applications")
+	notInSteps  = fieldSet(nil, "Step.dbtNodes", "Step.inputs")
+	// The list of approvals reads the approval of each run anyway, so it may select them.
+	notInApprovals = fieldSet(slices.DeleteFunc(slices.Clone(costly), func(f string) bool { return f == "Run.approval" }))
 	lists          = map[string]map[string]bool{
 		"Query.runs": notInPage, "RunListUpdate.runs": notInRows, "Query.bulks": notInBulks, "Run.steps": notInSteps,
 		"RunDiff.steps":   notInSteps,
 		"Query.approvals": notInApprovals,
 	}
-	selectedOn = map[string]string{"Bulk": "bulk(id:)", "Step": "step(stepId:) of run(runId:)"} // else on run(runId:)
+	selectedOn = map[string]string{"Bulk": "bulk(id:)", "Step": "step(stepId:) of run(runId:)"} // the default is run(runId:)
 )
 
-// fields is the set of those of both lists.
-func fields(costly []string, more ...string) map[string]bool {
+// fields returns the set of the names in both lists.
+func fieldSet(costly []string, more ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range slices.Concat(costly, more) {
 		out[f] = true
@@ -54,22 +54,22 @@ func fields(costly []string, more ...string) map[string]bool {
 	return out
 }
 
-func (placement) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	return place(op.Operation.SelectionSet, op.Operation.Operation == ast.Subscription, nil)
+func (fieldPlacement) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	return checkFields(op.Operation.SelectionSet, op.Operation.Operation == ast.Subscription, nil)
 }
 
-// place walks every field; guard has bounded how many there are. notHere is what
-// the list that set is in does not have.
-func place(set ast.SelectionSet, stream bool, notHere map[string]bool) *gqlerror.Error {
+// place visits every field; limit.Guard has already limited their number. notHere are the fields that the list around
+// set rejects.
+func checkFields(set ast.SelectionSet, stream bool, rejected map[string]bool) *gqlerror.Error {
 	for _, s := range set {
 		var err *gqlerror.Error
 		switch s := s.(type) {
 		case *ast.Field:
-			err = placeField(s, stream, notHere)
+			err = checkField(s, stream, rejected)
 		case *ast.InlineFragment:
-			err = place(s.SelectionSet, stream, notHere)
+			err = checkFields(s.SelectionSet, stream, rejected)
 		case *ast.FragmentSpread:
-			err = place(s.Definition.SelectionSet, stream, notHere)
+			err = checkFields(s.Definition.SelectionSet, stream, rejected)
 		}
 		if err != nil {
 			return err
@@ -78,19 +78,19 @@ func place(set ast.SelectionSet, stream bool, notHere map[string]bool) *gqlerror
 	return nil
 }
 
-func placeField(f *ast.Field, stream bool, notHere map[string]bool) *gqlerror.Error {
+func checkField(f *ast.Field, stream bool, rejected map[string]bool) *gqlerror.Error {
 	name := f.ObjectDefinition.Name + "." + f.Name
 	var where string
 	switch {
 	case stream && notInStream[name]:
 		where = "inside a subscription"
-	case notHere[name]:
+	case rejected[name]:
 		where = "in a list"
 	default:
 		if inside := lists[name]; inside != nil {
-			notHere = inside
+			rejected = inside
 		}
-		return place(f.SelectionSet, stream, notHere)
+		return checkFields(f.SelectionSet, stream, rejected)
 	}
 	err := gqlerror.WrapPath(nil, &control.Error{
 		Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not available %s; select it on %s.", name, where,

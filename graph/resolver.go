@@ -4,7 +4,8 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/exec"
 )
 
-// root answers every field that is more than a value already computed.
+// root implements the resolvers of the fields that need I/O or a computation. gqlgen reads all other fields from
+// structs.
 type root struct {
 	control       UseCases
 	devPrincipals func() []DevPrincipal

@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// ServiceModes is about the mode in which dvt is.
+// ServiceModes reads and sets the modes of the engine and of tenants, and lists the workers.
 type ServiceModes interface {
 	ServiceState(ctx context.Context, p authz.Principal) (admission.ServiceState, error)
 	WatchService(ctx context.Context, p authz.Principal) (Stream[admission.ServiceState], error)

@@ -18,17 +18,17 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// sharing finds the subscriptions that viewers may have together: those whose
-// payloads depend on nothing of the viewer but what it may see.
-type sharing struct {
+// sharing decides which subscriptions may share one execution. A payload may be shared when it depends on no property
+// of the viewer except its rights. It is safe for concurrent use.
+type sharer struct {
 	control  FrameSharer
 	exec     graphql.GraphExecutor
 	compiler *selection.Compiler
 }
 
-// share is the ws.Share of runUpdates and runListUpdates. A subscription whose
-// arguments are wrong is not shared: its own execution says so.
-func (s sharing) share(ctx context.Context, op *graphql.OperationContext) (*ws.Shared, error) {
+// share implements ws.Share for runUpdates and runListUpdates. A subscription with wrong arguments is not shared, so
+// that its own execution reports the error.
+func (s sharer) share(ctx context.Context, op *graphql.OperationContext) (*ws.Shared, error) {
 	if op.Operation.Operation != ast.Subscription {
 		return nil, nil //nolint:nilnil // not shared
 	}
@@ -36,8 +36,8 @@ func (s sharing) share(ctx context.Context, op *graphql.OperationContext) (*ws.S
 	if len(fields) != 1 || fields[0].Name != "runUpdates" && fields[0].Name != "runListUpdates" {
 		return nil, nil //nolint:nilnil // not shared
 	}
-	in := asked{}
-	s.exec.DispatchOperation(context.WithValue(ctx, askedKey{}, &in), op)
+	in := subscriptionArgs{}
+	s.exec.DispatchOperation(context.WithValue(ctx, subscriptionArgsKey{}, &in), op)
 	switch {
 	case in.run != nil:
 		return s.runUpdates(ctx, op, fields[0], *in.run, in.mode)
@@ -47,20 +47,20 @@ func (s sharing) share(ctx context.Context, op *graphql.OperationContext) (*ws.S
 	return nil, nil //nolint:nilnil // not shared
 }
 
-// asked takes the arguments of a subscription, as gqlgen reads them, instead of
-// its beginning.
-type asked struct {
+// asked receives the arguments of a subscription. gqlgen parses them only on the way to the resolver, so share executes
+// the operation with an asked in its context, and the resolver fills it in and opens no stream.
+type subscriptionArgs struct {
 	run  *watch.WatchRun
 	mode model.UpdateMode
 	runs *control.RunsQuery
 }
 
-type askedKey struct{}
+type subscriptionArgsKey struct{}
 
-// onlyAsked reports where a resolver is to leave its arguments; it gives a stream
-// that is over.
-func onlyAsked[M any](ctx context.Context) (*asked, <-chan M) {
-	in, _ := ctx.Value(askedKey{}).(*asked)
+// onlyAsked returns the asked of ctx with a closed channel for the resolver to return, or nil when the resolver must
+// open its stream.
+func argsOnly[M any](ctx context.Context) (*subscriptionArgs, <-chan M) {
+	in, _ := ctx.Value(subscriptionArgsKey{}).(*subscriptionArgs)
 	if in == nil {
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ func onlyAsked[M any](ctx context.Context) (*asked, <-chan M) {
 	return in, over
 }
 
-func (s sharing) runUpdates(
+func (s sharer) runUpdates(
 	ctx context.Context, op *graphql.OperationContext, field graphql.CollectedField, in watch.WatchRun,
 	mode model.UpdateMode,
 ) (*ws.Shared, error) {
@@ -81,17 +81,17 @@ func (s sharing) runUpdates(
 		Key: groupKey(op, field, t.Class(), in.RunID, string(mode)), Ticket: ticket{t},
 		Open: func(ctx context.Context) (ws.Source, error) {
 			frames, err := s.control.OpenRun(ctx, t)
-			d, w := drawerOf[model.RunUpdate](ctx, s, op, field)
-			return openGroup(ctx, frames, err, &runPlace{mode: mode, wants: w}, d)
+			d, w := newRenderer[model.RunUpdate](ctx, s, op, field)
+			return openGroup(ctx, frames, err, &runPosition{mode: mode, wants: w}, d)
 		},
 	}
 	if in.After != nil {
-		shared.Since = &ws.Place{Epoch: in.Epoch, Seq: int64(*in.After)}
+		shared.Since = &ws.Position{Epoch: in.Epoch, Seq: int64(*in.After)}
 	}
 	return shared, nil
 }
 
-func (s sharing) runListUpdates(
+func (s sharer) runListUpdates(
 	ctx context.Context, op *graphql.OperationContext, field graphql.CollectedField, in control.RunsQuery,
 ) (*ws.Shared, error) {
 	t, err := s.control.AdmitRuns(ctx, principal(ctx), in)
@@ -102,27 +102,27 @@ func (s sharing) runListUpdates(
 		Key: groupKey(op, field, t.Class()), Ticket: ticket{t},
 		Open: func(ctx context.Context) (ws.Source, error) {
 			frames, err := s.control.OpenRuns(ctx, t)
-			d, w := drawerOf[model.RunListUpdate](ctx, s, op, field)
-			return openGroup(ctx, frames, err, &listPlace{wants: w}, d)
+			d, w := newRenderer[model.RunListUpdate](ctx, s, op, field)
+			return openGroup(ctx, frames, err, &listPosition{wants: w}, d)
 		},
 	}, nil
 }
 
-// groupKey names those who are shown the same bytes: by the document, what its
-// variables say but for where to resume from, and the class of the viewer's rights.
+// groupKey returns a key that is equal for viewers who get the same bytes. It covers the document, its variables except
+// the position to resume from, and the class of the viewer's rights.
 func groupKey(op *graphql.OperationContext, field graphql.CollectedField, class authz.Class, more ...string) string {
 	used := map[string]any{}
 	variablesOf(op.Operation.SelectionSet, field.Name, func(name string) { used[name] = op.Variables[name] })
 	key, err := json.Marshal([]any{op.RawQuery, op.OperationName, used, class, more})
 	if err != nil {
-		panic(err) // variables came as JSON
+		panic(err) // cannot happen: variables were decoded from JSON
 	}
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:])
 }
 
-// variablesOf yields the variables that a selection uses, except where root takes
-// the place to resume from.
+// variablesOf yields the names of the variables that a selection uses, except in the arguments of the field root that
+// name the position to resume from.
 func variablesOf(set ast.SelectionSet, root string, yield func(name string)) {
 	for _, s := range set {
 		switch s := s.(type) {
@@ -161,7 +161,7 @@ func variablesIn(v *ast.Value, yield func(name string)) {
 	}
 }
 
-// ticket words the one error of a right that the transport acts upon.
+// ticket translates watch.ErrMoved into the error that the transport handles.
 type ticket struct{ *watch.Ticket }
 
 func (t ticket) Check() error {

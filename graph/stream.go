@@ -8,11 +8,10 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// pump turns a stream that is pulled into the channel that gqlgen reads. It is
-// the only place in this package that starts a goroutine, which ends with ctx, so
-// with the operation, and frees the stream at once. At most one frame waits
-// while the one before it is written; a slower viewer gets the newest state
-// then. What ends the stream reaches the viewer as the end of its operation.
+// pump copies a stream into the channel that gqlgen reads. show maps a frame. Only pump starts goroutines in this
+// package: one for each stream, which ends with ctx, the context of the operation, and closes the stream. At most one
+// frame waits while the previous one is written; the stream itself merges frames for a slow viewer. The error that ends
+// the stream ends the operation of the viewer with that error.
 func pump[F, M any](ctx context.Context, frames Stream[F], err error, show func(F) *M) (<-chan *M, error) {
 	if err != nil {
 		return nil, err

@@ -16,10 +16,10 @@ func (s subscriptions) RunUpdates(
 	ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode,
 ) (<-chan *model.RunUpdate, error) {
 	watch := watch.WatchRun{RunID: runID, After: after, Epoch: mapping.OrZero(storeEpoch)}
-	if in := fed[model.RunUpdate](ctx); in != nil {
+	if in := groupMessages[model.RunUpdate](ctx); in != nil {
 		return in, nil
 	}
-	if in, over := onlyAsked[*model.RunUpdate](ctx); in != nil {
+	if in, over := argsOnly[*model.RunUpdate](ctx); in != nil {
 		in.run, in.mode = &watch, mode
 		return over, nil
 	}
@@ -36,14 +36,14 @@ func (s subscriptions) RunEvents(ctx context.Context, runID string, after *run.S
 
 func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilter,
 	first *int) (<-chan *model.RunListUpdate, error) {
-	if in := fed[model.RunListUpdate](ctx); in != nil {
+	if in := groupMessages[model.RunListUpdate](ctx); in != nil {
 		return in, nil
 	}
 	in, err := runsQuery(filter, first, nil)
 	if err != nil {
 		return nil, err
 	}
-	if into, over := onlyAsked[*model.RunListUpdate](ctx); into != nil {
+	if into, over := argsOnly[*model.RunListUpdate](ctx); into != nil {
 		into.runs = &in
 		return over, nil
 	}

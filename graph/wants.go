@@ -17,8 +17,9 @@ func wantsOf(p *selection.Plan) mapping.Wants {
 
 type wantsKey struct{}
 
-// wanted is what the operation of ctx selects: everything, unless it was compiled.
-func wanted(ctx context.Context) mapping.Wants {
+// wanted returns the costly parts that the operation of ctx selects. Only compiled operations know them; for others it
+// returns everything.
+func wantsFromContext(ctx context.Context) mapping.Wants {
 	if w, ok := ctx.Value(wantsKey{}).(mapping.Wants); ok {
 		return w
 	}

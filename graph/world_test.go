@@ -97,7 +97,7 @@ func (w *world) swap(rules []authz.Rule) {
 }
 
 // add stores a run with the log of a seed.
-func (w *world) add(id run.Identity, log []run.Event, receipts ...run.Receipt) {
+func (w *world) add(id run.Identity, log []run.Event, receipts ...run.SignalReceipt) {
 	w.t.Helper()
 	for i := range log {
 		log[i].Identity = id
@@ -210,15 +210,15 @@ func (c *counting) QueueRow(ctx context.Context, runID string) (store.QueueRow, 
 	return c.count("QueueRow").QueueRow(ctx, runID)
 }
 
-func (c *counting) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
+func (c *counting) After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error) {
 	return c.count("After").After(ctx, runID, no)
 }
 
-func (c *counting) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.Receipt, error) {
+func (c *counting) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.SignalReceipt, error) {
 	return c.count("Receipts").Receipts(ctx, runID, afterSignalID, limit)
 }
 
-func (c *counting) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error) {
+func (c *counting) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error) {
 	return c.count("ReceiptsOf").ReceiptsOf(ctx, tenantID, actor, limit)
 }
 

@@ -56,14 +56,16 @@ type Identity struct {
 // Draft is an event without a position in the log. The subject is StepID for step events, SignalID for the two signal
 // decisions, else the run.
 type Draft struct {
-	Type           EventType       `json:"type"`
-	StepID         string          `json:"stepId,omitempty"`
-	SignalID       string          `json:"signalId,omitempty"`
-	LogicalAttempt int             `json:"logicalAttempt"` // from 1; for RunPaused and RunResumed the pause epoch (contract T06)
-	EngineAttempt  int             `json:"engineAttempt"`  // from 1; counts executions of one logical attempt (contract T61)
-	EmittedAt      time.Time       `json:"emittedAt"`
-	EmittedBy      Producer        `json:"emittedBy"`
-	Payload        json.RawMessage `json:"payload,omitempty"` // a JSON object or nil
+	Type     EventType `json:"type"`
+	StepID   string    `json:"stepId,omitempty"`
+	SignalID string    `json:"signalId,omitempty"`
+	// from 1; for RunPaused and RunResumed the pause epoch (contract T06)
+	LogicalAttempt int `json:"logicalAttempt"`
+	// from 1; counts executions of one logical attempt (contract T61)
+	EngineAttempt int             `json:"engineAttempt"`
+	EmittedAt     time.Time       `json:"emittedAt"`
+	EmittedBy     Producer        `json:"emittedBy"`
+	Payload       json.RawMessage `json:"payload,omitempty"` // a JSON object or nil
 }
 
 // Event is a fact in the log: immutable, and ordered within its run only by Seq (contract T17).

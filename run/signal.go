@@ -107,8 +107,9 @@ func (a Application) Final() bool {
 	return a == SignalApplied || a == SignalNoop || a == SignalNotApply
 }
 
-// Receipt is the history of one signal (contract O11). It is operational state: the store keeps it beside the log.
-type Receipt struct {
+// SignalReceipt is the history of one signal (contract O11). It is operational state: the store keeps it beside the
+// log.
+type SignalReceipt struct {
 	RunID      string
 	Signal     Signal
 	Payload    json.RawMessage // the chosen @oneOf member, compact

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// clientAddress is where a request comes from: the address of its connection, or if that is a
-// trusted proxy's the last one in X-Forwarded-For that is not. What stands before that anybody
-// could have written.
+// clientAddress returns a function that returns the address of a request's client. That is the address of the
+// connection. When the connection comes from a trusted proxy, it is the last address in X-Forwarded-For that is not a
+// trusted proxy. Earlier entries are ignored, because any client can write them.
 func clientAddress(proxies []netip.Prefix) func(*http.Request) string {
 	trusted := func(ip netip.Addr) bool {
 		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(ip) })

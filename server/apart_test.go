@@ -32,7 +32,7 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// Tokens of the accounts in the configuration that the parts share.
+// Tokens of the accounts in the configuration that all processes of a deployment share.
 const (
 	adaToken     = "ada-has-a-long-token"     // Engineer in acme
 	samToken     = "sam-has-a-long-token"     // SRE in acme
@@ -40,19 +40,19 @@ const (
 	workerToken  = "a-worker-that-serves-one" // data worker of acme
 )
 
-// parts are dvt's processes, each by itself, on real servers.
-type parts struct {
-	a, b          *process // servers
-	control, data *process // workers
-	urlA, urlB    string
-	redis         string // host:port
-	artifacts     string // directory of the bucket
-	shop          string // directory of the sample's databases, which steps may change
-	notes         *receiver
-	store         store.Store // the same database
+// deployment is a dvt installation with one process per component, on a real PostgreSQL, Redis and Temporal.
+type deployment struct {
+	serverA, serverB *process // servers
+	control, data    *process // workers
+	urlA, urlB       string
+	redis            string // host:port
+	artifacts        string // directory of the bucket
+	shop             string // directory of the sample's databases, which steps may change
+	receiver         *receiver
+	store            store.Store // the same database
 }
 
-// receiver is what HTTP_NOTIFY calls.
+// receiver is an HTTP server for HTTP_NOTIFY steps. It records the idempotency key of each call.
 type receiver struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -72,7 +72,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func (r *receiver) heard() []string {
+func (r *receiver) receivedKeys() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.keys)
@@ -83,14 +83,14 @@ func tokenHash(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// startParts migrates a database and starts two servers, a control worker and a
-// data worker. Only the first three know the store and Redis. more are lines of their settings.
-func startParts(t *testing.T, more ...string) *parts {
+// startDeployment migrates a database and starts two servers, a control worker and a data worker. The data worker gets
+// no address of the store or of Redis. more are further lines of the settings file of the other three.
+func startDeployment(t *testing.T, more ...string) *deployment {
 	t.Helper()
 	dsn, redis, engine := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
 	dir := t.TempDir()
-	p := &parts{redis: redis.Addr, artifacts: filepath.Join(dir, "artifacts"), shop: filepath.Join(dir, "shop"),
-		notes: newReceiver(t)}
+	p := &deployment{redis: redis.Addr, artifacts: filepath.Join(dir, "artifacts"), shop: filepath.Join(dir, "shop"),
+		receiver: newReceiver(t)}
 	must(t, os.Mkdir(p.shop, 0o700))
 	config := filepath.Join(dir, "dvt.yaml")
 	must(t, os.WriteFile(config, fmt.Appendf(nil, `
@@ -122,14 +122,14 @@ accounts:
 %s
 `, dsn, redis.Addr, engine.Addr, engine.Namespace, p.artifacts, tokenHash(adaToken), tokenHash(samToken),
 		tokenHash(malloryToken), tokenHash(workerToken), strings.Join(more, "\n")), 0o600))
-	if said := fails(t, "server", "--config", config, "--listen", testserver.FreeAddress(t)); !strings.Contains(said,
+	if said := expectFailure(t, "server", "--config", config, "--listen", testserver.FreeAddress(t)); !strings.Contains(said,
 		"dvt migrate") {
-		t.Errorf("a server without a schema said %q", said)
+		t.Errorf("a server without a schema printed %q, want a hint to dvt migrate", said)
 	}
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
 	<-migrate.exited
 	if !migrate.cmd.ProcessState.Success() {
-		t.Fatalf("dvt migrate: %s", migrate.said())
+		t.Fatalf("dvt migrate: %s", migrate.output())
 	}
 	var err error
 	p.store, err = postgres.Open(t.Context(), dsn, postgres.Options{})
@@ -138,23 +138,23 @@ accounts:
 
 	addressA, addressB := testserver.FreeAddress(t), testserver.FreeAddress(t)
 	p.urlA, p.urlB = "http://"+addressA, "http://"+addressB
-	p.a = spawn(t, "server A", nil, "server", "--config", config, "--listen", addressA)
-	p.b = spawn(t, "server B", nil, "server", "--config", config, "--listen", addressB)
+	p.serverA = spawn(t, "server A", nil, "server", "--config", config, "--listen", addressA)
+	p.serverB = spawn(t, "server B", nil, "server", "--config", config, "--listen", addressB)
 	p.control = spawn(t, "control worker", nil, "worker", "--config", config, "--queues", "tq-control-dev",
 		"--workspace", filepath.Join(dir, "control"))
 	p.data = spawn(t, "data worker", []string{"DVT_WORKER_TOKEN=" + workerToken}, "worker", "--queues", "tq-data-dev",
 		"--temporal", engine.Addr,
 		"--temporal-namespace", engine.Namespace, "--server", p.urlA, "--workspace", filepath.Join(dir, "data"),
-		"--project-root", root(t), "--dbt", dbt(t), "--allow-private",
+		"--project-root", root(t), "--dbt", findDBT(t), "--allow-private",
 		"--sandbox-write", p.shop)
-	p.knowsNoStore(t, dsn)
-	answers(t, p.urlA)
-	answers(t, p.urlB)
+	p.checkDataWorkerKnowsNoStore(t, dsn)
+	waitUntilReady(t, p.urlA)
+	waitUntilReady(t, p.urlB)
 	return p
 }
 
-// dbt is the program that `make` prepared.
-func dbt(t *testing.T) string {
+// findDBT returns the path of the dbt program that `make tools/dbt` installs, and fails the test when it is missing.
+func findDBT(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(root(t), ".tools", "dbt", "bin", "dbt")
 	if _, err := os.Stat(bin); err != nil {
@@ -163,8 +163,9 @@ func dbt(t *testing.T) string {
 	return bin
 }
 
-// knowsNoStore looks at everything that the data worker was told.
-func (p *parts) knowsNoStore(t *testing.T, dsn string) {
+// checkDataWorkerKnowsNoStore looks for credentials of the store and of Redis in the environment and the command line of
+// the data worker, because programs of steps run beside it.
+func (p *deployment) checkDataWorkerKnowsNoStore(t *testing.T, dsn string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		return
@@ -172,20 +173,20 @@ func (p *parts) knowsNoStore(t *testing.T, dsn string) {
 	for _, name := range []string{"environ", "cmdline"} {
 		told, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.data.cmd.Process.Pid, name))
 		if errors.Is(err, fs.ErrPermission) {
-			continue // the worker closed it, and this test has no privileges
+			continue // the worker denies access to it, and this test does not run as root
 		}
 		must(t, err)
 		for _, secret := range []string{dsn, p.redis, "DVT_STORE", "DVT_REDIS", "DVT_CONFIG", "--store", "--redis",
 			"--config", "postgres://"} {
 			if strings.Contains(string(told), secret) {
-				t.Errorf("the data worker's %s holds %s (T203)", name, secret)
+				t.Errorf("the %s of the data worker contains %s, want no credentials of the store or of Redis", name, secret)
 			}
 		}
 	}
 }
 
-// answers waits until a server may get requests.
-func answers(t *testing.T, base string) {
+// waitUntilReady waits until /readyz of a server answers 200.
+func waitUntilReady(t *testing.T, base string) {
 	t.Helper()
 	for deadline := time.Now().Add(testtime.Of(30 * time.Second)); time.Now().Before(deadline); time.Sleep(
 		100 * time.Millisecond) {
@@ -203,23 +204,23 @@ type frame = client.WatchRunRunUpdatesRunUpdate
 
 // viewer watches one run until the test ends or its server does.
 type viewer struct {
-	t      *testing.T
-	mu     sync.Mutex
-	frames []frame
-	moved  chan struct{}
-	done   chan error
+	t       *testing.T
+	mu      sync.Mutex
+	frames  []frame
+	changed chan struct{}
+	done    chan error
 }
 
 func watch(t *testing.T, c *client.Client, runID string) *viewer {
 	t.Helper()
-	v := &viewer{t: t, moved: make(chan struct{}, 1), done: make(chan error, 1)}
+	v := &viewer{t: t, changed: make(chan struct{}, 1), done: make(chan error, 1)}
 	go func() {
 		v.done <- c.Watch(t.Context(), runID, client.Position{}, func(f frame) error {
 			v.mu.Lock()
 			v.frames = append(v.frames, f)
 			v.mu.Unlock()
 			select {
-			case v.moved <- struct{}{}:
+			case v.changed <- struct{}{}:
 			default:
 			}
 			return nil
@@ -228,47 +229,47 @@ func watch(t *testing.T, c *client.Client, runID string) *viewer {
 	return v
 }
 
-func (v *viewer) seen() []frame {
+func (v *viewer) receivedFrames() []frame {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.frames)
 }
 
-// until waits for a LIVE frame at seq or later and returns how long that took.
-func (v *viewer) until(seq run.Seq, patience time.Duration) time.Duration {
+// waitForLive waits for a LIVE frame at seq or later and returns the time that this took.
+func (v *viewer) waitForLive(seq run.Seq, patience time.Duration) time.Duration {
 	v.t.Helper()
 	began := time.Now()
 	timeout := time.After(testtime.Of(patience))
 	for {
-		frames := v.seen()
+		frames := v.receivedFrames()
 		if n := len(frames); n > 0 && frames[n-1].Sync == client.SyncStateLive && frames[n-1].RunSeq >= int64(seq) {
 			return time.Since(began)
 		}
 		select {
-		case <-v.moved:
+		case <-v.changed:
 		case err := <-v.done:
 			v.t.Fatalf("the stream ended before it was LIVE at %d: %v", seq, err)
 		case <-timeout:
-			v.t.Fatalf("not LIVE at %d within %s: %s", seq, patience, shown(frames))
+			v.t.Fatalf("no LIVE frame at %d within %s: %s", seq, patience, formatFrames(frames))
 		}
 	}
 }
 
-// honest checks what O9 and api.md §5 promise of every stream.
-func (v *viewer) honest() {
+// checkFrames checks that frames never go back and that no LIVE frame is behind the head that it names (contract O9).
+func (v *viewer) checkFrames() {
 	v.t.Helper()
-	frames := v.seen()
+	frames := v.receivedFrames()
 	for i, f := range frames {
 		if i > 0 && f.RunSeq < frames[i-1].RunSeq {
 			v.t.Errorf("frames went back from %d to %d", frames[i-1].RunSeq, f.RunSeq)
 		}
 		if f.Sync == client.SyncStateLive && f.HeadSeq != nil && *f.HeadSeq > f.RunSeq {
-			v.t.Errorf("LIVE at %d while the head is %d", f.RunSeq, *f.HeadSeq)
+			v.t.Errorf("a frame is LIVE at %d, and its head is %d", f.RunSeq, *f.HeadSeq)
 		}
 	}
 }
 
-func shown(frames []frame) string {
+func formatFrames(frames []frame) string {
 	var b strings.Builder
 	for _, f := range frames {
 		reason := ""
@@ -280,69 +281,67 @@ func shown(frames []frame) string {
 	return b.String()
 }
 
-func (p *parts) head(t *testing.T, runID string) run.Seq {
+func (p *deployment) head(t *testing.T, runID string) run.Seq {
 	t.Helper()
 	h, err := p.store.Heads(t.Context(), []string{runID})
 	must(t, err)
 	return h.ByRun[runID].LastSeq
 }
 
-// TestApart_KillsLoseNothing runs every process of dvt by itself on
-// PostgreSQL, Redis and Temporal: the sample completes, a viewer of one server
-// sees what others write, and after a kill -9 of each process every run ended and
-// every log is valid (T203, T220, T227, T229).
+// Every component of dvt is a process of its own on PostgreSQL, Redis and Temporal. The sample completes, and a viewer of
+// one server sees changes that other processes write. After a kill -9 of each process all runs complete with valid logs.
 // contract: T203
-func TestApart_KillsLoseNothing(t *testing.T) {
-	p := startParts(t)
+func TestDeployment_KillsLoseNothing(t *testing.T) {
+	p := startDeployment(t)
 	a, b := client.New(p.urlA, adaToken), client.New(p.urlB, adaToken)
-	t.Run("the sample", func(t *testing.T) { p.sample(t, a, b) })
-	t.Run("doors", func(t *testing.T) { p.doors(t) })
+	t.Run("the sample completes", func(t *testing.T) { p.testSample(t, a, b) })
+	t.Run("people and workers authenticate separately", func(t *testing.T) { p.testAuthentication(t) })
 	// contract: W-1, W-2
-	t.Run("messages that come twice and out of order", func(t *testing.T) { p.messages(t, a, b) })
-	t.Run("kills", func(t *testing.T) { p.kills(t, a, b) })
-	for _, one := range []*process{p.data, p.control, p.a, p.b} {
+	t.Run("repeated and lost messages mislead no viewer", func(t *testing.T) { p.testMessages(t, a, b) })
+	t.Run("runs survive a kill of each process", func(t *testing.T) { p.testKills(t, a, b) })
+	for _, one := range []*process{p.data, p.control, p.serverA, p.serverB} {
 		if took := one.terminate(); took > testtime.Of(15*time.Second) || !one.cmd.ProcessState.Success() {
-			t.Errorf("%s ended after %s: %s", one.name, took, one.cmd.ProcessState)
+			t.Errorf("%s ended %s after SIGTERM: %s; want success within 15 s", one.name, took, one.cmd.ProcessState)
 		}
 	}
 }
 
-// sample runs the shop, started through A and watched through B.
-func (p *parts) sample(t *testing.T, a, b *client.Client) {
+// testSample starts the shop sample through server A and watches it through server B.
+func (p *deployment) testSample(t *testing.T, a, b *client.Client) {
 	data := p.shop
-	doc, err := examples.Plan(examples.Shop, examples.Values{NotifyURL: p.notes.URL + "/dev/notify", Data: data})
+	doc, err := examples.Plan(examples.Shop, examples.Values{NotifyURL: p.receiver.URL + "/dev/notify", Data: data})
 	must(t, err)
 	id := start(t, a, "apart-sample", doc)
 	v := watch(t, b, id)
-	done := ended(t, b, id, 4*time.Minute)
+	done := waitForEnd(t, b, id, 4*time.Minute)
 	if done.Status != client.RunStatusCompleted {
 		t.Fatalf("the sample ended %s: %+v", done.StatusRaw, done.RootCause)
 	}
-	v.until(p.head(t, id), 5*time.Second)
-	v.honest()
-	if n := len(v.seen()); n < 5 {
-		t.Errorf("the viewer of B saw %d frames only: %s", n, shown(v.seen()))
+	v.waitForLive(p.head(t, id), 5*time.Second)
+	v.checkFrames()
+	if n := len(v.receivedFrames()); n < 5 {
+		t.Errorf("the viewer of B got %d frames, want 5 or more: %s", n, formatFrames(v.receivedFrames()))
 	}
-	if keys := p.notes.heard(); len(keys) != 1 || keys[0] == "" {
-		t.Errorf("the receiver heard %q", keys)
+	if keys := p.receiver.receivedKeys(); len(keys) != 1 || keys[0] == "" {
+		t.Errorf("the receiver was called with the idempotency keys %q, want one call with a key", keys)
 	}
 	for step, want := range map[string]string{"compile": "dbt", "check-orders": "orders"} { // both ran in the data worker
 		out, err := client.ReadStepLog(t.Context(), b, id, step, nil, nil, nil)
 		must(t, err)
 		text, _ := json.Marshal(out.StepLog)
 		if out.StepLog == nil || out.StepLog.TotalLines == 0 || !strings.Contains(string(text), want) {
-			t.Errorf("log of %s: %s", step, text)
+			t.Errorf("the log of step %s is %s, want lines with %q", step, text, want)
 		}
 	}
-	p.keptArtifacts(t, id, checkLog(t, p.store, id))
+	p.checkArtifacts(t, id, checkLog(t, p.store, id))
 	if foreign, err := client.ShowRun(t.Context(), client.New(p.urlB, malloryToken), id, nil); err != nil ||
 		foreign.Run != nil {
-		t.Errorf("another tenant saw the run: %+v, %v", foreign.Run, err)
+		t.Errorf("another tenant reads the run %+v (%v), want no run", foreign.Run, err)
 	}
 }
 
-// keptArtifacts finds what the log refers to in the bucket, byte for byte.
-func (p *parts) keptArtifacts(t *testing.T, runID string, evs []run.Event) {
+// checkArtifacts checks that the bucket has each artifact of the log with its size and SHA-256, and that there is one.
+func (p *deployment) checkArtifacts(t *testing.T, runID string, evs []run.Event) {
 	t.Helper()
 	refs := 0
 	for _, e := range evs {
@@ -357,17 +356,19 @@ func (p *parts) keptArtifacts(t *testing.T, runID string, evs []run.Event) {
 			body, err := os.ReadFile(filepath.Join(p.artifacts, "artifacts", filepath.FromSlash(name)))
 			sum := sha256.Sum256(body)
 			if err != nil || int64(len(body)) != ref.SizeBytes || hex.EncodeToString(sum[:]) != ref.SHA256 {
-				t.Errorf("%s of %s: %d bytes kept, %d referred to: %v", ref.URI, e.StepID, len(body), ref.SizeBytes, err)
+				t.Errorf("artifact %s of %s: the bucket has %d bytes, the log says %d bytes or another SHA-256 (%v)", ref.URI,
+					e.StepID, len(body), ref.SizeBytes, err)
 			}
 		}
 	}
 	if refs == 0 {
-		t.Errorf("run %s refers to no artifacts", runID)
+		t.Errorf("the log of run %s names no artifacts, want one or more", runID)
 	}
 }
 
-// doors: people and workers each have their own, and a worker that of its tenants only.
-func (p *parts) doors(t *testing.T) {
+// testAuthentication checks that the API accepts only people, that the Journal accepts only workers, and that a worker
+// reaches only runs of its tenants.
+func (p *deployment) testAuthentication(t *testing.T) {
 	mallory := client.New(p.urlA, malloryToken)
 	doc := bytes.ReplaceAll(stepsPlan("foreign", `{"stepId":"s","type":"NOOP","inputs":{},"dependsOn":[],"timeout":"1m"}`),
 		[]byte("acme"), []byte("globex"))
@@ -379,36 +380,36 @@ func (p *parts) doors(t *testing.T) {
 	for _, base := range []string{p.urlA, p.urlB} {
 		for _, token := range []string{adaToken, malloryToken, "", workerToken + "x", tokenHash(workerToken)} {
 			if a := begin(base, token, foreign); a.StatusCode != http.StatusUnauthorized {
-				t.Errorf("the journal let %q in: %d %s", token, a.StatusCode, a.body)
+				t.Errorf("the Journal answers the token %q with %d %s, want 401", token, a.StatusCode, a.body)
 			}
 		}
 		theirs, missing := begin(base, workerToken, foreign), begin(base, workerToken, "no-such-run")
 		if theirs.StatusCode != http.StatusNotFound || theirs.body != missing.body {
-			t.Errorf("the journal about a tenant that the worker does not serve: %d %s, about nothing: %d %s", theirs.StatusCode,
-				theirs.body, missing.StatusCode, missing.body)
+			t.Errorf("the Journal answers for a run of another tenant %d %s, and for a missing run %d %s; want 404 for both",
+				theirs.StatusCode, theirs.body, missing.StatusCode, missing.body)
 		}
 		if a := ask(t, base, whoAmI, nil, "Authorization: Bearer "+workerToken); a.StatusCode != http.StatusUnauthorized {
-			t.Errorf("the API let a worker in: %d %s", a.StatusCode, a.body)
+			t.Errorf("the API answers a worker's token with %d %s, want 401", a.StatusCode, a.body)
 		}
 		if a := get(t, base+"/", "Cookie: dvt_session="+adaToken); a.cookie() != nil {
-			t.Errorf("a server signed somebody in: %+v", a.cookie())
+			t.Errorf("a server set the session cookie %+v, want none, because only dvt dev has such sessions", a.cookie())
 		}
 		if a := ask(t, base, whoAmI, nil, "Cookie: dvt_session="+adaToken); a.StatusCode != http.StatusUnauthorized {
-			t.Errorf("a server took the session of dvt dev: %d %s", a.StatusCode, a.body)
+			t.Errorf("a server answers a session of dvt dev with %d %s, want 401", a.StatusCode, a.body)
 		}
 		for _, path := range []string{"/dev/session", "/dev/notify", "/dev/plans/shop"} {
 			if a := send(t, http.MethodPost, base+path, `{"principal":"ada"}`); a.StatusCode < 400 || a.cookie() != nil {
-				t.Errorf("a server has %s: %d", path, a.StatusCode)
+				t.Errorf("a server answers %s with %d, want an error, because only dvt dev has this path", path, a.StatusCode)
 			}
 		}
 	}
-	if r := ended(t, mallory, foreign, time.Minute); r.Status != client.RunStatusCompleted {
-		t.Errorf("the other tenant's run ended %s", r.StatusRaw)
+	if r := waitForEnd(t, mallory, foreign, time.Minute); r.Status != client.RunStatusCompleted {
+		t.Errorf("the run of the other tenant ended %s, want COMPLETED", r.StatusRaw)
 	}
 	checkLog(t, p.store, foreign)
 }
 
-// stepsPlan is a plan of steps given as JSON objects.
+// stepsPlan returns a plan of the project shop of acme. steps are JSON objects.
 func stepsPlan(id string, steps ...string) []byte {
 	return fmt.Appendf(
 		nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z",
@@ -417,14 +418,13 @@ func stepsPlan(id string, steps ...string) []byte {
 		id, strings.Repeat("0", 40), strings.Join(steps, ","))
 }
 
-// messages commits events as a process does that dies before it publishes, and
-// repeats messages of the bus.
-func (p *parts) messages(t *testing.T, a, b *client.Client) {
+// testMessages commits events like a process that dies before it publishes them, and repeats messages of the bus.
+func (p *deployment) testMessages(t *testing.T, a, b *client.Client) {
 	id := start(t, a, "apart-messages", stepsPlan("messages",
 		`{"stepId":"wait","type":"SLEEP","inputs":{"ms":600000},"dependsOn":[],"timeout":"11m"}`))
 	v := watch(t, b, id)
-	at := p.settled(t, id)
-	v.until(at, 5*time.Second)
+	at := p.waitForStepStart(t, id)
+	v.waitForLive(at, 5*time.Second)
 
 	commit := func() run.Seq {
 		t.Helper()
@@ -438,7 +438,7 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 		}}})
 		must(t, err)
 		if len(out.Outcomes) != 1 || out.Outcomes[0].Refused != "" {
-			t.Fatalf("append: %+v", out.Outcomes)
+			t.Fatalf("the store answers the append with %+v, want one accepted event", out.Outcomes)
 		}
 		return out.Head.LastSeq
 	}
@@ -448,20 +448,20 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 	heard := bus.Subscribe(id)
 	defer heard.Close()
 	if d := <-heard.C(); !d.Confirmed {
-		t.Fatalf("%+v", d)
+		t.Fatalf("the first delivery is %+v, want the confirmation of the subscription", d)
 	}
 
-	first := commit() // W-1: nobody in this process publishes
-	if took := v.until(first, 3*time.Second); took > testtime.Of(2500*time.Millisecond) {
-		t.Errorf("what a dead process had committed was shown after %s", took)
+	first := commit() // this process publishes nothing, so the servers must find the commit (contract W-1)
+	if took := v.waitForLive(first, 3*time.Second); took > testtime.Of(2500*time.Millisecond) {
+		t.Errorf("the viewer saw the commit of the dead process after %s, want 2.5 s or less", took)
 	}
-	repeated := message(t, heard, first)
-	for range 3 { // W-2
+	repeated := waitForMessage(t, heard, first)
+	for range 3 { // servers must ignore repeated messages (contract W-2)
 		must(t, bus.Publish(t.Context(), repeated))
 	}
 	second := commit()
-	v.until(second, 3*time.Second)
-	frames := v.seen()
+	v.waitForLive(second, 3*time.Second)
+	frames := v.receivedFrames()
 	for _, seq := range []run.Seq{first, second} {
 		n := 0
 		for _, f := range frames {
@@ -470,38 +470,39 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 			}
 		}
 		if n != 1 {
-			t.Errorf("%d LIVE frames at %d, want 1: %s", n, seq, shown(frames))
+			t.Errorf("%d LIVE frames at %d, want 1: %s", n, seq, formatFrames(frames))
 		}
 	}
 	for _, f := range frames[slices.IndexFunc(frames, func(f frame) bool { return f.RunSeq >= int64(first) }):] {
-		// On a slow machine the view may say that nobody has published the second commit yet; a repetition is no gap.
+		// A slow machine may report that the second commit is not published yet, but a repetition is never a gap.
 		if f.Reason != nil && *f.Reason == client.SyncReasonGap {
-			t.Errorf("a repeated message made the stream %s: %s", f.Sync, shown(frames))
+			t.Errorf("a repeated message made the stream %s: %s", f.Sync, formatFrames(frames))
 		}
 	}
 	reason := "enough"
 	_, err = client.CancelRun(t.Context(), b, client.CancelRunInput{RunId: id, SignalId: "cancel", Reason: &reason})
 	must(t, err)
-	if done := ended(t, a, id, 30*time.Second); done.Status != client.RunStatusCancelled {
-		t.Errorf("the run ended %s", done.StatusRaw)
+	if done := waitForEnd(t, a, id, 30*time.Second); done.Status != client.RunStatusCancelled {
+		t.Errorf("the run ended %s after its cancel, want CANCELLED", done.StatusRaw)
 	}
-	v.until(p.head(t, id), 5*time.Second)
-	v.honest()
+	v.waitForLive(p.head(t, id), 5*time.Second)
+	v.checkFrames()
 	checkLog(t, p.store, id)
 }
 
-// settled waits until a run whose only step waits appends nothing more.
-func (p *parts) settled(t *testing.T, runID string) run.Seq {
+// waitForStepStart waits until the only step of a run has started, and returns the head. The run appends no event after
+// it, because the step sleeps.
+func (p *deployment) waitForStepStart(t *testing.T, runID string) run.Seq {
 	t.Helper()
-	until(t, "the step begins", 30*time.Second, func() bool {
+	waitUntil(t, "the step has started", 30*time.Second, func() bool {
 		l, err := p.store.Load(t.Context(), runID)
 		return err == nil && l.State.Counts.Running > 0
 	})
 	return p.head(t, runID)
 }
 
-// message is the one on the bus that leads to seq.
-func message(t *testing.T, s live.Subscription, seq run.Seq) live.Message {
+// waitForMessage returns the message of the bus that leads to seq.
+func waitForMessage(t *testing.T, s live.Subscription, seq run.Seq) live.Message {
 	t.Helper()
 	timeout := time.After(time.Minute)
 	for {
@@ -511,22 +512,22 @@ func message(t *testing.T, s live.Subscription, seq run.Seq) live.Message {
 				return *d.Message
 			}
 		case <-timeout:
-			t.Fatalf("no message for %d", seq)
+			t.Fatalf("no message leads to %d within a minute", seq)
 		}
 	}
 }
 
-// kills kills each process once with runs in flight. The viewer of B sees its
-// run's end through every kill but B's own.
-func (p *parts) kills(t *testing.T, a, b *client.Client) {
+// testKills kills each process once with runs in flight. A viewer of server B sees its run end, except when the test
+// kills B itself.
+func (p *deployment) testKills(t *testing.T, a, b *client.Client) {
 	const inFlight = 4
 	var all []string
-	for k, victim := range []*process{p.a, p.data, p.control, p.b} {
+	for k, victim := range []*process{p.serverA, p.data, p.control, p.serverB} {
 		var viewed *viewer
 		var watched string
 		for i := range inFlight {
 			id := start(t, b, fmt.Sprintf("apart-%d-%d", k, i), killPlan(100+k*inFlight+i))
-			if all = append(all, id); i == 0 && victim != p.b {
+			if all = append(all, id); i == 0 && victim != p.serverB {
 				viewed, watched = watch(t, b, id), id
 			}
 		}
@@ -536,19 +537,19 @@ func (p *parts) kills(t *testing.T, a, b *client.Client) {
 		victim.start()
 		t.Logf("killed %s", victim.name)
 		if viewed != nil {
-			ended(t, b, watched, time.Minute)
-			viewed.until(p.head(t, watched), 5*time.Second)
-			viewed.honest()
+			waitForEnd(t, b, watched, time.Minute)
+			viewed.waitForLive(p.head(t, watched), 5*time.Second)
+			viewed.checkFrames()
 		}
 	}
 	events := 0
 	for _, id := range all {
-		if r := ended(t, a, id, 2*time.Minute); r.Status != client.RunStatusCompleted {
+		if r := waitForEnd(t, a, id, 2*time.Minute); r.Status != client.RunStatusCompleted {
 			t.Errorf("run %s ended %s: %+v", id, r.StatusRaw, r.RootCause)
 		}
 		events += len(checkLog(t, p.store, id))
 	}
-	answers(t, p.urlA) // and will end in order when asked to
-	answers(t, p.urlB)
+	waitUntilReady(t, p.urlA) // a server that is not ready would not shut down in order
+	waitUntilReady(t, p.urlB)
 	t.Logf("4 kills, %d runs, %d events, every log valid", len(all), events)
 }

@@ -24,11 +24,11 @@ const (
 	leaverToken = "vic-has-a-long-token" // Viewer in acme
 )
 
-// inForce is how long a change of the policy may take to reach another server.
-const inForce = 2 * time.Second
+// policyDelay is the longest time until a change of the policy holds on all servers.
+const policyDelay = 2 * time.Second
 
-// Two servers on one database: what one of them is told holds on the other within 2 s. The
-// streams there of a viewer that lost the right end FORBIDDEN, with no frame after that.
+// Two servers share a database. A change of the policy on one holds on the other within 2 s: streams of a viewer who lost
+// the right end with FORBIDDEN.
 // contract: S16, T178
 func TestAuthority_AChangeReachesTheOtherServer(t *testing.T) {
 	t.Parallel()
@@ -51,8 +51,8 @@ accounts:
 	spawn(t, "server A", nil, "server", "--config", config, "--listen", addressA)
 	spawn(t, "server B", nil, "server", "--config", config, "--listen", addressB)
 	urlA, urlB := "http://"+addressA, "http://"+addressB
-	answers(t, urlA)
-	answers(t, urlB)
+	waitUntilReady(t, urlA)
+	waitUntilReady(t, urlB)
 	s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
@@ -61,13 +61,13 @@ accounts:
 	doc, err := examples.Plan(examples.Shop, examples.Values{NotifyURL: "http://" + addressA + "/dev/notify", Data: dir})
 	must(t, err)
 	runID := start(t, ana, "authority", doc)
-	secret := tokenOf(t, client.New(urlA, leaverToken))
+	secret := createToken(t, client.New(urlA, leaverToken))
 
 	viewers := map[string]*viewer{"vic": watch(t, client.New(urlB, leaverToken), runID)}
-	viewers["vic"].until(1, 10*time.Second)
-	time.Sleep(testtime.Of(inForce)) // a token too takes so long to be known everywhere
+	viewers["vic"].waitForLive(1, 10*time.Second)
+	time.Sleep(testtime.Of(policyDelay)) // a new token also takes this time to reach all servers
 	viewers["her token"] = watch(t, client.New(urlB, secret), runID)
-	viewers["her token"].until(1, 10*time.Second)
+	viewers["her token"].waitForLive(1, 10*time.Second)
 
 	before, err := client.ShowPolicy(t.Context(), ana)
 	must(t, err)
@@ -82,31 +82,31 @@ accounts:
 	must(t, err)
 	changed := time.Now()
 	if out, err := client.ShowRun(t.Context(), client.New(urlA, leaverToken), runID, nil); err != nil || out.Run != nil {
-		t.Errorf("on the server that was told she still sees %v (%v)", out, err)
+		t.Errorf("on the server of the change, vic without rights reads %v (%v), want no run", out, err)
 	}
-	stir(t, s, runID)
+	appendReceipts(t, s, runID)
 	for name, v := range viewers {
 		select {
 		case err := <-v.done:
 			var named *client.Error
 			if !errors.As(err, &named) || named.Code != "FORBIDDEN" {
-				t.Errorf("the stream of %s ended with %v", name, err)
+				t.Errorf("the stream of %s ended with %v, want FORBIDDEN", name, err)
 			}
-			if took := time.Since(changed); took > testtime.Of(inForce) {
-				t.Errorf("the stream of %s ended after %v", name, took)
+			if took := time.Since(changed); took > testtime.Of(policyDelay) {
+				t.Errorf("the stream of %s ended %v after the change, want %v or less", name, took, policyDelay)
 			}
-		case <-time.After(testtime.Of(2 * inForce)):
-			t.Fatalf("the stream of %s has not ended", name)
+		case <-time.After(testtime.Of(2 * policyDelay)):
+			t.Fatalf("the stream of %s goes on %v after the change", name, 2*policyDelay)
 		}
 	}
 	if out, err := client.ShowRun(t.Context(), client.New(urlB, leaverToken), runID, nil); err != nil || out.Run != nil {
-		t.Errorf("on the other server she still sees %v (%v)", out, err)
+		t.Errorf("on the other server, vic without rights reads %v (%v), want no run", out, err)
 	}
-	slowed(t, urlB)
+	checkGuessesAreLimited(t, urlB)
 }
 
-// tokenOf makes an API token with a viewer's rights.
-func tokenOf(t *testing.T, c *client.Client) string {
+// createToken creates an API token with the rights of a viewer and returns its secret.
+func createToken(t *testing.T, c *client.Client) string {
 	t.Helper()
 	out, err := client.CreateToken(t.Context(), c, client.CreateTokenInput{
 		RequestId: "token", Name: "laptop", Grants: []client.TokenGrantInput{{Role: client.RoleViewer, ProjectId: "*",
@@ -116,16 +116,16 @@ func tokenOf(t *testing.T, c *client.Client) string {
 	return *out.CreateToken.Secret
 }
 
-// stir makes something to show, again and again for a while.
-func stir(t *testing.T, s store.Store, runID string) {
+// appendReceipts appends receipts of signals for a while in the background, so that streams always have a next frame.
+func appendReceipts(t *testing.T, s store.Store, runID string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(2*inForce))
+	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(2*policyDelay))
 	t.Cleanup(cancel)
 	go func() {
 		for n := 0; ctx.Err() == nil; n++ {
 			_ = s.InRun(ctx, runID, func(tx store.RunTx) error {
 				_, err := tx.PutReceipt(
-					ctx, run.Receipt{RunID: runID, Signal: run.Signal{ID: fmt.Sprintf("stir-%d", n), Type: run.Pause}, Actor: "ana",
+					ctx, run.SignalReceipt{RunID: runID, Signal: run.Signal{ID: fmt.Sprintf("stir-%d", n), Type: run.Pause}, Actor: "ana",
 						Rejected: true}, false)
 				return err
 			})
@@ -134,21 +134,22 @@ func stir(t *testing.T, s store.Store, runID string) {
 	}()
 }
 
-// slowed guesses tokens until the server slows it, and looks whether others are.
-func slowed(t *testing.T, base string) {
+// checkGuessesAreLimited sends wrong tokens until the server limits their address. A token that was valid before from
+// the same address must still pass.
+func checkGuessesAreLimited(t *testing.T, base string) {
 	t.Helper()
 	const query = `{ viewer { principal } }`
 	for n := range 30 {
 		a := ask(t, base, query, nil, fmt.Sprintf("Authorization: Bearer guess-%d", n))
 		if a.code() == "AUTH_RATE_LIMITED" {
 			if n < 10 || a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" {
-				t.Errorf("slowed after %d, status %d, Retry-After %q", n, a.StatusCode, a.Header.Get("Retry-After"))
+				t.Errorf("limited after %d guesses with status %d and Retry-After %q, want 429 after 10 or more", n, a.StatusCode, a.Header.Get("Retry-After"))
 			}
 			if known := ask(t, base, query, nil, "Authorization: Bearer "+leaverToken); known.code() != "" {
-				t.Errorf("who was known before is refused: %s", known.code())
+				t.Errorf("a valid token of the same address is refused with %s, want no error", known.code())
 			}
 			return
 		}
 	}
-	t.Error("30 wrong tokens were looked at")
+	t.Error("30 wrong tokens were not limited, want AUTH_RATE_LIMITED")
 }

@@ -15,26 +15,26 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
-// spoiler makes requests that are wrong somewhere, from those of the stranger's walk.
-type spoiler struct {
+// requestFuzzer makes malformed requests from the valid ones of the stranger's walk. A seed repeats its requests.
+type requestFuzzer struct {
 	r      *rand.Rand
 	ops    []operation
 	things map[string][]string
-	tokens []string // good ones
+	tokens []string // valid ones
 }
 
-// spoiled is one request, and what it was made of.
-type spoiled struct {
+// fuzzedRequest is one request with its body.
+type fuzzedRequest struct {
 	*http.Request
-	body   string
-	change bool // a good token and a mutation
-	stream bool
+	body    string
+	changes bool // a mutation with a valid token
+	stream  bool
 }
 
 func pickOne[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// oddText is what no field expects.
-func (s *spoiler) oddText() string {
+// randomText returns text that no field expects.
+func (s *requestFuzzer) randomText() string {
 	switch s.r.IntN(14) {
 	case 0:
 		return ""
@@ -70,8 +70,8 @@ func (s *spoiler) oddText() string {
 	return fmt.Sprintf("x%d", s.r.IntN(1000))
 }
 
-// odd is a JSON value of any kind.
-func (s *spoiler) odd(depth int) any {
+// randomValue returns a JSON value of any kind.
+func (s *requestFuzzer) randomValue(depth int) any {
 	switch s.r.IntN(14) {
 	case 0:
 		return nil
@@ -86,11 +86,11 @@ func (s *spoiler) odd(depth int) any {
 		return map[string]any{}
 	case 5:
 		if depth > 0 {
-			return []any{s.odd(depth - 1), s.odd(depth - 1)}
+			return []any{s.randomValue(depth - 1), s.randomValue(depth - 1)}
 		}
 	case 6:
 		if depth > 0 {
-			return map[string]any{s.oddText(): s.odd(depth - 1), "runId": s.odd(depth - 1)}
+			return map[string]any{s.randomText(): s.randomValue(depth - 1), "runId": s.randomValue(depth - 1)}
 		}
 	case 7:
 		var deep any = 1
@@ -99,20 +99,20 @@ func (s *spoiler) odd(depth int) any {
 		}
 		return deep
 	}
-	return s.oddText()
+	return s.randomText()
 }
 
-// spoil changes a value in a few places.
-func (s *spoiler) spoil(v any, odds int) any {
+// mutate replaces about one of odds values inside v, renames and removes fields, and repeats elements of lists.
+func (s *requestFuzzer) mutate(v any, odds int) any {
 	if s.r.IntN(odds) == 0 {
-		return s.odd(2)
+		return s.randomValue(2)
 	}
 	switch v := v.(type) {
 	case []any:
 		out := make([]any, 0, len(v))
 		for _, e := range v {
 			for range 1 + s.r.IntN(8)/7*s.r.IntN(300) {
-				out = append(out, s.spoil(e, odds))
+				out = append(out, s.mutate(e, odds))
 			}
 		}
 		return out
@@ -123,9 +123,9 @@ func (s *spoiler) spoil(v any, odds int) any {
 			case 0:
 				continue
 			case 1:
-				out[name+s.oddText()] = e
+				out[name+s.randomText()] = e
 			default:
-				out[name] = s.spoil(e, odds)
+				out[name] = s.mutate(e, odds)
 			}
 		}
 		return out
@@ -133,10 +133,10 @@ func (s *spoiler) spoil(v any, odds int) any {
 	return v
 }
 
-// document is one that is wrong, or too much.
-func (s *spoiler) document(d string) string {
+// corruptDocument returns a GraphQL document that is malformed, too deep or too expensive. One in four is unchanged.
+func (s *requestFuzzer) corruptDocument(d string) string {
 	switch s.r.IntN(16) {
-	case 0: // bytes
+	case 0:
 		b := []byte(d)
 		for range 1 + s.r.IntN(4) {
 			b[s.r.IntN(len(b))] = byte(s.r.IntN(256))
@@ -181,28 +181,28 @@ func (s *spoiler) document(d string) string {
 	return d
 }
 
-func (s *spoiler) draw() spoiled {
+func (s *requestFuzzer) draw() fuzzedRequest {
 	op := s.ops[s.r.IntN(len(s.ops))]
 	thing := func(key string) string { list := s.things[key]; return list[s.r.IntN(len(list))] }
-	vars := filled(op.variables, thing, map[string]string{})
+	vars := fillSlots(op.variables, thing, map[string]string{})
 	if s.r.IntN(5) > 0 {
-		vars = s.spoil(vars, 2+s.r.IntN(20))
+		vars = s.mutate(vars, 2+s.r.IntN(20))
 	}
-	request := map[string]any{"query": s.document(op.document), "variables": vars}
+	request := map[string]any{"query": s.corruptDocument(op.document), "variables": vars}
 	switch s.r.IntN(12) {
 	case 0:
-		request["operationName"] = s.odd(1)
+		request["operationName"] = s.randomValue(1)
 	case 1:
-		request["extensions"] = pickOne[any](s.r, s.odd(3), map[string]any{"persistedQuery": s.odd(2)},
-			map[string]any{"persistedQuery": map[string]any{"version": 1, "sha256Hash": s.oddText()}})
+		request["extensions"] = pickOne[any](s.r, s.randomValue(3), map[string]any{"persistedQuery": s.randomValue(2)},
+			map[string]any{"persistedQuery": map[string]any{"version": 1, "sha256Hash": s.randomText()}})
 	case 2:
-		request[pickOne(s.r, "query", "variables")] = s.odd(2)
+		request[pickOne(s.r, "query", "variables")] = s.randomValue(2)
 	}
 	body, err := json.Marshal(request)
-	if err != nil { // a number that JSON does not have
+	if err != nil { // the number has no JSON, such as 1e400
 		body = []byte(`{"query":"{viewer{principal}}","variables":{"a":1e999999}}`)
 	}
-	out := spoiled{body: string(s.bytes(body)), stream: op.kind == ast.Subscription}
+	out := fuzzedRequest{body: string(s.corruptBody(body)), stream: op.kind == ast.Subscription}
 	method, at, header := http.MethodPost, "/graphql", http.Header{"Content-Type": {"application/json"}}
 	if op.kind == ast.Subscription || s.r.IntN(40) == 0 {
 		header.Set("Accept", "text/event-stream")
@@ -211,26 +211,26 @@ func (s *spoiler) draw() spoiled {
 	switch s.r.IntN(30) {
 	case 0:
 		method, at, out.body = http.MethodGet, "/graphql?"+url.Values{"query": {fmt.Sprint(request["query"])},
-			"variables": {s.oddText()}, "extensions": {s.oddText()}}.Encode(), ""
+			"variables": {s.randomText()}, "extensions": {s.randomText()}}.Encode(), ""
 	case 1:
 		method = pickOne(s.r, "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE", "BREW")
 	case 2:
-		at = s.address()
+		at = s.randomPath()
 		method = pickOne(s.r, http.MethodGet, http.MethodPost)
 	}
-	s.headers(header)
-	good := s.r.IntN(8) > 0
-	if token := s.tokens[s.r.IntN(len(s.tokens))]; good {
+	s.corruptHeader(header)
+	valid := s.r.IntN(8) > 0
+	if token := s.tokens[s.r.IntN(len(s.tokens))]; valid {
 		header.Set("Authorization", "Bearer "+token)
 	} else {
-		header.Set("Authorization", pickOne(s.r, "Bearer "+s.oddText(), s.oddText(), "Basic YTpi", "Bearer", "Bearer  "+token,
-			"bearer dvt_"+s.oddText(), "Bearer eyJhbGciOiJub25lIn0."+
+		header.Set("Authorization", pickOne(s.r, "Bearer "+s.randomText(), s.randomText(), "Basic YTpi", "Bearer", "Bearer  "+token,
+			"bearer dvt_"+s.randomText(), "Bearer eyJhbGciOiJub25lIn0."+
 				base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+token+`"}`))+"."))
 	}
-	out.change = good && op.kind == ast.Mutation && strings.HasPrefix(at, "/graphql")
+	out.changes = valid && op.kind == ast.Mutation && strings.HasPrefix(at, "/graphql")
 	out.Request = httptest.NewRequest(method, "http://dvt.test/", strings.NewReader(out.body))
 	out.Header, out.URL.Path, out.URL.RawQuery = header, at, ""
-	// who guesses is slowed by address
+	// the server limits wrong tokens by address, so each request has another one
 	out.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", s.r.IntN(256), s.r.IntN(256), s.r.IntN(256))
 	out.stream = out.stream && strings.HasPrefix(at, "/graphql")
 	if path, query, ok := strings.Cut(at, "?"); ok {
@@ -239,8 +239,8 @@ func (s *spoiler) draw() spoiled {
 	return out
 }
 
-// bytes spoils a body below JSON.
-func (s *spoiler) bytes(body []byte) []byte {
+// corruptBody changes the bytes of a body, so that it is mostly no valid JSON.
+func (s *requestFuzzer) corruptBody(body []byte) []byte {
 	switch s.r.IntN(24) {
 	case 0:
 		return body[:s.r.IntN(len(body))]
@@ -270,22 +270,22 @@ func (s *spoiler) bytes(body []byte) []byte {
 	return body
 }
 
-func (s *spoiler) headers(h http.Header) {
+func (s *requestFuzzer) corruptHeader(h http.Header) {
 	switch s.r.IntN(20) {
 	case 0:
 		h.Set("Content-Type", pickOne(s.r, "", "text/plain", "application/x-www-form-urlencoded",
-			"multipart/form-data; boundary=x", "application/json; charset=utf-16", "application/json;;;", "*/*", s.oddText()))
+			"multipart/form-data; boundary=x", "application/json; charset=utf-16", "application/json;;;", "*/*", s.randomText()))
 	case 1:
 		h.Set("Accept", pickOne(s.r, "text/html", "application/graphql-response+json", "*/*;q=0", ";;;",
-			strings.Repeat("a/b,", 500), s.oddText()))
+			strings.Repeat("a/b,", 500), s.randomText()))
 	case 2:
-		h.Set("Content-Encoding", pickOne(s.r, "gzip", "br", "deflate", "identity", s.oddText()))
+		h.Set("Content-Encoding", pickOne(s.r, "gzip", "br", "deflate", "identity", s.randomText()))
 	case 3:
-		h.Set("Cookie", "dvt_session="+s.oddText())
-		h.Set("Origin", pickOne(s.r, "null", "http://dvt.test", "http://evil.example", "::", s.oddText()))
+		h.Set("Cookie", "dvt_session="+s.randomText())
+		h.Set("Origin", pickOne(s.r, "null", "http://dvt.test", "http://evil.example", "::", s.randomText()))
 	case 4:
 		h.Set(pickOne(s.r, "X-Request-Id", "Forwarded", "X-Forwarded-For", "Sec-Websocket-Key", "Content-Length",
-			"Transfer-Encoding", "Range", "If-None-Match"), s.oddText())
+			"Transfer-Encoding", "Range", "If-None-Match"), s.randomText())
 	case 5:
 		h.Set("Upgrade", "websocket")
 		h.Set("Connection", pickOne(s.r, "Upgrade", "keep-alive"))
@@ -293,9 +293,9 @@ func (s *spoiler) headers(h http.Header) {
 	}
 }
 
-// address is one beside /graphql.
-func (s *spoiler) address() string {
-	odd := s.oddText()
+// randomPath returns a path other than /graphql.
+func (s *requestFuzzer) randomPath() string {
+	odd := s.randomText()
 	return pickOne(s.r, "/engine/runs/"+odd+"/debug", "/engine/journal", "/engine/health", "/readyz", "/schema.graphqls",
 		"/"+odd, "/auth/"+odd, "/auth/callback?code="+url.QueryEscape(odd)+"&state="+url.QueryEscape(odd),
 		"/assets/"+odd, "/engine/runs/"+s.things["run"][0]+"/debug", "/dev/session", "/graphql/"+odd, "/../"+odd, "/sign-in/"+

@@ -26,39 +26,39 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// badRequests is how many, unless DVT_BAD_REQUESTS says otherwise.
+// badRequests is the number of requests, unless DVT_BAD_REQUESTS sets another one.
 const badRequests = 20_000
 
-// badRound is how many one server is sent.
-const badRound = 2_500
+// badRequestsPerServer is the number of requests after which the test starts a new server.
+const badRequestsPerServer = 2_500
 
-// inside is text of what lies behind the API: Go, SQL, paths.
-var inside = regexp.MustCompile(
+// internals finds text of the implementation in an answer, such as Go, SQL and paths.
+var internals = regexp.MustCompile(
 	`goroutine |runtime error|panic|\.go:\d|sqlite|SQLITE|pgx|SELECT |INSERT |UPDATE run|constraint|/(?:tmp|work|home|root)/|nil pointer|interface conversion|json: |` +
 		`strconv\.|invalid character|unexpected end of JSON|context (canceled|deadline)|%!|github\.com|reflect\.|gqlgen|map\[|\*ast\.|<nil>|0x[0-9a-f]{8}|unmarshal|no rows|connection refused|dial tcp`)
 
-// damage judges answers to requests that are wrong.
-type damage struct {
+// badInputJudge judges the answers of one server to malformed requests.
+type badInputJudge struct {
 	t       *testing.T
-	island  *island
+	server  *seededServer
 	db      *sql.DB
 	known   map[string]bool
-	outage  map[string]bool // codes of what is really away here
+	outage  map[string]bool // codes of services that this server does not have
 	answers map[string]int
 }
 
-func newDamage(t *testing.T) (*damage, *spoiler) {
+func newBadInputJudge(t *testing.T) (*badInputJudge, *requestFuzzer) {
 	t.Helper()
-	own := place{"own", "acme", "shop", "dev", "", time.Hour}
-	i := settle(t, settling{
+	own := seedScope{"own", "acme", "shop", "dev", "", time.Hour}
+	i := startSeededServer(t, seedOptions{
 		accounts: append(own.accounts(true), accountOf("globex", "mallory", role(authz.Admin, "*", "*"))),
-		seed:     func(i *island) { own.seed(i); own.policy(i) }})
-	own.print(i)
-	d := &damage{
-		t: t, island: i, known: map[string]bool{}, answers: map[string]int{},
+		seed:     func(i *seededServer) { own.seed(i); own.addPolicy(i) }})
+	own.addLogLines(i)
+	d := &badInputJudge{
+		t: t, server: i, known: map[string]bool{}, answers: map[string]int{},
 		outage: map[string]bool{
 			string(run.CodeEngineUnavailable): true, string(run.CodeTooManyStreams): true,
-			string(run.CodeUnavailable): true, // of those who did not wait
+			string(run.CodeUnavailable): true, // for requests whose context ended
 		},
 	}
 	for _, c := range run.CodeTable() {
@@ -68,14 +68,15 @@ func newDamage(t *testing.T) (*damage, *spoiler) {
 	d.db, err = sql.Open("sqlite", i.file)
 	must(t, err)
 	t.Cleanup(func() { _ = d.db.Close() })
-	ops, _ := newAsker(t).operations(own.run("failed"))
-	s := &spoiler{ops: ops, things: gather(t, i, own, own), tokens: []string{own.who("ana"), own.who("ola"),
-		own.who("eng"), own.who("sre"), "mallory"}}
+	ops, _ := newOperationBuilder(t).operations(own.run("failed"))
+	s := &requestFuzzer{ops: ops, things: gather(t, i, own, own), tokens: []string{own.principal("ana"), own.principal("ola"),
+		own.principal("eng"), own.principal("sre"), "mallory"}}
 	return d, s
 }
 
-// stored is what a request that is refused must leave as it is; the audit grows.
-func (d *damage) stored() (out string) {
+// readStoreSummary returns counts and versions of all data that a refused request must not change. It leaves out the
+// audit, which gets a row for a refusal.
+func (d *badInputJudge) readStoreSummary() (out string) {
 	d.t.Helper()
 	must(d.t, d.db.QueryRowContext(
 		d.t.Context(), `SELECT (SELECT count(*) || ' ' || sum(last_seq) FROM run_head) || ' ' || (SELECT count(*) FROM signal) || ' ' || (SELECT count(*) FROM api_token) || ' ' ||
@@ -89,23 +90,23 @@ func TestBadInput_NothingBreaksLeaksOrChanges(t *testing.T) {
 	if v, err := strconv.Atoi(os.Getenv("DVT_BAD_REQUESTS")); err == nil {
 		n = v
 	}
-	goroutines, heap, answers, began := runtime.NumGoroutine(), memory(), map[string]int{}, time.Now()
-	for round := 0; round*badRound < n && !t.Failed(); round++ {
-		// some requests are not refused: after a while there is another policy
+	goroutines, heap, answers, began := runtime.NumGoroutine(), heapInUse(), map[string]int{}, time.Now()
+	for round := 0; round*badRequestsPerServer < n && !t.Failed(); round++ {
+		// some requests succeed and change the policy, so each round has a new server
 		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
-			d, s := newDamage(t)
-			for i := round * badRound; i < min(n, (round+1)*badRound); i++ {
+			d, s := newBadInputJudge(t)
+			for i := round * badRequestsPerServer; i < min(n, (round+1)*badRequestsPerServer); i++ {
 				s.r = rand.New(rand.NewPCG(1, uint64(i)))
-				d.request(i, s)
+				d.sendRequest(i, s)
 				if i%250 == 0 {
-					d.socket(i, s)
+					d.sendSocketMessages(i, s)
 				}
 			}
 			for answer, times := range d.answers {
 				answers[answer] += times
 			}
-			if said := d.island.said.String(); strings.Contains(said, "panic") || strings.Contains(said, "INTERNAL") {
-				t.Errorf("the server said %.3000s", said)
+			if said := d.server.log.String(); strings.Contains(said, "panic") || strings.Contains(said, "INTERNAL") {
+				t.Errorf("the log of the server has a panic or INTERNAL: %.3000s", said)
 			}
 		})
 	}
@@ -117,23 +118,23 @@ func TestBadInput_NothingBreaksLeaksOrChanges(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	after, now := runtime.NumGoroutine(), memory()
+	after, now := runtime.NumGoroutine(), heapInUse()
 	t.Logf("%d requests in %s, heap %d MiB before, %d MiB after, goroutines %d and %d: %v", n, took, heap>>20, now>>20,
 		goroutines, after, answers)
 	if after > goroutines+10 || now > heap+64<<20 {
-		t.Errorf("something is left: %d goroutines, %d MiB", after, now>>20)
+		t.Errorf("%d goroutines and %d MiB are left, want at most %d and %d", after, now>>20, goroutines+10, heap>>20+64)
 	}
 }
 
-func memory() uint64 {
+func heapInUse() uint64 {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// request sends one request, and judges its answer.
-func (d *damage) request(i int, s *spoiler) {
+// sendRequest sends request i and judges its answer.
+func (d *badInputJudge) sendRequest(i int, s *requestFuzzer) {
 	d.t.Helper()
 	r := s.draw()
 	patience := time.Minute
@@ -143,33 +144,33 @@ func (d *damage) request(i int, s *spoiler) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	before := ""
-	if r.change {
-		before = d.stored()
+	if r.changes {
+		before = d.readStoreSummary()
 	}
 	answer := httptest.NewRecorder()
 	func() {
 		defer func() {
 			if p := recover(); p != nil && p != any(http.ErrAbortHandler) {
-				d.t.Errorf("request %d panics with %v\n%.3000s\n%s", i, p, r.body, debug.Stack())
+				d.t.Errorf("request %d panicked with %v\n%.3000s\n%s", i, p, r.body, debug.Stack())
 			}
 		}()
-		d.island.routes.ServeHTTP(answer, r.WithContext(ctx))
+		d.server.routes.ServeHTTP(answer, r.WithContext(ctx))
 	}()
-	d.island.reads()
+	d.server.takeStatements()
 	refused := d.judge(i, r.Method+" "+r.URL.Path, r.body, answer.Code, answer.Header().Get("Content-Type"),
 		answer.Body.String())
-	// T222
+	// the log of a run records a signal without permission (contract T222)
 	inLog := strings.Contains(answer.Body.String(), `"FORBIDDEN"`) && (strings.Contains(r.body, "signalRun(") ||
 		strings.Contains(r.body, "cancelRun("))
-	if r.change && refused && !inLog {
-		if after := d.stored(); after != before {
-			d.t.Errorf("request %d was refused and changed %s to %s: %.2000s\n%s", i, before, after, r.body, answer.Body)
+	if r.changes && refused && !inLog {
+		if after := d.readStoreSummary(); after != before {
+			d.t.Errorf("request %d was refused, and the store changed from %s to %s: %.2000s\n%s", i, before, after, r.body, answer.Body)
 		}
 	}
 }
 
-// judge looks at one answer; it says whether it refused all that was asked.
-func (d *damage) judge(i int, at, body string, status int, kind, text string) (refused bool) {
+// judge checks one answer and reports whether it refused the whole operation.
+func (d *badInputJudge) judge(i int, at, body string, status int, kind, text string) (refused bool) {
 	d.t.Helper()
 	bad := func(why string) {
 		d.t.Helper()
@@ -177,13 +178,13 @@ func (d *damage) judge(i int, at, body string, status int, kind, text string) (r
 	}
 	if strings.HasPrefix(kind, "application/") || strings.HasPrefix(kind, "text/event-stream") {
 		if !utf8.ValidString(text) {
-			bad("is answered with what is no text")
+			bad("is answered with invalid UTF-8")
 		}
-		if m := inside.FindString(text); m != "" && !strings.Contains(body, m) && !strings.Contains(at, m) {
-			bad("is told of " + m)
+		if m := internals.FindString(text); m != "" && !strings.Contains(body, m) && !strings.Contains(at, m) {
+			bad("reveals the internal text " + m)
 		}
 	}
-	codes := codeIn.FindAllStringSubmatch(text, -1)
+	codes := codePattern.FindAllStringSubmatch(text, -1)
 	var out struct {
 		Data   json.RawMessage
 		Errors []struct {
@@ -193,23 +194,23 @@ func (d *damage) judge(i int, at, body string, status int, kind, text string) (r
 	}
 	isGraphQL := strings.Contains(at, "/graphql") && strings.Contains(kind, "json")
 	if isGraphQL && json.Unmarshal([]byte(text), &out) != nil {
-		bad("is answered with what is no JSON")
+		bad("is answered with invalid JSON")
 	}
 	away := false
 	for _, e := range out.Errors {
 		if !d.known[e.Extensions.Code] || e.Message == "" {
-			bad("has no code of the table")
+			bad("is answered without a code of the table")
 		}
 		away = away || d.outage[e.Extensions.Code]
 	}
 	for _, c := range codes {
 		away = away || d.outage[c[1]]
 		if c[1] == string(run.CodeInternal) {
-			bad("breaks something")
+			bad("is answered with INTERNAL")
 		}
 	}
 	if status >= 500 && (status != http.StatusServiceUnavailable || !away) && status != http.StatusNotImplemented {
-		bad("is not the server's fault")
+		bad("is answered with a server error")
 	}
 	key := fmt.Sprint(status)
 	if len(out.Errors) > 0 {
@@ -219,12 +220,12 @@ func (d *damage) judge(i int, at, body string, status int, kind, text string) (r
 	return isGraphQL && len(out.Errors) > 0 && (len(out.Data) == 0 || string(out.Data) == "null")
 }
 
-// socket says odd things over a websocket until it is closed.
-func (d *damage) socket(i int, s *spoiler) {
+// sendSocketMessages sends malformed messages over a websocket until the server closes it.
+func (d *badInputJudge) sendSocketMessages(i int, s *requestFuzzer) {
 	d.t.Helper()
 	c, res, err := (&websocket.Dialer{
 		Subprotocols: []string{pickOne(s.r, "graphql-transport-ws", "graphql-transport-ws", "graphql-ws", "")}}).DialContext(
-		d.t.Context(), "ws"+strings.TrimPrefix(d.island.url, "http")+"/graphql", nil)
+		d.t.Context(), "ws"+strings.TrimPrefix(d.server.url, "http")+"/graphql", nil)
 	if err != nil {
 		d.t.Errorf("socket %d: %v %v", i, err, res)
 		return
@@ -244,13 +245,13 @@ func (d *damage) socket(i int, s *spoiler) {
 		op := s.draw()
 		payload := pickOne(s.r, op.body, "{}", "null", `"x"`, "[]")
 		m := fmt.Sprintf(`{"type":%q,"id":%q,"payload":%s}`, pickOne(s.r, "subscribe", "subscribe", "subscribe", "complete",
-			"ping", "pong", "next", "connection_init", s.oddText()), pickOne(s.r, fmt.Sprint(n), "", "1", s.oddText()), payload)
+			"ping", "pong", "next", "connection_init", s.randomText()), pickOne(s.r, fmt.Sprint(n), "", "1", s.randomText()), payload)
 		kind := websocket.TextMessage
 		switch s.r.IntN(20) {
 		case 0:
 			kind = websocket.BinaryMessage
 		case 1:
-			m = s.oddText()
+			m = s.randomText()
 		case 2:
 			m = m[:s.r.IntN(len(m))]
 		}
@@ -258,14 +259,14 @@ func (d *damage) socket(i int, s *spoiler) {
 			break
 		}
 	}
-	say(websocket.TextMessage, []byte(`{"type":"no such type"}`)) // which closes it, if nothing has
+	say(websocket.TextMessage, []byte(`{"type":"no such type"}`)) // closes the socket, if it is still open
 	for {
 		_, m, err := c.ReadMessage()
 		if err != nil {
 			closed, ok := errors.AsType[*websocket.CloseError](err)
 			if !ok || closed.Code == websocket.CloseInternalServerErr || closed.Code == websocket.CloseAbnormalClosure ||
-				inside.MatchString(closed.Text) {
-				d.t.Errorf("socket %d ends with %v after\n%s", i, err, sent.String())
+				internals.MatchString(closed.Text) {
+				d.t.Errorf("socket %d ended with %v, want a close code without internal text, after\n%s", i, err, sent.String())
 			} else {
 				d.answers[fmt.Sprint("close ", closed.Code)]++
 			}

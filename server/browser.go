@@ -12,14 +12,14 @@ import (
 	"github.com/dvt-engine/dvt/web"
 )
 
-// sessionCookie carries a browser's session. Scripts cannot read it, and other
-// sites cannot make the browser send it.
+// sessionCookie carries a browser's session. Scripts cannot read it, and other sites cannot make the browser send it.
 const sessionCookie = "dvt_session"
 
-// secure reports whether browsers reach this server by https alone.
+// secure reports whether browsers reach this server by https only, so that its cookies can be marked Secure.
 func (p *parts) secure() bool { return strings.HasPrefix(p.cfg.PublicURL, "https://") }
 
-// sessionName is the cookie's name; by https one that no other host of the same domain can set.
+// sessionName returns the name of the session cookie. With https it has the prefix __Host-, so that no other host of
+// the same domain can set the cookie. In `dvt dev` it differs between data directories.
 func (p *parts) sessionName() string {
 	if p.dev != nil {
 		return p.dev.access.cookieName()
@@ -30,7 +30,8 @@ func (p *parts) sessionName() string {
 	return sessionCookie
 }
 
-// cookie lasts for some seconds; 0 is until the browser ends, less deletes it.
+// cookie returns a cookie that lasts for some seconds. With 0 it lasts until the browser ends; a negative number
+// deletes it.
 func (p *parts) cookie(name, value, path string, site http.SameSite, seconds int) *http.Cookie {
 	return &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, HttpOnly: true, Secure: p.secure(),
 		SameSite: site}
@@ -44,29 +45,30 @@ func (p *parts) session(r *http.Request) (token string, ok bool) {
 	return c.Value, true
 }
 
-// contentPolicy lets the page run its own files and talk to its own server, and nothing else.
+// contentPolicy lets a page load and call its own server only, so that injected code can neither run nor send data
+// elsewhere. Images may also be data: URLs.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' " +
 	"data:; worker-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
 	"trusted-types dvt-layout"
 
-// pages are the first segments of the paths that the UI has pages for.
+// pages are the first path segments under which the UI has pages.
 var pages = []string{"", "admin", "audit", "bulk", "dlq", "health", "inbox", "queue", "runs", "signin", "start"}
 
-// isPage reports whether the UI has pages below the first segment of a cleaned path without its leading slash.
+// isPage reports whether the UI has pages under the first segment of name, a cleaned path without its leading slash.
 func isPage(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return slices.Contains(pages, first)
 }
 
 // interfaceFiles serves the built UI: its files, and one document for all of its pages. Other paths answer 404 with the
-// same document, which says so, because programs that probe paths read the status alone. In `dvt dev` a page signs the
-// browser in that opens it with a key (T230).
+// same document, which says that the page does not exist: programs that probe paths read only the status. In `dvt dev`
+// a page that is opened with a key signs the browser in (contract T230).
 func (p *parts) interfaceFiles() http.Handler {
 	files, built := web.Dist()
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			http.Error(w, "there is nothing here to send to", http.StatusMethodNotAllowed)
+			http.Error(w, "this path serves the UI: only GET and HEAD are allowed", http.StatusMethodNotAllowed)
 			return
 		}
 		h := w.Header()

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// codecPath is where Temporal's UI and CLI find the codec server.
+// codecPath is the path of the codec server, which Temporal's UI and CLI call.
 const codecPath = "/engine/codec"
 
-// maxPayloads is the maximum size of a request, in bytes. Temporal's own answers are not larger.
+// maxPayloads is the maximum size of a request, in bytes. Temporal's own responses are not larger.
 const maxPayloads = 8 << 20
 
 // codecRoutes adds the codec server, which decodes payloads for operators. It does not encode, because only dvt writes

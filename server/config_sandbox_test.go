@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/server"
 )
 
-func TestLoad_LimitsOfSteps(t *testing.T) {
-	c, err := load(t, false, "")
+func TestLoad_ReadsLimitsOfSteps(t *testing.T) {
+	c, err := loadConfig(t, false, "")
 	must(t, err)
 	normal, most := server.StepLimits(t, c)
 	if diff := cmp.Diff(sandbox.Limits{Memory: 2 << 30, CPU: 2, PIDs: 256, Disk: 10 << 30}, normal); diff != "" {
@@ -21,7 +21,7 @@ func TestLoad_LimitsOfSteps(t *testing.T) {
 		t.Errorf("maxima for a step (-want +got):\n%s", diff)
 	}
 	t.Setenv("DVT_SANDBOX_MAX", "memory=1Gi,pids=64")
-	c, err = load(t, false, "sandbox-memory: 512Mi\nsandbox-cpu: 0.5\nsandbox-pids: 32\nsandbox-disk: "+
+	c, err = loadConfig(t, false, "sandbox-memory: 512Mi\nsandbox-cpu: 0.5\nsandbox-pids: 32\nsandbox-disk: "+
 		"1Gi\nsandbox-read: [/srv/shared/]")
 	must(t, err)
 	normal, most = server.StepLimits(t, c)
@@ -37,7 +37,7 @@ func TestLoad_LimitsOfSteps(t *testing.T) {
 }
 
 func TestLoad_NamesEverythingWrongWithTheSandbox(t *testing.T) {
-	_, err := load(t, false, `
+	_, err := loadConfig(t, false, `
 sandbox-runtime: chroot
 sandbox-memory: 1Mi
 sandbox-cpu: -1
@@ -67,11 +67,11 @@ sandbox-allow-missing: [firewall]
 			t.Errorf("the error does not say %s: %v", want, err)
 		}
 	}
-	if _, err = load(t, false, "sandbox-runtime: docker"); err == nil || !strings.Contains(err.Error(),
+	if _, err = loadConfig(t, false, "sandbox-runtime: docker"); err == nil || !strings.Contains(err.Error(),
 		"sandbox-image is missing") {
 		t.Errorf("docker without an image: %v, want an error that names sandbox-image", err)
 	}
-	_, err = load(t, false, "sandbox-memory: 4Gi\nsandbox-max: [memory=2Gi]")
+	_, err = loadConfig(t, false, "sandbox-memory: 4Gi\nsandbox-max: [memory=2Gi]")
 	if want := "the maximum for a step is below the default for a step"; err == nil ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v, want one that says %s", err, want)

@@ -27,14 +27,14 @@ func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
 			"temporal: '[::1]:7233'\nserver: http://127.0.0.1:1\n", nil},
 		"a socket of this machine": {"store: postgres:///dvt?host=/run/postgresql\nredis: unix:///run/redis.sock\n",
 			nil},
-		"all elsewhere": {store + redis + temporal + journal, []string{
+		"all on other machines": {store + redis + temporal + journal, []string{
 			"store: db.internal is not on this machine", "sslmode=verify-full", "allow-plaintext: [store]",
 			"redis: redis.internal:6379 is not on this machine", "rediss://", "allow-plaintext: [redis]",
 			"temporal: temporal.internal:7233 is not on this machine", "temporal-tls: on",
 			"allow-plaintext: [temporal]",
 			"journal: dvt.internal:8080 is not on this machine", "https://", "allow-plaintext: [journal]",
 		}},
-		"all elsewhere and named": {store + redis + temporal + journal +
+		"all on other machines and named": {store + redis + temporal + journal +
 			"allow-plaintext: [store, redis, temporal, journal]\n", nil},
 		"one is not named": {store + redis + "allow-plaintext: [store]\n", []string{"redis: redis.internal"}},
 		"an unknown name": {"allow-plaintext: [everything]\n",
@@ -51,12 +51,12 @@ func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
 		"an API key":              {temporal + "temporal-api-key-file: /nowhere/key\n", nil},
 		"an API key in plain text": {temporal + "temporal-api-key-file: /nowhere/key\ntemporal-tls: off\n",
 			[]string{"an API key would cross"}},
-		"off and on": {temporal + "temporal-tls-ca: /nowhere/ca.pem\ntemporal-tls: off\n",
+		"TLS off with a private authority": {temporal + "temporal-tls-ca: /nowhere/ca.pem\ntemporal-tls: off\n",
 			[]string{"leave one of the two out"}},
-		"another word":           {"temporal-tls: yes please\n", []string{"must be on, off or auto"}},
-		"the server of commands": {"server: http://dvt.internal:8080\n", nil},
+		"an unknown value":           {"temporal-tls: yes please\n", []string{"must be on, off or auto"}},
+		"the server of a command of the CLI": {"server: http://dvt.internal:8080\n", nil},
 	} {
-		_, err := load(t, false, c.file)
+		_, err := loadConfig(t, false, c.file)
 		if len(c.want) == 0 && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -77,7 +77,7 @@ func TestLoad_DevHasNoTLSOfItsOwn(t *testing.T) {
 		"temporal-tls: on\n":                                "name its address in temporal",
 		"temporal-tls: on\ntemporal: temporal.internal:1\n": "",
 	} {
-		_, err := load(t, true, file)
+		_, err := loadConfig(t, true, file)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", file, err, want)
 		}
@@ -86,7 +86,7 @@ func TestLoad_DevHasNoTLSOfItsOwn(t *testing.T) {
 
 func TestLoad_NamesEverythingWrongWithFilesAndKeys(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("p", 32)))
-	_, err := load(t, false, `
+	_, err := loadConfig(t, false, `
 temporal-tls-cert: a.pem
 redis: redis://u:pw@127.0.0.1:1/0
 redis-tls-key: a.key
@@ -125,7 +125,7 @@ func TestLoad_ReadsEncryptionFromFileEnvironmentAndFlags(t *testing.T) {
 	t.Setenv("DVT_ALLOW_PLAINTEXT", "temporal,store")
 	t.Setenv("DVT_PAYLOAD_KEYS", "k2:"+secret+",k1:"+secret)
 	t.Setenv("DVT_REDIS_PASSWORD_FILE", "/run/redis")
-	c, err := load(t, false, "temporal-tls-ca: /run/ca.pem\n"+
+	c, err := loadConfig(t, false, "temporal-tls-ca: /run/ca.pem\n"+
 		"codec-origins: [https://temporal.example]\nredis-password-file: /run/other\n")
 	must(t, err)
 	if c.TemporalTLS != "auto" || c.TemporalTLSCA != "/run/ca.pem" || c.RedisPasswordFile != "/run/redis" ||
@@ -148,7 +148,7 @@ func TestWorker_TakesItsTokenOutOfItsEnvironment(t *testing.T) {
 		"--queues", "tq-data-dev",
 		"--temporal", "127.0.0.1:1", "--server", "http://127.0.0.1:1", "--workspace", t.TempDir())
 	file := fmt.Sprintf("/proc/%d/environ", p.cmd.Process.Pid)
-	until(t, "the token is overwritten", 10*time.Second, func() bool {
+	waitUntil(t, "the environment of the worker has no token", 10*time.Second, func() bool {
 		b, err := os.ReadFile(file)
 		must(t, err)
 		return strings.Contains(string(b), "DVT_WORKER_TOKEN=xxxx") &&
@@ -173,12 +173,12 @@ func TestServer_WarnsOfPlainTextForOtherMachines(t *testing.T) {
 		p := spawn(t, "server", nil, "server", "--config", config, "--listen", "0.0.0.0:"+port, "--store",
 			"sqlite:"+filepath.Join(t.TempDir(), "dvt.db"),
 			"--redis", "redis://127.0.0.1:1/0", "--temporal", "127.0.0.1:1", "--artifacts", "mem://")
-		answers(t, "http://127.0.0.1:"+port)
-		if name := "can read this file, which may hold secrets"; strings.Contains(p.said(), name) != (mode == 0o644) {
-			t.Errorf("settings file of mode %o: the log is\n%s", mode, p.said())
+		waitUntilReady(t, "http://127.0.0.1:"+port)
+		if name := "can read this file, which may hold secrets"; strings.Contains(p.output(), name) != (mode == 0o644) {
+			t.Errorf("settings file of mode %o: the log is\n%s", mode, p.output())
 		}
-		if got := strings.Contains(p.said(), "served in plain text to other machines"); got != want {
-			t.Errorf("allow-plaintext: [%s]: it warns %t, want %t:\n%s", allowed, got, want, p.said())
+		if got := strings.Contains(p.output(), "served in plain text to other machines"); got != want {
+			t.Errorf("allow-plaintext: [%s]: it warns %t, want %t:\n%s", allowed, got, want, p.output())
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/server"
 )
 
-func TestLoad_SlotsAndRatesOfWorkers(t *testing.T) {
-	c, err := load(t, false, "")
+func TestLoad_ReadsSlotsAndRatesOfWorkers(t *testing.T) {
+	c, err := loadConfig(t, false, "")
 	must(t, err)
 	none := temporal.Limits{
 		Slots: map[plan.Workload]int{}, Rates: map[plan.Workload]float64{}, QueueRates: map[plan.Workload]float64{},
@@ -24,7 +24,7 @@ func TestLoad_SlotsAndRatesOfWorkers(t *testing.T) {
 	}
 	t.Setenv("DVT_SLOTS_BY_TENANT", "*=50%, acme=75%")
 	t.Setenv("DVT_RATE_BY_TYPE", "HTTP_NOTIFY=0.5")
-	c, err = load(t, false, `
+	c, err = loadConfig(t, false, `
 concurrency: 6
 slots-by-type: [HTTP_NOTIFY=20, DBT=2, NOOP=1000]
 queue-rate-by-type: [COMMAND=0.1, DBT=2.5]
@@ -44,7 +44,7 @@ metrics-listen: 127.0.0.1:9464
 }
 
 func TestLoad_NamesEverythingWrongWithSlotsAndRates(t *testing.T) {
-	_, err := load(t, false, `
+	_, err := loadConfig(t, false, `
 concurrency: 0
 slots-by-type: [DBT_RUN=4, HTTP_NOTIFY, COMMAND=0, NOOP=1001, DBT=2.5, HTTP_NOTIFY=1, HTTP_NOTIFY=2]
 rate-by-type: [SLEEP=1, COMMAND=0.4, DBT=fast, NOOP=NaN]
@@ -85,7 +85,7 @@ metrics-listen: 0.0.0.0:9464
 
 func TestLoad_RefusesDataQueuesThatEndLikeTheTaskQueueOfAWorkload(t *testing.T) {
 	t.Setenv("DVT_QUEUES", "tq-data-dev:dbt,tq-data-dev:http,tq-data-prod")
-	_, err := load(t, false, `
+	_, err := loadConfig(t, false, `
 concurrency: 0
 data-queue: tq-shop:dbt
 isolation-queue: "tq-alone-{tenant}:http"
@@ -118,7 +118,7 @@ func TestLoad_AcceptsQueuesThatEndLikeNoTaskQueueOfTheirOwn(t *testing.T) {
 	for _, queues := range []string{"tq-data-dev", "tq-data-dbt,tq-data-http", "tq-isolation-acme:prod",
 		"tq-control-dev:dbt"} {
 		t.Setenv("DVT_QUEUES", queues)
-		if _, err := load(t, false, ""); err != nil {
+		if _, err := loadConfig(t, false, ""); err != nil {
 			t.Errorf("queues %s: %v, want no error", queues, err)
 		}
 	}

@@ -198,7 +198,7 @@ func listenSecured(ctx context.Context, c *config.Config, log *slog.Logger) (net
 		return tls.NewListener(ln, secured), nil
 	}
 	if reason := c.PlaintextWarning(ln.Addr()); reason != "" {
-		log.WarnContext(ctx, "plain text", slog.String("reason", reason))
+		log.WarnContext(ctx, "this listener serves plain text", slog.String("reason", reason))
 	}
 	return ln, nil
 }

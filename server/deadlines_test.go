@@ -14,8 +14,9 @@ import (
 	"github.com/dvt-engine/dvt/server"
 )
 
-// stall sends a request to routes and nothing more, and says whether the server let go of it.
-func stall(t *testing.T, routes http.HandlerFunc, request string, read func(io.Reader)) {
+// sendAndStall sends a request to routes and then nothing more. It fails the test when the handler does not return. read
+// gets the connection afterwards.
+func sendAndStall(t *testing.T, routes http.HandlerFunc, request string, read func(io.Reader)) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,31 +40,31 @@ func stall(t *testing.T, routes http.HandlerFunc, request string, read func(io.R
 	select {
 	case <-handled:
 	case <-time.After(testtime.Of(10 * time.Second)):
-		t.Fatal("the handler is held for ever")
+		t.Fatal("the handler has not returned within 10 s")
 	}
 	_ = peer.SetReadDeadline(time.Now().Add(testtime.Of(10 * time.Second)))
 	read(peer)
 }
 
-func closed(t *testing.T) func(io.Reader) {
+func expectClosed(t *testing.T) func(io.Reader) {
 	return func(peer io.Reader) {
 		if _, err := io.Copy(io.Discard, peer); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("the connection is held for ever")
+			t.Error("the server has not closed the connection within 10 s")
 		}
 	}
 }
 
-func TestHTTP_APeerThatStopsSendingIsGone(t *testing.T) {
+func TestHTTP_APeerThatStopsSendingIsDisconnected(t *testing.T) {
 	t.Parallel()
 	const half = "POST /graphql HTTP/1.1\r\nHost: dvt\r\nContent-Length: 100\r\n\r\n{"
-	stall(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) }, half, closed(t))
-	stall(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no token", http.StatusUnauthorized) }, half,
-		closed(t))
+	sendAndStall(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) }, half, expectClosed(t))
+	sendAndStall(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no token", http.StatusUnauthorized) }, half,
+		expectClosed(t))
 }
 
-func TestHTTP_APeerThatStopsReadingIsGone(t *testing.T) {
+func TestHTTP_APeerThatStopsReadingIsDisconnected(t *testing.T) {
 	t.Parallel()
-	page := strings.Repeat("x", 64<<20) // more than the kernel takes for a peer
-	stall(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) },
-		"GET / HTTP/1.1\r\nHost: dvt\r\n\r\n", closed(t))
+	page := strings.Repeat("x", 64<<20) // more than the kernel buffers for a peer
+	sendAndStall(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) },
+		"GET / HTTP/1.1\r\nHost: dvt\r\n\r\n", expectClosed(t))
 }

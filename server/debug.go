@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// debugRun answers GET /engine/runs/{runId}/debug for those with the action Debug.
+// debugRun serves GET /engine/runs/{runId}/debug to callers who have the action Debug.
 func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
 	var out reads.RunDebug
 	who, err := p.callers.Caller(r)
@@ -29,7 +29,8 @@ func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusedHTTP answers with the status and the words of an error, if there is one.
+// refusedHTTP responds with the status, code and message of err, and reports whether err is not nil. An error that is
+// not a *control.Error becomes 503 without a body.
 func refusedHTTP(w http.ResponseWriter, err error) bool {
 	w.Header().Set("Content-Type", "application/json")
 	var refused *control.Error
@@ -55,19 +56,22 @@ func httpStatus(code run.Code) int {
 	return http.StatusInternalServerError
 }
 
-// ErrNotHistory is ReplayWorkflow's word for a file that is no history.
+// ErrNotHistory is the error of ReplayWorkflow for a file that is not a workflow history.
 var ErrNotHistory = temporal.ErrNotHistory
 
-// HistoryMismatchError says where this program decides otherwise than a history says.
+// HistoryMismatchError describes where the workflow code of this program decides differently from a history.
 type HistoryMismatchError = temporal.MismatchError
 
-// ErrPayloadKey is ReplayWorkflow's word for a history that is encrypted by a key that it was not given.
+// ErrPayloadKey is the error of ReplayWorkflow for a history that is encrypted with a key that it was not given.
 var ErrPayloadKey = temporal.ErrPayloadKey
 
-// ReplayWorkflow runs the workflow of this program over a history (T117). The keys of an encrypted one are in files;
-// the names of files may be empty.
+// ReplayWorkflow replays a history with the workflow code of this program, so that a change that would break running
+// workflows is found before a deployment (contract T117). The files contain the keys of an encrypted history; their
+// names may be empty.
 func ReplayWorkflow(history io.Reader, payloadKeysFile, dispatchKeysFile string) (temporal.Replayed, error) {
-	cfg := config.Config{Encryption: config.Encryption{PayloadKeysFile: payloadKeysFile, DispatchKeysFile: dispatchKeysFile}}
+	cfg := config.Config{Encryption: config.Encryption{
+		PayloadKeysFile: payloadKeysFile, DispatchKeysFile: dispatchKeysFile,
+	}}
 	payloads, err := newPayloads(&cfg, slog.New(slog.DiscardHandler), false)
 	if err != nil {
 		return temporal.Replayed{}, err

@@ -22,16 +22,16 @@ import (
 	"github.com/dvt-engine/dvt/examples"
 )
 
-// Project and environment of the samples.
+// Project and environment of the sample run, and the principal that starts it.
 const (
 	sampleProject     = "shop"
 	sampleEnvironment = "dev"
 	samplePrincipal   = "dev-engineer"
 )
 
-// RunDev is `dvt dev`: everything in one process beside a Temporal server that it
-// supervises, on loopback, for a newcomer. It prints the ready line to out when
-// the sample run can be watched, and returns after a clean shutdown when ctx ends.
+// RunDev is `dvt dev`. It runs all parts in one process, supervises a Temporal server unless the settings name one, and
+// listens on loopback only. It prints the ready line to out when the sample run can be watched, and returns after a
+// clean shutdown when ctx ends.
 func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writer) error {
 	worker, err := workerConfig(&cfg)
 	if err != nil {
@@ -59,7 +59,7 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 		return err
 	}
 	if n := endSteps(cfg.Workspace); n > 0 {
-		log.Warn("ended what steps of a killed dvt had left running", slog.Int("processes", n))
+		log.Warn("killed processes that steps of an earlier dvt had left running", slog.Int("processes", n))
 	}
 	ln, err := listen(ctx, cfg.Listen, "listen")
 	if err != nil {
@@ -135,15 +135,15 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 	})
 }
 
-// keepWorking runs a worker again that ended before ctx did. The SDK ends one whose namespace is not found for two
-// minutes; the supervisor brings the namespace back, and dvt answers reads meanwhile.
+// keepWorking runs a worker again when it ends before ctx does. The SDK ends a worker whose namespace has not been
+// found for two minutes. The supervisor restores the namespace, and dvt keeps serving reads meanwhile.
 func keepWorking(ctx context.Context, run func() error, log *slog.Logger) error {
 	for {
 		err := run()
 		if ctx.Err() != nil {
 			return err
 		}
-		log.Warn("the worker ended and is started again", slog.Any("error", err))
+		log.Warn("the worker of dvt dev ended; it starts again in 5 seconds", slog.Any("error", err))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -152,7 +152,7 @@ func keepWorking(ctx context.Context, run func() error, log *slog.Logger) error 
 	}
 }
 
-// greet submits the sample run and says that dvt is ready.
+// greet submits the sample run and prints the ready line with a link that signs in.
 func (p *parts) greet(ctx context.Context, out io.Writer) error {
 	if !p.cfg.NoSample {
 		doc, err := p.sample(examples.Shop)
@@ -175,7 +175,7 @@ func (p *parts) greet(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// sample renders a plan of examples for this server.
+// sample renders an example plan for this server.
 func (p *parts) sample(name string) ([]byte, error) {
 	data := sampleData(&p.cfg)
 	if err := os.MkdirAll(data, 0o700); err != nil {
@@ -184,8 +184,8 @@ func (p *parts) sample(name string) ([]byte, error) {
 	return examples.Plan(name, examples.Values{NotifyURL: p.dev.access.NotifyURL(), Data: data})
 }
 
-// sampleRoot is where the sample's relative directories resolve: the checkout, or
-// a copy of the examples when dvt runs elsewhere.
+// sampleRoot returns the directory from which relative directories of the sample resolve. It is the project root when
+// that contains the examples. Otherwise it is a copy of the examples in the data directory.
 func sampleRoot(cfg config.Config) (string, error) {
 	if _, err := os.Stat(filepath.Join(cfg.ProjectRoot, "examples", "shop", "dbt_project.yml")); err == nil {
 		return cfg.ProjectRoot, nil
@@ -208,15 +208,15 @@ func sampleRoot(cfg config.Config) (string, error) {
 	return root, err
 }
 
-// lockFile keeps a second process off a data directory.
+// lockFile is the file that the process using a data directory locks, so that no second process uses the same data.
 const lockFile = "lock"
 
-// errLocked says that a process runs on a data directory.
+// errLocked means that another process uses the data directory.
 var errLocked = errors.New("another dvt already runs")
 
-// lock keeps a second dvt off the same data. The lock ends with the process.
+// lock locks a data directory for this process. The kernel releases the lock when the process ends.
 func lock(path string) (unlock func(), err error) {
-	for range 5 { // a command that asks whether dvt runs holds the lock for a moment
+	for range 5 { // DevAccess.Running of a command holds the lock for a moment
 		if unlock, err = flock(path, syscall.LOCK_EX); !errors.Is(err, errLocked) {
 			return unlock, err
 		}
@@ -225,7 +225,7 @@ func lock(path string) (unlock func(), err error) {
 	return nil, fmt.Errorf("%w on %s: stop it, or choose another directory with --data", err, filepath.Dir(path))
 }
 
-// flock takes a lock of the kernel, LOCK_EX or LOCK_SH, without waiting: errLocked when another process has it.
+// flock takes a kernel lock, LOCK_EX or LOCK_SH, without waiting. It returns errLocked when another process holds it.
 func flock(path string, how int) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

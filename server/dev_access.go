@@ -102,10 +102,10 @@ func openDevAccess(data string) (DevAccess, error) {
 	if err != nil {
 		return a, err
 	}
-	kept := a.Tokens
+	existing := a.Tokens
 	a.Address, a.Tokens = "", map[string]string{}
 	for _, account := range authz.DevAccounts(func(string) string { return "" }) {
-		token := kept[account.ID]
+		token := existing[account.ID]
 		if !authz.LooksLikeSecret(token) {
 			token, _ = authz.NewSecret()
 		}

@@ -89,7 +89,7 @@ func (p *parts) devSession(w http.ResponseWriter, r *http.Request) {
 	}
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&in)
 	if err != nil || p.dev.access.Tokens[in.Principal] == "" {
-		http.Error(w, "there is no such dev principal", http.StatusBadRequest)
+		http.Error(w, "no dev principal has this name", http.StatusBadRequest)
 		return
 	}
 	p.setDevSession(w, in.Principal)
@@ -104,7 +104,7 @@ func (p *parts) devLink(w http.ResponseWriter, r *http.Request) {
 	}
 	principal, ok := p.dev.access.nameOf(authz.Bearer(r.Header.Get("Authorization")))
 	if !ok {
-		http.Error(w, fmt.Sprintf("a link needs the own token of %s: see `dvt dev token`", who.ID), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("a link needs the token of %s that `dvt dev token` prints, not an API token", who.ID), http.StatusForbidden)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

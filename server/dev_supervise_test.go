@@ -44,8 +44,8 @@ func waitForHealth(t *testing.T, c *client.Client, want client.HealthStatus, wor
 	t.Fatalf("health was not %s with %q within %s: last %s, %q", want, words, patience, status, message)
 }
 
-// recorded reads the file in which dvt dev records its Temporal server.
-func recorded(t *testing.T, data string) (id struct{ PID, Port int }) {
+// readServerRecord reads the file in which dvt dev records its Temporal server.
+func readServerRecord(t *testing.T, data string) (id struct{ PID, Port int }) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
 	must(t, err)
@@ -53,14 +53,15 @@ func recorded(t *testing.T, data string) (id struct{ PID, Port int }) {
 	return id
 }
 
-// endTemporal kills the Temporal server of a `dvt dev` on data when t ends, because a failing test leaves it behind.
-func endTemporal(t *testing.T, data string) {
+// killTemporalAtCleanup kills the Temporal server of a `dvt dev` on data when t ends, because a failing test leaves it
+// running.
+func killTemporalAtCleanup(t *testing.T, data string) {
 	t.Helper()
 	t.Cleanup(func() {
 		if _, err := os.Stat(filepath.Join(data, "temporal", "server.pid")); err != nil {
 			return
 		}
-		if pid := recorded(t, data).PID; isRunning(pid) {
+		if pid := readServerRecord(t, data).PID; isRunning(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
@@ -78,15 +79,15 @@ func commandLine(t *testing.T, pid int) string {
 func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
-	endTemporal(t, data)
+	killTemporalAtCleanup(t, data)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
-	ended(t, c, start(t, c, "before", killPlan(0)), time.Minute) // the worker works
+	waitForEnd(t, c, start(t, c, "before", killPlan(0)), time.Minute) // the worker executes steps
 	var open []string
 	for i := range 3 {
 		open = append(open, start(t, c, fmt.Sprintf("open-%d", i), killPlan(i)))
 	}
-	time.Sleep(300 * time.Millisecond) // steps are under way
+	time.Sleep(300 * time.Millisecond) // steps are running
 	hung := temporalPID(t, data)
 	must(t, syscall.Kill(hung, syscall.SIGSTOP))
 	stopped := time.Now()
@@ -100,16 +101,16 @@ func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 	}
 	waitForHealth(t, c, client.HealthStatusHealthy, "", time.Until(stopped.Add(60*time.Second)))
 	t.Logf("HEALTHY %s after SIGSTOP", time.Since(stopped).Round(100*time.Millisecond))
-	if alive(hung) {
+	if isAlive(hung) {
 		t.Errorf("the stopped process %d was left behind", hung)
 	}
 	open = append(open, start(t, c, "afterwards", killPlan(9)))
 	for _, id := range open {
-		if r := ended(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
-			t.Errorf("run %s ended %s: %+v", id, r.StatusRaw, r.RootCause)
+		if r := waitForEnd(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
+			t.Errorf("run %s ended %s, want COMPLETED: %+v", id, r.StatusRaw, r.RootCause)
 		}
 	}
-	if said := p.said(); strings.Count(said, "the embedded Temporal server is started again") != 1 ||
+	if said := p.output(); strings.Count(said, "the embedded Temporal server is started again") != 1 ||
 		!strings.Contains(said, "it has not answered for 1") {
 		t.Errorf("want exactly one log line that the server is started again because it has not answered")
 	}
@@ -121,14 +122,14 @@ func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 func TestDev_LostNamespaceComesBack(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
-	endTemporal(t, data)
+	killTemporalAtCleanup(t, data)
 	temporal := testserver.FreeAddress(t)
 	_, port, _ := strings.Cut(temporal, ":")
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--temporal-port", port)
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	remove := exec.Command(filepath.Join(root(t), ".tools", "bin", "temporal"), "operator", "namespace", "delete",
 		"--address", temporal, "--namespace", "dvt", "--yes")
-	remove.Env = append(environment(), "HOME="+t.TempDir())
+	remove.Env = append(environmentWithoutDVT(), "HOME="+t.TempDir())
 	if out, err := remove.CombinedOutput(); err != nil {
 		t.Fatalf("delete the namespace: %v: %s", err, out)
 	}
@@ -136,8 +137,8 @@ func TestDev_LostNamespaceComesBack(t *testing.T) {
 	waitForHealth(t, c, client.HealthStatusDegraded, "its namespace dvt is not found", 20*time.Second)
 	waitForHealth(t, c, client.HealthStatusHealthy, "", time.Until(removed.Add(60*time.Second)))
 	id := start(t, c, "afterwards", killPlan(1))
-	if r := ended(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
-		t.Errorf("run %s ended %s: %+v", id, r.StatusRaw, r.RootCause)
+	if r := waitForEnd(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
+		t.Errorf("run %s ended %s, want COMPLETED: %+v", id, r.StatusRaw, r.RootCause)
 	}
 	p.terminate()
 }
@@ -157,7 +158,7 @@ func TestDev_TemporalHasAUIOnlyOnRequest(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			data := dataDir(t)
-			endTemporal(t, data)
+			killTemporalAtCleanup(t, data)
 			p := spawn(t, "dvt dev", nil, append([]string{"dev", "--listen", testserver.FreeAddress(t), "--data", data,
 				"--no-sample"}, tc.args...)...)
 			if got := commandLine(t, temporalPID(t, data)); strings.Count(got, tc.want) != 1 ||

@@ -19,8 +19,8 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// TestDev_SampleRunCompletes runs the real sample, dbt included, in a real `dvt
-// dev`, then starts it again on the same data and ends it in order (api.md §7).
+// The sample, including dbt, completes in `dvt dev`. A second start on the same data still has the run. Both starts and
+// shutdowns are in time.
 func TestDev_SampleRunCompletes(t *testing.T) {
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data)
@@ -29,30 +29,30 @@ func TestDev_SampleRunCompletes(t *testing.T) {
 	runs, err := client.ListRuns(t.Context(), c, &size, nil, nil)
 	must(t, err)
 	if len(runs.Runs.Edges) != 1 {
-		t.Fatalf("%d runs, want the one sample", len(runs.Runs.Edges))
+		t.Fatalf("dvt dev has %d runs, want only the sample", len(runs.Runs.Edges))
 	}
 	sample := runs.Runs.Edges[0].Node.RunId
-	done := ended(t, c, sample, 3*time.Minute)
+	done := waitForEnd(t, c, sample, 3*time.Minute)
 	if done.Status != client.RunStatusCompleted {
-		t.Fatalf("the sample ended %s: %+v", done.StatusRaw, done.RootCause)
+		t.Fatalf("the sample ended %s, want COMPLETED: %+v", done.StatusRaw, done.RootCause)
 	}
 	engine := temporalPID(t, data)
 	if took := p.terminate(); took > testtime.Of(15*time.Second) {
-		t.Errorf("ending took %s", took)
+		t.Errorf("the shutdown took %s, want 15 s or less", took)
 	}
-	if alive(engine) {
+	if isAlive(engine) {
 		t.Error("the Temporal server outlived dvt dev")
 	}
 	began := time.Now()
 	p.args = append(p.args, "--no-sample")
 	p.start()
 	if took := time.Since(began); took > testtime.Of(10*time.Second) {
-		t.Errorf("the second start took %s", took)
+		t.Errorf("the second start took %s, want 10 s or less", took)
 	}
 	again, err := client.ShowRun(t.Context(), c, sample, nil)
 	must(t, err)
 	if again.Run == nil || again.Run.Status != client.RunStatusCompleted {
-		t.Fatalf("the earlier run is gone: %+v", again.Run)
+		t.Fatalf("after the second start the sample is %+v, want a COMPLETED run", again.Run)
 	}
 	p.terminate()
 	s, err := sqlite.Open(t.Context(), filepath.Join(data, "dvt.db"), sqlite.Options{})
@@ -64,7 +64,7 @@ func TestDev_SampleRunCompletes(t *testing.T) {
 	}
 }
 
-// killPlan has parallel steps that take a while, with attempts to spend (T220).
+// killPlan returns a plan with parallel steps that take a moment and have enough attempts to survive kills.
 func killPlan(n int) []byte {
 	steps := []string{}
 	add := func(id, typ, inputs, deps string) {
@@ -82,9 +82,8 @@ func killPlan(n int) []byte {
 		n, strings.Repeat("0", 40), strings.Join(steps, ",")))
 }
 
-// TestDev_KillsLoseNothing kills dvt dev, or its Temporal server, 20 times at
-// random moments with 10 runs in flight: every run completes and every log is
-// valid (T220, T226).
+// The test kills dvt dev or its Temporal server 20 times at random moments with 10 runs in flight. All runs complete with
+// valid logs.
 func TestDev_KillsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const kills, inFlight = 20, 10
@@ -119,8 +118,8 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 		open = still
 	}
 	for _, id := range all {
-		if r := ended(t, c, id, 3*time.Minute); r.Status != client.RunStatusCompleted {
-			t.Errorf("run %s ended %s: %+v", id, r.StatusRaw, r.RootCause)
+		if r := waitForEnd(t, c, id, 3*time.Minute); r.Status != client.RunStatusCompleted {
+			t.Errorf("run %s ended %s, want COMPLETED: %+v", id, r.StatusRaw, r.RootCause)
 		}
 	}
 	p.terminate()
@@ -134,10 +133,10 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 	t.Logf("%d kills, %d runs, %d events, every log valid", kills, len(all), events)
 }
 
-// TestDev_EndsOrphans kills dvt dev while a step has a child of its own: the next start ends what was left before it
-// runs the step again. With a sandbox the kernel ends it at once, so the test has none.
+// The test kills dvt dev while the program of a step has a child. The next start ends the child before it repeats the
+// step. The test runs without a sandbox, because with one the kernel ends the child at once.
 // contract: T226
-func TestDev_EndsOrphans(t *testing.T) {
+func TestDev_EndsOrphanedProcesses(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Fatal("the test reads /proc: run it on Linux")
 	}
@@ -156,11 +155,11 @@ func TestDev_EndsOrphans(t *testing.T) {
 	first := childPIDs(t, pids, 1)[0]
 	p.kill()
 	if !isRunning(first) {
-		t.Fatal("the child ended with its parent: the test proves nothing")
+		t.Fatal("the child ended with its parent, so the test proves nothing")
 	}
 	p.start()
 	if isRunning(first) {
-		t.Errorf("process %d of a killed dvt still runs", first)
+		t.Errorf("process %d of the killed dvt dev runs after the next start", first)
 	}
 	again := childPIDs(t, pids, 2)[1]
 	p.terminate()
@@ -169,7 +168,7 @@ func TestDev_EndsOrphans(t *testing.T) {
 	}
 }
 
-// isRunning reports whether the process runs; one that ended and waits for its parent does not.
+// isRunning reports whether the process runs. A zombie does not run.
 func isRunning(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " Z")
@@ -190,11 +189,11 @@ func childPIDs(t *testing.T, file string, n int) (pids []int) {
 			return pids
 		}
 	}
-	t.Fatalf("the step began %d times, want %d", len(pids), n)
+	t.Fatalf("the program of the step started %d times within a minute, want %d", len(pids), n)
 	return nil
 }
 
-// TestDev_SaysWhatToDo starts it where it cannot run.
+// Each start that cannot succeed prints one sentence with the reason.
 func TestDev_SaysWhatToDo(t *testing.T) {
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
@@ -204,31 +203,31 @@ func TestDev_SaysWhatToDo(t *testing.T) {
 	}{
 		{"a taken port", "is taken", []string{"dev", "--listen", address, "--data", dataDir(t)}},
 		{"taken data", "another dvt already runs", []string{"dev", "--listen", testserver.FreeAddress(t), "--data", data}},
-		{"an address for everybody", "loopback only", []string{"dev", "--listen", "0.0.0.0:1"}},
-		{"a file in the way", "cannot be written", []string{"dev", "--listen", testserver.FreeAddress(t), "--data",
-			fileIn(t)}},
+		{"an address of all interfaces", "loopback only", []string{"dev", "--listen", "0.0.0.0:1"}},
+		{"a file in place of the data directory", "cannot be written", []string{"dev", "--listen", testserver.FreeAddress(t), "--data",
+			newFile(t)}},
 	} {
-		out := fails(t, c.args...)
+		out := expectFailure(t, c.args...)
 		if !strings.Contains(out, c.want) || strings.Count(strings.TrimSpace(out), "\n") > 0 {
-			t.Errorf("%s: %q, want one sentence with %q", c.name, out, c.want)
+			t.Errorf("%s: dvt dev prints %q, want one sentence with %q", c.name, out, c.want)
 		}
 	}
 	p.terminate()
 }
 
-// fails runs dvt, which must fail at once, and returns what it said.
-func fails(t *testing.T, args ...string) string {
+// expectFailure runs dvt, which must fail at once, and returns its output.
+func expectFailure(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(testserver.Binary(t), args...)
-	cmd.Dir, cmd.Env = root(t), withTicketKeys(args)
+	cmd.Dir, cmd.Env = root(t), environmentFor(args)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
-		t.Errorf("dvt %s did not fail", strings.Join(args, " "))
+		t.Errorf("dvt %s succeeded, want a failure", strings.Join(args, " "))
 	}
 	return string(out)
 }
 
-func fileIn(t *testing.T) string {
+func newFile(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(name, nil, 0o600))

@@ -55,7 +55,7 @@ func (a answer) cookie() *http.Cookie {
 }
 
 // stays is a client that follows no redirect.
-var stays = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // send sends a request with header fields given as "Name: value".
 func send(t *testing.T, method, at, body string, header ...string) answer {
@@ -69,7 +69,7 @@ func send(t *testing.T, method, at, body string, header ...string) answer {
 			r.Host = value
 		}
 	}
-	res, err := stays.Do(r)
+	res, err := noRedirects.Do(r)
 	must(t, err)
 	defer res.Body.Close()
 	read, err := io.ReadAll(res.Body)
@@ -91,7 +91,7 @@ func ask(t *testing.T, base, query string, variables map[string]any, header ...s
 }
 
 // stubborn is a program that does not end when it is asked to, nor by itself. No other process has its arguments.
-var stubborn = fmt.Sprintf("sleep 613.%d", os.Getpid())
+var stubbornCommand = fmt.Sprintf("sleep 613.%d", os.Getpid())
 
 const (
 	whoAmI = `{viewer{principal tenantId}}`
@@ -99,7 +99,7 @@ const (
 )
 
 // TestEdge is what one `dvt dev` says to those who knock (api.md §7).
-func TestEdge(t *testing.T) {
+func TestDev_AuthorisesRequestsAndShutsDownInTime(t *testing.T) {
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
 	base := "http://" + address
@@ -111,37 +111,37 @@ func TestEdge(t *testing.T) {
 			t.Fatalf("the token of %s: %d %s", name, a.StatusCode, a.body)
 		}
 	}
-	t.Run("no token", func(t *testing.T) { edgeTokens(t, data, base, address) })
-	t.Run("session", func(t *testing.T) { edgeSession(t, data, base, p.link) })
-	t.Run("names", func(t *testing.T) { edgeNames(t, base) })
-	t.Run("operations", func(t *testing.T) { edgeOperations(t, data, base) })
-	t.Run("interface", func(t *testing.T) { edgeInterface(t, base) })
-	t.Run("journal", func(t *testing.T) { edgeJournal(t, data, base) })
+	t.Run("no token", func(t *testing.T) { testWrongTokens(t, data, base, address) })
+	t.Run("session", func(t *testing.T) { testSession(t, data, base, p.link) })
+	t.Run("names", func(t *testing.T) { testHostNames(t, base) })
+	t.Run("operations", func(t *testing.T) { testOperationsEndpoints(t, data, base) })
+	t.Run("interface", func(t *testing.T) { testInterface(t, base) })
+	t.Run("journal", func(t *testing.T) { testJournal(t, data, base) })
 	long := start(t, c, "edge-long", stepsPlan("long",
 		fmt.Sprintf(`{"stepId":"wait","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},
-		"dependsOn":[],"timeout":"11m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`, "trap '' TERM; exec "+stubborn)))
-	t.Run("debug", func(t *testing.T) { edgeDebug(t, data, base, long) })
-	t.Run("another tenant", func(t *testing.T) { edgeTenant(t, data, base, long) })
+		"dependsOn":[],"timeout":"11m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`, "trap '' TERM; exec "+stubbornCommand)))
+	t.Run("debug", func(t *testing.T) { testDebug(t, data, base, long) })
+	t.Run("another tenant", func(t *testing.T) { testAnotherTenant(t, data, base, long) })
 	t.Run("kill -9", func(t *testing.T) {
 		id := start(t, c, "edge-kill", killPlan(1))
 		time.Sleep(500 * time.Millisecond)
 		p.kill()
 		p.start() // on the same address and data, at once
-		if r := ended(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
+		if r := waitForEnd(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
 			t.Errorf("the run ended %s: %+v", r.StatusRaw, r.RootCause)
 		}
 	})
 	if runtime.GOOS == "linux" { // the lost execution is found and repeated
-		until(t, "after kill -9 the step runs once", 20*time.Second, func() bool { return len(running(t, stubborn)) == 1 })
+		waitUntil(t, "after kill -9 the step runs once", 20*time.Second, func() bool { return len(findProcesses(t, stubbornCommand)) == 1 })
 	}
-	t.Run("shutdown", func(t *testing.T) { edgeShutdown(t, p, c, data, address, long) })
-	if pids := running(t, stubborn); len(pids) > 0 {
+	t.Run("shutdown", func(t *testing.T) { testShutdown(t, p, c, data, address, long) })
+	if pids := findProcesses(t, stubbornCommand); len(pids) > 0 {
 		t.Errorf("processes %v outlived dvt dev", pids)
 	}
 }
 
 // edgeDebug looks into a run whose step runs.
-func edgeDebug(t *testing.T, data, base, runID string) {
+func testDebug(t *testing.T, data, base, runID string) {
 	at := base + "/engine/runs/" + runID + "/debug"
 	for token, status := range map[string]int{"": 401, devToken(t, data, "dev-engineer"): 403,
 		devToken(t, data, "dev-sre"): 200} {
@@ -160,7 +160,7 @@ func edgeDebug(t *testing.T, data, base, runID string) {
 			Last       []struct{ What string }
 		}
 	}
-	until(t, "the engine has the step", 20*time.Second, func() bool {
+	waitUntil(t, "the engine has the step", 20*time.Second, func() bool {
 		a := get(t, at, "Authorization: Bearer "+devToken(t, data, "dev-sre"))
 		must(t, json.Unmarshal([]byte(a.body), &d))
 		return len(d.Engine.Pending) == 1 && d.Engine.Pending[0].ID == "wait/1.1"
@@ -172,7 +172,7 @@ func edgeDebug(t *testing.T, data, base, runID string) {
 }
 
 // running are the processes with these arguments.
-func running(t *testing.T, args string) (pids []string) {
+func findProcesses(t *testing.T, args string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)
@@ -184,7 +184,7 @@ func running(t *testing.T, args string) (pids []string) {
 	return pids
 }
 
-func edgeTokens(t *testing.T, data, base, address string) {
+func testWrongTokens(t *testing.T, data, base, address string) {
 	token := devToken(t, data, "dev-engineer")
 	for name, a := range map[string]answer{
 		"none":           ask(t, base, whoAmI, nil),
@@ -230,7 +230,7 @@ func dial(t *testing.T, path, init string) *websocket.Conn {
 }
 
 // edgeNames comes under names that are not this machine's own (DNS rebinding).
-func edgeNames(t *testing.T, base string) {
+func testHostNames(t *testing.T, base string) {
 	port := base[strings.LastIndex(base, ":"):]
 	for host, ok := range map[string]bool{
 		"localhost" + port: true, "127.0.0.1" + port: true, "[::1]" + port: true,
@@ -244,7 +244,7 @@ func edgeNames(t *testing.T, base string) {
 	}
 }
 
-func edgeOperations(t *testing.T, data, base string) {
+func testOperationsEndpoints(t *testing.T, data, base string) {
 	for _, path := range []string{"/livez", "/readyz"} {
 		if a := get(t, base+path); a.StatusCode != http.StatusOK || a.body != "ok\n" {
 			t.Errorf("%s: %d %q", path, a.StatusCode, a.body)
@@ -266,7 +266,7 @@ func edgeOperations(t *testing.T, data, base string) {
 			LatencyMS    *int64 `json:"latencyMs"`
 		}
 	}
-	until(t, "/engine/health says HEALTHY", 20*time.Second, func() bool {
+	waitUntil(t, "/engine/health says HEALTHY", 20*time.Second, func() bool {
 		health := get(t, base+"/engine/health")
 		must(t, json.Unmarshal([]byte(health.body), &h))
 		return health.StatusCode == http.StatusOK && h.Status == "HEALTHY" && len(h.Checks) >= 3
@@ -278,7 +278,7 @@ func edgeOperations(t *testing.T, data, base string) {
 	}
 }
 
-func edgeInterface(t *testing.T, base string) {
+func testInterface(t *testing.T, base string) {
 	page := get(t, base+"/")
 	for _, path := range []string{"/runs/some-run", "/runs?status=FAILED"} {
 		if a := get(t, base+path); a.StatusCode != http.StatusOK || a.body != page.body ||
@@ -352,7 +352,7 @@ func edgeInterface(t *testing.T, base string) {
 }
 
 // edgeJournal: people have no business at the workers' door (T203).
-func edgeJournal(t *testing.T, data, base string) {
+func testJournal(t *testing.T, data, base string) {
 	for _, token := range []string{"", devToken(t, data, "dev-engineer"), devToken(t, data, "dev-admin"),
 		devToken(t, data, "dev-system")} {
 		a := send(t, http.MethodPost, base+remote.Path+"/begin", `{"runId":"x","stepId":"s"}`, "Authorization: Bearer "+token)
@@ -364,7 +364,7 @@ func edgeJournal(t *testing.T, data, base string) {
 
 // edgeTenant asks for another tenant's run and for one that does not exist: word
 // for word the same (G21).
-func edgeTenant(t *testing.T, data, base, runID string) {
+func testAnotherTenant(t *testing.T, data, base, runID string) {
 	const missing = "00000000-0000-4000-8000-000000000000"
 	for name, op := range map[string]string{
 		"run":      `query($id:String!){run(runId:$id){runId status}}`,
@@ -398,7 +398,7 @@ var requestID = regexp.MustCompile(`"requestId":"[^"]*"`)
 
 // edgeShutdown ends dvt while two streams are open, which are told why (O9), a
 // request is stuck and a step does not listen: it takes no longer than 15 s.
-func edgeShutdown(t *testing.T, p *process, c *client.Client, data, address, runID string) {
+func testShutdown(t *testing.T, p *process, c *client.Client, data, address, runID string) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	watching, events := make(chan struct{}, 1), make(chan error, 1)

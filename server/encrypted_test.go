@@ -18,7 +18,7 @@ import (
 )
 
 // encrypted is an installation in which every connection is encrypted and every secret is in a file.
-type encrypted struct {
+type encryptedDeployment struct {
 	dir              string
 	servers, clients *testserver.Authority
 	store            *testserver.PostgresServer
@@ -30,20 +30,20 @@ type encrypted struct {
 
 const sreToken = "sam-looks-after-the-engine"
 
-func newEncrypted(t *testing.T) *encrypted {
+func startEncryptedDeployment(t *testing.T) *encryptedDeployment {
 	t.Helper()
-	e := &encrypted{dir: t.TempDir(), servers: testserver.NewAuthority(t, "servers"),
+	e := &encryptedDeployment{dir: t.TempDir(), servers: testserver.NewAuthority(t, "servers"),
 		clients: testserver.NewAuthority(t, "clients")}
-	e.store = testserver.PostgresTLS(t, e.server(t), e.clients, "store-first")
+	e.store = testserver.PostgresTLS(t, e.issueServerCertificate(t), e.clients, "store-first")
 	e.engine = testserver.TemporalAlone(t)
-	e.proxy = testserver.NewTLSProxy(t, e.engine.Addr, e.server(t), e.clients, "h2")
-	redis := testserver.RedisTLS(t, e.server(t), e.clients, "--requirepass", "redis-secret")
-	e.files(t, "1")
-	e.secret(t, "worker-token", workerToken)
-	e.secret(t, "redis-password", "redis-secret")
-	e.secret(t, "store-password", "store-first")
-	e.secret(t, "payload-keys", key("k1"))
-	e.secret(t, "dispatch-keys", key("d1"))
+	e.proxy = testserver.NewTLSProxy(t, e.engine.Addr, e.issueServerCertificate(t), e.clients, "h2")
+	redis := testserver.RedisTLS(t, e.issueServerCertificate(t), e.clients, "--requirepass", "redis-secret")
+	e.writeCertificates(t, "1")
+	e.writeSecret(t, "worker-token", workerToken)
+	e.writeSecret(t, "redis-password", "redis-secret")
+	e.writeSecret(t, "store-password", "store-first")
+	e.writeSecret(t, "payload-keys", keyLine("k1"))
+	e.writeSecret(t, "dispatch-keys", keyLine("d1"))
 	dsn, err := url.Parse(e.store.DSN)
 	must(t, err)
 	e.config = filepath.Join(e.dir, "dvt.yaml")
@@ -97,7 +97,7 @@ dispatch-keys-file: %[1]s/dispatch-keys
 `, e.dir, e.journal, e.proxy.Addr, e.engine.Namespace), 0o600))
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--config", e.config)
 	if <-migrate.exited; !migrate.cmd.ProcessState.Success() {
-		t.Fatalf("dvt migrate: %s", migrate.said())
+		t.Fatalf("dvt migrate: %s", migrate.output())
 	}
 	spawn(t, "server with TLS", nil, "server", "--config", e.config, "--listen", journal)
 	spawn(t, "server on loopback", nil, "server", "--config", e.config, "--listen", api,
@@ -107,38 +107,38 @@ dispatch-keys-file: %[1]s/dispatch-keys
 	must(t, os.Mkdir(filepath.Join(e.dir, "gates"), 0o700))
 	spawn(t, "data worker", nil, "worker", "--config", e.worker, "--queues", "tq-data-dev", "--workspace",
 		filepath.Join(e.dir, "data"), "--sandbox-read", filepath.Join(e.dir, "gates"))
-	answers(t, e.api)
+	waitUntilReady(t, e.api)
 	return e
 }
 
 // server issues a server certificate.
-func (e *encrypted) server(t *testing.T) testserver.Pair {
+func (e *encryptedDeployment) issueServerCertificate(t *testing.T) testserver.Pair {
 	t.Helper()
 	return e.servers.Issue(t, "server", "127.0.0.1", "temporal.internal", "dvt.internal")
 }
 
 // files writes certificates and trusted authorities for all processes, from the current authorities. generation is part
 // of the name in the certificate for Temporal.
-func (e *encrypted) files(t *testing.T, generation string) {
+func (e *encryptedDeployment) writeCertificates(t *testing.T, generation string) {
 	t.Helper()
 	testserver.WriteFile(t, e.dir, "ca.pem", e.servers.PEM)
 	testserver.WriteFile(t, e.dir, "clients.pem", e.clients.PEM)
 	e.clients.Issue(t, testserver.SecureRole).Write(t, e.dir, "app")
 	e.clients.Issue(t, "dvt-"+generation).Write(t, e.dir, "dvt")
-	e.server(t).Write(t, e.dir, "server")
+	e.issueServerCertificate(t).Write(t, e.dir, "server")
 	if generation == "1" { // the test's Redis keeps its certificates
 		testserver.WriteFile(t, e.dir, "redis-ca.pem", e.servers.PEM)
 		e.clients.Issue(t, "redis").Write(t, e.dir, "redis")
 	}
 }
 
-func (e *encrypted) secret(t *testing.T, name string, lines ...string) {
+func (e *encryptedDeployment) writeSecret(t *testing.T, name string, lines ...string) {
 	t.Helper()
 	testserver.WriteFile(t, e.dir, name, []byte(strings.Join(lines, "\n")+"\n"))
 }
 
 // key returns a line of a key file.
-func key(id string) string {
+func keyLine(id string) string {
 	return id + ":" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(id, 16)))
 }
 
@@ -148,7 +148,7 @@ func key(id string) string {
 // contract: T115, T203
 func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 	t.Parallel()
-	e := newEncrypted(t)
+	e := startEncryptedDeployment(t)
 	gate := filepath.Join(e.dir, "gates", "gate")
 	wait := fmt.Sprintf(`{"stepId":"canary-waits","type":"COMMAND",
 		"inputs":{"argv":["/bin/sh","-c","until test -e %s; do sleep 0.1; done"]},
@@ -158,7 +158,7 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 	end := `{"stepId":"canary-end","type":"NOOP","inputs":{},"timeout":"1m","dependsOn":["canary-after"]}`
 	c := client.New(e.api, adaToken)
 	runID := start(t, c, "encrypted", stepsPlan("canary-plan", wait, after, end))
-	until(t, "the first step runs", time.Minute, func() bool {
+	waitUntil(t, "the first step runs", time.Minute, func() bool {
 		out, err := client.ShowRun(t.Context(), c, runID, nil)
 		return err == nil && out.Run != nil && out.Run.StepCounts.Running == 1
 	})
@@ -167,17 +167,17 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 			e.proxy.Clients("dvt-1"))
 	}
 	e.servers, e.clients = testserver.NewAuthority(t, "servers 2"), testserver.NewAuthority(t, "clients 2")
-	e.files(t, "2")
-	e.secret(t, "store-password", "store-second")
-	e.secret(t, "dispatch-keys", key("d2"), key("d1"))
-	e.secret(t, "payload-keys", "# the first one encrypts", key("k2"), key("k1"))
-	e.proxy.Replace(t, e.server(t), e.clients)
-	e.store.Secure(t, e.server(t), e.clients, "store-second")
+	e.writeCertificates(t, "2")
+	e.writeSecret(t, "store-password", "store-second")
+	e.writeSecret(t, "dispatch-keys", keyLine("d2"), keyLine("d1"))
+	e.writeSecret(t, "payload-keys", "# the first one encrypts", keyLine("k2"), keyLine("k1"))
+	e.proxy.Replace(t, e.issueServerCertificate(t), e.clients)
+	e.store.Secure(t, e.issueServerCertificate(t), e.clients, "store-second")
 	e.proxy.Cut()
-	until(t, "somebody shows Temporal the second certificate", time.Minute,
+	waitUntil(t, "somebody shows Temporal the second certificate", time.Minute,
 		func() bool { return e.proxy.Clients("dvt-2") > 0 })
 	must(t, os.WriteFile(gate, nil, 0o600))
-	if r := ended(t, c, runID, 2*time.Minute); r.Status != client.RunStatusCompleted {
+	if r := waitForEnd(t, c, runID, 2*time.Minute); r.Status != client.RunStatusCompleted {
 		t.Errorf("the run ended %s", r.StatusRaw)
 	}
 	stored := e.engine.Stored(t)
@@ -189,19 +189,19 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 	if bytes.Contains(stored, []byte("canary")) {
 		t.Error("Temporal's database contains the name or the input of a step in plain text")
 	}
-	e.readsForOperators(t, runID)
+	e.checkCodecServer(t, runID)
 }
 
 // readsForOperators checks that Temporal's CLI shows decrypted payloads through the codec server, but only with an
 // operator's token.
-func (e *encrypted) readsForOperators(t *testing.T, runID string) {
+func (e *encryptedDeployment) checkCodecServer(t *testing.T, runID string) {
 	t.Helper()
 	show := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), testserver.TemporalCLI(t), append([]string{
 			"workflow", "show", "--address", e.engine.Addr, "--namespace", e.engine.Namespace, "-w",
 			"dvt/acme/" + runID, "--detailed",
 		}, args...)...)
-		cmd.Env = append(environment(), "HOME="+e.dir, "SSL_CERT_FILE="+filepath.Join(e.dir, "ca.pem"))
+		cmd.Env = append(environmentWithoutDVT(), "HOME="+e.dir, "SSL_CERT_FILE="+filepath.Join(e.dir, "ca.pem"))
 		out, _ := cmd.CombinedOutput() // the CLI fails when the codec server refuses
 		return string(out)
 	}

@@ -15,27 +15,27 @@ import (
 // replay is what a viewer must see of a log at each seq, by a reading of the events
 // that shares nothing with the product's.
 type replay struct {
-	mu   sync.Mutex
-	text []string // by seq
-	run  shownRun
-	seen []shownStep
+	mu    sync.Mutex
+	text  []string // by seq
+	run   shownRun
+	steps []shownStep
 }
 
 // at is the picture at seq.
-func (r *replay) at(log []commit, seq run.Seq) string {
+func (r *replay) stateAt(log []commit, seq run.Seq) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.text == nil {
 		r.run.Status, r.text = "PENDING", []string{""}
 	}
 	for len(r.text) <= int(seq) {
-		r.next(log[len(r.text)-1].Event)
-		r.text = append(r.text, describe(r.run, r.seen))
+		r.apply(log[len(r.text)-1].Event)
+		r.text = append(r.text, describe(r.run, r.steps))
 	}
 	return r.text[seq]
 }
 
-func (r *replay) next(e run.Event) {
+func (r *replay) apply(e run.Event) {
 	statuses := map[string]string{
 		"RunApproved": "APPROVED", "RunStarted": "RUNNING", "RunPaused": "PAUSED", "RunResumed": "RUNNING",
 		"RunCompleted": "COMPLETED", "RunFailed": "FAILED", "RunCancelled": "CANCELLED",
@@ -48,7 +48,7 @@ func (r *replay) next(e run.Event) {
 			panic(err)
 		}
 		for _, s := range p.Steps {
-			r.seen = append(r.seen, shownStep{StepID: s.StepID, Status: "PENDING"})
+			r.steps = append(r.steps, shownStep{StepID: s.StepID, Status: "PENDING"})
 		}
 	}
 	switch {
@@ -56,15 +56,15 @@ func (r *replay) next(e run.Event) {
 	case e.StepID == "":
 		r.run.Status = to
 	default:
-		i := slices.IndexFunc(r.seen, func(s shownStep) bool { return s.StepID == e.StepID })
-		r.seen[i] = shownStep{e.StepID, to, e.LogicalAttempt}
+		i := slices.IndexFunc(r.steps, func(s shownStep) bool { return s.StepID == e.StepID })
+		r.steps[i] = shownStep{e.StepID, to, e.LogicalAttempt}
 	}
 	count := map[string]int{}
-	for _, s := range r.seen {
+	for _, s := range r.steps {
 		count[s.Status]++
 	}
 	c := &r.run.StepCounts
-	c.Total, c.Pending, c.Running = len(r.seen), count["PENDING"], count["RUNNING"]
+	c.Total, c.Pending, c.Running = len(r.steps), count["PENDING"], count["RUNNING"]
 	c.Success, c.Failed, c.Skipped = count["SUCCESS"], count["FAILED"], count["SKIPPED"]
 }
 
@@ -77,7 +77,7 @@ const (
 )
 
 // judgement is what a viewer's frames are held to.
-type judgement struct {
+type judgeOptions struct {
 	// slack is what the machine and the wire may add to a time.
 	slack time.Duration
 	// until is when the viewer stopped looking.
@@ -92,26 +92,26 @@ type judgement struct {
 
 type span struct{ from, to time.Time }
 
-func (s span) holds(t time.Time) bool { return !t.Before(s.from) && !t.After(s.to) }
+func (s span) contains(t time.Time) bool { return !t.Before(s.from) && !t.After(s.to) }
 
 // verdict collects what is wrong, a few of each kind.
 type verdict struct {
-	mu     sync.Mutex
-	frames int
-	live   int
-	resync int
-	faults map[string]int
-	words  []string
+	mu      sync.Mutex
+	frames  int
+	live    int
+	resync  int
+	faults  map[string]int
+	details []string
 }
 
-func (v *verdict) wrong(kind, format string, args ...any) {
+func (v *verdict) addFault(kind, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.faults == nil {
 		v.faults = map[string]int{}
 	}
 	if v.faults[kind]++; v.faults[kind] <= 3 {
-		v.words = append(v.words, kind+": "+fmt.Sprintf(format, args...))
+		v.details = append(v.details, kind+": "+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -121,44 +121,44 @@ func (v *verdict) String() string {
 		kinds = append(kinds, fmt.Sprintf("%d x %s", n, kind))
 	}
 	sort.Strings(kinds)
-	return strings.Join(append(kinds, v.words...), "\n")
+	return strings.Join(append(kinds, v.details...), "\n")
 }
 
 // judge looks at every frame that one viewer got of one run.
-func (v *verdict) judge(name string, us []update, h *history, r *replay, j judgement) {
+func (v *verdict) judge(name string, us []update, h *history, r *replay, j judgeOptions) {
 	log := h.log()
 	at := func(i int) string {
-		return fmt.Sprintf("%s of %s, frame %d: %s", name, h.id.RunID, i, said(us[max(0, i-3):i+1]))
+		return fmt.Sprintf("%s of %s, frame %d: %s", name, h.id.RunID, i, formatUpdates(us[max(0, i-3):i+1]))
 	}
 	for i, u := range us {
 		if u.RunSeq < 1 || int(u.RunSeq) > len(log) {
-			v.wrong("a seq that the log does not have", "%s", at(i))
+			v.addFault("a seq that the log does not have", "%s", at(i))
 			return
 		}
-		if want := r.at(log, u.RunSeq); u.shows != want {
-			v.wrong("content", "%s\n shows %s\n  want %s", at(i), u.shows, want)
+		if want := r.stateAt(log, u.RunSeq); u.shows != want {
+			v.addFault("content", "%s\n shows %s\n  want %s", at(i), u.shows, want)
 		}
 		if u.Reset && !j.resets {
-			v.wrong("reset", "%s", at(i))
+			v.addFault("reset", "%s", at(i))
 		}
 		if i > 0 && us[i-1].StoreEpoch == u.StoreEpoch && u.RunSeq < us[i-1].RunSeq && !u.Reset {
-			v.wrong("back", "%s", at(i))
+			v.addFault("back", "%s", at(i))
 		}
-		if fresh(u) {
-			v.fresh(func() string { return at(i) }, u, log, j)
+		if isLive(u) {
+			v.judgeLive(func() string { return at(i) }, u, log, j)
 		}
 		if i > 0 && !j.slow && !u.joined && u.at.Sub(us[i-1].at) > quietWithin+j.slack {
-			v.wrong("silence", "%s came %s after the one before", at(i), u.at.Sub(us[i-1].at))
+			v.addFault("silence", "%s came %s after the one before", at(i), u.at.Sub(us[i-1].at))
 		}
 	}
 	if !j.slow {
-		v.unsaid(name, us, h, log, j)
+		v.judgeSilence(name, us, h, log, j)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, u := range us {
 		v.frames++
-		if fresh(u) {
+		if isLive(u) {
 			v.live++
 		}
 		if u.Sync == "RESYNCING" {
@@ -168,38 +168,38 @@ func (v *verdict) judge(name string, us []update, h *history, r *replay, j judge
 }
 
 // fresh judges what a LIVE frame claims.
-func (v *verdict) fresh(at func() string, u update, log []commit, j judgement) {
+func (v *verdict) judgeLive(at func() string, u update, log []commit, j judgeOptions) {
 	if u.HeadSeq != nil && *u.HeadSeq > u.RunSeq {
-		v.wrong("LIVE below its own head", "%s", at())
+		v.addFault("LIVE below its own head", "%s", at())
 	}
 	if int(u.RunSeq) == len(log) {
 		return
 	}
 	next := log[u.RunSeq]
 	if late := u.at.Sub(next.after); !j.slow && late > tailLossWithin+j.slack {
-		v.wrong("LIVE while behind", "%s came %s after %d was committed", at(), late, next.Seq)
+		v.addFault("LIVE while behind", "%s came %s after %d was committed", at(), late, next.Seq)
 	}
 	if claim := u.AsOf.Sub(next.PersistedAt); claim > time.Second {
-		v.wrong("asOf", "%s claims %s of which %d is %s old", at(), u.AsOf.Format(time.StampMilli), next.Seq, claim)
+		v.addFault("asOf", "%s claims %s of which %d is %s old", at(), u.AsOf.Format(time.StampMilli), next.Seq, claim)
 	}
 }
 
 // unsaid finds moments at which a viewer had a LIVE frame before it, while something
 // newer had been committed for longer than a loss may stay unnoticed.
-func (v *verdict) unsaid(name string, us []update, h *history, log []commit, j judgement) {
+func (v *verdict) judgeSilence(name string, us []update, h *history, log []commit, j judgeOptions) {
 	i := -1
 	for _, c := range log {
 		due := c.after.Add(tailLossWithin + j.slack)
-		if due.After(j.until) || slices.ContainsFunc(j.away, func(s span) bool { return s.holds(due) }) {
+		if due.After(j.until) || slices.ContainsFunc(j.away, func(s span) bool { return s.contains(due) }) {
 			continue
 		}
 		for i+1 < len(us) && !us[i+1].at.After(due) {
 			i++
 		}
-		if i >= 0 && fresh(us[i]) && us[i].RunSeq < c.Seq {
-			v.wrong("LIVE while behind", "%s of %s: %d was committed at %s and %s later the newest frame was %s", name,
+		if i >= 0 && isLive(us[i]) && us[i].RunSeq < c.Seq {
+			v.addFault("LIVE while behind", "%s of %s: %d was committed at %s and %s later the newest frame was %s", name,
 				h.id.RunID, c.Seq,
-				c.after.Format(time.StampMilli), tailLossWithin+j.slack, said(us[max(0, i-2):i+1]))
+				c.after.Format(time.StampMilli), tailLossWithin+j.slack, formatUpdates(us[max(0, i-2):i+1]))
 		}
 	}
 }

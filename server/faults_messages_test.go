@@ -14,99 +14,99 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-func subscribing(t *testing.T, p *pair) {
+func testSubscribeDuringWrites(t *testing.T, p *pair) {
 	h := p.newRun(t, 3)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		for range 120 {
-			h.noise(1)
+			h.addNoise(1)
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
-	var os []*onlooker
+	var os []*frameWatcher
 	for i := range 24 {
 		mode := []string{"SNAPSHOT", "DELTA"}[i/2%2]
-		os = append(os, look(t, p.nodes()[i%2], watching{runID: h.id.RunID, mode: mode, events: i%8 == 0}))
+		os = append(os, startWatcher(t, p.nodes()[i%2], watchOptions{runID: h.id.RunID, mode: mode, events: i%8 == 0}))
 		time.Sleep(50 * time.Millisecond)
 	}
 	<-over
 	for _, o := range os {
-		o.liveAt(h.head(), 5*time.Second)
-		if first := o.seen()[0]; !fresh(first) || first.shows == "" {
+		o.waitForLive(h.head(), 5*time.Second)
+		if first := o.receivedUpdates()[0]; !isLive(first) || first.shows == "" {
 			t.Errorf("%s: the first frame is %s %q", o.name, first, first.shows)
 		}
 	}
-	honest(t, h, os...)
+	checkUpdates(t, h, os...)
 }
 
-func lostInTheMiddle(t *testing.T, p *pair) {
+func testMessageLostInTheMiddle(t *testing.T, p *pair) {
 	h := p.newRun(t, 3)
-	h.upTo(10)
-	os := p.both(t, h, "SNAPSHOT")
-	onBoth(p, h, lose(11))
-	h.noise(1)
-	h.told(p)
-	h.noise(1)
+	h.addNoiseUpTo(10)
+	os := p.watchOnBoth(t, h, "SNAPSHOT")
+	setRuleOnBoth(p, h, dropMessages(11))
+	h.addNoise(1)
+	h.waitUntilSent(p)
+	h.addNoise(1)
 	for _, o := range os {
-		o.liveAt(12, tailLossWithin+machine())
-		if got, want := words(o.seen()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
+		o.waitForLive(12, tailLossWithin+machineSlack())
+		if got, want := summariseUpdates(o.receivedUpdates()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
 			t.Errorf("%s: %s, want %s", o.name, got, want)
 		}
 	}
 	for _, n := range p.nodes() {
 		got := 0
-		until(t, n.name+" says that a message is missing", 10*time.Second, func() bool { // a log is read beside the stream
-			got = strings.Count(n.said(), fmt.Sprintf("PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED runId=%s ", h.id.RunID)) +
-				strings.Count(n.said(), fmt.Sprintf(`"PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED","runId":"%s"`, h.id.RunID))
+		waitUntil(t, n.name+" says that a message is missing", 10*time.Second, func() bool { // a log is read beside the stream
+			got = strings.Count(n.logText(), fmt.Sprintf("PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED runId=%s ", h.id.RunID)) +
+				strings.Count(n.logText(), fmt.Sprintf(`"PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED","runId":"%s"`, h.id.RunID))
 			return got > 0
 		})
 		if got != 1 {
 			t.Errorf("%s said %d times that a message is missing", n.name, got)
 		}
 	}
-	honest(t, h, os...)
+	checkUpdates(t, h, os...)
 }
 
-func outOfOrder(t *testing.T, p *pair) {
+func testMessagesOutOfOrder(t *testing.T, p *pair) {
 	h := p.newRun(t, 3)
-	h.upTo(10)
-	os := p.both(t, h, "DELTA")
+	h.addNoiseUpTo(10)
+	os := p.watchOnBoth(t, h, "DELTA")
 	const late = 2 * time.Second // than the next, on a slow machine too
-	onBoth(p, h, func(m live.Message) testserver.Fate {
+	setRuleOnBoth(p, h, func(m live.Message) testserver.Fate {
 		if m.To == 11 {
 			return testserver.Fate{Delay: late}
 		}
 		return testserver.Fate{}
 	})
-	h.noise(1)
-	h.told(p)
-	h.noise(1)
+	h.addNoise(1)
+	h.waitUntilSent(p)
+	h.addNoise(1)
 	time.Sleep(late + 500*time.Millisecond) // the late one has come
 	for _, o := range os {
-		o.liveAt(12, tailLossWithin+machine())
-		if got, want := words(o.seen()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
+		o.waitForLive(12, tailLossWithin+machineSlack())
+		if got, want := summariseUpdates(o.receivedUpdates()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
 			t.Errorf("%s: %s, want %s", o.name, got, want)
 		}
 	}
-	honest(t, h, os...)
+	checkUpdates(t, h, os...)
 }
 
-func repeated(t *testing.T, p *pair) {
+func testMessageRepeated(t *testing.T, p *pair) {
 	h := p.newRun(t, 3)
-	h.upTo(5)
-	os := p.both(t, h, "SNAPSHOT")
-	onBoth(p, h, func(live.Message) testserver.Fate { return testserver.Fate{Copies: 2} })
+	h.addNoiseUpTo(5)
+	os := p.watchOnBoth(t, h, "SNAPSHOT")
+	setRuleOnBoth(p, h, func(live.Message) testserver.Fate { return testserver.Fate{Copies: 2} })
 	h.add(step(run.StepStartedEvent, 0, 1))
 	for _, o := range os {
-		o.liveAt(6, tailLossWithin)
+		o.waitForLive(6, tailLossWithin)
 	}
 	h.add(step(run.StepCompletedEvent, 0, 1))
 	time.Sleep(300 * time.Millisecond)
 	for _, o := range os {
-		o.liveAt(7, tailLossWithin)
+		o.waitForLive(7, tailLossWithin)
 		var got []string
-		for _, u := range o.seen() {
+		for _, u := range o.receivedUpdates() {
 			if u.RunSeq > 5 {
 				got = append(got, u.String())
 			}
@@ -115,20 +115,20 @@ func repeated(t *testing.T, p *pair) {
 			t.Errorf("%s: %s", o.name, got)
 		}
 	}
-	honest(t, h, os...)
+	checkUpdates(t, h, os...)
 }
 
-func lostAtTheEnd(t *testing.T, p *pair) {
+func testLastMessageLost(t *testing.T, p *pair) {
 	h := p.newRun(t, 1)
 	h.add(step(run.StepStartedEvent, 0, 1))
 	h.add(step(run.StepCompletedEvent, 0, 1))
-	h.upTo(8)
-	os := p.both(t, h, "DELTA")
-	onBoth(p, h, loseAll)
+	h.addNoiseUpTo(8)
+	os := p.watchOnBoth(t, h, "DELTA")
+	setRuleOnBoth(p, h, dropAll)
 	h.add(runtest.Draft(run.RunCompleted, "", 1))
 	for _, o := range os {
-		last := o.shownAt(9, tailLossWithin+machine())
-		if got, want := words(o.seen()), "[LIVE 8] [STALE(TAIL_LOSS) 8<9] [RESYNCING(TAIL_LOSS) 8<9] [LIVE 9]"; got != want ||
+		last := o.waitForLiveUpdate(9, tailLossWithin+machineSlack())
+		if got, want := summariseUpdates(o.receivedUpdates()), "[LIVE 8] [STALE(TAIL_LOSS) 8<9] [RESYNCING(TAIL_LOSS) 8<9] [LIVE 9]"; got != want ||
 			!strings.HasPrefix(last.shows, "COMPLETED ") {
 			t.Errorf("%s: %s, want %s; it shows %s", o.name, got, want, last.shows)
 		}
@@ -138,36 +138,36 @@ func lostAtTheEnd(t *testing.T, p *pair) {
 		default:
 		}
 	}
-	honest(t, h, os...)
+	checkUpdates(t, h, os...)
 }
 
-func quietReconnect(t *testing.T, p *pair) {
+func testReconnectToQuietRun(t *testing.T, p *pair) {
 	h := p.newRun(t, 1)
-	h.upTo(8)
+	h.addNoiseUpTo(8)
 	h.add(runtest.Draft(run.RunCompleted, "", 1))
-	epoch := p.both(t, h, "SNAPSHOT")[0].seen()[0].StoreEpoch
+	epoch := p.watchOnBoth(t, h, "SNAPSHOT")[0].receivedUpdates()[0].StoreEpoch
 	for i, n := range []*node{p.a, p.b, p.a, p.b} {
 		mode := []string{"SNAPSHOT", "DELTA"}[i/2]
 		nine, twelve := run.Seq(9), run.Seq(12)
 		began := time.Now()
-		o := look(t, n, watching{runID: h.id.RunID, after: &nine, epoch: epoch, mode: mode})
-		o.liveAt(9, 2*time.Second)
-		if took := o.seen()[0].at.Sub(began); words(o.seen()) != "[LIVE 9]" || took > time.Second+machine() {
-			t.Errorf("%s, %s: after 9: %s, after %s", n.name, mode, words(o.seen()), took)
+		o := startWatcher(t, n, watchOptions{runID: h.id.RunID, after: &nine, epoch: epoch, mode: mode})
+		o.waitForLive(9, 2*time.Second)
+		if took := o.receivedUpdates()[0].at.Sub(began); summariseUpdates(o.receivedUpdates()) != "[LIVE 9]" || took > time.Second+machineSlack() {
+			t.Errorf("%s, %s: after 9: %s, after %s", n.name, mode, summariseUpdates(o.receivedUpdates()), took)
 		}
-		ahead := look(t, n, watching{runID: h.id.RunID, after: &twelve, epoch: epoch, mode: mode})
-		ahead.liveAt(9, 2*time.Second)
-		if got := words(ahead.seen()); got != "[RESYNCING 9 reset] [LIVE 9]" || ahead.seen()[0].shows == "" {
+		ahead := startWatcher(t, n, watchOptions{runID: h.id.RunID, after: &twelve, epoch: epoch, mode: mode})
+		ahead.waitForLive(9, 2*time.Second)
+		if got := summariseUpdates(ahead.receivedUpdates()); got != "[RESYNCING 9 reset] [LIVE 9]" || ahead.receivedUpdates()[0].shows == "" {
 			t.Errorf("%s, %s: after 12: %s", n.name, mode, got)
 		}
 	}
 }
 
-func phantom(t *testing.T, p *pair) {
+func testMessageAheadOfTheLog(t *testing.T, p *pair) {
 	h := p.newRun(t, 1)
-	h.upTo(9)
-	os := p.both(t, h, "SNAPSHOT")
-	seen := os[0].seen()[0]
+	h.addNoiseUpTo(9)
+	os := p.watchOnBoth(t, h, "SNAPSHOT")
+	seen := os[0].receivedUpdates()[0]
 	must(t, p.bus.Publish(t.Context(), live.Message{
 		V: live.MessageVersion, TenantID: "acme", ProjectID: "shop", RunID: h.id.RunID, Epoch: seen.StoreEpoch,
 		Rev:  run.ReducerRev,
@@ -175,22 +175,22 @@ func phantom(t *testing.T, p *pair) {
 			Status: run.Running}},
 	}))
 	for _, o := range os {
-		stale := o.until(0, causeWithin, "STALE", func(u update) bool { return u.Sync == "STALE" })
-		o.until(stale, repairedWithin, "LIVE again", fresh)
-		if got, want := words(o.seen()), "[LIVE 9] [STALE(GAP) 9<99] [RESYNCING(GAP) 9<99] [LIVE 9]"; got != want {
+		stale := o.waitForUpdate(0, causeWithin, "STALE", func(u update) bool { return u.Sync == "STALE" })
+		o.waitForUpdate(stale, repairedWithin, "LIVE again", isLive)
+		if got, want := summariseUpdates(o.receivedUpdates()), "[LIVE 9] [STALE(GAP) 9<99] [RESYNCING(GAP) 9<99] [LIVE 9]"; got != want {
 			t.Errorf("%s: %s, want %s", o.name, got, want)
 		}
 	}
-	h.noise(1)
+	h.addNoise(1)
 	for _, o := range os {
-		o.liveAt(10, causeWithin)
+		o.waitForLive(10, causeWithin)
 	}
-	honest(t, h, os...)
+	checkUpdates(t, h, os...)
 }
 
-func killedSubscribers(t *testing.T, p *pair) {
+func testSubscribersKilled(t *testing.T, p *pair) {
 	h := p.newRun(t, 1)
-	os := p.both(t, h, "DELTA")
+	os := p.watchOnBoth(t, h, "DELTA")
 	c, err := net.Dial("tcp", p.redis.Addr)
 	must(t, err)
 	defer c.Close()
@@ -201,13 +201,13 @@ func killedSubscribers(t *testing.T, p *pair) {
 	if killed == ":0\r\n" {
 		t.Fatal("nothing was killed")
 	}
-	h.noise(3)
+	h.addNoise(3)
 	for _, o := range os {
-		o.liveAt(h.head(), repairedWithin)
-		o.until(0, repairedWithin, "VERIFYING", func(u update) bool {
+		o.waitForLive(h.head(), repairedWithin)
+		o.waitForUpdate(0, repairedWithin, "VERIFYING", func(u update) bool {
 			return u.Sync == "VERIFYING" &&
 				u.Reason == "RECONNECTED"
 		})
 	}
-	honest(t, h, os...)
+	checkUpdates(t, h, os...)
 }

@@ -46,15 +46,15 @@ func viewerToken(n int) string { return fmt.Sprintf("viewer-%02d-has-a-token", n
 // the log, through a way to the store and to Redis that never breaks, as a worker
 // elsewhere does.
 type pair struct {
-	a, b  *node
-	dsn   string
-	redis *testserver.RedisServer
-	store store.Store   // tells its projector, as every process does
-	bus   *redisbus.Bus // of that projector
-	skew  *atomic.Int64 // of B's clock, in ns
-	says  *authz.Directory
-	obeys *authz.Authorizer // B's, with says
-	runs  atomic.Int64
+	a, b       *node
+	dsn        string
+	redis      *testserver.RedisServer
+	store      store.Store   // tells its projector, as every process does
+	bus        *redisbus.Bus // of that projector
+	skew       *atomic.Int64 // of B's clock, in ns
+	directory  *authz.Directory
+	authorizer *authz.Authorizer // B's, with says
+	runs       atomic.Int64
 }
 
 // node is one server with what lies between it and the rest.
@@ -62,16 +62,16 @@ type node struct {
 	name, url string
 	bus       *testserver.BusProxy
 	db        *testserver.PostgresProxy
-	said      func() string
+	logText   func() string
 
 	mu    sync.Mutex
 	rules map[string]func(live.Message) testserver.Fate // by run
 	// up to which messages of a run were on their way here, whatever became of them
-	came map[string]run.Seq
-	odds func(testserver.BusMessage) testserver.Fate // of every other message
+	arrived map[string]run.Seq
+	odds    func(testserver.BusMessage) testserver.Fate // of every other message
 
-	outages []outage // that were
-	did     map[string]int
+	outages     []outage // that were
+	faultCounts map[string]int
 }
 
 func (p *pair) nodes() []*node { return []*node{p.a, p.b} }
@@ -89,20 +89,20 @@ func startPair(t *testing.T) *pair {
 	t.Cleanup(func() { must(t, p.bus.Close()) })
 	pr := projector.New(raw, p.bus, projector.Config{})
 	p.store = decorate.WakeOnCommit(raw, pr)
-	background(t, func(ctx context.Context) error { return pr.Run(ctx) })
+	runInBackground(t, func(ctx context.Context) error { return pr.Run(ctx) })
 
 	p.a, p.b = p.newNode(t, "A"), p.newNode(t, "B")
-	a := spawn(t, "server A", nil, "server", "--config", p.config(t, p.a))
-	p.a.said = a.said
+	a := spawn(t, "server A", nil, "server", "--config", p.writeConfig(t, p.a))
+	p.a.logText = a.output
 	p.skew.Store(int64(time.Minute))
-	p.inside(t, p.b)
-	answers(t, p.a.url)
-	answers(t, p.b.url)
+	p.runInProcess(t, p.b)
+	waitUntilReady(t, p.a.url)
+	waitUntilReady(t, p.b.url)
 	return p
 }
 
 // background runs f until the test ends.
-func background(t *testing.T, f func(ctx context.Context) error) {
+func runInBackground(t *testing.T, f func(ctx context.Context) error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -118,15 +118,15 @@ func background(t *testing.T, f func(ctx context.Context) error) {
 func (p *pair) newNode(t *testing.T, name string) *node {
 	n := &node{
 		name: name, url: "http://" + testserver.FreeAddress(t), rules: map[string]func(live.Message) testserver.Fate{},
-		came: map[string]run.Seq{},
-		did:  map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
+		arrived:     map[string]run.Seq{},
+		faultCounts: map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
 	}
 	n.bus.Each(n.decide)
 	return n
 }
 
 // config writes the settings of a server. Its engine is nowhere: no duty that needs one is on.
-func (p *pair) config(t *testing.T, n *node) string {
+func (p *pair) writeConfig(t *testing.T, n *node) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dvt.yaml")
 	var b strings.Builder
@@ -148,18 +148,18 @@ func (p *pair) config(t *testing.T, n *node) string {
 }
 
 // inside runs a server in this process, whose clock p.skew moves.
-func (p *pair) inside(t *testing.T, n *node) {
+func (p *pair) runInProcess(t *testing.T, n *node) {
 	t.Helper()
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
-	flags.String("config", p.config(t, n), "")
+	flags.String("config", p.writeConfig(t, n), "")
 	cfg, err := config.Load(flags, false)
 	must(t, err)
 	var said lockedBuffer
-	n.said = said.String
+	n.logText = said.String
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	background(t, func(ctx context.Context) error {
+	runInBackground(t, func(ctx context.Context) error {
 		return server.RunInside(ctx, cfg, log, func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
-			func(d *authz.Directory, a *authz.Authorizer) { p.says, p.obeys = d, a })
+			func(d *authz.Directory, a *authz.Authorizer) { p.directory, p.authorizer = d, a })
 	})
 }
 
@@ -182,7 +182,7 @@ func (l *lockedBuffer) String() string {
 }
 
 // rule decides about the messages of one run on their way to this server; nil lets them pass.
-func (n *node) rule(runID string, fate func(live.Message) testserver.Fate) {
+func (n *node) setRule(runID string, fate func(live.Message) testserver.Fate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.rules[runID] = fate; fate == nil {
@@ -191,7 +191,7 @@ func (n *node) rule(runID string, fate func(live.Message) testserver.Fate) {
 }
 
 // chance decides about the messages of runs without a rule.
-func (n *node) chance(odds func(testserver.BusMessage) testserver.Fate) {
+func (n *node) setOdds(odds func(testserver.BusMessage) testserver.Fate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.odds = odds
@@ -202,7 +202,7 @@ func (n *node) decide(m testserver.BusMessage) testserver.Fate {
 	defer n.mu.Unlock()
 	var body live.Message
 	if json.Unmarshal([]byte(m.Payload), &body) == nil {
-		n.came[body.RunID] = max(n.came[body.RunID], body.To)
+		n.arrived[body.RunID] = max(n.arrived[body.RunID], body.To)
 		if rule := n.rules[body.RunID]; rule != nil {
 			return rule(body)
 		}
@@ -215,13 +215,13 @@ func (n *node) decide(m testserver.BusMessage) testserver.Fate {
 
 // told waits until the message of the head has been on its way to both servers: what is committed next is in another
 // one.
-func (h *history) told(p *pair) {
+func (h *history) waitUntilSent(p *pair) {
 	h.t.Helper()
 	for _, n := range p.nodes() {
-		until(h.t, n.name+" is sent the message", 10*time.Second, func() bool {
+		waitUntil(h.t, n.name+" is sent the message", 10*time.Second, func() bool {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return n.came[h.id.RunID] >= h.head()
+			return n.arrived[h.id.RunID] >= h.head()
 		})
 	}
 }
@@ -305,7 +305,7 @@ func (h *history) commit(do func(ctx context.Context) error) {
 }
 
 // noise appends n events that change nothing but the seq, each for itself.
-func (h *history) noise(n int) run.Seq {
+func (h *history) addNoise(n int) run.Seq {
 	h.t.Helper()
 	for range n {
 		h.add(runtest.Draft(run.SignalRejected, fmt.Sprintf("noise-%d", h.head()), 1))
@@ -314,9 +314,9 @@ func (h *history) noise(n int) run.Seq {
 }
 
 // upTo appends noise until the head is seq, and waits until the projector may send as it likes again (O8).
-func (h *history) upTo(seq run.Seq) {
+func (h *history) addNoiseUpTo(seq run.Seq) {
 	h.t.Helper()
-	h.noise(int(seq - h.head()))
+	h.addNoise(int(seq - h.head()))
 	time.Sleep(1100 * time.Millisecond)
 }
 
@@ -327,7 +327,7 @@ func (h *history) head() run.Seq {
 }
 
 // at is when seq was committed, at the latest.
-func (h *history) at(seq run.Seq) time.Time {
+func (h *history) commitTime(seq run.Seq) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.commits[seq-1].after

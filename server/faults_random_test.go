@@ -19,7 +19,7 @@ import (
 )
 
 // fromEnvironment is a number that the environment may set.
-func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
+func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {
@@ -41,9 +41,9 @@ const (
 // viewers look at 20 runs that move, and has every frame judged by the log alone.
 // DVT_FAULT_SECONDS says for how long, DVT_FAULT_SEED repeats the faults of a failure.
 // contract: O9, T22, T187, T226
-func TestTwoServers_RandomFaults(t *testing.T) {
-	seed := fromEnvironment(t, "DVT_FAULT_SEED", uint64(time.Now().UnixNano()))
-	length := time.Duration(fromEnvironment(t, "DVT_FAULT_SECONDS", 15)) * time.Second
+func TestTwoServers_RandomFaultsMisleadNoViewer(t *testing.T) {
+	seed := envNumber(t, "DVT_FAULT_SEED", uint64(time.Now().UnixNano()))
+	length := time.Duration(envNumber(t, "DVT_FAULT_SECONDS", 15)) * time.Second
 	t.Logf("DVT_FAULT_SEED=%d for %s", seed, length)
 	p := startPair(t)
 	var runs []*history
@@ -56,26 +56,26 @@ func TestTwoServers_RandomFaults(t *testing.T) {
 	}
 	over, stop := context.WithCancel(t.Context())
 	defer stop()
-	crowd := p.crowd(t, over, seed, runs)
+	crowd := p.startViewers(t, over, seed, runs)
 
 	var busy sync.WaitGroup
 	for i, h := range runs {
-		busy.Go(func() { move(over, h, rand.New(rand.NewPCG(seed, 100+uint64(i))), i == 0, i%4 == 3) })
+		busy.Go(func() { appendAtRandom(over, h, rand.New(rand.NewPCG(seed, 100+uint64(i))), i == 0, i%4 == 3) })
 	}
 	for i, n := range p.nodes() {
-		busy.Go(func() { p.torment(over, n, rand.New(rand.NewPCG(seed, 200+uint64(i)))) })
+		busy.Go(func() { p.injectFaults(over, n, rand.New(rand.NewPCG(seed, 200+uint64(i)))) })
 	}
 	r := rand.New(rand.NewPCG(seed, 300))
 	for end := time.Now().Add(length); time.Now().Before(end); {
-		time.Sleep(min(time.Until(end), between(r, 4*time.Second, 10*time.Second)))
+		time.Sleep(min(time.Until(end), randomDuration(r, 4*time.Second, 10*time.Second)))
 		p.redis.Stop()
-		time.Sleep(between(r, 300*time.Millisecond, 2*time.Second))
+		time.Sleep(randomDuration(r, 300*time.Millisecond, 2*time.Second))
 		p.redis.Start()
 	}
 	stop()
 	busy.Wait()
 	repaired := time.Now()
-	time.Sleep(time.Until(repaired.Add(repairedWithin + machine())))
+	time.Sleep(time.Until(repaired.Add(repairedWithin + machineSlack())))
 
 	v := &verdict{}
 	replays := map[*history]*replay{}
@@ -85,11 +85,11 @@ func TestTwoServers_RandomFaults(t *testing.T) {
 	ends := map[string]int{}
 	streams, late := 0, time.Duration(0)
 	for _, c := range crowd {
-		us := c.seen()
-		v.judge(c.name, us, c.run, replays[c.run], judgement{slack: machine(), until: repaired.Add(repairedWithin),
-			slow: c.slow, away: c.spans()})
-		v.told(c, us, p.nodes())
-		late = max(late, v.recovered(c, us, repaired))
+		us := c.receivedUpdates()
+		v.judge(c.name, us, c.run, replays[c.run], judgeOptions{slack: machineSlack(), until: repaired.Add(repairedWithin),
+			slow: c.slow, away: c.timesAway()})
+		v.judgeOutageNotices(c, us, p.nodes())
+		late = max(late, v.judgeRecovery(c, us, repaired))
 		for code, n := range c.refused {
 			ends[code] += n
 		}
@@ -101,7 +101,7 @@ func TestTwoServers_RandomFaults(t *testing.T) {
 	}
 	t.Logf("seed %d: %d frames of %d viewers over %d streams judged, %d LIVE, %d RESYNCING; %d events of %d runs; %s; "+
 		"refused while broken: %v; the last viewer was LIVE %s after the last repair",
-		seed, v.frames, len(crowd), streams, v.live, v.resync, events, len(runs), p.done(), ends,
+		seed, v.frames, len(crowd), streams, v.live, v.resync, events, len(runs), p.summariseFaults(), ends,
 		late.Round(10*time.Millisecond))
 	if len(v.faults) > 0 {
 		t.Errorf("seed %d: %v", seed, v)
@@ -111,12 +111,12 @@ func TestTwoServers_RandomFaults(t *testing.T) {
 	}
 }
 
-func between(r *rand.Rand, from, to time.Duration) time.Duration {
+func randomDuration(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
 // nap is a sleep that ends with ctx.
-func nap(ctx context.Context, d time.Duration) {
+func sleepFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -125,7 +125,7 @@ func nap(ctx context.Context, d time.Duration) {
 
 // move appends to a run what an engine could, at random, until ctx ends. In a calm
 // run nothing follows soon that could reveal what was lost.
-func move(ctx context.Context, h *history, r *rand.Rand, wide, calm bool) {
+func appendAtRandom(ctx context.Context, h *history, r *rand.Rand, wide, calm bool) {
 	total, pause := 8, 500*time.Millisecond
 	if calm {
 		pause = 8 * time.Second
@@ -179,7 +179,7 @@ func move(ctx context.Context, h *history, r *rand.Rand, wide, calm bool) {
 				h.add(d)
 			}
 		}
-		nap(ctx, between(r, 10*time.Millisecond, pause))
+		sleepFor(ctx, randomDuration(r, 10*time.Millisecond, pause))
 	}
 	if r.IntN(2) == 0 {
 		h.add(runtest.Draft(run.RunCancelled, "", 1))
@@ -193,11 +193,11 @@ type outage struct {
 }
 
 // torment breaks what belongs to one server, in one way after the other, until ctx ends.
-func (p *pair) torment(ctx context.Context, n *node, r *rand.Rand) {
+func (p *pair) injectFaults(ctx context.Context, n *node, r *rand.Rand) {
 	for ctx.Err() == nil {
 		o := outage{span: span{from: time.Now()}}
 		var name string
-		lasts := between(r, 300*time.Millisecond, 4*time.Second)
+		lasts := randomDuration(r, 300*time.Millisecond, 4*time.Second)
 		switch r.IntN(12) {
 		case 0:
 			name = "subscriber cut"
@@ -224,34 +224,34 @@ func (p *pair) torment(ctx context.Context, n *node, r *rand.Rand) {
 			n.bus.Hold()
 		case 7:
 			name = "clock"
-			p.jump(n, between(r, -time.Minute, time.Minute))
+			p.setClock(n, randomDuration(r, -time.Minute, time.Minute))
 		default: // long enough for a loss to be found by nothing but a look at the heads
 			name = "messages"
 			lasts += 5 * time.Second
 		}
 		if r.IntN(2) == 0 || name == "messages" {
-			n.chance(testserver.Odds{Drop: r.Float64(), Duplicate: r.Float64() / 2, Delay: r.Float64() / 2,
+			n.setOdds(testserver.Odds{Drop: r.Float64(), Duplicate: r.Float64() / 2, Delay: r.Float64() / 2,
 				Behind: r.Float64() / 2, MaxDelay: 3 * time.Second}.Fates(r.Uint64()))
 			name += " and messages"
 		}
-		nap(ctx, lasts)
+		sleepFor(ctx, lasts)
 		o.to = time.Now()
-		n.chance(nil)
+		n.setOdds(nil)
 		n.bus.Pass()
 		n.db.Pass()
 		n.mu.Lock()
 		n.outages = append(n.outages, o)
-		n.did[name]++
+		n.faultCounts[name]++
 		n.mu.Unlock()
-		nap(ctx, between(r, 100*time.Millisecond, 2*time.Second))
+		sleepFor(ctx, randomDuration(r, 100*time.Millisecond, 2*time.Second))
 	}
 }
 
 // done says what torment did.
-func (p *pair) done() string {
+func (p *pair) summariseFaults() string {
 	total, kinds := 0, map[string]bool{}
 	for _, n := range p.nodes() {
-		for kind, times := range n.did {
+		for kind, times := range n.faultCounts {
 			kinds[kind] = true
 			total += times
 		}
@@ -260,8 +260,8 @@ func (p *pair) done() string {
 }
 
 // member is one of the crowd, with what became of its streams.
-type member struct {
-	*onlooker
+type randomViewer struct {
+	*frameWatcher
 	run  *history
 	slow bool
 
@@ -273,12 +273,12 @@ type member struct {
 
 // crowd opens 200 viewers of all kinds and waits until each has seen its run. The
 // slow ones hurry when over is done.
-func (p *pair) crowd(t *testing.T, over context.Context, seed uint64, runs []*history) []*member {
+func (p *pair) startViewers(t *testing.T, over context.Context, seed uint64, runs []*history) []*randomViewer {
 	t.Helper()
-	var out []*member
+	var out []*randomViewer
 	for i := range randomViewers {
 		kind, r := i%10, rand.New(rand.NewPCG(seed, 1000+uint64(i)))
-		w := watching{runID: runs[i/10].id.RunID, token: viewerToken(i), events: kind >= 8}
+		w := watchOptions{runID: runs[i/10].id.RunID, token: viewerToken(i), events: kind >= 8}
 		if kind%2 == 1 {
 			w.mode = "DELTA"
 		}
@@ -288,13 +288,13 @@ func (p *pair) crowd(t *testing.T, over context.Context, seed uint64, runs []*hi
 		switch kind {
 		case 4, 5, 9:
 			name += " roaming"
-			stay = func() time.Duration { return between(r, 200*time.Millisecond, 3*time.Second) }
+			stay = func() time.Duration { return randomDuration(r, 200*time.Millisecond, 3*time.Second) }
 		case 6, 7:
 			name += " slow"
-			rest = func() { nap(over, between(r, 0, 400*time.Millisecond)) }
+			rest = func() { sleepFor(over, randomDuration(r, 0, 400*time.Millisecond)) }
 		}
-		o, ctx := newOnlooker(t, name)
-		m := &member{onlooker: o, run: runs[i/10], slow: rest != nil, refused: map[string]int{}}
+		o, ctx := newFrameWatcher(t, name)
+		m := &randomViewer{frameWatcher: o, run: runs[i/10], slow: rest != nil, refused: map[string]int{}}
 		out = append(out, m)
 		first := p.nodes()[r.IntN(2)]
 		go func() {
@@ -309,19 +309,19 @@ func (p *pair) crowd(t *testing.T, over context.Context, seed uint64, runs []*hi
 		}()
 	}
 	for _, m := range out {
-		m.liveAt(2, 20*time.Second)
+		m.waitForLive(2, 20*time.Second)
 	}
 	return out
 }
 
 // follow looks over one stream, from where the viewer was.
-func (m *member) follow(ctx context.Context, n *node, w watching, stay func() time.Duration, rest func()) {
+func (m *randomViewer) follow(ctx context.Context, n *node, w watchOptions, stay func() time.Duration, rest func()) {
 	streaming, leave := context.WithCancel(ctx)
 	defer leave()
 	if stay != nil {
 		defer time.AfterFunc(stay(), leave).Stop()
 	}
-	if us := m.seen(); len(us) > 0 {
+	if us := m.receivedUpdates(); len(us) > 0 {
 		last := us[len(us)-1]
 		w.after, w.epoch = &last.RunSeq, last.StoreEpoch
 	}
@@ -335,7 +335,7 @@ func (m *member) follow(ctx context.Context, n *node, w watching, stay func() ti
 			m.streams++
 			m.mu.Unlock()
 		}
-		m.take(u)
+		m.addUpdate(u)
 		if rest != nil {
 			rest()
 		}
@@ -359,11 +359,11 @@ func (m *member) follow(ctx context.Context, n *node, w watching, stay func() ti
 	m.mu.Lock()
 	m.refused[code]++
 	m.mu.Unlock()
-	nap(ctx, 200*time.Millisecond+rand.N(600*time.Millisecond))
+	sleepFor(ctx, 200*time.Millisecond+rand.N(600*time.Millisecond))
 }
 
 // spans are the times without a stream.
-func (m *member) spans() []span {
+func (m *randomViewer) timesAway() []span {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := len(m.away); n > 0 && m.left.After(m.away[n-1].to) {
@@ -373,10 +373,10 @@ func (m *member) spans() []span {
 }
 
 // told judges whether a viewer was told of each outage of its server that lasted.
-func (v *verdict) told(m *member, us []update, nodes []*node) {
+func (v *verdict) judgeOutageNotices(m *randomViewer, us []update, nodes []*node) {
 	for code, n := range m.refused {
 		if code != "STORE_UNAVAILABLE" {
-			v.wrong("end", "%s: %d streams ended with %s", m.name, n, code)
+			v.addFault("end", "%s: %d streams ended with %s", m.name, n, code)
 		}
 	}
 	if m.slow {
@@ -384,7 +384,7 @@ func (v *verdict) told(m *member, us []update, nodes []*node) {
 	}
 	for _, n := range nodes {
 		for _, o := range n.outages {
-			due := o.from.Add(causeWithin + machine())
+			due := o.from.Add(causeWithin + machineSlack())
 			if !o.store && !o.bus || !due.Before(o.to) {
 				continue
 			}
@@ -397,13 +397,13 @@ func (v *verdict) told(m *member, us []update, nodes []*node) {
 					joined = us[i].at
 				}
 			}
-			if last < 0 || us[last].server != n.name || !joined.Before(o.from) || slices.ContainsFunc(m.spans(),
-				func(s span) bool { return s.holds(due) }) {
+			if last < 0 || us[last].server != n.name || !joined.Before(o.from) || slices.ContainsFunc(m.timesAway(),
+				func(s span) bool { return s.contains(due) }) {
 				continue
 			}
-			if u := us[last]; o.store && fresh(u) || u.Reason == "" {
-				v.wrong("not told", "%s: %s after an outage of %s began (store %v, bus %v) the newest frame is %s", m.name,
-					due.Sub(o.from), n.name, o.store, o.bus, said(us[max(0, last-3):last+1]))
+			if u := us[last]; o.store && isLive(u) || u.Reason == "" {
+				v.addFault("not told", "%s: %s after an outage of %s began (store %v, bus %v) the newest frame is %s", m.name,
+					due.Sub(o.from), n.name, o.store, o.bus, formatUpdates(us[max(0, last-3):last+1]))
 			}
 		}
 	}
@@ -411,14 +411,14 @@ func (v *verdict) told(m *member, us []update, nodes []*node) {
 
 // recovered judges whether a viewer was up to date in time after everything was
 // repaired, and says when it was.
-func (v *verdict) recovered(m *member, us []update, repaired time.Time) time.Duration {
+func (v *verdict) judgeRecovery(m *randomViewer, us []update, repaired time.Time) time.Duration {
 	for _, u := range us {
-		if fresh(u) && (u.Reason == "" || u.Reason == "SLOW_CONSUMER") && u.RunSeq == m.run.head() &&
-			u.at.Before(repaired.Add(repairedWithin+machine())) {
+		if isLive(u) && (u.Reason == "" || u.Reason == "SLOW_CONSUMER") && u.RunSeq == m.run.head() &&
+			u.at.Before(repaired.Add(repairedWithin+machineSlack())) {
 			return u.at.Sub(repaired)
 		}
 	}
-	v.wrong("not LIVE in the end", "%s of %s at %d: %s", m.name, m.run.id.RunID, m.run.head(),
-		said(us[max(0, len(us)-5):]))
+	v.addFault("not LIVE in the end", "%s of %s at %d: %s", m.name, m.run.id.RunID, m.run.head(),
+		formatUpdates(us[max(0, len(us)-5):]))
 	return 0
 }

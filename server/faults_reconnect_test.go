@@ -39,15 +39,15 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 	var all []*history
 	for range runs {
 		h := p.newRun(t, 3)
-		h.noise(3)
+		h.addNoise(3)
 		all = append(all, h)
 	}
-	var crowd []*member
+	var crowd []*randomViewer
 	for i := range viewers {
-		o, ctx := newOnlooker(t, fmt.Sprintf("viewer %d", i))
-		m := &member{onlooker: o, run: all[i%runs], refused: map[string]int{}}
+		o, ctx := newFrameWatcher(t, fmt.Sprintf("viewer %d", i))
+		m := &randomViewer{frameWatcher: o, run: all[i%runs], refused: map[string]int{}}
 		crowd = append(crowd, m)
-		w := watching{runID: m.run.id.RunID, mode: []string{"SNAPSHOT", "DELTA"}[i/runs%2], token: viewerToken(i)}
+		w := watchOptions{runID: m.run.id.RunID, mode: []string{"SNAPSHOT", "DELTA"}[i/runs%2], token: viewerToken(i)}
 		go func() {
 			defer close(o.over)
 			for ctx.Err() == nil {
@@ -56,7 +56,7 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 		}()
 	}
 	for _, m := range crowd {
-		m.liveAt(m.run.head(), time.Minute)
+		m.waitForLive(m.run.head(), time.Minute)
 	}
 	time.Sleep(2 * time.Second)
 	p.a.db.Reset()
@@ -65,14 +65,14 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 
 	front.Stop()
 	for _, h := range all {
-		h.noise(1)
+		h.addNoise(1)
 	}
 	time.Sleep(time.Second)
 	p.a.db.Reset()
 	front.Pass()
 	began := time.Now()
 	for _, m := range crowd {
-		m.liveAt(m.run.head(), time.Minute)
+		m.waitForLive(m.run.head(), time.Minute)
 	}
 	took := time.Since(began)
 	counted, total := p.a.db.Statements(), 0
@@ -84,7 +84,7 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 	}
 	v, refused := &verdict{}, map[string]int{}
 	for _, m := range crowd {
-		if m.leave(); len(m.seen()) > 0 && m.streams != 2 {
+		if m.leave(); len(m.receivedUpdates()) > 0 && m.streams != 2 {
 			t.Errorf("%s had %d streams", m.name, m.streams)
 		}
 		for code, n := range m.refused {
@@ -92,12 +92,12 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 				refused[code] += n
 			}
 		}
-		us := m.seen()
+		us := m.receivedUpdates()
 		i := slices.IndexFunc(us[1:], func(u update) bool { return u.joined }) + 1
 		if again := us[i]; again.Reset || again.RunSeq < us[i-1].RunSeq {
-			t.Errorf("%s came back to %s", m.name, said(us))
+			t.Errorf("%s came back to %s", m.name, formatUpdates(us))
 		}
-		v.judge(m.name, us, m.run, &replay{}, judgement{slack: machine(), until: began.Add(took), away: m.spans()})
+		v.judge(m.name, us, m.run, &replay{}, judgeOptions{slack: machineSlack(), until: began.Add(took), away: m.timesAway()})
 	}
 	if len(v.faults) > 0 {
 		t.Errorf("%v", v)

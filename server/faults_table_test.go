@@ -27,7 +27,7 @@ type fault struct {
 }
 
 // faults are all kinds; times are those of T226.
-func faults() []fault {
+func allFaults() []fault {
 	at11 := func(f testserver.Fate) func(live.Message) testserver.Fate {
 		return func(m live.Message) testserver.Fate {
 			if m.To == 11 {
@@ -79,26 +79,26 @@ func faults() []fault {
 		},
 		{
 			name:  "clock jumps from a minute ahead to a minute behind (B alone)",
-			begin: func(p *pair, n *node) { p.jump(n, -time.Minute) }, repair: func(p *pair, n *node) { p.jump(n, time.Minute) },
+			begin: func(p *pair, n *node) { p.setClock(n, -time.Minute) }, repair: func(p *pair, n *node) { p.setClock(n, time.Minute) },
 		},
 	}
 }
 
 // jump sets B's clock; A's is the machine's.
-func (p *pair) jump(n *node, ahead time.Duration) {
+func (p *pair) setClock(n *node, ahead time.Duration) {
 	if n == p.b {
 		p.skew.Store(int64(ahead))
 	}
 }
 
 // measured is one row of the table.
-type measured struct {
+type measurement struct {
 	fault, server string
 	told          string
 	after, live   time.Duration
 }
 
-func (m measured) String() string {
+func (m measurement) String() string {
 	round := func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 	if m.told == "" {
 		return fmt.Sprintf("| %s | %s | never | - | %s |", m.fault, m.server, round(m.live))
@@ -109,17 +109,17 @@ func (m measured) String() string {
 // TestTwoServers_FaultTable measures, for every fault, how soon viewers are told
 // and how soon they are up to date again.
 // contract: T226
-func TestTwoServers_FaultTable(t *testing.T) {
+func TestTwoServers_ViewersAreToldOfEachFaultInTime(t *testing.T) {
 	p := startPair(t)
 	var mu sync.Mutex
-	var rows []measured
-	keep := func(m ...measured) {
+	var rows []measurement
+	keep := func(m ...measurement) {
 		mu.Lock()
 		defer mu.Unlock()
 		rows = append(rows, m...)
 	}
 	var ofRuns, ofServers []fault
-	for _, f := range faults() {
+	for _, f := range allFaults() {
 		if f.messages != nil {
 			ofRuns = append(ofRuns, f)
 		} else {
@@ -128,7 +128,7 @@ func TestTwoServers_FaultTable(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for _, f := range ofRuns {
-		all.Go(func() { keep(f.onRun(t, p)...) })
+		all.Go(func() { keep(f.injectIntoRun(t, p)...) })
 	}
 	all.Wait()
 	for i, n := range p.nodes() { // different faults at the same time
@@ -138,7 +138,7 @@ func TestTwoServers_FaultTable(t *testing.T) {
 		}
 		all.Go(func() {
 			for _, f := range list {
-				keep(f.onServer(t, p, n))
+				keep(f.injectIntoServer(t, p, n))
 			}
 		})
 	}
@@ -147,14 +147,14 @@ func TestTwoServers_FaultTable(t *testing.T) {
 		name: "Redis stopped and started", sync: "LIVE", reason: "BUS_DEGRADED", within: causeWithin,
 		begin: func(p *pair, _ *node) { p.redis.Stop() }, repair: func(p *pair, _ *node) { p.redis.Start() },
 	}
-	keep(stopped.onServer(t, p, p.a))
-	keep(stopped.onServer(t, p, p.b))
+	keep(stopped.injectIntoServer(t, p, p.a))
+	keep(stopped.injectIntoServer(t, p, p.b))
 
-	names := map[string]int{stopped.name: len(faults())}
-	for i, f := range faults() {
+	names := map[string]int{stopped.name: len(allFaults())}
+	for i, f := range allFaults() {
 		names[f.name] = i
 	}
-	slices.SortStableFunc(rows, func(a, b measured) int {
+	slices.SortStableFunc(rows, func(a, b measurement) int {
 		if a.fault != b.fault {
 			return names[a.fault] - names[b.fault]
 		}
@@ -168,16 +168,16 @@ func TestTwoServers_FaultTable(t *testing.T) {
 }
 
 // onRun breaks messages of a run of its own, on both servers. What repairs it is the server itself.
-func (f fault) onRun(t *testing.T, p *pair) (rows []measured) {
+func (f fault) injectIntoRun(t *testing.T, p *pair) (rows []measurement) {
 	h := p.newRun(t, 1)
-	h.upTo(10)
-	os := p.both(t, h, "DELTA")
-	onBoth(p, h, f.messages)
+	h.addNoiseUpTo(10)
+	os := p.watchOnBoth(t, h, "DELTA")
+	setRuleOnBoth(p, h, f.messages)
 	began := time.Now()
-	h.noise(1)
+	h.addNoise(1)
 	if !f.alone {
-		h.told(p)
-		h.noise(1)
+		h.waitUntilSent(p)
+		h.addNoise(1)
 	}
 	for _, o := range os {
 		rows = append(rows, f.measure(t, o, h, began, func() time.Time { return time.Time{} }))
@@ -185,17 +185,17 @@ func (f fault) onRun(t *testing.T, p *pair) (rows []measured) {
 	if f.alone {
 		time.Sleep(2 * time.Second) // what was late has come
 	}
-	honest(t, h, os...)
+	checkUpdates(t, h, os...)
 	return rows
 }
 
 // onServer breaks one server, and commits in the meantime.
-func (f fault) onServer(t *testing.T, p *pair, n *node) measured {
+func (f fault) injectIntoServer(t *testing.T, p *pair, n *node) measurement {
 	h := p.newRun(t, 1)
-	h.upTo(5)
-	o := look(t, n, watching{runID: h.id.RunID})
-	o.until(0, repairedWithin, "LIVE for no special cause", func(u update) bool {
-		return fresh(u) && u.Reason == "" &&
+	h.addNoiseUpTo(5)
+	o := startWatcher(t, n, watchOptions{runID: h.id.RunID})
+	o.waitForUpdate(0, repairedWithin, "LIVE for no special cause", func(u update) bool {
+		return isLive(u) && u.Reason == "" &&
 			u.RunSeq == h.head()
 	})
 	began := time.Now()
@@ -209,19 +209,19 @@ func (f fault) onServer(t *testing.T, p *pair, n *node) measured {
 }
 
 // measure waits until viewers are told, has it repaired, and waits until they are up to date.
-func (f fault) measure(t *testing.T, o *onlooker, h *history, began time.Time, repair func() time.Time) measured {
-	m := measured{fault: f.name, server: o.name}
+func (f fault) measure(t *testing.T, o *frameWatcher, h *history, began time.Time, repair func() time.Time) measurement {
+	m := measurement{fault: f.name, server: o.name}
 	told := 0
 	if f.sync != "" {
-		told = o.until(0, f.within+repairedWithin, "told of "+f.name, func(u update) bool {
+		told = o.waitForUpdate(0, f.within+repairedWithin, "told of "+f.name, func(u update) bool {
 			return u.at.After(began) &&
 				u.Reason != ""
 		})
-		u := o.seen()[told]
+		u := o.receivedUpdates()[told]
 		m.told, m.after = u.Sync+" "+u.Reason, u.at.Sub(began)
-		if want := f.sync + " " + f.reason; m.told != want || m.after > f.within+machine() {
+		if want := f.sync + " " + f.reason; m.told != want || m.after > f.within+machineSlack() {
 			t.Errorf("%s on %s: %s after %s, want %s within %s: %s", f.name, o.name, m.told, m.after, want, f.within,
-				words(o.seen()))
+				summariseUpdates(o.receivedUpdates()))
 		}
 		began = u.at
 	}
@@ -229,18 +229,18 @@ func (f fault) measure(t *testing.T, o *onlooker, h *history, began time.Time, r
 	if repaired.IsZero() {
 		repaired = began
 	}
-	i := o.until(told, 2*repairedWithin, "LIVE after "+f.name, func(u update) bool {
-		return fresh(u) && u.Reason == "" &&
+	i := o.waitForUpdate(told, 2*repairedWithin, "LIVE after "+f.name, func(u update) bool {
+		return isLive(u) && u.Reason == "" &&
 			u.RunSeq == h.head() && !u.at.Before(began)
 	})
-	if m.live = max(0, o.seen()[i].at.Sub(repaired)); m.live > repairedWithin+machine() {
-		t.Errorf("%s on %s: LIVE %s after the repair: %s", f.name, o.name, m.live, words(o.seen()))
+	if m.live = max(0, o.receivedUpdates()[i].at.Sub(repaired)); m.live > repairedWithin+machineSlack() {
+		t.Errorf("%s on %s: LIVE %s after the repair: %s", f.name, o.name, m.live, summariseUpdates(o.receivedUpdates()))
 	}
-	if us := o.seen(); f.sync == "" && slices.ContainsFunc(us, func(u update) bool {
-		return !fresh(u) ||
+	if us := o.receivedUpdates(); f.sync == "" && slices.ContainsFunc(us, func(u update) bool {
+		return !isLive(u) ||
 			u.Reason != ""
 	}) {
-		t.Errorf("%s on %s: %s", f.name, o.name, words(us))
+		t.Errorf("%s on %s: %s", f.name, o.name, summariseUpdates(us))
 	}
 	return m
 }

@@ -69,7 +69,7 @@ func (u update) String() string {
 	return "[" + out + "]"
 }
 
-func said(us []update) string {
+func formatUpdates(us []update) string {
 	var b strings.Builder
 	for i, u := range us {
 		if i > 0 && len(us) > 40 && i < len(us)-40 {
@@ -92,7 +92,7 @@ type streamError struct{ code string }
 func (e *streamError) Error() string { return "the stream ended: " + e.code }
 
 // watching says what to watch, where and how.
-type watching struct {
+type watchOptions struct {
 	url, token string
 	runID      string
 	after      *run.Seq
@@ -102,7 +102,7 @@ type watching struct {
 	narrow     bool   // the kernel holds little for it
 }
 
-func (w watching) request() []byte {
+func (w watchOptions) request() []byte {
 	if w.mode == "" {
 		w.mode = "SNAPSHOT"
 	}
@@ -115,7 +115,7 @@ func (w watching) request() []byte {
 }
 
 // stream gives every frame to each until ctx ends, each refuses one, or the server ends it.
-func (w watching) stream(ctx context.Context, each func(update) error) error {
+func (w watchOptions) stream(ctx context.Context, each func(update) error) error {
 	take := func(payload []byte) error {
 		var out struct {
 			Data   struct{ RunUpdates *update }
@@ -138,9 +138,9 @@ func (w watching) stream(ctx context.Context, each func(update) error) error {
 	}
 	var err error
 	if w.events {
-		err = w.overEvents(ctx, take)
+		err = w.streamEvents(ctx, take)
 	} else {
-		err = w.overSocket(ctx, take)
+		err = w.streamSocket(ctx, take)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -148,7 +148,7 @@ func (w watching) stream(ctx context.Context, each func(update) error) error {
 	return err
 }
 
-func (w watching) overSocket(ctx context.Context, take func([]byte) error) error {
+func (w watchOptions) streamSocket(ctx context.Context, take func([]byte) error) error {
 	dialer := websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}, HandshakeTimeout: 10 * time.Second}
 	if w.narrow {
 		dialer.NetDialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -204,7 +204,7 @@ func (w watching) overSocket(ctx context.Context, take func([]byte) error) error
 	}
 }
 
-func (w watching) overEvents(ctx context.Context, take func([]byte) error) error {
+func (w watchOptions) streamEvents(ctx context.Context, take func([]byte) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/graphql", bytes.NewReader(w.request()))
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ type picture struct {
 }
 
 // show takes a frame over, as a client does.
-func (p *picture) show(u update) string {
+func (p *picture) apply(u update) string {
 	switch {
 	case u.Snapshot != nil:
 		p.header, p.steps = *u.Snapshot, u.Snapshot.Steps
@@ -285,7 +285,7 @@ func describe(h shownRun, steps []shownStep) string {
 }
 
 // onlooker watches one run, from one stream to the next, until the test ends or it leaves.
-type onlooker struct {
+type frameWatcher struct {
 	t     *testing.T
 	name  string
 	leave context.CancelFunc
@@ -293,69 +293,69 @@ type onlooker struct {
 
 	mu      sync.Mutex
 	updates []update
-	moved   chan struct{} // closed with the next frame
+	changed chan struct{} // closed with the next frame
 	end     error
 	picture picture
 }
 
-func newOnlooker(t *testing.T, name string) (*onlooker, context.Context) {
+func newFrameWatcher(t *testing.T, name string) (*frameWatcher, context.Context) {
 	ctx, leave := context.WithCancel(t.Context())
-	o := &onlooker{t: t, name: name, leave: leave, over: make(chan struct{}), moved: make(chan struct{})}
+	o := &frameWatcher{t: t, name: name, leave: leave, over: make(chan struct{}), changed: make(chan struct{})}
 	t.Cleanup(func() { leave(); <-o.over })
 	return o, ctx
 }
 
 // look watches over one stream.
-func look(t *testing.T, n *node, w watching) *onlooker {
+func startWatcher(t *testing.T, n *node, w watchOptions) *frameWatcher {
 	t.Helper()
-	o, ctx := newOnlooker(t, n.name)
+	o, ctx := newFrameWatcher(t, n.name)
 	if w.url = n.url; w.token == "" {
 		w.token = viewerToken(0)
 	}
 	go func() {
 		defer close(o.over)
 		first := true
-		o.ended(w.stream(ctx, func(u update) error {
+		o.setEnd(w.stream(ctx, func(u update) error {
 			u.server, u.joined, first = n.name, first, false
-			o.take(u)
+			o.addUpdate(u)
 			return nil
 		}))
 	}()
 	return o
 }
 
-func (o *onlooker) take(u update) {
+func (o *frameWatcher) addUpdate(u update) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	u.shows = o.picture.show(u)
+	u.shows = o.picture.apply(u)
 	u.Snapshot, u.Delta = nil, nil
 	o.updates = append(o.updates, u)
-	close(o.moved)
-	o.moved = make(chan struct{})
+	close(o.changed)
+	o.changed = make(chan struct{})
 }
 
-func (o *onlooker) ended(err error) {
+func (o *frameWatcher) setEnd(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.end = err
-	close(o.moved)
-	o.moved = make(chan struct{})
+	close(o.changed)
+	o.changed = make(chan struct{})
 }
 
-func (o *onlooker) seen() []update {
+func (o *frameWatcher) receivedUpdates() []update {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.updates[:len(o.updates):len(o.updates)]
 }
 
 // until waits for a frame from the one at from on for which ok holds, and gives its place.
-func (o *onlooker) until(from int, patience time.Duration, what string, ok func(update) bool) int {
+func (o *frameWatcher) waitForUpdate(from int, patience time.Duration, what string, ok func(update) bool) int {
 	o.t.Helper()
 	deadline := time.NewTimer(testtime.Of(patience))
 	defer deadline.Stop()
 	for {
 		o.mu.Lock()
-		us, moved, end := o.updates, o.moved, o.end
+		us, moved, end := o.updates, o.changed, o.end
 		o.mu.Unlock()
 		for ; from < len(us); from++ {
 			if ok(us[from]) {
@@ -363,38 +363,38 @@ func (o *onlooker) until(from int, patience time.Duration, what string, ok func(
 			}
 		}
 		if end != nil {
-			o.t.Fatalf("%s: the stream ended with %v before it was %s: %s", o.name, end, what, said(us))
+			o.t.Fatalf("%s: the stream ended with %v before it was %s: %s", o.name, end, what, formatUpdates(us))
 		}
 		select {
 		case <-moved:
 		case <-deadline.C:
-			o.t.Fatalf("%s: not %s within %s: %s", o.name, what, patience, said(us))
+			o.t.Fatalf("%s: not %s within %s: %s", o.name, what, patience, formatUpdates(us))
 		}
 	}
 }
 
-func fresh(u update) bool { return u.Sync == "LIVE" }
+func isLive(u update) bool { return u.Sync == "LIVE" }
 
 // liveAt waits for a LIVE frame that shows seq or more.
-func (o *onlooker) liveAt(seq run.Seq, patience time.Duration) int {
+func (o *frameWatcher) waitForLive(seq run.Seq, patience time.Duration) int {
 	o.t.Helper()
-	return o.until(0, patience, fmt.Sprintf("LIVE at %d", seq), func(u update) bool { return fresh(u) && u.RunSeq >= seq })
+	return o.waitForUpdate(0, patience, fmt.Sprintf("LIVE at %d", seq), func(u update) bool { return isLive(u) && u.RunSeq >= seq })
 }
 
 // shownAt is the frame that liveAt waits for.
-func (o *onlooker) shownAt(seq run.Seq, patience time.Duration) update {
+func (o *frameWatcher) waitForLiveUpdate(seq run.Seq, patience time.Duration) update {
 	o.t.Helper()
-	i := o.liveAt(seq, patience)
-	return o.seen()[i]
+	i := o.waitForLive(seq, patience)
+	return o.receivedUpdates()[i]
 }
 
 // ends waits for the end of the stream and gives its code, "" for one without.
-func (o *onlooker) ends(patience time.Duration) string {
+func (o *frameWatcher) waitForEnd(patience time.Duration) string {
 	o.t.Helper()
 	select {
 	case <-o.over:
 	case <-time.After(testtime.Of(patience)):
-		o.t.Fatalf("%s: the stream goes on: %s", o.name, said(o.seen()))
+		o.t.Fatalf("%s: the stream goes on: %s", o.name, formatUpdates(o.receivedUpdates()))
 	}
 	var named *streamError
 	o.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/server/config"
 )
 
-func TestHeaders_HTTPSIsKeptWherePeopleComeByIt(t *testing.T) {
+func TestHeaders_HSTSIsSetForAnHTTPSPublicURL(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{"https://dvt.example": "max-age=31536000", "http://127.0.0.1:8080": "",
 		"": ""} {

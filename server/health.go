@@ -8,8 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/control/health"
 )
 
-// health is for probes: 503 only when nothing can work (H01, T136). What is behind a
-// check is for those who are signed in.
+// health serves the health to probes, without a token. It responds 503 only when the status is UNHEALTHY, so that a
+// degraded process is not restarted (contract H01, T136). Only detailedHealth returns the messages of checks.
 func (p *parts) health(w http.ResponseWriter, r *http.Request) {
 	h := p.control.SampledHealth(r.Context())
 	type check struct {
@@ -35,7 +35,7 @@ func answerHealth(w http.ResponseWriter, status string, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// detailedCheck is a check of the five with what only operators see of it.
+// detailedCheck is one of the five checks with the details that only operators see.
 type detailedCheck struct {
 	Name      string  `json:"name"`
 	Status    string  `json:"status"`
@@ -48,10 +48,10 @@ type detailedCheck struct {
 	BacklogDepth      *int     `json:"backlogDepth,omitempty"`      // eventBus
 }
 
-// connected is a store that knows how many connections it holds.
-type connected interface{ Connections() int }
+// connectionCounter is a store that knows the number of its open connections.
+type connectionCounter interface{ Connections() int }
 
-// detailedHealth answers those who may debug: 401 without a token, 403 without the right.
+// detailedHealth serves the health with details to callers who may debug: 401 without a token, 403 without the right.
 func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
 	var h health.DetailedHealth
 	who, err := p.callers.Caller(r)
@@ -82,7 +82,7 @@ func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
 				d.StartLatencyP95MS = new(float64(h.StartP95.Microseconds()) / 1000)
 			}
 		case "stateStore":
-			if s, ok := p.raw.(connected); ok {
+			if s, ok := p.raw.(connectionCounter); ok {
 				d.Connections = new(s.Connections())
 			}
 		case "eventBus":

@@ -7,11 +7,12 @@ import (
 	"github.com/dvt-engine/dvt/control/health"
 )
 
-// counted reads what this process has counted of what it shows from where /metrics reads it.
-func (p *parts) counted() health.Counted {
+// liveCounts returns the counts of frames, lag and viewers of this process. It reads them from the registry of
+// /metrics, so that the health history and the metrics agree.
+func (p *parts) liveCounts() health.Counted {
 	families, err := p.registry.Gather()
 	if err != nil {
-		// what could be read is there
+		// families contains the metrics that could be read
 		p.log.Warn("some gauges could not be read; they keep their last value", slog.Any("error", err))
 	}
 	var out health.Counted

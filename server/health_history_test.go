@@ -12,7 +12,7 @@ import (
 )
 
 // healthHistory: frames that somebody was shown are in the samples that the operators' SRE reads, and for nobody else.
-func (o *plant) healthHistory(t *testing.T) {
+func (o *proxiedServer) testHealthHistory(t *testing.T) {
 	began := time.Now()
 	steps := make([]string, 40) // on a slow machine not every second has a frame, or is healthy
 	for i := range steps {
@@ -23,16 +23,16 @@ func (o *plant) healthHistory(t *testing.T) {
 		steps[i] = fmt.Sprintf(`{"stepId":"s%d","type":"SLEEP","inputs":{"ms":500},"dependsOn":[%s],"timeout":"1m"}`, i,
 			after)
 	}
-	id := start(t, o.as("ada"), "measured", stepsPlan("measured", steps...))
+	id := start(t, o.clientOf("ada"), "measured", stepsPlan("measured", steps...))
 	t.Cleanup(func() {
 		reason := "it was measured"
-		_, err := client.CancelRun(context.WithoutCancel(t.Context()), o.as("ada"), client.CancelRunInput{RunId: id,
+		_, err := client.CancelRun(context.WithoutCancel(t.Context()), o.clientOf("ada"), client.CancelRunInput{RunId: id,
 			SignalId: "measured", Reason: &reason})
 		must(t, err)
 	})
-	watch(t, o.as("ada"), id).until(4, 30*time.Second)
+	watch(t, o.clientOf("ada"), id).waitForLive(4, 30*time.Second)
 	read := func(token string) answer {
-		return ask(t, o.base, `{ healthHistory { server since intervalMs samples { at status lagP50Ms lagP99Ms framesPerSecond viewers streams staleStreams stateStoreMs temporalMs } } }`, nil, "Authorization: Bearer "+plantToken(token))
+		return ask(t, o.base, `{ healthHistory { server since intervalMs samples { at status lagP50Ms lagP99Ms framesPerSecond viewers streams staleStreams stateStoreMs temporalMs } } }`, nil, "Authorization: Bearer "+accountToken(token))
 	}
 	for _, who := range []string{"ada", "ana", "gus"} {
 		if a := read(who); a.code() != "FORBIDDEN" || strings.Contains(a.body, "samples") {
@@ -76,5 +76,5 @@ func (o *plant) healthHistory(t *testing.T) {
 		}
 		return false
 	}
-	until(t, "a sample says what was shown", 30*time.Second, measured)
+	waitUntil(t, "a sample says what was shown", 30*time.Second, measured)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/server"
 )
 
-func settings(t *testing.T, doc string) (config.Config, error) {
+func loadSettings(t *testing.T, doc string) (config.Config, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dvt.yaml")
 	must(t, os.WriteFile(path, []byte(doc), 0o600))
@@ -24,11 +24,11 @@ func settings(t *testing.T, doc string) (config.Config, error) {
 	return config.Load(f, false)
 }
 
-const corp = "oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme}]\n"
+const corpIssuer = "oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme}]\n"
 
 // contract: O6
-func TestLoad_OIDC(t *testing.T) {
-	c, err := settings(t, corp+"public-url: https://dvt.example/\nlisten: 0.0.0.0:8080\nsign-in-key: "+
+func TestLoad_ChecksOIDCSettings(t *testing.T) {
+	c, err := loadSettings(t, corpIssuer+"public-url: https://dvt.example/\nlisten: 0.0.0.0:8080\nsign-in-key: "+
 		strings.Repeat("k", 32)+"\n")
 	must(t, err)
 	if i := c.Issuers[0]; i.Audience != "dvt" || i.PrincipalClaim != "sub" || i.Label != "corp" ||
@@ -56,7 +56,7 @@ func TestLoad_OIDC(t *testing.T) {
 		"trusted-proxies: [10.0.0.0/99]":                                                           "trusted-proxies",
 		"clock-skew: 1h":                                                                           "clock-skew",
 	} {
-		if _, err := settings(t, doc); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := loadSettings(t, doc); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", doc, err, want)
 		}
 	}
@@ -72,14 +72,14 @@ func TestRun_RefusesToServeWithoutAuthentication(t *testing.T) {
 		"listen: 127.0.0.1:0\n":      false, "listen: '[::1]:0'\n": false, "listen: localhost:0\n": false,
 		"listen: 0.0.0.0:8080\naccounts: [{id: a, tenant: t, tokenSha256: " + tokenHash("x") + "}]\n": false,
 	} {
-		c, err := settings(t, parts+doc)
+		c, err := loadSettings(t, parts+doc)
 		must(t, err)
 		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); errors.Is(err,
 			config.ErrNoAuthentication) != refused || err == nil {
 			t.Errorf("%q: %v", doc, err)
 		}
 	}
-	c, err := settings(t, parts+corp+"listen: 0.0.0.0:8080\n")
+	c, err := loadSettings(t, parts+corpIssuer+"listen: 0.0.0.0:8080\n")
 	must(t, err)
 	err = server.Run(t.Context(), c, slog.New(slog.DiscardHandler))
 	for _, missing := range []string{"sign-in-key", "public-url"} {

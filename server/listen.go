@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// listen opens the address that a setting gives, with a sentence for a person when it is taken.
+// listen opens a TCP listener on the address of a setting. Its error names the remedy when the address is taken or
+// forbidden.
 func listen(ctx context.Context, address, setting string) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	switch {
@@ -26,7 +27,8 @@ func listen(ctx context.Context, address, setting string) (net.Listener, error) 
 	return ln, nil
 }
 
-// httpErrors takes the lines of Go's HTTP server. Strangers cause those about handshakes, as many as they like.
+// httpErrors returns the error log of Go's HTTP server. It logs failed TLS handshakes at the level debug, because
+// strangers can cause any number of them.
 func httpErrors(to *slog.Logger) *log.Logger { return log.New(httpErrorLog{to}, "", 0) }
 
 type httpErrorLog struct{ to *slog.Logger }

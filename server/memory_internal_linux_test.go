@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMemoryPressure_IsThatOfTheTightestGroup(t *testing.T) {
+func TestMemoryPressure_IsTheHighestOfAGroupAndItsParents(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for path, text := range map[string]string{

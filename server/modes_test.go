@@ -26,7 +26,7 @@ import (
 )
 
 // plant is a server whose parts can be stopped, and a control worker whose parts go on.
-type plant struct {
+type proxiedServer struct {
 	base   string
 	store  store.Store
 	dsn    string
@@ -37,24 +37,26 @@ type plant struct {
 }
 
 // as is a client of one of the people of acme: ada and eve are engineers, ana an admin, pia a planner, sid an SRE.
-func (o *plant) as(name string) *client.Client { return client.New(o.base, plantToken(name)) }
+func (o *proxiedServer) clientOf(name string) *client.Client {
+	return client.New(o.base, accountToken(name))
+}
 
-func plantToken(name string) string { return name + "-has-a-long-token" }
+func accountToken(name string) string { return name + "-has-a-long-token" }
 
-func startPlant(t *testing.T) *plant {
+func startProxiedServer(t *testing.T) *proxiedServer {
 	t.Helper()
 	dsn, redis, temporal := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
-	o := &plant{dsn: dsn, redis: redis.Addr, db: testserver.NewPostgresProxy(t, dsn),
+	o := &proxiedServer{dsn: dsn, redis: redis.Addr, db: testserver.NewPostgresProxy(t, dsn),
 		bus: testserver.NewProxy(t, redis.Addr), engine: testserver.NewProxy(t, temporal.Addr)}
 	dir := t.TempDir()
 	var accounts strings.Builder
 	for name, role := range map[string]string{"ada": "ENGINEER", "eve": "ENGINEER", "ana": "ADMIN", "pia": "PLANNER",
 		"sid": "SRE"} {
 		fmt.Fprintf(&accounts, "  - {id: %s, tenant: acme, tokenSha256: %s, grants: [{role: %s, project: \"*\", "+
-			"environment: \"*\"}]}\n", name, tokenHash(plantToken(name)), role)
+			"environment: \"*\"}]}\n", name, tokenHash(accountToken(name)), role)
 	}
 	fmt.Fprintf(&accounts, "  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: SRE, project: \"*\", "+
-		"environment: \"*\"}]}\n", tokenHash(plantToken("gus")))
+		"environment: \"*\"}]}\n", tokenHash(accountToken("gus")))
 	config := func(name, dsn, redis, temporalAddr string) string {
 		path := filepath.Join(dir, name)
 		must(t, os.WriteFile(
@@ -77,28 +79,28 @@ func startPlant(t *testing.T) *plant {
 		address)
 	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", dsn, redis.Addr, temporal.Addr),
 		"--queues", "tq-control-dev", "--workspace", filepath.Join(dir, "control"))
-	answers(t, o.base)
+	waitUntilReady(t, o.base)
 	return o
 }
 
-func TestModes(t *testing.T) {
+func TestEngineMode_RefusesStartsAndLetsRunsGoOn(t *testing.T) {
 	t.Parallel()
-	o := startPlant(t)
+	o := startProxiedServer(t)
 	// contract: H01
-	t.Run("health", o.health)
+	t.Run("health", o.testHealth)
 	// contract: H01
-	t.Run("its history", o.healthHistory)
+	t.Run("its history", o.testHealthHistory)
 	// contract: H03
-	t.Run("read-only", o.readOnly)
+	t.Run("read-only", o.testReadOnly)
 	// contract: H03
-	t.Run("frozen", o.frozen)
+	t.Run("frozen", o.testFrozenTenant)
 	// contract: H02
-	t.Run("slow engine", o.slowEngine)
+	t.Run("slow engine", o.testSlowEngine)
 	// contract: W-20
-	t.Run("approval", o.approval)
+	t.Run("approval", o.testApproval)
 }
 
-func (o *plant) health(t *testing.T) {
+func (o *proxiedServer) testHealth(t *testing.T) {
 	at := o.base + "/engine/health"
 	look := func() (int, string, []string) {
 		a := get(t, at)
@@ -132,13 +134,13 @@ func (o *plant) health(t *testing.T) {
 	}
 	until(http.StatusOK, "HEALTHY")
 	detailed := at + "/detailed"
-	for token, status := range map[string]int{"": 401, "nobody": 401, plantToken("ada"): 403, plantToken("ana"): 403,
-		plantToken("gus"): 403, plantToken("sid"): 200} {
+	for token, status := range map[string]int{"": 401, "nobody": 401, accountToken("ada"): 403, accountToken("ana"): 403,
+		accountToken("gus"): 403, accountToken("sid"): 200} {
 		if a := get(t, detailed, "Authorization: Bearer "+token); a.StatusCode != status {
 			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
 		}
 	}
-	a := get(t, detailed, "Authorization: Bearer "+plantToken("sid"))
+	a := get(t, detailed, "Authorization: Bearer "+accountToken("sid"))
 	for _, has := range []string{`"mode":"NORMAL"`, `"startBreaker":"CLOSED"`, `"connections":`, `"backlogDepth":`,
 		`"namespace":`, `"name":"secretsProvider","status":"HEALTHY"`} {
 		if !strings.Contains(a.body, has) {
@@ -160,13 +162,13 @@ func (o *plant) health(t *testing.T) {
 }
 
 // refusedStart is what a start is answered.
-func (o *plant) refusedStart(t *testing.T, id string) answer {
+func (o *proxiedServer) tryStart(t *testing.T, id string) answer {
 	t.Helper()
 	return ask(t, o.base, `mutation($input: StartRunInput!) { startRun(input: $input) { run { runId } } }`,
 		map[string]any{"input": map[string]any{
 			"plan": map[string]any{"inline": json.RawMessage(sleepPlan(id, 1))}, "runRequestId": id, "projectId": "shop",
 			"environmentId": "dev",
-		}}, "Authorization: Bearer "+plantToken("ada"))
+		}}, "Authorization: Bearer "+accountToken("ada"))
 }
 
 func sleepPlan(id string, ms int) []byte {
@@ -175,9 +177,9 @@ func sleepPlan(id string, ms int) []byte {
 		`{"stepId":"end","type":"NOOP","inputs":{},"dependsOn":["wait"],"timeout":"1m"}`)
 }
 
-func (o *plant) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
+func (o *proxiedServer) setMode(t *testing.T, mode client.EngineMode) client.ServiceRow {
 	t.Helper()
-	out, err := client.SetEngineMode(t.Context(), o.as("sid"),
+	out, err := client.SetEngineMode(t.Context(), o.clientOf("sid"),
 		client.SetEngineModeInput{RequestId: fmt.Sprintf("mode-%d", time.Now().UnixNano()), Mode: mode,
 			Reason: "maintenance"})
 	must(t, err)
@@ -185,13 +187,13 @@ func (o *plant) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
 }
 
 // readOnly: what runs goes on to its end, nobody publishes, and its viewers stay LIVE on the store (T169).
-func (o *plant) readOnly(t *testing.T) {
-	known := testtime.Of(inForce) // everywhere
-	id := start(t, o.as("ada"), "read-only", sleepPlan("read-only", int((10*time.Second+known).Milliseconds())))
-	v := watch(t, o.as("ada"), id)
-	v.until(2, 20*time.Second)
-	list := openStream(t, o.base, plantToken("ada"), `subscription { serviceUpdates { mode modeReason activeRuns } }`)
-	list.until(`"NORMAL"`)
+func (o *proxiedServer) testReadOnly(t *testing.T) {
+	known := testtime.Of(policyDelay) // everywhere
+	id := start(t, o.clientOf("ada"), "read-only", sleepPlan("read-only", int((10*time.Second+known).Milliseconds())))
+	v := watch(t, o.clientOf("ada"), id)
+	v.waitForLive(2, 20*time.Second)
+	list := openStream(t, o.base, accountToken("ada"), `subscription { serviceUpdates { mode modeReason activeRuns } }`)
+	list.waitFor(`"NORMAL"`)
 	bus, err := redisbus.Open(redisbus.Config{URL: "redis://" + o.redis + "/0"})
 	must(t, err)
 	defer func() { must(t, bus.Close()) }()
@@ -200,13 +202,13 @@ func (o *plant) readOnly(t *testing.T) {
 	if d := <-sub.C(); !d.Confirmed {
 		t.Fatalf("%+v", d)
 	}
-	if s := o.mode(t, client.EngineModeReadOnly); s.Mode != client.EngineModeReadOnly || s.ActiveRuns == nil ||
+	if s := o.setMode(t, client.EngineModeReadOnly); s.Mode != client.EngineModeReadOnly || s.ActiveRuns == nil ||
 		*s.ActiveRuns < 1 {
 		active, _ := json.Marshal(s)
 		t.Errorf("%s", active)
 	}
-	list.until(`"READ_ONLY"`)
-	if a := o.refusedStart(t, "not-now"); a.code() != "ENGINE_READ_ONLY" || a.StatusCode != http.StatusOK ||
+	list.waitFor(`"READ_ONLY"`)
+	if a := o.tryStart(t, "not-now"); a.code() != "ENGINE_READ_ONLY" || a.StatusCode != http.StatusOK ||
 		!strings.Contains(a.body, `"httpStatus":503`) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
@@ -214,34 +216,34 @@ func (o *plant) readOnly(t *testing.T) {
 	for len(sub.C()) > 0 {
 		<-sub.C()
 	}
-	before := len(v.seen())
-	if r := ended(t, o.as("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
+	before := len(v.receivedFrames())
+	if r := waitForEnd(t, o.clientOf("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
 		t.Errorf("what ran ended %s", r.StatusRaw)
 	}
 	head, err := o.store.Heads(t.Context(), []string{id})
 	must(t, err)
-	if took := v.until(head.ByRun[id].LastSeq, 5*time.Second); took > testtime.Of(2*time.Second) {
+	if took := v.waitForLive(head.ByRun[id].LastSeq, 5*time.Second); took > testtime.Of(2*time.Second) {
 		t.Errorf("the end was seen after %v", took)
 	}
-	v.honest()
-	for _, f := range v.seen()[before:] {
+	v.checkFrames()
+	for _, f := range v.receivedFrames()[before:] {
 		if f.Sync != client.SyncStateLive || f.Reason == nil || *f.Reason != client.SyncReasonBusDegraded {
-			t.Errorf("a frame is not LIVE(BUS_DEGRADED): %s", shown([]frame{f}))
+			t.Errorf("a frame is not LIVE(BUS_DEGRADED): %s", formatFrames([]frame{f}))
 		}
 	}
 	if n := len(sub.C()); n > 0 {
 		t.Errorf("%d messages were published", n)
 	}
-	for _, f := range v.seen() {
+	for _, f := range v.receivedFrames() {
 		if f.Sync != client.SyncStateLive {
-			t.Errorf("not LIVE: %s", shown([]frame{f}))
+			t.Errorf("not LIVE: %s", formatFrames([]frame{f}))
 		}
 	}
-	o.mode(t, client.EngineModeDrained)
-	if a := o.refusedStart(t, "not-now"); a.code() != "ENGINE_DRAINING" {
+	o.setMode(t, client.EngineModeDrained)
+	if a := o.tryStart(t, "not-now"); a.code() != "ENGINE_DRAINING" {
 		t.Errorf("%s", a.body)
 	}
-	if s := o.mode(t, client.EngineModeNormal); s.Mode != client.EngineModeNormal {
+	if s := o.setMode(t, client.EngineModeNormal); s.Mode != client.EngineModeNormal {
 		t.Errorf("%+v", s)
 	}
 	for deadline := time.After(time.Minute); len(sub.C()) == 0; {
@@ -251,42 +253,42 @@ func (o *plant) readOnly(t *testing.T) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	id = start(t, o.as("ada"), "not-now", sleepPlan("not-now", 1))
-	if r := ended(t, o.as("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
+	id = start(t, o.clientOf("ada"), "not-now", sleepPlan("not-now", 1))
+	if r := waitForEnd(t, o.clientOf("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
 		t.Errorf("it ended %s", r.StatusRaw)
 	}
 	var refused *client.Error
-	_, err = client.SetEngineMode(t.Context(), o.as("gus"), client.SetEngineModeInput{RequestId: "m",
+	_, err = client.SetEngineMode(t.Context(), o.clientOf("gus"), client.SetEngineModeInput{RequestId: "m",
 		Mode: client.EngineModeDrained, Reason: "x"})
 	if !errors.As(client.Named(err), &refused) || refused.Code != "FORBIDDEN" {
 		t.Errorf("another tenant's SRE: %v", err)
 	}
 }
 
-func (o *plant) frozen(t *testing.T) {
+func (o *proxiedServer) testFrozenTenant(t *testing.T) {
 	freeze := func(frozen bool) {
-		_, err := client.FreezeTenant(t.Context(), o.as("ana"),
+		_, err := client.FreezeTenant(t.Context(), o.clientOf("ana"),
 			client.FreezeTenantInput{RequestId: fmt.Sprintf("f-%t", frozen), Frozen: frozen, Reason: "secrets leaked"})
 		must(t, err)
 	}
 	freeze(true)
-	if a := o.refusedStart(t, "frozen"); a.code() != "TENANT_FROZEN" || !strings.Contains(a.body, "secrets leaked") {
+	if a := o.tryStart(t, "frozen"); a.code() != "TENANT_FROZEN" || !strings.Contains(a.body, "secrets leaked") {
 		t.Errorf("%s", a.body)
 	}
 	freeze(false)
-	if a := o.refusedStart(t, "frozen"); a.code() != "" {
+	if a := o.tryStart(t, "frozen"); a.code() != "" {
 		t.Errorf("%s", a.body)
 	}
 }
 
 // slowEngine: five starts that take 6 s refuse the next one, until a probe is answered.
-func (o *plant) slowEngine(t *testing.T) {
+func (o *proxiedServer) testSlowEngine(t *testing.T) {
 	o.engine.Hold()
-	first := start(t, o.as("ada"), "slow-0", sleepPlan("slow-0", 1))
+	first := start(t, o.clientOf("ada"), "slow-0", sleepPlan("slow-0", 1))
 	for i := range 4 {
-		start(t, o.as("ada"), fmt.Sprintf("slow-%d", i+1), sleepPlan(fmt.Sprintf("slow-%d", i+1), 1))
+		start(t, o.clientOf("ada"), fmt.Sprintf("slow-%d", i+1), sleepPlan(fmt.Sprintf("slow-%d", i+1), 1))
 	}
-	until(t, "the first is on its way to the engine", time.Minute, func() bool {
+	waitUntil(t, "the first is on its way to the engine", time.Minute, func() bool {
 		q, err := o.store.QueueRow(t.Context(), first)
 		return err == nil && q.Status == store.QueueLocked
 	})
@@ -294,19 +296,19 @@ func (o *plant) slowEngine(t *testing.T) {
 	o.engine.Pass()
 	var a answer
 	for deadline := time.Now().Add(time.Minute); a.code() != "ENGINE_DEGRADED"; time.Sleep(50 * time.Millisecond) {
-		if a = o.refusedStart(t, fmt.Sprintf("degraded-%d", time.Now().UnixNano())); time.Now().After(deadline) {
+		if a = o.tryStart(t, fmt.Sprintf("degraded-%d", time.Now().UnixNano())); time.Now().After(deadline) {
 			t.Fatalf("not degraded: %s", a.body)
 		}
 	}
 	if !strings.Contains(a.body, `"retryAfterMs":`) || !strings.Contains(a.body, `"httpStatus":503`) {
 		t.Errorf("%s", a.body)
 	}
-	if s, err := client.ShowService(t.Context(), o.as("ada")); err != nil || !s.Service.Degraded ||
+	if s, err := client.ShowService(t.Context(), o.clientOf("ada")); err != nil || !s.Service.Degraded ||
 		s.Service.RetryAfterMs == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if a = o.refusedStart(t, "recovered"); a.code() == "" {
+		if a = o.tryStart(t, "recovered"); a.code() == "" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -315,8 +317,8 @@ func (o *plant) slowEngine(t *testing.T) {
 	}
 }
 
-func (o *plant) approval(t *testing.T) {
-	before, err := client.ShowPolicy(t.Context(), o.as("ana"))
+func (o *proxiedServer) testApproval(t *testing.T) {
+	before, err := client.ShowPolicy(t.Context(), o.clientOf("ana"))
 	must(t, err)
 	grants := []client.PolicyGrantInput{}
 	for _, g := range before.Policy.Grants {
@@ -324,7 +326,7 @@ func (o *plant) approval(t *testing.T) {
 			EnvironmentId: g.EnvironmentId})
 	}
 	grants = append(grants, client.PolicyGrantInput{Principal: "ada", Role: "PLANNER", ProjectId: "*", EnvironmentId: "*"})
-	_, err = client.SetPolicy(t.Context(), o.as("ana"), client.SetPolicyInput{
+	_, err = client.SetPolicy(t.Context(), o.clientOf("ana"), client.SetPolicyInput{
 		RequestId: "approval", ExpectedVersion: before.Policy.Version, Reason: "production", Document: client.PolicyInput{
 			Sod: client.PolicySodInput{Approve: true, CompleteManual: true}, Grants: grants,
 			BreakGlass: []client.PolicyBreakGlassInput{},
@@ -332,8 +334,8 @@ func (o *plant) approval(t *testing.T) {
 		},
 	})
 	must(t, err)
-	id := start(t, o.as("ada"), "w20", sleepPlan("w20", 1))
-	shown, err := client.ShowRun(t.Context(), o.as("eve"), id, nil)
+	id := start(t, o.clientOf("ada"), "w20", sleepPlan("w20", 1))
+	shown, err := client.ShowRun(t.Context(), o.clientOf("eve"), id, nil)
 	must(t, err)
 	if r := shown.Run; r.Status != client.RunStatusPending || r.RunSeq != 0 || r.Message == nil ||
 		!strings.Contains(*r.Message, "approval") {
@@ -342,13 +344,13 @@ func (o *plant) approval(t *testing.T) {
 	if _, err := o.store.QueueRow(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a queue row: %v", err)
 	}
-	waiting, err := client.ListApprovals(t.Context(), o.as("pia"), nil, nil)
+	waiting, err := client.ListApprovals(t.Context(), o.clientOf("pia"), nil, nil)
 	must(t, err)
 	if e := waiting.Approvals.Edges; len(e) != 1 || e[0].Node.RunId != id || e[0].Node.Approval.Required != 1 {
 		t.Errorf("%+v", e)
 	}
 	approve := func(name string) error {
-		_, err := client.ApproveRun(t.Context(), o.as(name), client.ApproveRunInput{RunId: id, RequestId: "a-" + name,
+		_, err := client.ApproveRun(t.Context(), o.clientOf(name), client.ApproveRunInput{RunId: id, RequestId: "a-" + name,
 			Decision: client.DecisionApprove})
 		return client.Named(err)
 	}
@@ -357,7 +359,7 @@ func (o *plant) approval(t *testing.T) {
 		t.Errorf("who asked for it: %v", err)
 	}
 	must(t, approve("pia"))
-	if r := ended(t, o.as("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
+	if r := waitForEnd(t, o.clientOf("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
 		t.Errorf("it ended %s", r.StatusRaw)
 	}
 	evs, err := o.store.Events(t.Context(), id, 0, 2)
@@ -399,9 +401,9 @@ type eventLines struct {
 }
 
 // until waits for a payload that has word, as long as a change of the service may take.
-func (e *eventLines) until(word string) {
+func (e *eventLines) waitFor(word string) {
 	e.t.Helper()
-	for timeout := time.After(testtime.Of(2 * inForce)); ; {
+	for timeout := time.After(testtime.Of(2 * policyDelay)); ; {
 		select {
 		case line := <-e.lines:
 			if strings.Contains(line, word) {

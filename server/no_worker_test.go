@@ -16,19 +16,19 @@ import (
 )
 
 // waitOf is the wait of a run's first step in an answer of a server.
-type waitOf struct {
+type stepWait struct {
 	Kind         string
 	TaskQueue    string
 	PollerSeenAt *time.Time
 }
 
-func (p *parts) waitOf(t *testing.T, base, runID string) (w waitOf) {
+func (p *deployment) readWait(t *testing.T, base, runID string) (w stepWait) {
 	t.Helper()
 	got := ask(t, base, fmt.Sprintf(`{ run(runId: %q) { steps { wait { kind taskQueue pollerSeenAt } } } }`, runID), nil,
 		"Authorization: Bearer "+adaToken)
 	var out struct {
 		Data struct {
-			Run struct{ Steps []struct{ Wait *waitOf } }
+			Run struct{ Steps []struct{ Wait *stepWait } }
 		}
 	}
 	if err := json.Unmarshal([]byte(got.body), &out); err != nil || got.StatusCode != http.StatusOK {
@@ -43,7 +43,7 @@ func (p *parts) waitOf(t *testing.T, base, runID string) (w waitOf) {
 var openNoWorker = regexp.MustCompile(`(?m)^dvt_sweep_open\{kind="no_worker"\} (\d+)$`)
 
 // unserved returns the number of queues without a worker from the metrics of a server.
-func unserved(t *testing.T, base string) string {
+func readUnservedQueues(t *testing.T, base string) string {
 	t.Helper()
 	found := openNoWorker.FindStringSubmatch(get(t, base+"/metrics", "Authorization: Bearer "+samToken).body)
 	if found == nil {
@@ -52,7 +52,7 @@ func unserved(t *testing.T, base string) string {
 	return found[1]
 }
 
-func (p *parts) alerts(t *testing.T) []store.Alert {
+func (p *deployment) listAlerts(t *testing.T) []store.Alert {
 	t.Helper()
 	all, err := p.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: store.MaxPage})
 	must(t, err)
@@ -61,22 +61,22 @@ func (p *parts) alerts(t *testing.T) []store.Alert {
 
 // The only worker of a queue ends. Both servers notice it, together they raise one alert, and the alert ends when a
 // worker comes back.
-func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
+func TestQueues_AQueueWithoutAWorkerRaisesOneAlert(t *testing.T) {
 	t.Parallel()
-	p := startParts(t, "no-worker-after: 2m") // the minimum, because an idle worker polls once a minute
+	p := startDeployment(t, "no-worker-after: 2m") // the minimum, because an idle worker polls once a minute
 	c := client.New(p.urlA, adaToken)
 	const step = `{"stepId":"stranded","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`
 	served := start(t, c, "served", stepsPlan("served", step))
-	if st := ended(t, c, served, time.Minute); st.Status != client.RunStatusCompleted {
+	if st := waitForEnd(t, c, served, time.Minute); st.Status != client.RunStatusCompleted {
 		t.Fatalf("with a worker the run ended %s", st.Status)
 	}
 	p.data.terminate()
 	gone := time.Now()
 	id := start(t, c, "unserved", stepsPlan("unserved", step))
 	for _, base := range []string{p.urlA, p.urlB} {
-		var w waitOf
-		until(t, "the step waits for a worker", time.Minute, func() bool {
-			w = p.waitOf(t, base, id)
+		var w stepWait
+		waitUntil(t, "the step waits for a worker", time.Minute, func() bool {
+			w = p.readWait(t, base, id)
 			return w.Kind == "WORKER" && w.PollerSeenAt != nil
 		})
 		// The engine counts one more poll when it notices that the worker is gone.
@@ -87,13 +87,13 @@ func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
 				base, w.TaskQueue, ago)
 		}
 	}
-	if open := unserved(t, p.urlA); open != "0" || len(p.alerts(t)) > 0 {
-		t.Errorf("%s queues are told of before the time, and there are the alerts %+v", open, p.alerts(t))
+	if open := readUnservedQueues(t, p.urlA); open != "0" || len(p.listAlerts(t)) > 0 {
+		t.Errorf("%s queues are told of before the time, and there are the alerts %+v", open, p.listAlerts(t))
 	}
-	until(t, "both servers tell of the queue", 5*time.Minute, func() bool {
-		return unserved(t, p.urlA) == "1" && unserved(t, p.urlB) == "1"
+	waitUntil(t, "both servers tell of the queue", 5*time.Minute, func() bool {
+		return readUnservedQueues(t, p.urlA) == "1" && readUnservedQueues(t, p.urlB) == "1"
 	})
-	all := p.alerts(t)
+	all := p.listAlerts(t)
 	if len(all) != 1 {
 		t.Fatalf("%d alerts were raised, want one by both servers: %+v", len(all), all)
 	}
@@ -102,7 +102,7 @@ func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
 		!strings.HasPrefix(a.Note, "No worker serves the queue tq-data-dev: the last one asked it for work at ") {
 		t.Errorf("the alert is %+v, want one of level HIGH that names the run, the step and the queue", a)
 	}
-	if silent := a.At.Sub(*p.waitOf(t, p.urlA, id).PollerSeenAt); silent < 2*time.Minute {
+	if silent := a.At.Sub(*p.readWait(t, p.urlA, id).PollerSeenAt); silent < 2*time.Minute {
 		t.Errorf("the alert was raised after %v of silence, want 2 minutes", silent)
 	}
 	raised := 0
@@ -117,16 +117,16 @@ func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
 	}
 
 	p.data.start()
-	if st := ended(t, c, id, 2*time.Minute); st.Status != client.RunStatusCompleted {
+	if st := waitForEnd(t, c, id, 2*time.Minute); st.Status != client.RunStatusCompleted {
 		t.Errorf("with a worker the run ended %s, want COMPLETED", st.Status)
 	}
-	until(t, "the alert is over on both servers", 2*time.Minute, func() bool {
-		return unserved(t, p.urlA) == "0" && unserved(t, p.urlB) == "0"
+	waitUntil(t, "the alert is over on both servers", 2*time.Minute, func() bool {
+		return readUnservedQueues(t, p.urlA) == "0" && readUnservedQueues(t, p.urlB) == "0"
 	})
-	if w := p.waitOf(t, p.urlB, id); w.Kind != "" {
+	if w := p.readWait(t, p.urlB, id); w.Kind != "" {
 		t.Errorf("the step still waits: %+v", w)
 	}
-	if n := len(p.alerts(t)); n != 1 {
+	if n := len(p.listAlerts(t)); n != 1 {
 		t.Errorf("%d alerts were raised, want the one", n)
 	}
 }

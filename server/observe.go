@@ -12,8 +12,8 @@ import (
 )
 
 // observers returns the routes of the listener metrics-listen, which requires no token. Profiles show memory and
-// therefore secrets, so they exist only when the listener is on loopback. It then answers under names of loopback
-// alone: a web page can point its own name at this machine and read the answers (DNS rebinding).
+// therefore secrets, so they exist only when the listener is on loopback. It then accepts only names of
+// loopback as the host: a web page can point its own name at this machine and read the responses (DNS rebinding).
 func (p *parts) observers() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)

@@ -10,7 +10,7 @@ import (
 
 // The labels of metrics name tenants, and profiles contain memory. The listener of the API serves metrics only to
 // callers with DEBUG, and never profiles.
-func TestObservers_HaveAListenerOfTheirOwn(t *testing.T) {
+func TestObservers_HaveTheirOwnListener(t *testing.T) {
 	t.Parallel()
 	data, api, observers := dataDir(t), testserver.FreeAddress(t), testserver.FreeAddress(t)
 	spawn(t, "dvt dev", nil, "dev", "--listen", api, "--data", data, "--no-sample", "--metrics-listen", observers)

@@ -19,7 +19,7 @@ import (
 
 const (
 	ownAddressesFor = 30 * time.Second // how long resolved addresses are used
-	resolveOwn      = 2 * time.Second  // time limit for resolving the targets, which happens side by side
+	resolveOwn      = 2 * time.Second  // time limit for resolving all targets, which happens concurrently
 )
 
 // ownAddresses are the configured addresses of the parts of this installation. Programs of steps may never connect to
@@ -32,7 +32,7 @@ type ownAddresses struct {
 	refresh sync.Mutex // held by the one caller that resolves
 
 	mu       sync.Mutex
-	resolved map[string][]netip.Addr // by target; the last successful result; never changed once it is here
+	resolved map[string][]netip.Addr // by target; the last successful result; each map is immutable
 	at       time.Time
 }
 
@@ -75,8 +75,8 @@ func newOwnAddresses(c *config.Config, log *slog.Logger) *ownAddresses {
 }
 
 // contains reports whether an address belongs to the installation. When a part listens on this machine, every address
-// of the machine counts. So does every port on which this process or a descendant listens. Of another machine with
-// Temporal every port counts, because Temporal serves its API on several.
+// of the machine counts. So does every port on which this process or a descendant listens. On another machine that runs
+// Temporal, every port counts, because Temporal serves its API on several.
 func (o *ownAddresses) contains(a netip.AddrPort) bool {
 	addr := a.Addr().WithZone("").Unmap()
 	local := isLocal(addr)
@@ -99,8 +99,8 @@ func (o *ownAddresses) contains(a netip.AddrPort) bool {
 }
 
 // addresses returns the resolved targets, and resolves them again after ownAddressesFor. One caller resolves, and the
-// others use the addresses from before meanwhile: a slow name server must not stop the connections of all steps. Only
-// the first time everybody waits. A name that cannot be resolved keeps its previous addresses.
+// others use the previous addresses meanwhile: a slow name server must not stop the connections of all steps. Only the
+// first resolution makes all callers wait. A name that cannot be resolved keeps its previous addresses.
 func (o *ownAddresses) addresses() map[string][]netip.Addr {
 	before, at := o.current()
 	if !at.IsZero() && time.Since(at) < ownAddressesFor {
@@ -128,7 +128,7 @@ func (o *ownAddresses) current() (map[string][]netip.Addr, time.Time) {
 	return o.resolved, o.at
 }
 
-// resolve looks all targets up.
+// resolve resolves all targets concurrently. A target that cannot be resolved gets its addresses from before.
 func (o *ownAddresses) resolve(before map[string][]netip.Addr) map[string][]netip.Addr {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveOwn)
 	defer cancel()
@@ -143,7 +143,7 @@ func (o *ownAddresses) resolve(before map[string][]netip.Addr) map[string][]neti
 		all.Go(func() {
 			found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 			if err != nil {
-				o.log.Warn("an address of this installation cannot be resolved; steps are kept from the addresses that it had",
+				o.log.Warn("an address of this installation cannot be resolved; steps stay blocked from its last known addresses",
 					slog.String("address", target), slog.Any("error", err))
 				results[i] = before[target]
 				return

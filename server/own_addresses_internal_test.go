@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/server/config"
 )
 
-func TestOwnAddresses_HoldTheInstallation(t *testing.T) {
+func TestOwnAddresses_ContainTheServicesOfTheInstallation(t *testing.T) {
 	t.Parallel()
 	o := newOwnAddresses(&config.Config{
 		Temporal: "192.0.2.7:7233", Server: "https://192.0.2.8", Store: "postgres://dvt@192.0.2.9:5433/dvt",

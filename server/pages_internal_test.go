@@ -8,7 +8,7 @@ import (
 )
 
 // If the server did not know a page of the UI's router, a link to that page would answer 404.
-func TestPages_AreThoseOfTheRouter(t *testing.T) {
+func TestPages_MatchTheRouterOfTheUI(t *testing.T) {
 	source, err := os.ReadFile("../web/src/routes/router.tsx")
 	if err != nil {
 		t.Fatal(err)

@@ -33,12 +33,12 @@ const graceToken = "grace-has-one-of-her-own"
 
 // routedToControl sends every step and every hook to the control queue, like a plan that was stored before plans were
 // checked for planes.
-type routedToControl struct {
+type controlRouter struct {
 	engine.Journal
 	queue string
 }
 
-func (j routedToControl) Skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
+func (j controlRouter) Skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
 	out, err := j.Journal.Skeleton(ctx, runID)
 	if err != nil || out.Failure != nil {
 		return out, err
@@ -58,7 +58,7 @@ func (j routedToControl) Skeleton(ctx context.Context, runID string) (engine.Ske
 }
 
 // controlOnly is an installation on SQLite with a control worker in this process and without a data worker.
-type controlOnly struct {
+type controlWorker struct {
 	control  *usecases.UseCases
 	people   *authz.Directory
 	store    store.Store
@@ -67,10 +67,10 @@ type controlOnly struct {
 }
 
 // startControlOnly starts a worker for control queues. journal wraps the Journal of the worker.
-func startControlOnly(t *testing.T, journal func(engine.Journal) engine.Journal, queues ...string) *controlOnly {
+func startControlWorker(t *testing.T, journal func(engine.Journal) engine.Journal, queues ...string) *controlWorker {
 	t.Helper()
 	frontend, redis := testserver.TemporalAlone(t), testserver.Redis(t)
-	c := &controlOnly{dir: t.TempDir(), frontend: frontend}
+	c := &controlWorker{dir: t.TempDir(), frontend: frontend}
 	settings := fmt.Sprintf(`
 store: sqlite:%[1]s/dvt.db
 redis: redis://%[2]s/0
@@ -87,7 +87,7 @@ accounts:
   - {id: grace, tenant: globex, tokenSha256: %[7]s, grants: [{role: ENGINEER, project: shop, environment: "*"}]}
 `, c.dir, redis.Addr, frontend.Addr, frontend.Namespace, tokenHash(adaToken), tokenHash(malloryToken),
 		tokenHash(graceToken))
-	cfg, err := load(t, false, settings)
+	cfg, err := loadConfig(t, false, settings)
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -116,7 +116,7 @@ accounts:
 	return c
 }
 
-func (c *controlOnly) start(t *testing.T, token, environment string, in runs.StartRun) (runID string) {
+func (c *controlWorker) start(t *testing.T, token, environment string, in runs.StartRun) (runID string) {
 	t.Helper()
 	who, err := c.people.Authenticate(token)
 	must(t, err)
@@ -126,10 +126,10 @@ func (c *controlOnly) start(t *testing.T, token, environment string, in runs.Sta
 	return started.View.Run.RunID
 }
 
-func (c *controlOnly) ended(t *testing.T, runID string) run.State {
+func (c *controlWorker) waitForEnd(t *testing.T, runID string) run.State {
 	t.Helper()
 	var st run.State
-	until(t, "the run ends", time.Minute, func() bool {
+	waitUntil(t, "the run ends", time.Minute, func() bool {
 		l, err := c.store.Load(t.Context(), runID)
 		st = l.State
 		return err == nil && st.Status.Terminal()
@@ -138,9 +138,9 @@ func (c *controlOnly) ended(t *testing.T, runID string) run.State {
 }
 
 // contract: T203
-func TestControlWorker_RunsNothingThatAPlanBrings(t *testing.T) {
+func TestControlWorker_RunsNoProgramOfAPlan(t *testing.T) {
 	t.Parallel()
-	c := startControlOnly(t, func(j engine.Journal) engine.Journal { return routedToControl{j, "tq-control-dev"} },
+	c := startControlWorker(t, func(j engine.Journal) engine.Journal { return controlRouter{j, "tq-control-dev"} },
 		"tq-control-dev")
 	marks := func(name string) string { return filepath.Join(c.dir, name) }
 	touch := func(name string) string { return fmt.Sprintf(`{"argv":["/bin/sh","-c","echo > %s"]}`, marks(name)) }
@@ -150,7 +150,7 @@ func TestControlWorker_RunsNothingThatAPlanBrings(t *testing.T) {
 		`{"stepId":"http","type":"HTTP_NOTIFY","inputs":{"url":"http://127.0.0.1:1"},"timeout":"1m","dependsOn":["a"],"retry":{"maxAttempts":1}}`,
 		`{"stepId":"dbt","type":"DBT_RUN","inputs":{"projectDir":"."},"timeout":"1m","dependsOn":["a"],"retry":{"maxAttempts":1}}`,
 	}
-	st := c.ended(t, c.start(t, adaToken, "dev", runs.StartRun{Inline: stepsPlan("planes", steps...)}))
+	st := c.waitForEnd(t, c.start(t, adaToken, "dev", runs.StartRun{Inline: stepsPlan("planes", steps...)}))
 	if st.Status != run.Failed {
 		t.Fatalf("the run ended %s", st.Status)
 	}
@@ -190,14 +190,14 @@ func TestControlWorker_RunsNothingThatAPlanBrings(t *testing.T) {
 // contract: T203, T144
 func TestControlWorker_RefusesAPlanWithACommandOnItsQueue(t *testing.T) {
 	t.Parallel()
-	c := startControlOnly(t, func(j engine.Journal) engine.Journal { return j }, "tq-control-dev")
+	c := startControlWorker(t, func(j engine.Journal) engine.Journal { return j }, "tq-control-dev")
 	doc := stepsPlan("planes", `{"stepId":"s","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m","dispatch":{"taskQueue":"tq-control-dev"}}`)
 	must(t, os.WriteFile(filepath.Join(c.dir, "plan.json"), doc, 0o600))
 	lenient, err := plan.Parse([]byte(strings.ReplaceAll(string(doc), "tq-control-dev", "tq-data-dev")),
 		plan.DefaultQueues())
 	must(t, err)
 	ref := plan.RefOf(doc, lenient, "file://"+filepath.Join(c.dir, "plan.json"))
-	st := c.ended(t, c.start(t, adaToken, "dev", runs.StartRun{Ref: &ref}))
+	st := c.waitForEnd(t, c.start(t, adaToken, "dev", runs.StartRun{Ref: &ref}))
 	var got string
 	if st.Failure != nil {
 		got = st.Failure.Code
@@ -209,26 +209,28 @@ func TestControlWorker_RefusesAPlanWithACommandOnItsQueue(t *testing.T) {
 }
 
 // worked records the executions of data workers: the scopes and types of the steps, by queue.
-type worked struct {
-	mu   sync.Mutex
-	what map[string]map[string]bool
+type executionRecorder struct {
+	mu         sync.Mutex
+	executions map[string]map[string]bool
 }
 
 // on returns the executor of a worker of one queue.
-func (w *worked) on(queue string) executor.Executor { return workedOn{w, queue} }
+func (w *executionRecorder) executorFor(queue string) executor.Executor {
+	return recordingExecutor{w, queue}
+}
 
-type workedOn struct {
-	*worked
+type recordingExecutor struct {
+	*executionRecorder
 	queue string
 }
 
-func (w workedOn) Execute(_ context.Context, t executor.Task, _ executor.Host) (executor.Result, error) {
+func (w recordingExecutor) Execute(_ context.Context, t executor.Task, _ executor.Host) (executor.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.what[w.queue] == nil {
-		w.what[w.queue] = map[string]bool{}
+	if w.executions[w.queue] == nil {
+		w.executions[w.queue] = map[string]bool{}
 	}
-	w.what[w.queue][fmt.Sprintf("%s/%s %s", t.Identity.TenantID, t.Identity.EnvironmentID, t.Step.Type)] = true
+	w.executions[w.queue][fmt.Sprintf("%s/%s %s", t.Identity.TenantID, t.Identity.EnvironmentID, t.Step.Type)] = true
 	return executor.Result{}, nil
 }
 
@@ -238,12 +240,12 @@ func (w workedOn) Execute(_ context.Context, t executor.Task, _ executor.Host) (
 func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 	t.Parallel()
 	var journal engine.Journal
-	c := startControlOnly(t, func(j engine.Journal) engine.Journal { journal = j; return j }, "tq-control-dev",
+	c := startControlWorker(t, func(j engine.Journal) engine.Journal { journal = j; return j }, "tq-control-dev",
 		"tq-control-prod")
 	frontend, err := temporal.Dial(c.frontend.Addr, c.frontend.Namespace, slog.New(slog.DiscardHandler))
 	must(t, err)
 	t.Cleanup(frontend.Close)
-	w := &worked{what: map[string]map[string]bool{}}
+	w := &executionRecorder{executions: map[string]map[string]bool{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var workers sync.WaitGroup
 	t.Cleanup(func() { stop(); workers.Wait() })
@@ -251,7 +253,7 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 		r := &executor.Runner{Journal: journal, WorkspaceRoot: filepath.Join(c.dir, queue),
 			Executors: map[plan.StepType]executor.Executor{}}
 		for _, kind := range []plan.StepType{plan.DBTRun, plan.Command, plan.HTTPNotify, plan.Noop} {
-			r.Executors[kind] = w.on(queue)
+			r.Executors[kind] = w.executorFor(queue)
 		}
 		workers.Go(func() {
 			cfg := temporal.WorkerConfig{Namespace: c.frontend.Namespace, Data: []string{queue}, StopTimeout: time.Second}
@@ -276,7 +278,7 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 		begin(malloryToken, "initech", "prod"): "tq-control-prod",
 	}
 	for id, queue := range ids {
-		if st := c.ended(t, id); st.Status != run.Completed {
+		if st := c.waitForEnd(t, id); st.Status != run.Completed {
 			t.Errorf("the run of %s in %s ended %s: %+v", st.TenantID, st.EnvironmentID, st.Status, st.Failure)
 		}
 		r, err := c.store.Get(t.Context(), id)
@@ -295,7 +297,7 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 	if diff := cmp.Diff(map[string]map[string]bool{
 		"tq-data-dev": scope("acme/dev"), "tq-data-prod": scope("acme/prod"),
 		"tq-isolation-initech-prod": scope("initech/prod"),
-	}, w.what); diff != "" {
+	}, w.executions); diff != "" {
 		t.Errorf("executions by worker (-want +got):\n%s", diff)
 	}
 	for _, id := range stranded {

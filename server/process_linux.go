@@ -9,14 +9,15 @@ import (
 	"syscall"
 )
 
-// startOf returns when a process was started, in the kernel's own units; empty
-// when there is none, or only a zombie of it.
+// startOf returns the start time of a process in the kernel's units, or "" when the process does not exist or is a
+// zombie.
 func startOf(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
-	// The name in parentheses may hold anything; state is the first field after it, start time the twentieth.
+	// The name in parentheses may contain anything. The state is the first field after it, and the start time the
+	// twentieth.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 || fields[0][0] == 'Z' {
 		return ""
@@ -24,9 +25,9 @@ func startOf(pid int) string {
 	return string(fields[19])
 }
 
-// endSteps kills the processes of steps that a killed dvt left behind (T226). It
-// knows them by the workspace that each was given: nobody but the dvt that holds
-// the lock on the data works in there.
+// endSteps kills the processes of steps that a killed dvt left behind, and returns their number (contract T226). It
+// recognises them by DVT_WORKSPACE in their environment: only the dvt that holds the lock of the data directory starts
+// programs in these workspaces.
 func endSteps(workspaces string) (ended int) {
 	mark := []byte("\x00DVT_WORKSPACE=" + workspaces + string(filepath.Separator))
 	dirs, err := filepath.Glob("/proc/[0-9]*")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// startOf returns when a process was started, in ps's words; empty when there is none.
+// startOf returns the start time of a process in the format of ps, or "" when the process does not exist.
 func startOf(pid int) string {
 	out, err := exec.Command("ps", "-o", "lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
@@ -17,6 +17,5 @@ func startOf(pid int) string {
 	return strings.TrimSpace(string(out))
 }
 
-// endSteps cannot find the processes of steps here: the environment of others is
-// not to be read.
+// endSteps does nothing, because this system does not show the environment of other processes.
 func endSteps(string) int { return 0 }

@@ -42,7 +42,7 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", p.name, p.said())
+			t.Logf("%s said:\n%s", p.name, p.output())
 		}
 	})
 	return p
@@ -52,8 +52,8 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 const ticketKey = "test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="
 
 // withTicketKeys is the environment of a command, with the ticket keys that servers and control workers need.
-func withTicketKeys(args []string) []string {
-	env := environment()
+func environmentFor(args []string) []string {
+	env := environmentWithoutDVT()
 	if args[0] == "server" || args[0] == "worker" && slices.Contains(args, "--config") {
 		env = append(env, "DVT_TICKET_KEYS="+ticketKey)
 	}
@@ -65,7 +65,7 @@ func withTicketKeys(args []string) []string {
 func (p *process) start() {
 	p.t.Helper()
 	p.cmd = exec.Command(testserver.Binary(p.t), p.args...)
-	p.cmd.Env = append(append(withTicketKeys(p.args), "DVT_LOG_LEVEL=warn"), p.env...)
+	p.cmd.Env = append(append(environmentFor(p.args), "DVT_LOG_LEVEL=warn"), p.env...)
 	p.cmd.Dir = root(p.t)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := p.cmd.StdoutPipe()
@@ -107,18 +107,18 @@ func (p *process) start() {
 			p.t.Fatalf("%s printed %q", p.name, line)
 		}
 	case <-exited:
-		p.t.Fatalf("%s ended before it was ready:\n%s", p.name, p.said())
+		p.t.Fatalf("%s ended before it was ready:\n%s", p.name, p.output())
 	case <-time.After(testtime.Of(time.Minute)):
-		p.t.Fatalf("%s was not ready within a minute:\n%s", p.name, p.said())
+		p.t.Fatalf("%s was not ready within a minute:\n%s", p.name, p.output())
 	}
 }
 
 // environment is that of the tests without what configures the tests themselves.
-func environment() []string {
+func environmentWithoutDVT() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DVT_") })
 }
 
-func (p *process) said() string {
+func (p *process) output() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stderr.String()
@@ -138,7 +138,7 @@ func (p *process) terminate() time.Duration {
 	select {
 	case <-p.exited:
 	case <-time.After(testtime.Of(30 * time.Second)):
-		p.t.Fatalf("%s did not end:\n%s", p.name, p.said())
+		p.t.Fatalf("%s did not end:\n%s", p.name, p.output())
 	}
 	return time.Since(began)
 }
@@ -192,7 +192,7 @@ func devToken(t *testing.T, data, name string) string {
 	return access.Tokens[name]
 }
 
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+func isAlive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 // start starts a run of doc and returns its id; it insists while the server is away.
 func start(t *testing.T, c *client.Client, requestID string, doc []byte) string {
@@ -214,7 +214,7 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 }
 
 // ended waits until the run is over, whatever becomes of the server meanwhile.
-func ended(t *testing.T, c *client.Client, runID string, patience time.Duration) client.ShowRunRun {
+func waitForEnd(t *testing.T, c *client.Client, runID string, patience time.Duration) client.ShowRunRun {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(patience))
 	defer cancel()

@@ -21,7 +21,7 @@ import (
 )
 
 // depot is two servers and a control worker with quotas; server A reaches the engine by a proxy.
-type depot struct {
+type queueServers struct {
 	a      *process
 	urlA   string
 	urlB   string
@@ -30,11 +30,11 @@ type depot struct {
 	startB func()
 }
 
-func startDepot(t *testing.T, quotas string) *depot {
+func startQueueServers(t *testing.T, quotas string) *queueServers {
 	t.Helper()
 	dsn, redis, temporal := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
 	dir := t.TempDir()
-	d := &depot{engine: testserver.NewProxy(t, temporal.Addr)}
+	d := &queueServers{engine: testserver.NewProxy(t, temporal.Addr)}
 	config := func(name, engine, duties string) string {
 		path := filepath.Join(dir, name)
 		must(t, os.WriteFile(path, fmt.Appendf(nil, `
@@ -68,14 +68,14 @@ accounts:
 	d.startB = func() {
 		spawn(t, "server B", nil, "server", "--config", config("b.yaml", temporal.Addr,
 			"api, project, reconcile, deliver, sweep"), "--listen", addressB)
-		answers(t, d.urlB)
+		waitUntilReady(t, d.urlB)
 	}
-	answers(t, d.urlA)
+	waitUntilReady(t, d.urlA)
 	return d
 }
 
 // ask asks for a run of one step.
-func (d *depot) ask(t *testing.T, base, token, tenant, request, step string) client.StartRunStartRunStartRunPayload {
+func (d *queueServers) startRun(t *testing.T, base, token, tenant, request, step string) client.StartRunStartRunStartRunPayload {
 	t.Helper()
 	doc := json.RawMessage(strings.Replace(string(stepsPlan("queue", step)), `"tenantId":"acme"`, `"tenantId":"`+tenant+
 		`"`, 1))
@@ -94,7 +94,7 @@ const (
 )
 
 // events of a run, by type the time of the first and how many.
-func (d *depot) events(t *testing.T, runID string) (at map[run.EventType]time.Time, n map[run.EventType]int,
+func (d *queueServers) readEvents(t *testing.T, runID string) (at map[run.EventType]time.Time, n map[run.EventType]int,
 	order []string) {
 	t.Helper()
 	evs, err := d.store.Events(t.Context(), runID, 0, store.MaxPage)
@@ -110,7 +110,7 @@ func (d *depot) events(t *testing.T, runID string) (at map[run.EventType]time.Ti
 }
 
 // until polls, for as much longer as the machine is busy when it would give up.
-func until(t *testing.T, what string, patience time.Duration, ok func() bool) {
+func waitUntil(t *testing.T, what string, patience time.Duration, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > testtime.Of(patience) {
@@ -120,17 +120,17 @@ func until(t *testing.T, what string, patience time.Duration, ok func() bool) {
 }
 
 // contract: W-7, Q05, Q06
-func TestQueue_AServerThatStopsWhileItStarts(t *testing.T) {
+func TestQueue_AnotherServerTakesOverTheStartOfAStoppedServer(t *testing.T) {
 	t.Parallel()
-	d := startDepot(t, `{tiers: {default: {startRunPerMinute: 1000, maxActive: 1}}}`)
-	first := d.ask(t, d.urlA, adaToken, "acme", "first", napStep).Run.RunId
-	id := d.ask(t, d.urlA, adaToken, "acme", "second", noopStep).Run.RunId
-	until(t, "the first is in the engine", time.Minute, func() bool {
+	d := startQueueServers(t, `{tiers: {default: {startRunPerMinute: 1000, maxActive: 1}}}`)
+	first := d.startRun(t, d.urlA, adaToken, "acme", "first", napStep).Run.RunId
+	id := d.startRun(t, d.urlA, adaToken, "acme", "second", noopStep).Run.RunId
+	waitUntil(t, "the first is in the engine", time.Minute, func() bool {
 		q, err := d.store.QueueRow(t.Context(), first)
 		return err == nil && q.Status == store.QueueStarted
 	})
 	d.engine.Hold()
-	until(t, "A leases the second", time.Minute, func() bool {
+	waitUntil(t, "A leases the second", time.Minute, func() bool {
 		q, err := d.store.QueueRow(t.Context(), id)
 		return err == nil && q.Status == store.QueueLocked
 	})
@@ -138,13 +138,13 @@ func TestQueue_AServerThatStopsWhileItStarts(t *testing.T) {
 	stopped := time.Now()
 	t.Cleanup(func() { _ = d.a.cmd.Process.Signal(syscall.SIGCONT) })
 	d.startB()
-	until(t, "B starts it", 90*time.Second, func() bool { _, n, _ := d.events(t, id); return n[run.RunStarted] == 1 })
+	waitUntil(t, "B starts it", 90*time.Second, func() bool { _, n, _ := d.readEvents(t, id); return n[run.RunStarted] == 1 })
 	t.Logf("taken over %s after server A stopped", time.Since(stopped).Round(time.Second))
 	must(t, d.a.cmd.Process.Signal(syscall.SIGCONT))
 	d.engine.Pass()
 	time.Sleep(8 * time.Second) // A may do what it can
-	until(t, "it ends", time.Minute, func() bool { _, n, _ := d.events(t, id); return n[run.RunCompleted] > 0 })
-	_, n, order := d.events(t, id)
+	waitUntil(t, "it ends", time.Minute, func() bool { _, n, _ := d.readEvents(t, id); return n[run.RunCompleted] > 0 })
+	_, n, order := d.readEvents(t, id)
 	if !slices.Equal(order[:3], []string{"RunQueued", "RunApproved", "RunStarted"}) || n[run.RunStarted] != 1 ||
 		n[run.RunApproved] != 1 || n[run.RunCompleted] != 1 {
 		t.Errorf("log %q", order)
@@ -163,7 +163,7 @@ func TestQueue_AServerThatStopsWhileItStarts(t *testing.T) {
 func TestQueue_TwoServersShareABacklog(t *testing.T) {
 	t.Parallel()
 	const backlog = 200
-	d := startDepot(t, `{maxActive: 4, tiers: {default: {startRunPerMinute: 100000, maxQueueDepth: 1000}}}`)
+	d := startQueueServers(t, `{maxActive: 4, tiers: {default: {startRunPerMinute: 100000, maxQueueDepth: 1000}}}`)
 	d.startB()
 	type asked struct {
 		id   string
@@ -177,7 +177,7 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 		if i%2 == 1 {
 			base = d.urlB
 		}
-		p := d.ask(t, base, adaToken, "acme", fmt.Sprint("a", i), noopStep)
+		p := d.startRun(t, base, adaToken, "acme", fmt.Sprint("a", i), noopStep)
 		a := asked{id: p.Run.RunId, at: began}
 		if p.Queue != nil && p.Queue.EstimatedWaitMs != nil {
 			a.told = time.Duration(*p.Queue.EstimatedWaitMs * float64(time.Millisecond))
@@ -190,15 +190,15 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 		return u.Tenant.Waiting
 	}
 	waited := left()
-	other := d.ask(t, d.urlB, malloryToken, "globex", "b", noopStep).Run.RunId
-	until(t, "the run of globex starts", time.Minute,
-		func() bool { _, n, _ := d.events(t, other); return n[run.RunStarted] == 1 })
-	until(t, "all are done", 5*time.Minute, func() bool {
+	other := d.startRun(t, d.urlB, malloryToken, "globex", "b", noopStep).Run.RunId
+	waitUntil(t, "the run of globex starts", time.Minute,
+		func() bool { _, n, _ := d.readEvents(t, other); return n[run.RunStarted] == 1 })
+	waitUntil(t, "all are done", 5*time.Minute, func() bool {
 		n, err := d.store.ActiveRuns(t.Context())
 		return err == nil &&
 			n == 0 && left() == 0
 	})
-	its, _, _ := d.events(t, other)
+	its, _, _ := d.readEvents(t, other)
 	asks, gets := its[run.RunQueued], its[run.RunApproved]
 	if asks.IsZero() { // there was a place at once
 		asks = gets
@@ -207,7 +207,7 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 	var ends, approvals []time.Time
 	var off []time.Duration
 	for _, a := range runs {
-		at, n, order := d.events(t, a.id)
+		at, n, order := d.readEvents(t, a.id)
 		if n[run.RunStarted] != 1 || n[run.RunApproved] != 1 || n[run.RunCompleted] != 1 {
 			t.Errorf("%s: %q", a.id, order)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/graph"
 )
 
-// routes is everything that this process answers over HTTP.
+// routes returns the handler of all HTTP routes of this process. Call it once, because it registers metrics.
 func (p *parts) routes() http.Handler {
 	p.callers = graph.NewCallers(p.apiConfig())
 	mux := http.NewServeMux()
@@ -32,8 +32,9 @@ func (p *parts) routes() http.Handler {
 	mux.HandleFunc("GET /engine/runs/{runId}/debug", p.debugRun)
 	mux.HandleFunc("GET /metrics", p.protectedMetrics)
 	p.codecRoutes(mux)
-	journal := p.slowed(p.remoteJournal())
-	// else ServeMux redirects it, with what the caller wrote, before anybody asks for a token
+	journal := p.throttleWorkers(p.remoteJournal())
+	// Without the route for the exact path, ServeMux redirects it and repeats the caller's input before a token is
+	// checked.
 	mux.Handle(remote.Path, journal)
 	mux.Handle(remote.Path+"/", journal)
 	if slices.Contains(p.cfg.Duties, "api") {
@@ -55,8 +56,8 @@ func (p *parts) routes() http.Handler {
 	return p.withHeaders(p.fromOurPages(mux))
 }
 
-// withHeaders gives every answer the headers that keep a browser from guessing types, from sharing a process or a
-// window with pages of others, and, where people come by https, from coming by http again.
+// withHeaders sets headers on every response that prevent a browser from guessing content types and from sharing a
+// process or a window with pages of other origins. With https they also prevent the browser from using http later.
 func (p *parts) withHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -70,7 +71,7 @@ func (p *parts) withHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// apiConfig says who may send what to the API.
+// apiConfig returns the settings of the API for authentication, throttling and origins.
 func (p *parts) apiConfig() graph.Config {
 	origins := p.cfg.AllowedOrigins
 	if p.cfg.PublicURL != "" {
@@ -93,7 +94,8 @@ func (p *parts) graphQL() *graph.Handler {
 	return graph.NewHandler(graph.UseCasesOf(p.control), cfg)
 }
 
-// ready says whether this process should get requests: the store answered within the last second.
+// ready serves /readyz. It responds 200 when the store answered within the last second, and 503 otherwise, so that a
+// load balancer sends requests to other processes.
 func (p *parts) ready(w http.ResponseWriter, r *http.Request) {
 	if !p.control.Ready(r.Context()) {
 		http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
@@ -112,14 +114,14 @@ func (p *parts) remoteJournal() http.Handler {
 	}
 }
 
-// slowed lets nobody guess tokens of workers faster than those of people.
-func (p *parts) slowed(next http.Handler) http.Handler {
+// throttleWorkers limits wrong tokens of workers by address, so that nobody can guess them faster than those of people.
+func (p *parts) throttleWorkers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, address := authz.Bearer(r.Header.Get("Authorization")), p.address(r)
 		if wait := p.throttle.Wait(address, token); wait > 0 {
 			p.authFailed(graph.FailedThrottled)
 			w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-			http.Error(w, "too many wrong tokens came from this address", http.StatusTooManyRequests)
+			http.Error(w, "too many wrong tokens came from this address: wait as long as Retry-After says", http.StatusTooManyRequests)
 			return
 		}
 		if _, err := p.directory.AuthenticateWorker(token); token != "" && !errors.Is(err, authz.ErrExpired) {
@@ -129,12 +131,13 @@ func (p *parts) slowed(next http.Handler) http.Handler {
 			}
 		}
 		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+token) // what was looked at, and nothing else
+		r.Header.Set("Authorization", "Bearer "+token) // only the token that was checked
 		next.ServeHTTP(w, r)
 	})
 }
 
-// metrics offers what the parts registered, Go's own, and what the hub watches.
+// metrics adds the metrics of the Go runtime, the process, the hub and the bus to the registry, and returns the handler
+// of /metrics.
 func (p *parts) metrics() http.Handler {
 	r := p.registry
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -142,13 +145,11 @@ func (p *parts) metrics() http.Handler {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
 	gauge("dvt_watched_runs", "Runs that this process watches.", func() float64 {
-		runs,
-			_ := p.hub.Watched()
+		runs, _ := p.hub.Watched()
 		return float64(runs)
 	})
 	gauge("dvt_streams", "Streams that are open in this process.", func() float64 {
-		_,
-			n := p.hub.Watched()
+		_, n := p.hub.Watched()
 		return float64(n)
 	})
 	gauge("dvt_bus_up", "1 while the bus answers.", func() float64 {

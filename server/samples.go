@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// maxNotes and maxNote bound what the receiver of the samples keeps.
+// Limits of the receiver of sample notifications.
 const (
-	maxNotes = 100
-	maxNote  = 64 << 10
+	maxNotes = 100      // notes; a new one replaces the oldest
+	maxNote  = 64 << 10 // bytes of one note
 )
 
-// notifications is the small receiver that the sample plan notifies (T219).
+// notifications receives the notifications of the sample plan, so that the sample works without an external service
+// (contract T219). It is safe for concurrent use.
 type notifications struct {
 	mu    sync.Mutex
 	notes []note
@@ -26,10 +27,10 @@ type note struct {
 	Body string    `json:"body"`
 }
 
-// receiveNote takes a note from a step, which has no token: the address is what it knows.
+// receiveNote stores a note from a step. A step has no token, so the secret in the path authorises it.
 func (p *parts) receiveNote(w http.ResponseWriter, r *http.Request) {
 	if !same(r.PathValue("key"), p.dev.access.derive(notifyPurpose)) {
-		http.Error(w, "this is not the address of the receiver: `dvt dev sample shop` prints a plan that has it",
+		http.Error(w, "this is not the address of the receiver: `dvt dev sample shop` prints a plan with the right one",
 			http.StatusNotFound)
 		return
 	}
@@ -58,11 +59,11 @@ func (n *notifications) list(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(n.notes)
 }
 
-// devPlan gives a sample plan as this server would run it, to start it by hand.
+// devPlan responds with a sample plan as this server would run it, so that people can start it by hand.
 func (p *parts) devPlan(w http.ResponseWriter, r *http.Request) {
 	doc, err := p.sample(r.PathValue("name"))
 	if err != nil {
-		http.Error(w, "there is no such sample: shop or broken", http.StatusNotFound)
+		http.Error(w, "this sample does not exist: the samples are shop and broken", http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

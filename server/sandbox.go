@@ -77,7 +77,7 @@ func openIsolation(c *config.Config, log *slog.Logger, registry prometheus.Regis
 	case err != nil && !c.Dev:
 		return nil, fmt.Errorf("sandbox-runtime %s: %w", c.SandboxRuntime, err)
 	case err != nil:
-		log.Warn("steps run without a sandbox", slog.String("runtime", c.SandboxRuntime), slog.Any("error", err))
+		log.Warn("steps run without a sandbox, because its runtime cannot be opened", slog.String("runtime", c.SandboxRuntime), slog.Any("error", err))
 		i.runtime, i.open = executor.Plain(), func(string) (sandbox.Runtime, error) { return executor.Plain(), nil }
 	}
 	err = errors.Join(judgeCapabilities(c, i.runtime.Capabilities(), log), registry.Register(i.violations),
@@ -105,8 +105,8 @@ func newRuntime(c *config.Config, name string, normal sandbox.Limits) (sandbox.R
 func judgeCapabilities(c *config.Config, have sandbox.Capabilities, log *slog.Logger) error {
 	if c.SandboxRuntime == config.RuntimeNone {
 		log.Warn("steps run without a sandbox, because sandbox-runtime is none: a program of a step has all rights of " +
-			"this worker, " +
-			"reads its files and reaches its connections")
+			"this worker, reads its files and reaches its connections; set another sandbox-runtime unless something else " +
+			"isolates the programs")
 		return nil
 	}
 	var refused []string
@@ -205,8 +205,8 @@ func (i *isolation) record(c sandbox.Capabilities, err error) {
 	i.last.Store(e)
 	facts := []any{
 		slog.String("event", "WorkerIsolationEvent"), slog.String("worker", e.Worker), slog.String("runtime", e.Runtime),
-		slog.String("digest", e.Digest), slog.Int("uid", e.UID), slog.String("parts", config.Joined(e.Parts)), slog.Bool("ok", e.OK),
-		slog.Time("at", e.At),
+		slog.String("digest", e.Digest), slog.Int("uid", e.UID),
+		slog.String("parts", config.Joined(e.Parts)), slog.Bool("ok", e.OK), slog.Time("at", e.At),
 	}
 	if err != nil {
 		i.log.Warn("the sandbox of steps failed its verification", append(facts, slog.String("problem", e.Problem))...)
@@ -272,7 +272,7 @@ func (i *isolation) watch(ctx context.Context, done <-chan error) (failed bool, 
 
 func (i *isolation) close() {
 	if err := i.runtime.Close(); err != nil {
-		i.log.Warn("close the sandbox", slog.Any("error", err))
+		i.log.Warn("the sandbox of steps could not be closed", slog.Any("error", err))
 	}
 }
 
@@ -290,7 +290,7 @@ func sampleData(c *config.Config) string { return filepath.Join(c.Data, "sample"
 // user. Earlier versions or people may have created them with wider permissions.
 func closeWorkspaces(root string) error {
 	if err := os.MkdirAll(root, 0o700); err != nil {
-		return fmt.Errorf("the directory %s cannot be made: choose another with --workspace: %w", root, errors.Unwrap(err))
+		return fmt.Errorf("the directory %s cannot be created: choose another with --workspace: %w", root, errors.Unwrap(err))
 	}
 	entries, err := os.ReadDir(root)
 	if err != nil {

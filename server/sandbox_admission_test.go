@@ -14,10 +14,10 @@ import (
 // A worker process reports the capabilities of its sandbox, and servers admit plans by this report.
 func TestSandbox_PlansAreAdmittedByTheReportOfTheirWorker(t *testing.T) {
 	t.Parallel()
-	p := startParts(t)
+	p := startDeployment(t)
 	operator := client.New(p.urlB, samToken)
 	var worker client.ShowWorkersWorkersWorkerReport
-	until(t, "the data worker reports its sandbox", time.Minute, func() bool {
+	waitUntil(t, "the data worker reports its sandbox", time.Minute, func() bool {
 		out, err := client.ShowWorkers(t.Context(), operator)
 		must(t, err)
 		for _, w := range out.Workers {
@@ -52,7 +52,7 @@ func TestSandbox_PlansAreAdmittedByTheReportOfTheirWorker(t *testing.T) {
 		}
 	}
 	for _, part := range worker.Parts {
-		if st := ended(t, ada, start(t, ada, "has-"+part, requiring(part)),
+		if st := waitForEnd(t, ada, start(t, ada, "has-"+part, requiring(part)),
 			time.Minute); st.Status != client.RunStatusCompleted {
 			t.Errorf("a run that requires %s, which its worker has, ended %s, want COMPLETED", part, st.Status)
 		}

@@ -34,11 +34,11 @@ type fixedRuntime struct {
 func (d fixedRuntime) Capabilities() sandbox.Capabilities { return d.capabilities }
 func (d fixedRuntime) Close() error                       { return nil }
 
-func whole() sandbox.Capabilities {
+func allCapabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{Runtime: "process", Digest: "abc", Parts: plan.SandboxParts()}
 }
 
-func without(parts ...plan.SandboxPart) sandbox.Capabilities {
+func capabilitiesWithout(parts ...plan.SandboxPart) sandbox.Capabilities {
 	c := sandbox.Capabilities{Runtime: "process", Digest: "abc", Missing: map[plan.SandboxPart]string{}}
 	for _, p := range parts {
 		c.Missing[p] = "the kernel says no"
@@ -59,15 +59,15 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 		refused string
 		warned  string
 	}{
-		"a whole sandbox": {have: whole()},
-		"no namespaces": {have: without(plan.SandboxNetwork, plan.SandboxFiles),
+		"a whole sandbox": {have: allCapabilities()},
+		"no namespaces": {have: capabilitiesWithout(plan.SandboxNetwork, plan.SandboxFiles),
 			refused: "files (the kernel says no); network (the kernel says no)"},
 		"no namespaces, one accepted": {cfg: config.Config{Sandboxing: config.Sandboxing{SandboxAllowMissing: []string{"files"}}},
-			have: without(plan.SandboxNetwork, plan.SandboxFiles), refused: ": network (the kernel says no)",
+			have: capabilitiesWithout(plan.SandboxNetwork, plan.SandboxFiles), refused: ": network (the kernel says no)",
 			warned: "part=files"},
-		"no cgroup": {have: without(plan.SandboxMemory),
+		"no cgroup": {have: capabilitiesWithout(plan.SandboxMemory),
 			warned: "part=memory reason=\"the kernel says no\""},
-		"no namespaces in dvt dev": {cfg: config.Config{Dev: true}, have: without(plan.SandboxNetwork), warned: "part=network"},
+		"no namespaces in dvt dev": {cfg: config.Config{Dev: true}, have: capabilitiesWithout(plan.SandboxNetwork), warned: "part=network"},
 		"none, said by name": {cfg: config.Config{Sandboxing: config.Sandboxing{SandboxRuntime: config.RuntimeNone}},
 			have: executor.Plain().Capabilities(), warned: "steps run without a sandbox"},
 	} {
@@ -86,9 +86,9 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 }
 
 // isolationOf returns the isolation of a worker whose later verifications see the capabilities that now returns.
-func isolationOf(now func() (sandbox.Capabilities, error)) *isolation {
+func newIsolation(now func() (sandbox.Capabilities, error)) *isolation {
 	i := &isolation{
-		cfg: &config.Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: fixedRuntime{capabilities: whole()},
+		cfg: &config.Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: fixedRuntime{capabilities: allCapabilities()},
 		tenants: map[string]bool{},
 		open: func(string) (sandbox.Runtime, error) {
 			c, err := now()
@@ -96,16 +96,16 @@ func isolationOf(now func() (sandbox.Capabilities, error)) *isolation {
 		},
 		violations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "violations"}, []string{"worker", "tenant"}),
 	}
-	i.record(whole(), nil)
+	i.record(allCapabilities(), nil)
 	return i
 }
 
-func TestSandbox_FailedVerificationTakesTheDataQueuesOut(t *testing.T) {
+func TestSandbox_FailedVerificationStopsPolling(t *testing.T) {
 	t.Parallel()
-	replaced := whole()
+	replaced := allCapabilities()
 	replaced.Digest = "another"
 	for name, broken := range map[string]func() (sandbox.Capabilities, error){
-		"a lost part":        func() (sandbox.Capabilities, error) { return without(plan.SandboxNetwork), nil },
+		"a lost part":        func() (sandbox.Capabilities, error) { return capabilitiesWithout(plan.SandboxNetwork), nil },
 		"another program":    func() (sandbox.Capabilities, error) { return replaced, nil },
 		"it cannot be asked": func() (sandbox.Capabilities, error) { return sandbox.Capabilities{}, errors.New("gone") },
 	} {
@@ -115,11 +115,11 @@ func TestSandbox_FailedVerificationTakesTheDataQueuesOut(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began := time.Now()
-				i := isolationOf(func() (sandbox.Capabilities, error) {
+				i := newIsolation(func() (sandbox.Capabilities, error) {
 					if since := time.Since(began); since >= 2*verifyEvery && since < 2*verifyEvery+3*verifyAgain {
 						return broken()
 					}
-					return whole(), nil
+					return allCapabilities(), nil
 				})
 				var polling atomic.Bool
 				served := make(chan error, 1)
@@ -155,7 +155,7 @@ func TestSandbox_FailedVerificationTakesTheDataQueuesOut(t *testing.T) {
 
 func TestSandbox_ViolationsNameABoundedNumberOfTenants(t *testing.T) {
 	t.Parallel()
-	i := isolationOf(nil)
+	i := newIsolation(nil)
 	for n := range maxViolationTenants + 5 {
 		i.countViolation(executor.Violation{TenantID: fmt.Sprint("tenant", n)})
 	}
@@ -174,7 +174,7 @@ func TestSandbox_ViolationsNameABoundedNumberOfTenants(t *testing.T) {
 	}
 }
 
-func TestOwnAddresses_AreRefusedByEachAddressOfTheMachine(t *testing.T) {
+func TestOwnAddresses_ContainEachAddressOfTheMachine(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package server is the composition root: the settings, the choice of adapters,
-// the wiring, HTTP, the processes of `dvt dev`, and the order of shutting down.
-// It is the only package that knows every other.
+// Package server is the composition root. It chooses adapters by the settings, wires the parts, serves HTTP, supervises
+// the processes of `dvt dev`, and shuts down in order. It is the only package that knows all others.
 package server
 
 import (
@@ -48,33 +47,33 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// drainTime is how long open requests and streams may take to end.
+// drainTime is how long open requests and streams may take to end during a shutdown.
 const drainTime = 5 * time.Second
 
-// Times within which a request is read and answered, from its first byte on, so that no
-// peer that stops sending or reading holds a connection for ever. A plan of 10 MiB takes
-// them at 300 kbit/s. Sockets and event streams, which stay, have deadlines of their own.
+// Time limits for reading a request and for answering it, so that a peer that stops sending or reading cannot hold a
+// connection for ever. A plan of 10 MiB takes readTime at 300 kbit/s. WebSockets and event streams stay open longer and
+// have their own deadlines.
 const (
 	readTime  = 5 * time.Minute
 	writeTime = readTime + time.Minute
 )
 
-// parts is one process wired together.
+// parts are the wired parts of one process. assemble creates them.
 type parts struct {
 	cfg        config.Config
 	log        *slog.Logger
 	raw        store.Store
-	store      store.Store // raw, waking the projector
+	store      store.Store // raw, with hooks: a commit wakes the projector, and the end of a run notifies starters
 	bus        *redisbus.Bus
 	artifacts  *artifact.Store
 	temporal   temporal.Client
-	payloads   *temporal.Payloads // nil: Temporal stores in clear
+	payloads   *temporal.Payloads // nil: Temporal stores payloads unencrypted
 	engine     engine.Engine
 	directory  *authz.Directory
 	authz      *authz.Authorizer
 	throttle   *authz.Throttle
 	providers  *oidc.Providers
-	address    func(*http.Request) string // where a request comes from
+	address    func(*http.Request) string // returns the client address of a request
 	projector  *projector.Projector
 	gate       *projector.PublishGate
 	hub        *live.Hub
@@ -84,19 +83,21 @@ type parts struct {
 	tickets    ticket.Keys
 	graph      *graph.Handler // nil without the api duty
 	callers    *graph.Callers
-	dev        *devDoor // nil but in `dvt dev`
-	owner      string   // of leases
+	dev        *devDoor // nil except in `dvt dev`
+	owner      string   // of leases: HOST/PID
 	registry   *prometheus.Registry
 	auditHeads *artifact.Archive // nil when no heads are written
 	// authFailed counts a failed authentication by its kind.
 	authFailed func(kind string)
 
-	metricsHandler http.Handler // of registry and what the parts count
+	metricsHandler http.Handler // serves registry; set by routes
 }
 
-// assemble opens what cfg names and wires it. What it opened is closed by close,
-// also after an error.
-func assemble(ctx context.Context, cfg config.Config, accounts []authz.Account, log *slog.Logger) (p *parts, err error) {
+// assemble opens the store, the bus, the artifacts and the connection to Temporal that cfg names, and wires the parts.
+// The caller closes the result with close. After an error assemble has already closed it.
+func assemble(
+	ctx context.Context, cfg config.Config, accounts []authz.Account, log *slog.Logger,
+) (p *parts, err error) {
 	host, _ := os.Hostname()
 	p = &parts{cfg: cfg, log: log, owner: fmt.Sprintf("%s/%d", host, os.Getpid()), registry: prometheus.NewRegistry()}
 	p.authFailed = newAuthFailures(p.registry)
@@ -157,7 +158,7 @@ func assemble(ctx context.Context, cfg config.Config, accounts []authz.Account, 
 	})
 	queues := cfg.PlanQueues()
 	limits := runs.Limits{}
-	if cfg.Dev { // nobody else can hold a lease on these data, so one left by a kill need not be waited for long
+	if cfg.Dev { // only one process uses these data, so the lease of a killed one may expire soon
 		limits.LeaseTTL = 5 * time.Second
 	}
 	keys, err := cfg.ParseManualKeys()
@@ -180,7 +181,7 @@ func assemble(ctx context.Context, cfg config.Config, accounts []authz.Account, 
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Now: now,
 		EngineTrouble: cfg.EngineTrouble,
-		Measuring:     health.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.counted},
+		Measuring:     health.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.liveCounts},
 		Sweeping:      duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},
 		Sessions:      access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
@@ -212,7 +213,7 @@ func (p *parts) close() {
 		errs = append(errs, p.raw.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
-		p.log.Warn("close", slog.Any("error", err))
+		p.log.Warn("some connections or files could not be closed during the shutdown", slog.Any("error", err))
 	}
 }
 
@@ -220,7 +221,7 @@ func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (store.
 	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
 		s, err := sqlite.Open(ctx, path, sqlite.Options{Logger: log})
 		if err != nil {
-			return nil, err // and not a *Store that is nil, which is no nil Store
+			return nil, err // a nil *sqlite.Store in the interface would not compare equal to nil
 		}
 		return s, nil
 	}
@@ -230,7 +231,7 @@ func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (store.
 	}
 	s, err := postgres.Open(ctx, cfg.Store, options)
 	if errors.Is(err, store.ErrSchema) {
-		return nil, fmt.Errorf("the database's schema does not fit this program: %w", err)
+		return nil, fmt.Errorf("this program cannot use the schema of the database: %w", err)
 	}
 	if err != nil {
 		return nil, err
@@ -238,8 +239,8 @@ func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (store.
 	return coalesce.New(s, coalesce.Config{Panics: contain.New(nil, log)}), nil
 }
 
-// Run is `dvt server`: the API, the hub, and the duties that it was given. It
-// returns after a clean shutdown when ctx ends.
+// Run is `dvt server`. It serves the API, runs the hub and the duties of cfg, and returns after a clean shutdown when
+// ctx ends.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"), cfg.VerifyForServer())
 	if slices.ContainsFunc(cfg.Duties, config.NeedsTicketKeys) {
@@ -257,14 +258,15 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	log.Info("dvt server", slog.String("listen", ln.Addr().String()))
+	log.Info("dvt server listens", slog.String("listen", ln.Addr().String()))
 	if len(cfg.ManualKeys) == 0 {
-		log.Warn("no manual-keys are set: steps that wait for a person cannot be completed here")
+		log.Warn("no manual-keys are set, so steps that wait for a person cannot be completed through this server: set " +
+			"manual-keys to id:SECRET, the same on every server; make a secret with `openssl rand -base64 32`")
 	}
 	return p.serve(ctx, ln, p.routes(), nil)
 }
 
-// need names the settings that are missing, all at once.
+// need returns an error that names all missing settings. pairs alternate between the value and the name of a setting.
 func need(pairs ...string) error {
 	var errs []error
 	for i := 0; i < len(pairs); i += 2 {
@@ -275,7 +277,8 @@ func need(pairs ...string) error {
 	return errors.Join(errs...)
 }
 
-// Migrate is `dvt migrate`.
+// Migrate is `dvt migrate`. It brings the schema of the store to the version of this program, and creates a SQLite
+// store that does not exist. On PostgreSQL it also grants cfg.AppRole the rights of a server.
 func Migrate(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err := need(cfg.Store, "store"); err != nil {
 		return err
@@ -297,8 +300,8 @@ func Migrate(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	return postgres.Migration{AppRole: cfg.AppRole, Logger: log, Password: options.Password}.Run(ctx, cfg.Store)
 }
 
-// RunWorker is `dvt worker`: control queues reach the store itself, data queues
-// the Journal of a server (T203).
+// RunWorker is `dvt worker`. A worker of control queues accesses the store directly. A worker of data queues runs
+// programs of tenants, so it only gets the Journal of a server (contract T203). One process cannot serve both kinds.
 func RunWorker(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err := need(cfg.Temporal, "temporal"); err != nil {
 		return err
@@ -322,8 +325,8 @@ func RunWorker(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		}
 	}
 	if len(w.Control) > 0 && len(w.Data) > 0 {
-		return errors.New(
-			"a worker serves control queues or data queues, not both: only the first may hold store credentials")
+		return errors.New("a worker serves control queues or data queues, not both, because only a worker of control queues " +
+			"may hold store credentials: start one worker for each kind")
 	}
 	if len(w.Control) > 0 {
 		return runControlWorker(ctx, cfg, w, log)
@@ -358,14 +361,15 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 	return g.Wait()
 }
 
-// controlSteps runs the steps of control queues in this process. It declines a step that was dispatched to another
-// queue, because anybody with access to Temporal can schedule the step here with the ticket of its own dispatch.
+// controlSteps returns the runner for steps of control queues in this process. It declines a step that was dispatched
+// to another queue, because anybody with access to Temporal can schedule the step here with the ticket of its own
+// dispatch.
 func (p *parts) controlSteps(queues []string) *executor.Runner {
 	j := p.journal.For(authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"}, Queues: queues})
 	return &executor.Runner{Journal: j, WorkspaceRoot: p.cfg.Workspace, Log: p.log, Executors: executor.Light()}
 }
 
-// newRunner runs the steps of data queues in this process.
+// newRunner returns the runner for steps of data queues in this process.
 func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, log *slog.Logger) (*executor.Runner, error) {
 	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
@@ -378,7 +382,8 @@ func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, log *
 	}, nil
 }
 
-// httpServer bounds what a peer may cost before anything is known of it.
+// httpServer returns a server that limits the time and the header size of a request, because any peer can connect
+// before it is authenticated.
 func httpServer(routes http.Handler) *http.Server {
 	return &http.Server{
 		Handler: routes, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime, WriteTimeout: writeTime,
@@ -386,9 +391,8 @@ func httpServer(routes http.Handler) *http.Server {
 	}
 }
 
-// serve runs the API and the duties until ctx ends, then shuts down in order:
-// streams are told to resume elsewhere, requests end, then the duties, so that
-// nothing is accepted that nobody will carry on.
+// serve runs the API and the duties until ctx ends, and then shuts down in order. It tells streams to resume elsewhere,
+// waits for requests, and stops the duties last, so that a duty still processes every accepted request.
 func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	extra func(ctx context.Context, g *errgroup.Group)) error {
 	if err := p.control.LoadPolicy(ctx); err != nil {
@@ -443,13 +447,15 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	g.Go(func() error {
 		<-failed.Done()
 		if p.cfg.Dev {
-			stopWork() // its steps may take 13 of the 15 s that it has (T226); what is accepted now goes on at the next start
+			// `dvt dev` must end within 15 s, and its steps may take 13 s of them (contract T226). The next start processes the
+			// requests that are accepted from now on.
+			stopWork()
 		}
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 		defer cancel()
 		if p.graph != nil {
 			if err := p.graph.Shutdown(drain); err != nil {
-				p.log.Warn("streams did not end in time", slog.Any("error", err))
+				p.log.Warn("some streams did not end within the drain time and are cut off; their clients resume", slog.Any("error", err))
 			}
 		}
 		stopAPI()

@@ -31,13 +31,13 @@ const (
 	signInPage = "/signin"
 )
 
-// attemptCookie holds a sign-in under way. The provider sends the browser back from another
-// site, so it is Lax; the session's is Strict, and the page that the callback leads to needs none:
-// it is the same for everybody, and what it asks for itself comes from this site.
+// attemptCookie holds a sign-in that has begun. It is SameSite=Lax, because the provider sends the browser back from
+// another site. The session cookie is Strict. The page after the callback loads without it, because its document is the
+// same for everybody and its own requests come from this site.
 const attemptCookie = "dvt_sign_in"
 
-// attemptName and attemptPath are those of the cookie. By https the name keeps other hosts of the same domain from
-// setting one: they could else sign somebody in as themselves.
+// attemptName returns the name of the attempt cookie. With https it has the prefix __Host-, so that no other host of
+// the same domain can set it. Such a host could otherwise sign a person in to an account of its own.
 func (p *parts) attemptName() string {
 	if p.secure() {
 		return "__Host-" + attemptCookie
@@ -45,27 +45,29 @@ func (p *parts) attemptName() string {
 	return attemptCookie
 }
 
+// attemptPath returns the path of the attempt cookie.
 func (p *parts) attemptPath() string {
 	if p.secure() {
-		return "/" // the prefix of the name asks for it
+		return "/" // the prefix __Host- requires it
 	}
 	return callbackPath
 }
 
-// newProviders are the OIDC providers of the settings.
+// newProviders returns the OIDC providers of the settings.
 func newProviders(cfg config.Config, log *slog.Logger) *oidc.Providers {
 	c := oidc.Config{Issuers: cfg.Providers(), Skew: cfg.ClockSkew, Key: []byte(cfg.SignInKey), Now: cfg.Now, Logger: log}
 	if cfg.SignsIn() {
 		c.Callback = cfg.PublicURL + callbackPath
 	}
-	if len(c.Key) == 0 { // on loopback: a sign-in ends on the server that it began on
+	if len(c.Key) == 0 { // only on loopback, where the same server begins and completes each sign-in
 		c.Key = []byte(rand.Text() + rand.Text())
 	}
 	return oidc.New(c)
 }
 
-// identify is who shows a token or a session (O6). An account or an API token is looked up, a JWT
-// may need a key of its issuer, a session of another server the store.
+// identify returns the principal of a token or, with session, of a browser session. A JWT may need a key that is
+// fetched from its issuer, and a session that another server created is read from the store. The error wraps
+// authz.ErrUnauthenticated, authz.ErrExpired or authz.ErrUnavailable.
 func (p *parts) identify(ctx context.Context, token string, session bool) (authz.Principal, error) {
 	switch {
 	case len(token) > oidc.MaxToken:
@@ -90,7 +92,7 @@ func (p *parts) identify(ctx context.Context, token string, session bool) (authz
 	return who, err
 }
 
-// signInRoutes are the routes under /auth.
+// signInRoutes adds the routes under /auth. `dvt dev` has only the list of methods, because it signs in by links.
 func (p *parts) signInRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+methodsPath, p.methods)
 	if p.dev != nil {
@@ -101,7 +103,7 @@ func (p *parts) signInRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+logoutPath, p.logout)
 }
 
-// methods says what ways there are to sign in; everybody may ask.
+// methods serves the list of ways to sign in, without a token.
 func (p *parts) methods(w http.ResponseWriter, _ *http.Request) {
 	type method struct {
 		Kind  string `json:"kind"`
@@ -122,17 +124,17 @@ func (p *parts) methods(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// login sends the browser to a provider.
+// login redirects the browser to a provider, or to the sign-in page with a reason when the provider is unavailable.
 func (p *parts) login(w http.ResponseWriter, r *http.Request) {
 	to := localPath(r.URL.Query().Get("to"))
 	address, cookie, err := p.providers.Begin(r.Context(), r.URL.Query().Get("provider"), to)
 	switch {
 	case errors.Is(err, oidc.ErrUnknown):
-		http.Error(w, "there is no such way to sign in", http.StatusNotFound)
+		http.Error(w, "this server has no OIDC provider of this name", http.StatusNotFound)
 		return
 	case err != nil:
 		p.log.WarnContext(r.Context(), "a sign-in did not begin", slog.Any("error", err))
-		leave(w, notSignedIn("unavailable", to))
+		leave(w, refusalPage("unavailable", to))
 		return
 	}
 	http.SetCookie(w, p.cookie(p.attemptName(), cookie, p.attemptPath(), http.SameSiteLaxMode,
@@ -140,7 +142,7 @@ func (p *parts) login(w http.ResponseWriter, r *http.Request) {
 	leave(w, address)
 }
 
-// callback ends what login began, with a session or a reason.
+// callback completes a sign-in. It sets the session cookie, or redirects to the sign-in page with a reason.
 func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 	cookie := ""
 	if c, err := r.Cookie(p.attemptName()); err == nil {
@@ -151,7 +153,7 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		p.log.InfoContext(r.Context(), "a sign-in was refused", slog.String("provider", provider), slog.Any("error", err))
 		if errors.Is(err, authz.ErrUnavailable) {
-			leave(w, notSignedIn("unavailable", to))
+			leave(w, refusalPage("unavailable", to))
 			return
 		}
 		p.authFailed(graph.FailedSignIn)
@@ -159,19 +161,19 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 			p.control.SignInRefused(r.Context(), tenant, provider, p.address(r), strings.TrimPrefix(err.Error(),
 				authz.ErrUnauthenticated.Error()+": "))
 		}
-		leave(w, notSignedIn("refused", to))
+		leave(w, refusalPage("refused", to))
 		return
 	}
 	who.Address, who.Via = p.address(r), authz.ViaSignIn
 	made, err := p.control.SignIn(r.Context(), who)
 	if e, ok := errors.AsType[*control.Error](err); ok && e.Code == run.CodeForbidden {
 		p.authFailed(graph.FailedSignIn)
-		leave(w, notSignedIn("no-rights", to))
+		leave(w, refusalPage("no-rights", to))
 		return
 	}
 	if err != nil {
-		p.log.WarnContext(r.Context(), "a session was not made", slog.Any("error", err))
-		leave(w, notSignedIn("unavailable", to))
+		p.log.WarnContext(r.Context(), "the session of a sign-in could not be created", slog.Any("error", err))
+		leave(w, refusalPage("unavailable", to))
 		return
 	}
 	life := made.Token.ExpiresAt.Sub(p.cfg.Now())
@@ -179,8 +181,8 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 	leave(w, localPath(to))
 }
 
-// tenantOf is whose sign-in it is that a provider refuses: "" when its tokens say it, or when it is
-// not known and there are several.
+// tenantOf returns the tenant whose audit log records a refused sign-in. It is "" when the tokens of the provider name
+// the tenant, and when the provider is unknown and there are several.
 func (p *parts) tenantOf(provider string) string {
 	if provider == "" && len(p.cfg.Issuers) == 1 {
 		return p.cfg.Issuers[0].Tenant
@@ -193,7 +195,7 @@ func (p *parts) tenantOf(provider string) string {
 	return ""
 }
 
-// logout ends the browser's session. Without one there is nothing to end.
+// logout ends the browser's session and deletes its cookie. Without a session it only deletes the cookie.
 func (p *parts) logout(w http.ResponseWriter, r *http.Request) {
 	if !p.callers.OwnOrigin(r) {
 		http.Error(w, "sign out from a page of this server: the Origin is missing or not allowed", http.StatusForbidden)
@@ -202,8 +204,8 @@ func (p *parts) logout(w http.ResponseWriter, r *http.Request) {
 	if who, err := p.callers.Caller(r); err == nil {
 		err = p.control.SignOut(r.Context(), who)
 		if err != nil {
-			p.log.WarnContext(r.Context(), "a session was not ended", slog.Any("error", err))
-			http.Error(w, "the session could not be ended just now: try again", http.StatusServiceUnavailable)
+			p.log.WarnContext(r.Context(), "a session could not be ended at its sign-out", slog.Any("error", err))
+			http.Error(w, "the session could not be ended: try again", http.StatusServiceUnavailable)
 			return
 		}
 	}
@@ -211,7 +213,7 @@ func (p *parts) logout(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// leave sends the browser elsewhere, which learns nothing of where it was.
+// leave redirects the browser, without a Referer that would reveal parameters of this request.
 func leave(w http.ResponseWriter, address string) {
 	h := w.Header()
 	h.Set("Location", address)
@@ -220,15 +222,15 @@ func leave(w http.ResponseWriter, address string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// notSignedIn is the sign-in page with a reason.
-func notSignedIn(reason, to string) string {
+// refusalPage returns the address of the sign-in page that shows a reason and then leads to a page.
+func refusalPage(reason, to string) string {
 	return signInPage + "?" + url.Values{"reason": {reason}, "to": {localPath(to)}}.Encode()
 }
 
 const maxReturnPath = 2000 // bytes
 
-// localPath is a page of this server, / for everything else: nobody is led elsewhere by signing in
-// here. Browsers read \ as / and leave out control characters.
+// localPath returns to when it is a page of this server, and / otherwise, so that a sign-in cannot redirect to another
+// site. Browsers read \ as / and ignore control characters.
 func localPath(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || len(to) > maxReturnPath || !strings.HasPrefix(to, "/") || u.Scheme != "" || u.Host != "" ||

@@ -28,7 +28,7 @@ import (
 
 // reception is two servers with one store, and a provider that says who people are. Browsers reach both under the
 // address of the first, as if behind one proxy.
-type reception struct {
+type signInServers struct {
 	urlA, urlB string
 	op         *testserver.OIDCProvider
 	store      *postgres.Store
@@ -36,11 +36,11 @@ type reception struct {
 	dir        string
 }
 
-func newReception(t *testing.T) *reception {
+func startSignInServers(t *testing.T) *signInServers {
 	t.Helper()
 	dsn, redis, engine := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
 	addressA, addressB := testserver.FreeAddress(t), testserver.FreeAddress(t)
-	o := &reception{urlA: "http://" + addressA, urlB: "http://" + addressB, dir: t.TempDir()}
+	o := &signInServers{urlA: "http://" + addressA, urlB: "http://" + addressB, dir: t.TempDir()}
 	o.op = testserver.OIDC(t, o.urlA+"/auth/callback")
 	config := filepath.Join(o.dir, "dvt.yaml")
 	must(t, os.WriteFile(filepath.Join(o.dir, "secret"), []byte("secret\n"), 0o600))
@@ -69,8 +69,8 @@ accounts:
 		o.servers = append(o.servers, spawn(t, name, []string{"DVT_LOG_LEVEL=debug"}, "server", "--config", config,
 			"--listen", address))
 	}
-	answers(t, o.urlA)
-	answers(t, o.urlB)
+	waitUntilReady(t, o.urlA)
+	waitUntilReady(t, o.urlB)
 	s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
@@ -79,21 +79,21 @@ accounts:
 }
 
 // person is a browser.
-type person struct {
+type browser struct {
 	*http.Client
 	t *testing.T
 }
 
-func newPerson(t *testing.T) *person {
+func newBrowser(t *testing.T) *browser {
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	return &person{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &browser{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}, t}
 }
 
 // do sends a request and reads its answer; it follows no redirect.
-func (p *person) do(method, at, body string, header ...string) answer {
+func (p *browser) do(method, at, body string, header ...string) answer {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, at, strings.NewReader(body))
 	must(p.t, err)
@@ -110,7 +110,7 @@ func (p *person) do(method, at, body string, header ...string) answer {
 }
 
 // atProvider goes from where login leads through the provider's form to the address of the callback.
-func (p *person) atProvider(login answer, user string) string {
+func (p *browser) authenticate(login answer, user string) string {
 	p.t.Helper()
 	at, page := login.Header.Get("Location"), login
 	for page.StatusCode/100 == 3 {
@@ -141,20 +141,20 @@ func (p *person) atProvider(login answer, user string) string {
 }
 
 // signIn ends on the callback's answer.
-func (p *person) signIn(base, user, to string) answer {
+func (p *browser) signIn(base, user, to string) answer {
 	p.t.Helper()
 	login := p.do(http.MethodGet, base+"/auth/login?"+url.Values{"provider": {"corp"}, "to": {to}}.Encode(), "")
-	return p.do(http.MethodGet, p.atProvider(login, user), "")
+	return p.do(http.MethodGet, p.authenticate(login, user), "")
 }
 
-func (p *person) ask(base, query string, header ...string) answer {
+func (p *browser) ask(base, query string, header ...string) answer {
 	p.t.Helper()
 	body, err := json.Marshal(map[string]any{"query": query})
 	must(p.t, err)
 	return p.do(http.MethodPost, base+"/graphql", string(body), append(header, "Content-Type: application/json")...)
 }
 
-func (a answer) sets(name string) *http.Cookie {
+func (a answer) cookieNamed(name string) *http.Cookie {
 	for _, c := range a.Cookies() {
 		if c.Name == name {
 			return c
@@ -164,23 +164,23 @@ func (a answer) sets(name string) *http.Cookie {
 }
 
 const (
-	meQuery   = `{ viewer { principal tenantId } }`
-	meAda     = `{"viewer":{"principal":"ada","tenantId":"acme"}}`
-	freezeOut = `mutation { createToken(input: {requestId: "laptop", name: "laptop", grants: [{role: VIEWER}]}) { token { kind principal provider } secret } }`
+	meQuery          = `{ viewer { principal tenantId } }`
+	meAda            = `{"viewer":{"principal":"ada","tenantId":"acme"}}`
+	createTokenQuery = `mutation { createToken(input: {requestId: "laptop", name: "laptop", grants: [{role: VIEWER}]}) { token { kind principal provider } secret } }`
 )
 
 // A person signs in on one server and is known on the other at once; what a browser holds
 // can be used by pages of this server alone, and ends when it is told to.
 // contract: O6, Z01
-func TestSignIn_TwoServersAndAProvider(t *testing.T) {
+func TestSignIn_ASessionHoldsOnBothServersUntilSignOut(t *testing.T) {
 	t.Parallel()
-	o := newReception(t)
-	ada := newPerson(t)
+	o := startSignInServers(t)
+	ada := newBrowser(t)
 	if a := get(t, o.urlB+"/auth/methods"); a.body != `{"methods":[{"kind":"OIDC","name":"corp","label":"Corp SSO","url":"/auth/login?provider=corp"}]}`+"\n" {
 		t.Errorf("the ways to sign in are %s", a.body)
 	}
 	back := ada.signIn(o.urlA, "ada", "/runs?status=FAILED")
-	session := back.sets("dvt_session")
+	session := back.cookieNamed("dvt_session")
 	if back.StatusCode != http.StatusSeeOther || back.Header.Get("Location") != "/runs?status=FAILED" || session == nil {
 		t.Fatalf("after signing in: %d %s %v", back.StatusCode, back.Header.Get("Location"), back.Cookies())
 	}
@@ -188,26 +188,26 @@ func TestSignIn_TwoServersAndAProvider(t *testing.T) {
 		session.MaxAge > 45 {
 		t.Errorf("the session's cookie is %+v", session)
 	}
-	if gone := back.sets("dvt_sign_in"); gone == nil || gone.MaxAge >= 0 {
+	if gone := back.cookieNamed("dvt_sign_in"); gone == nil || gone.MaxAge >= 0 {
 		t.Errorf("the cookie of the sign-in stays: %v", gone)
 	}
 	if a := ada.ask(o.urlB, meQuery); !strings.Contains(a.body, meAda) { // the jar knows no ports: it is the same host
 		t.Errorf("on the other server, at once: %s", a.body)
 	}
-	t.Run("origin", func(t *testing.T) { signedInOrigin(t, o, ada) })
-	t.Run("kinds", func(t *testing.T) { signedInKinds(t, o, session.Value) })
-	t.Run("stream", func(t *testing.T) { signedInStream(t, o, ada, session.Value) })
-	t.Run("idle", func(t *testing.T) { signedInIdle(t, o) })
-	t.Run("refused", func(t *testing.T) { signInRefused(t, o) })
-	t.Run("jwt", func(t *testing.T) { bearerOfTheProvider(t, o) })
-	t.Run("throttle", func(t *testing.T) { guessesAreSlowed(t, o) })
-	signInsAreAudited(t, o, session.Value)
+	t.Run("origin", func(t *testing.T) { testSessionOrigin(t, o, ada) })
+	t.Run("kinds", func(t *testing.T) { testSecretKinds(t, o, session.Value) })
+	t.Run("stream", func(t *testing.T) { testSignOutEndsStreams(t, o, ada, session.Value) })
+	t.Run("idle", func(t *testing.T) { testSessionLife(t, o) })
+	t.Run("refused", func(t *testing.T) { testRefusedSignIns(t, o) })
+	t.Run("jwt", func(t *testing.T) { testProviderJWT(t, o) })
+	t.Run("throttle", func(t *testing.T) { testGuessesAreLimited(t, o) })
+	checkSignInAudit(t, o, session.Value)
 }
 
 // signedInOrigin changes something over a cookie, from pages of this server and of others.
-func signedInOrigin(t *testing.T, o *reception, ada *person) {
+func testSessionOrigin(t *testing.T, o *signInServers, ada *browser) {
 	for _, origin := range []string{"", "null", "https://elsewhere.example", "http://127.0.0.1:1"} {
-		if a := ada.ask(o.urlB, freezeOut, "Origin: "+origin); a.StatusCode != http.StatusForbidden ||
+		if a := ada.ask(o.urlB, createTokenQuery, "Origin: "+origin); a.StatusCode != http.StatusForbidden ||
 			strings.Contains(a.body, "secret") {
 			t.Errorf("a mutation from the origin %q: %d %s", origin, a.StatusCode, a.body)
 		}
@@ -215,7 +215,7 @@ func signedInOrigin(t *testing.T, o *reception, ada *person) {
 			t.Errorf("signing out from the origin %q: %d", origin, a.StatusCode)
 		}
 	}
-	a := ada.ask(o.urlB, freezeOut, "Origin: "+o.urlA) // the public one
+	a := ada.ask(o.urlB, createTokenQuery, "Origin: "+o.urlA) // the public one
 	if !strings.Contains(a.body, `{"kind":"API","principal":"ada","provider":"corp"}`) {
 		t.Errorf("a token made with a session: %s", a.body)
 	}
@@ -230,7 +230,7 @@ func signedInOrigin(t *testing.T, o *reception, ada *person) {
 }
 
 // signedInKinds shows each secret in the other's place.
-func signedInKinds(t *testing.T, o *reception, session string) {
+func testSecretKinds(t *testing.T, o *signInServers, session string) {
 	if a := ask(t, o.urlA, meQuery, nil, "Authorization: Bearer "+session); a.code() != "UNAUTHENTICATED" {
 		t.Errorf("a session as a token: %s", a.body)
 	}
@@ -245,14 +245,14 @@ func signedInKinds(t *testing.T, o *reception, session string) {
 }
 
 // signedInStream watches over sockets of both servers, and signs out.
-func signedInStream(t *testing.T, o *reception, ada *person, session string) {
-	runID := startHere(t, o)
+func testSignOutEndsStreams(t *testing.T, o *signInServers, ada *browser, session string) {
+	runID := startSignInRun(t, o)
 	streams := []*websocket.Conn{}
 	for _, base := range []string{o.urlA, o.urlB} {
-		if _, _, err := socket(base, "https://elsewhere.example", session); !errors.Is(err, websocket.ErrBadHandshake) {
+		if _, _, err := openSocket(base, "https://elsewhere.example", session); !errors.Is(err, websocket.ErrBadHandshake) {
 			t.Errorf("a socket from another page: %v, want a refused handshake", err)
 		}
-		c, _, err := socket(base, o.urlA, session)
+		c, _, err := openSocket(base, o.urlA, session)
 		must(t, err)
 		defer c.Close()
 		must(t, c.WriteJSON(
@@ -266,12 +266,12 @@ func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 		streams = append(streams, c)
 	}
 	if a := ada.do(http.MethodPost, o.urlB+"/auth/logout", "", "Origin: "+o.urlA); a.StatusCode != http.StatusNoContent ||
-		a.sets("dvt_session") == nil {
+		a.cookieNamed("dvt_session") == nil {
 		t.Errorf("signing out: %d %v", a.StatusCode, a.Cookies())
 	}
 	began := time.Now()
 	for _, c := range streams {
-		must(t, c.SetReadDeadline(time.Now().Add(testtime.Of(2*inForce))))
+		must(t, c.SetReadDeadline(time.Now().Add(testtime.Of(2*policyDelay))))
 		for {
 			var m struct {
 				Type    string
@@ -285,7 +285,7 @@ func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 				break
 			}
 		}
-		if took := time.Since(began); took > testtime.Of(inForce) {
+		if took := time.Since(began); took > testtime.Of(policyDelay) {
 			t.Errorf("a stream ended %v after signing out", took)
 		}
 	}
@@ -295,7 +295,7 @@ func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 }
 
 // socket opens one with a session's cookie and the Origin of its page.
-func socket(base, origin, session string) (*websocket.Conn, *http.Response, error) {
+func openSocket(base, origin, session string) (*websocket.Conn, *http.Response, error) {
 	d := websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}
 	c, res, err := d.Dial("ws"+strings.TrimPrefix(base, "http")+"/graphql", http.Header{"Origin": {origin},
 		"Cookie": {"dvt_session=" + session}})
@@ -312,7 +312,7 @@ func socket(base, origin, session string) (*websocket.Conn, *http.Response, erro
 	return c, res, nil
 }
 
-func startHere(t *testing.T, o *reception) string {
+func startSignInRun(t *testing.T, o *signInServers) string {
 	t.Helper()
 	doc, err := examples.Plan(examples.Shop, examples.Values{NotifyURL: o.urlA + "/dev/notify", Data: o.dir})
 	must(t, err)
@@ -320,9 +320,9 @@ func startHere(t *testing.T, o *reception) string {
 }
 
 // signedInIdle uses a session on one server alone, so that only the store can tell the other.
-func signedInIdle(t *testing.T, o *reception) {
-	p := newPerson(t)
-	secret := p.signIn(o.urlA, "ada", "/").sets("dvt_session").Value
+func testSessionLife(t *testing.T, o *signInServers) {
+	p := newBrowser(t)
+	secret := p.signIn(o.urlA, "ada", "/").cookieNamed("dvt_session").Value
 	cookie := "Cookie: dvt_session=" + secret
 	began := time.Now()
 	for time.Since(began) < 21*time.Second { // longer than a session may be idle
@@ -341,41 +341,41 @@ func signedInIdle(t *testing.T, o *reception) {
 }
 
 // signInRefused does what other sites and forgers could.
-func signInRefused(t *testing.T, o *reception) {
+func testRefusedSignIns(t *testing.T, o *signInServers) {
 	for to, want := range map[string]string{
 		"//elsewhere.example": "/", "https://elsewhere.example/": "/", `/\elsewhere.example`: "/",
 		"/\t/elsewhere.example": "/", "javascript:alert(1)": "/",
 		"/auth/login?provider=corp": "/", "": "/", "runs": "/", "/a?b=%2F%2Fc#d": "/a?b=%2F%2Fc#d",
 	} {
-		if back := newPerson(t).signIn(o.urlA, "ada", to); back.Header.Get("Location") != want {
+		if back := newBrowser(t).signIn(o.urlA, "ada", to); back.Header.Get("Location") != want {
 			t.Errorf("to %q: sent to %q", to, back.Header.Get("Location"))
 		}
 	}
 	reason := func(a answer) string {
 		u, err := url.Parse(a.Header.Get("Location"))
 		must(t, err)
-		if a.sets("dvt_session") != nil || a.StatusCode != http.StatusSeeOther || u.Path != "/signin" {
+		if a.cookieNamed("dvt_session") != nil || a.StatusCode != http.StatusSeeOther || u.Path != "/signin" {
 			t.Errorf("%d to %s with %v", a.StatusCode, u, a.Cookies())
 		}
 		return u.Query().Get("reason")
 	}
-	victim, attacker := newPerson(t), newPerson(t)
+	victim, attacker := newBrowser(t), newBrowser(t)
 	login := attacker.do(http.MethodGet, o.urlA+"/auth/login?provider=corp", "")
-	if c := login.sets("dvt_sign_in"); c == nil || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode ||
+	if c := login.cookieNamed("dvt_sign_in"); c == nil || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode ||
 		c.Path != "/auth/callback" || strings.Contains(login.Header.Get("Location"), c.Value) {
 		t.Errorf("the cookie of a sign-in is %+v", c)
 	}
-	theirs := attacker.atProvider(login, "ada")
+	theirs := attacker.authenticate(login, "ada")
 	if got := reason(victim.do(http.MethodGet, theirs, "")); got != "refused" {
 		t.Errorf("an answer to another browser: %s", got)
 	}
-	if got := attacker.do(http.MethodGet, strings.Replace(theirs, o.urlA, o.urlB, 1), ""); got.sets("dvt_session") == nil {
+	if got := attacker.do(http.MethodGet, strings.Replace(theirs, o.urlA, o.urlB, 1), ""); got.cookieNamed("dvt_session") == nil {
 		t.Errorf("a sign-in that ends on the other server: %d %s", got.StatusCode, got.Header.Get("Location"))
 	}
 	if got := reason(attacker.do(http.MethodGet, theirs, "")); got != "refused" {
 		t.Errorf("the same answer again: %s", got)
 	}
-	if got := reason(newPerson(t).signIn(o.urlA, "bob", "/")); got != "no-rights" {
+	if got := reason(newBrowser(t).signIn(o.urlA, "bob", "/")); got != "no-rights" {
 		t.Errorf("somebody without rights: %s", got)
 	}
 	if a := get(t, o.urlA+"/auth/login?provider=nobody"); a.StatusCode != http.StatusNotFound {
@@ -384,7 +384,7 @@ func signInRefused(t *testing.T, o *reception) {
 }
 
 // bearerOfTheProvider shows JWTs: a stream ends with its token.
-func bearerOfTheProvider(t *testing.T, o *reception) {
+func testProviderJWT(t *testing.T, o *signInServers) {
 	claims := o.op.Claims("dvt")
 	claims["groups"] = []string{"dvt-ada"}
 	token := o.op.Sign(claims, "")
@@ -392,11 +392,11 @@ func bearerOfTheProvider(t *testing.T, o *reception) {
 		token); !strings.Contains(a.body, `"principal":"ada"`) || !strings.Contains(a.body, "OPERATOR") {
 		t.Errorf("a JWT: %s", a.body)
 	}
-	runID := startHere(t, o)
+	runID := startSignInRun(t, o)
 	claims["exp"] = time.Now().Add(min(testtime.Of(6*time.Second), 30*time.Second)).Unix()
 	short := o.op.Sign(claims, "")
 	v := watch(t, client.New(o.urlB, short), runID)
-	v.until(1, 10*time.Second)
+	v.waitForLive(1, 10*time.Second)
 	select {
 	case err := <-v.done:
 		if err == nil || !strings.Contains(err.Error(), "TOKEN_EXPIRED") {
@@ -417,7 +417,7 @@ func bearerOfTheProvider(t *testing.T, o *reception) {
 }
 
 // guessesAreSlowed guesses wherever something is to be guessed, from as many addresses behind a proxy.
-func guessesAreSlowed(t *testing.T, o *reception) {
+func testGuessesAreLimited(t *testing.T, o *signInServers) {
 	forged := strings.Split(o.op.Sign(o.op.Claims("dvt"), ""), ".")
 	for i, c := range []struct {
 		name string
@@ -465,7 +465,7 @@ func guessesAreSlowed(t *testing.T, o *reception) {
 }
 
 // signInsAreAudited looks for what must stand in the audit, and for what must stand nowhere.
-func signInsAreAudited(t *testing.T, o *reception, session string) {
+func checkSignInAudit(t *testing.T, o *signInServers, session string) {
 	deadline := time.Now().Add(time.Minute)
 	var doc []byte
 	for {
@@ -488,7 +488,7 @@ func signInsAreAudited(t *testing.T, o *reception, session string) {
 	}
 	said := string(doc)
 	for _, p := range o.servers {
-		said += p.said()
+		said += p.output()
 	}
 	for what, secret := range map[string]string{"a session": session, "the client's secret": `"secret"`,
 		"the key": "a-key-of-forty"} {

@@ -27,9 +27,9 @@ import (
 // silentHost accepts requests and does not answer them until the test opens it.
 type silentHost struct {
 	*httptest.Server
-	held   atomic.Int32 // requests that wait for an answer
-	gaveUp atomic.Int32 // requests whose callers went away
-	open   func()
+	waiting atomic.Int32 // requests that wait for an answer
+	gaveUp  atomic.Int32 // requests whose callers went away
+	open    func()
 }
 
 func newSilentHost(t *testing.T) *silentHost {
@@ -37,8 +37,8 @@ func newSilentHost(t *testing.T) *silentHost {
 	opened := make(chan struct{})
 	h := &silentHost{open: sync.OnceFunc(func() { close(opened) })}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		h.held.Add(1)
-		defer h.held.Add(-1)
+		h.waiting.Add(1)
+		defer h.waiting.Add(-1)
 		select {
 		case <-opened:
 		case <-r.Context().Done():
@@ -50,7 +50,7 @@ func newSilentHost(t *testing.T) *silentHost {
 }
 
 // serveData runs a data worker with the real executors in this process.
-func (c *controlOnly) serveData(t *testing.T, j engine.Journal, w temporal.WorkerConfig) {
+func (c *controlWorker) runDataWorker(t *testing.T, j engine.Journal, w temporal.WorkerConfig) {
 	t.Helper()
 	frontend, err := temporal.Dial(c.frontend.Addr, c.frontend.Namespace, slog.New(slog.DiscardHandler))
 	must(t, err)
@@ -73,7 +73,7 @@ func (c *controlOnly) serveData(t *testing.T, j engine.Journal, w temporal.Worke
 }
 
 // flood starts a run of acme with calls to a host.
-func (c *controlOnly) flood(t *testing.T, calls int, host *silentHost) (runID string) {
+func (c *controlWorker) startFlood(t *testing.T, calls int, host *silentHost) (runID string) {
 	t.Helper()
 	var steps []string
 	for i := range calls {
@@ -84,10 +84,10 @@ func (c *controlOnly) flood(t *testing.T, calls int, host *silentHost) (runID st
 }
 
 // besideIt starts a run of globex with one step, and waits for its end.
-func (c *controlOnly) besideIt(t *testing.T, step string) {
+func (c *controlWorker) expectOtherTenantCompletes(t *testing.T, step string) {
 	t.Helper()
 	doc := strings.Replace(string(stepsPlan("other", step)), `"acme"`, `"globex"`, 1)
-	if st := c.ended(t, c.start(t, graceToken, "dev", runs.StartRun{Inline: []byte(doc)})); st.Status != run.Completed {
+	if st := c.waitForEnd(t, c.start(t, graceToken, "dev", runs.StartRun{Inline: []byte(doc)})); st.Status != run.Completed {
 		t.Errorf("the run of the other tenant ended %s, want COMPLETED", st.Status)
 	}
 }
@@ -96,17 +96,17 @@ func (c *controlOnly) besideIt(t *testing.T, step string) {
 func TestSlots_AHostThatHangsHoldsUpNoCommandOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	var journal engine.Journal
-	c := startControlOnly(t, func(j engine.Journal) engine.Journal { journal = j; return j }, "tq-control-dev")
-	c.serveData(t, journal, temporal.WorkerConfig{Data: []string{"tq-data-dev"}})
+	c := startControlWorker(t, func(j engine.Journal) engine.Journal { journal = j; return j }, "tq-control-dev")
+	c.runDataWorker(t, journal, temporal.WorkerConfig{Data: []string{"tq-data-dev"}})
 	host := newSilentHost(t)
-	flood := c.flood(t, 50, host)
-	until(t, "the flood holds all slots of HTTP_NOTIFY", time.Minute, func() bool { return host.held.Load() >= 4 })
-	c.besideIt(t, `{"stepId":"s","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`)
-	if held, gaveUp := host.held.Load(), host.gaveUp.Load(); held < 4 || gaveUp > 0 {
+	flood := c.startFlood(t, 50, host)
+	waitUntil(t, "the flood holds all slots of HTTP_NOTIFY", time.Minute, func() bool { return host.waiting.Load() >= 4 })
+	c.expectOtherTenantCompletes(t, `{"stepId":"s","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`)
+	if held, gaveUp := host.waiting.Load(), host.gaveUp.Load(); held < 4 || gaveUp > 0 {
 		t.Errorf("%d calls hang and %d were given up when the COMMAND has ended: it waited for a slot", held, gaveUp)
 	}
 	host.open()
-	if st := c.ended(t, flood); st.Status != run.Completed {
+	if st := c.waitForEnd(t, flood); st.Status != run.Completed {
 		t.Errorf("the flood ended %s, want COMPLETED", st.Status)
 	}
 }
@@ -115,19 +115,19 @@ func TestSlots_AHostThatHangsHoldsUpNoCommandOfAnotherTenant(t *testing.T) {
 func TestSlots_AFloodLeavesSlotsOfItsTypeToAnotherTenant(t *testing.T) {
 	t.Parallel()
 	var journal engine.Journal
-	c := startControlOnly(t, func(j engine.Journal) engine.Journal { journal = j; return j }, "tq-control-dev")
-	c.serveData(t, journal, temporal.WorkerConfig{Data: []string{"tq-data-dev"}, Limits: temporal.Limits{
+	c := startControlWorker(t, func(j engine.Journal) engine.Journal { journal = j; return j }, "tq-control-dev")
+	c.runDataWorker(t, journal, temporal.WorkerConfig{Data: []string{"tq-data-dev"}, Limits: temporal.Limits{
 		Slots: map[plan.Workload]int{plan.HTTPWorkload: 4}, TenantShare: 50,
 	}})
 	host, answering := newSilentHost(t), newReceiver(t)
-	flood := c.flood(t, 12, host)
-	until(t, "the flood holds half of the four slots", time.Minute, func() bool { return host.held.Load() == 2 })
-	c.besideIt(t, fmt.Sprintf(`{"stepId":"s","type":"HTTP_NOTIFY","inputs":{"url":%q},"timeout":"1m"}`, answering.URL))
-	if held, gaveUp := host.held.Load(), host.gaveUp.Load(); held != 2 || gaveUp > 0 {
+	flood := c.startFlood(t, 12, host)
+	waitUntil(t, "the flood holds half of the four slots", time.Minute, func() bool { return host.waiting.Load() == 2 })
+	c.expectOtherTenantCompletes(t, fmt.Sprintf(`{"stepId":"s","type":"HTTP_NOTIFY","inputs":{"url":%q},"timeout":"1m"}`, answering.URL))
+	if held, gaveUp := host.waiting.Load(), host.gaveUp.Load(); held != 2 || gaveUp > 0 {
 		t.Errorf("%d calls hang and %d were given up when the other call has ended, want 2 in four slots", held, gaveUp)
 	}
 	host.open()
-	until(t, "the flood completes", 4*time.Minute, func() bool {
+	waitUntil(t, "the flood completes", 4*time.Minute, func() bool {
 		l, err := c.store.Load(t.Context(), flood)
 		return err == nil && l.State.Status == run.Completed
 	})
@@ -142,7 +142,7 @@ func TestWorker_ServesItsMetricsOnLoopback(t *testing.T) {
 		"--workspace", t.TempDir(),
 		"--metrics-listen", address, "--slots-by-type", "HTTP_NOTIFY=7")
 	var page string
-	until(t, "the worker's metrics", time.Minute, func() bool {
+	waitUntil(t, "the worker's metrics", time.Minute, func() bool {
 		res, err := http.Get("http://" + address + "/metrics")
 		if err != nil {
 			return false

@@ -23,10 +23,10 @@ import (
 	"github.com/dvt-engine/dvt/storeadmin"
 )
 
-// What `dvt store …` does, on the store that the settings name: that of `dvt dev`
-// under data when they name none. Each opens it, works and closes it.
+// The functions below implement `dvt store …` on the store of the settings, or on the store of `dvt dev` in the data
+// directory when the settings name none. Each one opens the store and closes it.
 
-// VerifyStore is `dvt store verify`; storeadmin.Verify says what it promises.
+// VerifyStore is `dvt store verify`. It has the contract of storeadmin.Verify.
 func VerifyStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string,
 	done func(runID string)) (out storeadmin.Verified, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
@@ -36,7 +36,7 @@ func VerifyStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 	return out, err
 }
 
-// RebuildStore is `dvt store rebuild`.
+// RebuildStore is `dvt store rebuild`. It has the contract of storeadmin.Rebuild.
 func RebuildStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string,
 	done func(runID string)) (out storeadmin.Rebuilt, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
@@ -46,7 +46,7 @@ func RebuildStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs
 	return out, err
 }
 
-// BumpStoreEpoch is `dvt store epoch bump`.
+// BumpStoreEpoch is `dvt store epoch bump`. It returns the previous and the new epoch.
 func BumpStoreEpoch(ctx context.Context, cfg config.Config, log *slog.Logger) (before, after string, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		before, after, err = storeadmin.BumpEpoch(ctx, s)
@@ -55,8 +55,8 @@ func BumpStoreEpoch(ctx context.Context, cfg config.Config, log *slog.Logger) (b
 	return before, after, err
 }
 
-// RepairStore is `dvt store repair --from-engine`. Without a Temporal address it
-// starts that of `dvt dev` on the same data, which must not run.
+// RepairStore is `dvt store repair --from-engine`. Without a Temporal address it starts the Temporal server of `dvt
+// dev` on the data directory, and returns an error when `dvt dev` runs there.
 func RepairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string,
 	done func(runID string)) (out storeadmin.Repaired, err error) {
 	if cfg.Temporal == "" {
@@ -85,8 +85,8 @@ func RepairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 	}
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		journal := journal.New(journal.Config{
-			Store: journal.On(s), Queues: cfg.PlanQueues(), MaxSteps: plan.MaxSteps, Fetch: journal.NewFetcher(cfg.PlanRoots, guard),
-			Restoring: true,
+			Store: journal.On(s), Queues: cfg.PlanQueues(), MaxSteps: plan.MaxSteps,
+			Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Restoring: true,
 		})
 		out, err = storeadmin.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
 			journal, runs, done)
@@ -101,10 +101,10 @@ func pingTemporal(ctx context.Context, to temporal.Connection) error {
 	return to.Ping(ctx)
 }
 
-// devTemporal runs the Temporal server of `dvt dev` for a while.
+// devTemporal starts the Temporal server of `dvt dev` and holds the lock of the data directory. stop ends both.
 func devTemporal(ctx context.Context, cfg config.Config, log *slog.Logger) (t *temporalServer, stop func(), err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, "lock")); err != nil {
-		return nil, nil, errors.New("--temporal is missing, and there are no data of `dvt dev` under --data")
+		return nil, nil, errors.New("--temporal is missing, and --data is not a data directory of `dvt dev`: give one of the two")
 	}
 	unlock, err := lock(filepath.Join(cfg.Data, "lock"))
 	if err != nil {
@@ -126,8 +126,8 @@ func devTemporal(ctx context.Context, cfg config.Config, log *slog.Logger) (t *t
 	return t, stop, nil
 }
 
-// ExportStore is `dvt store export`. A file appears under its name when it is whole;
-// - is out, and a name that ends in .gz is compressed.
+// ExportStore is `dvt store export`. The file appears under its name only when it is complete. The file - means stdout.
+// A file whose name ends in .gz is compressed.
 func ExportStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string, file string, stdout io.Writer,
 	done func(runID string)) (out storeadmin.Exported, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
@@ -173,10 +173,10 @@ func ignore(err, target error) error {
 	return err
 }
 
-// ImportStore is `dvt store import`. Standard input is kept in a temporary file,
-// because it is read twice.
-func ImportStore(ctx context.Context, cfg config.Config, log *slog.Logger, file string, stdin io.Reader, skipExisting bool,
-	done func(runID string)) (out storeadmin.Imported, err error) {
+// ImportStore is `dvt store import`. The file - means stdin, which ImportStore copies to a temporary file, because an
+// import reads its input twice.
+func ImportStore(ctx context.Context, cfg config.Config, log *slog.Logger, file string, stdin io.Reader,
+	skipExisting bool, done func(runID string)) (out storeadmin.Imported, err error) {
 	open := func() (io.ReadCloser, error) { return os.Open(file) }
 	if file == "-" {
 		spool, err := os.CreateTemp("", "dvt-import-*")
@@ -195,7 +195,7 @@ func ImportStore(ctx context.Context, cfg config.Config, log *slog.Logger, file 
 	if err := setDefaultStore(&cfg); err != nil {
 		return out, err
 	}
-	s, err := openStore(ctx, cfg, log) // a file that is not there is made
+	s, err := openStore(ctx, cfg, log) // it creates a missing SQLite file
 	if err != nil {
 		return out, err
 	}
@@ -203,7 +203,8 @@ func ImportStore(ctx context.Context, cfg config.Config, log *slog.Logger, file 
 	return storeadmin.Import(ctx, s, open, skipExisting, done)
 }
 
-// onStore opens a store that is there.
+// onStore calls f with the store of the settings and closes the store. It returns store.ErrNotFound for a SQLite file
+// that does not exist, instead of creating it.
 func onStore(ctx context.Context, cfg config.Config, log *slog.Logger, f func(store.Store) error) (err error) {
 	if err := setDefaultStore(&cfg); err != nil {
 		return err
@@ -221,20 +222,22 @@ func onStore(ctx context.Context, cfg config.Config, log *slog.Logger, f func(st
 	return f(s)
 }
 
-// setDefaultStore names the store of `dvt dev` where the settings name none.
+// setDefaultStore sets the store of `dvt dev` when the settings name none. It returns an error when that store does not
+// exist.
 func setDefaultStore(c *config.Config) error {
 	if c.Store != "" {
 		return nil
 	}
 	path := filepath.Join(c.Data, "dvt.db")
 	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("--store is missing, and there is no store of `dvt dev` at %s", path)
+		return fmt.Errorf("--store is missing, and there is no store of `dvt dev` at %s: give --store, or the directory of "+
+			"`dvt dev` with --data", path)
 	}
 	c.Store = "sqlite:" + path
 	return nil
 }
 
-// Statuses with which `dvt store …` ends (api.md §1).
+// Exit statuses of `dvt store …`.
 const (
 	statusFailed   = 1
 	statusUsage    = 2
@@ -242,7 +245,7 @@ const (
 	statusNotFound = 4
 )
 
-// StoreStatus is the exit status for an error of a store command.
+// StoreStatus returns the exit status of a store command for its error: 0 for nil.
 func StoreStatus(err error) int {
 	var invalid *storeadmin.InvalidError
 	var exist *storeadmin.ExistError

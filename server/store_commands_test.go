@@ -23,10 +23,10 @@ import (
 )
 
 // command runs dvt to its end.
-func command(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
+func runCommand(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command(testserver.Binary(t), args...)
-	cmd.Dir, cmd.Env, cmd.Stdin = root(t), environment(), strings.NewReader(stdin)
+	cmd.Dir, cmd.Env, cmd.Stdin = root(t), environmentWithoutDVT(), strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -38,9 +38,9 @@ func command(t *testing.T, stdin string, args ...string) (status int, stdout, st
 }
 
 // says runs a command that must end with a status and say certain things.
-func says(t *testing.T, status int, args []string, want ...string) string {
+func expectCommand(t *testing.T, status int, args []string, want ...string) string {
 	t.Helper()
-	got, out, errs := command(t, "", args...)
+	got, out, errs := runCommand(t, "", args...)
 	if got != status {
 		t.Errorf("dvt %s: exit status %d, want %d:\n%s%s", strings.Join(args, " "), got, status, out, errs)
 	}
@@ -52,7 +52,7 @@ func says(t *testing.T, status int, args []string, want ...string) string {
 	return out
 }
 
-func fill(t *testing.T, s store.Store, n int) {
+func createRuns(t *testing.T, s store.Store, n int) {
 	t.Helper()
 	for i := range n {
 		id := runtest.ID
@@ -66,13 +66,13 @@ func fill(t *testing.T, s store.Store, n int) {
 	must(t, s.Close())
 }
 
-func TestStoreCommands_OnBothStores(t *testing.T) {
+func TestStoreCommands_WorkOnBothStores(t *testing.T) {
 	for name, fresh := range map[string]func(t *testing.T) (dsn string, exec func(string)){
 		"sqlite": func(t *testing.T) (string, func(string)) {
 			path := filepath.Join(t.TempDir(), "dvt.db")
 			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 			must(t, err)
-			fill(t, s, 3)
+			createRuns(t, s, 3)
 			return "sqlite:" + path, func(q string) {
 				db, err := sql.Open("sqlite", path)
 				must(t, err)
@@ -84,7 +84,7 @@ func TestStoreCommands_OnBothStores(t *testing.T) {
 			dsn := testserver.Postgres(t)
 			s, err := postgres.Open(t.Context(), dsn, postgres.Options{Migrate: true})
 			must(t, err)
-			fill(t, s, 3)
+			createRuns(t, s, 3)
 			return dsn, func(q string) {
 				db, err := sql.Open("pgx", dsn)
 				must(t, err)
@@ -96,65 +96,65 @@ func TestStoreCommands_OnBothStores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dsn, exec := fresh(t)
 			on := func(args ...string) []string { return append(append([]string{"store"}, args...), "--store", dsn) }
-			says(t, 0, on("verify"), "3 runs, 9 events: 0 differences")
-			says(t, 4, on("verify", "--run", "nobody", "--run", "run-1"), "there is no run nobody in this store")
-			says(t, 2, on("verify", "-o", "xml"), "it must be table, wide, json or yaml")
+			expectCommand(t, 0, on("verify"), "3 runs, 9 events: 0 differences")
+			expectCommand(t, 4, on("verify", "--run", "nobody", "--run", "run-1"), "there is no run nobody in this store")
+			expectCommand(t, 2, on("verify", "-o", "xml"), "it must be table, wide, json or yaml")
 			exec(`UPDATE run_head SET running = 5 WHERE run_id = 'run-1'`)
-			says(t, 1, on("verify"), "DIFFERENT run-1: head.running: stored 5, expected 1", "the store has 1 differences")
+			expectCommand(t, 1, on("verify"), "DIFFERENT run-1: head.running: stored 5, expected 1", "the store has 1 differences")
 			var report struct {
 				Differences int
 				Found       []struct{ RunID, What string }
 			}
-			must(t, json.Unmarshal([]byte(says(t, 1, on("verify", "-o", "json"))), &report))
+			must(t, json.Unmarshal([]byte(expectCommand(t, 1, on("verify", "-o", "json"))), &report))
 			if report.Differences != 1 || report.Found[0].What != "head.running" {
 				t.Errorf("%+v", report)
 			}
-			says(t, 0, on("verify", "--run", "run-2"), "1 runs, 3 events: 0 differences")
+			expectCommand(t, 0, on("verify", "--run", "run-2"), "1 runs, 3 events: 0 differences")
 			exec(`UPDATE run_head SET running = 1 WHERE run_id = 'run-1'`)
-			says(t, 0, on("rebuild"), "rebuilt 3 runs")
-			says(t, 0, on("epoch", "bump"), "epoch ", " -> ")
+			expectCommand(t, 0, on("rebuild"), "rebuilt 3 runs")
+			expectCommand(t, 0, on("epoch", "bump"), "epoch ", " -> ")
 
 			file := filepath.Join(t.TempDir(), "runs.jsonl.gz")
-			says(t, 0, on("export", file), "exported 3 runs with 9 events")
+			expectCommand(t, 0, on("export", file), "exported 3 runs with 9 events")
 			if b, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 				t.Errorf("not compressed: %v", err)
 			}
-			status, doc, note := command(t, "", on("export", "-", "--run", "run-1")...)
+			status, doc, note := runCommand(t, "", on("export", "-", "--run", "run-1")...)
 			if status != 0 || !strings.Contains(note, "exported 1 runs") || strings.Count(doc, "\n") != 7 {
 				t.Errorf("status %d, %q:\n%s", status, note, doc)
 			}
-			says(t, 3, on("import", file), "3 runs of the file are in the store already", "run-0, run-1, run-2")
+			expectCommand(t, 3, on("import", file), "3 runs of the file are in the store already", "run-0, run-1, run-2")
 			fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")
-			if status, out, errs := command(t, doc, "store", "import", "-", "--store", fresh); status != 0 ||
+			if status, out, errs := runCommand(t, doc, "store", "import", "-", "--store", fresh); status != 0 ||
 				!strings.Contains(out, "imported 1 runs with 3 events") {
 				t.Errorf("status %d: %s%s", status, out, errs)
 			}
-			says(t, 0, []string{"store", "import", file, "--store", fresh, "--skip-existing"},
+			expectCommand(t, 0, []string{"store", "import", file, "--store", fresh, "--skip-existing"},
 				"imported 2 runs with 6 events and 0 receipts; 1 were there")
-			says(t, 0, []string{"store", "verify", "--store", fresh}, "3 runs, 9 events: 0 differences")
+			expectCommand(t, 0, []string{"store", "verify", "--store", fresh}, "3 runs, 9 events: 0 differences")
 			broken := filepath.Join(t.TempDir(), "broken.jsonl")
 			must(t, os.WriteFile(broken, []byte(strings.ReplaceAll(doc, `"runSeq":2`, `"runSeq":7`)), 0o600))
-			says(t, 2, []string{"store", "import", broken, "--store", "sqlite:" + filepath.Join(t.TempDir(), "no.db")},
+			expectCommand(t, 2, []string{"store", "import", broken, "--store", "sqlite:" + filepath.Join(t.TempDir(), "no.db")},
 				"line 4: ", "event.runSeq", "nothing was imported")
 		})
 	}
 }
 
-func TestStoreCommands_SayWhatIsMissing(t *testing.T) {
-	says(t, 4, []string{"store", "verify", "--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")},
+func TestStoreCommands_NameTheMissingStoreFileOrFlag(t *testing.T) {
+	expectCommand(t, 4, []string{"store", "verify", "--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")},
 		"there is no store at")
-	says(t, 1, []string{"store", "verify", "--data", t.TempDir()}, "--store is missing")
-	says(t, 4, []string{"store", "import", "none.jsonl", "--store", "sqlite:" + filepath.Join(t.TempDir(), "x.db")},
+	expectCommand(t, 1, []string{"store", "verify", "--data", t.TempDir()}, "--store is missing")
+	expectCommand(t, 4, []string{"store", "import", "none.jsonl", "--store", "sqlite:" + filepath.Join(t.TempDir(), "x.db")},
 		"none.jsonl")
-	says(t, 2, []string{"store", "repair"}, "dvt store repair --from-engine")
-	says(t, 1, []string{"store", "repair", "--from-engine", "--data", t.TempDir()}, "--temporal is missing")
-	says(t, 2, []string{"store", "export"}, "usage:")
+	expectCommand(t, 2, []string{"store", "repair"}, "dvt store repair --from-engine")
+	expectCommand(t, 1, []string{"store", "repair", "--from-engine", "--data", t.TempDir()}, "--temporal is missing")
+	expectCommand(t, 2, []string{"store", "export"}, "usage:")
 }
 
 // What a newcomer does whose disk went: the backup of an hour ago, repair, verify,
 // and the runs go on.
 // contract: T30
-func TestStoreRepair_OfDvtDev(t *testing.T) {
+func TestStoreRepair_RefillsABackupOfDvtDev(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
@@ -173,8 +173,8 @@ func TestStoreRepair_OfDvtDev(t *testing.T) {
 	must(t, err)
 	_, err = db.Exec(`VACUUM INTO '` + backup + `'`)
 	must(t, errors.Join(err, db.Close()))
-	says(t, 1, []string{"store", "repair", "--from-engine", "--data", data}, "already") // dvt dev runs
-	if r := ended(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
+	expectCommand(t, 1, []string{"store", "repair", "--from-engine", "--data", data}, "already") // dvt dev runs
+	if r := waitForEnd(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
 		t.Fatalf("%s", r.StatusRaw)
 	}
 	p.terminate()
@@ -183,16 +183,16 @@ func TestStoreRepair_OfDvtDev(t *testing.T) {
 	}
 	must(t, os.Rename(backup, filepath.Join(data, "dvt.db")))
 	on := func(args ...string) []string { return append(append([]string{"store"}, args...), "--data", data) }
-	says(t, 0, on("repair", "--from-engine"), "REFILLED  "+short, "epoch ", "0 lost")
-	says(t, 0, on("verify"), "2 runs", "0 differences")
-	says(t, 0, on("repair", "--from-engine"), "0 refilled")
+	expectCommand(t, 0, on("repair", "--from-engine"), "REFILLED  "+short, "epoch ", "0 lost")
+	expectCommand(t, 0, on("verify"), "2 runs", "0 differences")
+	expectCommand(t, 0, on("repair", "--from-engine"), "0 refilled")
 	p.start()
-	if r := ended(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
+	if r := waitForEnd(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
 		t.Errorf("the finished run is %s", r.StatusRaw)
 	}
-	if r := ended(t, c, long, time.Minute); r.Status != client.RunStatusCompleted {
+	if r := waitForEnd(t, c, long, time.Minute); r.Status != client.RunStatusCompleted {
 		t.Errorf("the open run ended %s", r.StatusRaw)
 	}
 	p.terminate()
-	says(t, 0, on("verify"), "0 differences")
+	expectCommand(t, 0, on("verify"), "0 differences")
 }

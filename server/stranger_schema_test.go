@@ -15,19 +15,19 @@ import (
 )
 
 // asker makes operations of every field of the schema.
-type asker struct {
+type operationBuilder struct {
 	t      *testing.T
 	schema *ast.Schema
 	used   map[string]bool // keys of slots
 }
 
-func newAsker(t *testing.T) *asker {
+func newOperationBuilder(t *testing.T) *operationBuilder {
 	t.Helper()
 	schema, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphqls", Input: dvt.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &asker{t: t, schema: schema, used: map[string]bool{}}
+	return &operationBuilder{t: t, schema: schema, used: map[string]bool{}}
 }
 
 // slot is a place in variables for a thing that somebody has.
@@ -36,7 +36,7 @@ type slot struct{ key string }
 // operation is a document whose variables have slots.
 type operation struct {
 	field     string // of which it is one variant
-	plainest  bool   // the first of its field
+	minimal   bool   // the first of its field
 	kind      ast.Operation
 	document  string
 	variables map[string]any
@@ -44,7 +44,7 @@ type operation struct {
 
 // slots say what a String or an ID means: by its owner and name, else by its name alone. What
 // is in neither table has no value, and the walk fails until somebody gives it one here.
-var slots = map[string]string{ //nolint:gochecknoglobals // a table
+var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"runId": "run", "stepId": "step", "signalId": "signal", "tokenId": "token", "projectId": "project",
 	"environmentId": "environment",
 	"tenantId":      "tenant", "planId": "plan", "actor": "principal", "principal": "principal",
@@ -60,7 +60,7 @@ var slots = map[string]string{ //nolint:gochecknoglobals // a table
 }
 
 // sayings are what a String means that is no name of a thing.
-var sayings = map[string]any{ //nolint:gochecknoglobals // a table
+var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"connect": "5432", "require": "files",
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db",
 	"schema": "public", "types": "StepFailed",
@@ -75,7 +75,7 @@ var numbers = map[string]any{"first": 5, "last": 5, "sizeBytes": 10, "expectedVe
 	"maxMinutes": 5, "ttlMs": 60000}
 
 // leaf is the value of a scalar or an enum.
-func (a *asker) leaf(owner, name string, t *ast.Type) any {
+func (a *operationBuilder) leafValue(owner, name string, t *ast.Type) any {
 	d := a.schema.Types[t.NamedType]
 	switch {
 	case d.Kind == ast.Enum:
@@ -95,18 +95,18 @@ func (a *asker) leaf(owner, name string, t *ast.Type) any {
 		}
 		return 1
 	case d.Name == "String" || d.Name == "ID":
-		key, ok := slots[owner+"."+name]
+		key, ok := slotKeys[owner+"."+name]
 		if !ok && (name == "after" || name == "before") {
 			key, ok = "cursor:"+owner, true
 		}
 		if !ok {
-			key, ok = slots[name]
+			key, ok = slotKeys[name]
 		}
 		if ok {
 			a.used[key] = true
 			return slot{key}
 		}
-		if w, ok := sayings[name]; ok {
+		if w, ok := textValues[name]; ok {
 			return w
 		}
 	}
@@ -117,13 +117,13 @@ func (a *asker) leaf(owner, name string, t *ast.Type) any {
 
 // input is a field of an input object or an argument.
 type input struct {
-	name string
-	typ  *ast.Type
-	must bool // without a default
+	name     string
+	typ      *ast.Type
+	required bool // without a default
 }
 
 // variants are values of a type, the plainest first.
-func (a *asker) variants(owner, name string, t *ast.Type) []any {
+func (a *operationBuilder) variants(owner, name string, t *ast.Type) []any {
 	if t.Elem != nil {
 		var out []any
 		for _, v := range a.variants(owner, name, t.Elem) {
@@ -133,21 +133,21 @@ func (a *asker) variants(owner, name string, t *ast.Type) []any {
 	}
 	d := a.schema.Types[t.NamedType]
 	if d.Kind != ast.InputObject {
-		return []any{a.leaf(owner, name, t)}
+		return []any{a.leafValue(owner, name, t)}
 	}
 	var ins []input
 	for _, f := range d.Fields {
 		ins = append(ins, input{f.Name, f.Type, f.Type.NonNull && f.DefaultValue == nil})
 	}
 	var out []any
-	for _, v := range a.given(d.Name, ins, d.Directives.ForName("oneOf") != nil) {
+	for _, v := range a.combineInputs(d.Name, ins, d.Directives.ForName("oneOf") != nil) {
 		out = append(out, v)
 	}
 	return out
 }
 
 // given are ways to give the inputs: those that must be there, then each other one with them.
-func (a *asker) given(owner string, ins []input, oneOf bool) []map[string]any {
+func (a *operationBuilder) combineInputs(owner string, ins []input, oneOf bool) []map[string]any {
 	base := map[string]any{}
 	var out []map[string]any
 	with := func(name string, v any) map[string]any {
@@ -161,7 +161,7 @@ func (a *asker) given(owner string, ins []input, oneOf bool) []map[string]any {
 	}
 	if !oneOf {
 		for _, in := range ins {
-			if in.must || in.name == "first" { // what is not bounded costs too much
+			if in.required || in.name == "first" { // what is not bounded costs too much
 				base[in.name] = a.variants(owner, in.name, in.typ)[0]
 			}
 		}
@@ -169,7 +169,7 @@ func (a *asker) given(owner string, ins []input, oneOf bool) []map[string]any {
 	}
 	for _, in := range ins {
 		vs := a.variants(owner, in.name, in.typ)
-		if in.must && !oneOf {
+		if in.required && !oneOf {
 			vs = vs[1:]
 		}
 		for _, v := range vs {
@@ -177,13 +177,13 @@ func (a *asker) given(owner string, ins []input, oneOf bool) []map[string]any {
 		}
 	}
 	if !oneOf && len(ins) > 0 {
-		out = append(out, a.all(owner, ins))
+		out = append(out, a.allInputs(owner, ins))
 	}
 	return out
 }
 
 // all are the inputs together that may be given together.
-func (a *asker) all(owner string, ins []input) map[string]any {
+func (a *operationBuilder) allInputs(owner string, ins []input) map[string]any {
 	out := map[string]any{}
 	for _, in := range ins {
 		if in.name != "last" && in.name != "before" {
@@ -202,7 +202,7 @@ func arguments(f *ast.FieldDefinition) []input {
 }
 
 // document asks for one field with arguments from variables; around stands before and after it.
-func (a *asker) document(kind ast.Operation, f *ast.FieldDefinition, before, after string, vars map[string]any,
+func (a *operationBuilder) document(kind ast.Operation, f *ast.FieldDefinition, before, after string, vars map[string]any,
 	without map[string]bool) string {
 	var declared, passed []string
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
@@ -221,14 +221,14 @@ func (a *asker) document(kind ast.Operation, f *ast.FieldDefinition, before, aft
 
 // Fields that are not to be had in some places.
 var (
-	inPages   = notHad()                                                      //nolint:gochecknoglobals // a table
-	inStreams = notHad("Run.actions", "Step.actions")                         //nolint:gochecknoglobals // a table
-	inRows    = notHad("Run.actions", "Step.actions", "Run.steps")            //nolint:gochecknoglobals // a table
+	inPages   = excludeFields()                                               //nolint:gochecknoglobals // a table
+	inStreams = excludeFields("Run.actions", "Step.actions")                  //nolint:gochecknoglobals // a table
+	inRows    = excludeFields("Run.actions", "Step.actions", "Run.steps")     //nolint:gochecknoglobals // a table
 	inBulks   = map[string]bool{"Bulk.rows": true, "Bulk.applications": true} //nolint:gochecknoglobals // a table
 )
 
 // notHad is what is in neither lists nor streams, and more.
-func notHad(more ...string) map[string]bool {
+func excludeFields(more ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes",
 		"Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument") {
@@ -237,7 +237,7 @@ func notHad(more ...string) map[string]bool {
 	return out
 }
 
-func without(f *ast.FieldDefinition) map[string]bool {
+func excludedFieldsOf(f *ast.FieldDefinition) map[string]bool {
 	switch f.Type.Name() {
 	case "RunConnection":
 		return inPages
@@ -254,7 +254,7 @@ func without(f *ast.FieldDefinition) map[string]bool {
 }
 
 // selection is everything of a type that needs no arguments.
-func (a *asker) selection(name string, without map[string]bool, depth int) string {
+func (a *operationBuilder) selection(name string, without map[string]bool, depth int) string {
 	d := a.schema.Types[name]
 	var parts []string
 	switch d.Kind {
@@ -271,7 +271,7 @@ func (a *asker) selection(name string, without map[string]bool, depth int) strin
 			if field := d.Name + "." + f.Name; strings.HasPrefix(f.Name, "__") || field == "Step.dbtNodes" || without[field] {
 				continue
 			}
-			if slices.ContainsFunc(arguments(f), func(in input) bool { return in.must }) {
+			if slices.ContainsFunc(arguments(f), func(in input) bool { return in.required }) {
 				continue
 			}
 			parts = append(parts, f.Name+a.selection(f.Type.Name(), without, depth+1))
@@ -283,13 +283,13 @@ func (a *asker) selection(name string, without map[string]bool, depth int) strin
 }
 
 // owners say how somebody reaches a thing of their own whose fields take arguments.
-var owners = map[string]string{ //nolint:gochecknoglobals // a table
+var ownerPaths = map[string]string{ //nolint:gochecknoglobals // a table
 	"Run": `run(runId:"OWN"){`, "Step": `run(runId:"OWN"){step(stepId:"STEP"){`, "Viewer": `viewer{`, "Bulk": `bulk(id:"` +
-		place{mark: "own"}.bulk() + `"){`,
+		seedScope{mark: "own"}.bulk() + `"){`,
 }
 
 // operations are all variants of all fields: of the roots, and of those inside that take arguments.
-func (a *asker) operations(own string) (out []operation, fields int) {
+func (a *operationBuilder) operations(own string) (out []operation, fields int) {
 	for _, root := range []*ast.Definition{a.schema.Query, a.schema.Subscription, a.schema.Mutation} {
 		kind := ast.Operation(strings.ToLower(root.Name))
 		for _, f := range root.Fields {
@@ -297,8 +297,8 @@ func (a *asker) operations(own string) (out []operation, fields int) {
 				continue
 			}
 			fields++
-			for n, vars := range a.given(root.Name+"."+f.Name, arguments(f), false) {
-				out = append(out, operation{root.Name + "." + f.Name, n == 0, kind, a.document(kind, f, "", "", vars, without(f)),
+			for n, vars := range a.combineInputs(root.Name+"."+f.Name, arguments(f), false) {
+				out = append(out, operation{root.Name + "." + f.Name, n == 0, kind, a.document(kind, f, "", "", vars, excludedFieldsOf(f)),
 					vars})
 			}
 		}
@@ -313,14 +313,14 @@ func (a *asker) operations(own string) (out []operation, fields int) {
 			if len(f.Arguments) == 0 {
 				continue
 			}
-			reach, ok := owners[d.Name]
+			reach, ok := ownerPaths[d.Name]
 			if !ok {
 				a.t.Errorf("the walk does not know how to reach %s.%s: say in owners how", d.Name, f.Name)
 				continue
 			}
 			fields++
 			reach = strings.NewReplacer("OWN", own, "STEP", strings.Replace(own, "-run-", "-step-", 1)).Replace(reach)
-			for n, vars := range a.given(d.Name+"."+f.Name, arguments(f), false) {
+			for n, vars := range a.combineInputs(d.Name+"."+f.Name, arguments(f), false) {
 				out = append(out, operation{d.Name + "." + f.Name, n == 0, ast.Query, a.document(ast.Query, f, reach,
 					strings.Repeat("}", strings.Count(reach, "{")), vars, nil), vars})
 			}
@@ -330,7 +330,7 @@ func (a *asker) operations(own string) (out []operation, fields int) {
 }
 
 // filled puts things into slots; it notes what it put where.
-func filled(v any, thing func(key string) string, put map[string]string) any {
+func fillSlots(v any, thing func(key string) string, put map[string]string) any {
 	switch v := v.(type) {
 	case slot:
 		s := thing(v.key)
@@ -342,13 +342,13 @@ func filled(v any, thing func(key string) string, put map[string]string) any {
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = filled(v[i], thing, put)
+			out[i] = fillSlots(v[i], thing, put)
 		}
 		return out
 	case map[string]any:
 		out := map[string]any{}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			out[name] = filled(v[name], thing, put)
+			out[name] = fillSlots(v[name], thing, put)
 		}
 		return out
 	}

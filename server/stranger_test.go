@@ -39,10 +39,10 @@ const (
 
 // walk is one stranger on three servers.
 type walk struct {
-	t                   *testing.T
-	full, mirror, empty *island
-	token               string
-	things, nothings    map[string][]string // by key; those at the same index are alike but for what they name
+	t                    *testing.T
+	full, mirror, empty  *seededServer
+	token                string
+	things, absentThings map[string][]string // by key; those at the same index are alike but for what they name
 	// what the tenant uses as a whole, which is for everybody in it (Query.quotas, QueueEntryConnection.depth)
 	totals   *regexp.Regexp
 	sent     map[string]bool
@@ -51,76 +51,76 @@ type walk struct {
 }
 
 // contract: Z01, T101, G03
-func TestStranger_AnotherTenant(t *testing.T) {
+func TestStranger_LearnsNothingOfAnotherTenant(t *testing.T) {
 	t.Parallel()
-	secret := place{secretMark, secretMark + "-tenant", secretMark + "-project", secretMark + "-env", "", time.Hour}
-	own := place{"own", "globex", "shop", "dev", "mallory", 2 * time.Hour}
+	secret := seedScope{secretMark, secretMark + "-tenant", secretMark + "-project", secretMark + "-env", "", time.Hour}
+	own := seedScope{"own", "globex", "shop", "dev", "mallory", 2 * time.Hour}
 	strangers := append(own.accounts(true), accountOf("globex", "mallory", role(authz.Admin, "*", "*")))
-	inhabited := settling{
+	inhabited := seedOptions{
 		accounts: append(secret.accounts(true), strangers...),
-		seed:     func(w *island) { own.seed(w); secret.seed(w); secret.policy(w) },
+		seed:     func(w *seededServer) { own.seed(w); secret.seed(w); secret.addPolicy(w) },
 	}
-	w := newWalk(t, "mallory", secret, own, inhabited, settling{accounts: strangers, seed: own.seed})
+	w := newWalk(t, "mallory", secret, own, inhabited, seedOptions{accounts: strangers, seed: own.seed})
 	w.ask(own)
-	w.sockets(own)
-	w.addresses(secret)
-	w.nobody(own)
-	w.summary()
+	w.askOverSockets(own)
+	w.askOtherPaths(secret)
+	w.askUnauthenticated(own)
+	w.logSummary()
 }
 
 // contract: O3, T222
-func TestStranger_AnotherProject(t *testing.T) {
+func TestStranger_LearnsNothingOfAnotherProject(t *testing.T) {
 	t.Parallel()
-	secret := place{secretMark, "acme", secretMark + "-project", secretMark + "-env", "", time.Hour}
-	own := place{"own", "acme", "shop", "dev", "pia", 2 * time.Hour}
+	secret := seedScope{secretMark, "acme", secretMark + "-project", secretMark + "-env", "", time.Hour}
+	own := seedScope{"own", "acme", "shop", "dev", "pia", 2 * time.Hour}
 	strangers := append(own.accounts(false), accountOf("acme", "pia", role(authz.Admin, own.project, "*")))
-	inhabited := settling{accounts: append(secret.accounts(false), strangers...),
-		seed: func(w *island) { own.seed(w); secret.seed(w) }}
-	w := newWalk(t, "pia", secret, own, inhabited, settling{accounts: strangers, seed: own.seed})
+	inhabited := seedOptions{accounts: append(secret.accounts(false), strangers...),
+		seed: func(w *seededServer) { own.seed(w); secret.seed(w) }}
+	w := newWalk(t, "pia", secret, own, inhabited, seedOptions{accounts: strangers, seed: own.seed})
 	w.totals = regexp.MustCompile(
 		`"(active|depth|queueDepth|position|estimatedWaitMs|tokensRemaining|usedPercent)":[0-9.]+`)
 	w.ask(own)
-	w.sockets(own)
-	w.addresses(secret)
-	w.summary()
+	w.askOverSockets(own)
+	w.askOtherPaths(secret)
+	w.logSummary()
 }
 
-func newWalk(t *testing.T, token string, secret, own place, inhabited, uninhabited settling) *walk {
+func newWalk(t *testing.T, token string, secret, own seedScope, inhabited, uninhabited seedOptions) *walk {
 	t.Helper()
 	w := &walk{t: t, token: token, sent: map[string]bool{}, answers: map[string]int{}}
-	w.full, w.mirror, w.empty = settle(t, inhabited), settle(t, inhabited), settle(t, uninhabited)
-	for _, i := range []*island{w.full, w.mirror} {
-		secret.print(i)
+	w.full, w.mirror, w.empty = startSeededServer(t, inhabited), startSeededServer(t, inhabited), startSeededServer(t, uninhabited)
+	for _, i := range []*seededServer{w.full, w.mirror} {
+		secret.addLogLines(i)
 	}
-	for _, i := range w.islands() {
-		own.print(i)
+	for _, i := range w.servers() {
+		own.addLogLines(i)
 	}
 	w.things = gather(t, w.full, secret, own)
-	for _, i := range w.islands() {
-		i.reads()
+	for _, i := range w.servers() {
+		i.takeStatements()
 	}
-	w.nothings = map[string][]string{}
+	w.absentThings = map[string][]string{}
 	for key, list := range w.things {
 		for _, s := range list {
-			w.nothings[key] = append(w.nothings[key], twin(s))
+			w.absentThings[key] = append(w.absentThings[key], absentName(s))
 		}
 	}
 	return w
 }
 
-func (w *walk) islands() []*island { return []*island{w.full, w.mirror, w.empty} }
+func (w *walk) servers() []*seededServer { return []*seededServer{w.full, w.mirror, w.empty} }
 
 // gather finds what its owners know of the secret place.
-func gather(t *testing.T, w *island, secret, own place) map[string][]string {
+func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]string {
 	t.Helper()
 	ref, doc := secret.plan()
 	_, mine := own.plan()
 	out := map[string][]string{
 		"token": {secret.uuid("tokenone"), secret.uuid("tokentwo")}, "project": {secret.project, own.project},
 		"environment": {secret.environment, own.environment},
-		"tenant":      {secret.tenant}, "plan": {secret.mark + "-plan"}, "principal": {secret.who("ana"), secret.who("eng")},
+		"tenant":      {secret.tenant}, "plan": {secret.mark + "-plan"}, "principal": {secret.principal("ana"), secret.principal("eng")},
 		"any": {"*", secret.project},
-		"sha": {ref.SHA256}, "uri": {ref.URI}, "text": {secret.mark}, "name": {secret.said("token one"), secret.who("ana")},
+		"sha": {ref.SHA256}, "uri": {ref.URI}, "text": {secret.mark}, "name": {secret.text("token one"), secret.principal("ana")},
 		"document": {string(doc), string(mine)},
 	}
 	for _, kind := range runKinds {
@@ -128,12 +128,12 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 		out["signal"], out["request"] = append(out["signal"], secret.signal(kind)), append(out["request"], secret.mark+
 			"-request-"+kind)
 	}
-	as := secret.who("ana")
+	as := secret.principal("ana")
 	take := func(key, query string) {
 		a := ask(t, w.url, query, nil, "Authorization: Bearer "+as)
 		var data any
 		must(t, json.Unmarshal([]byte(a.body), &data))
-		found := leaves(data, "v")
+		found := stringsUnder(data, "v")
 		if len(found) == 0 && !strings.Contains(a.body, "FORBIDDEN") && key != "manualToken" &&
 			!strings.Contains(a.body, "NOT_SUPPORTED") {
 			t.Errorf("the owner of the place finds no %s: %s", key, a.body)
@@ -141,7 +141,7 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 		out[key] = append(out[key], found...)
 	}
 	take("epoch", fmt.Sprintf(`{run(runId:%q){v:storeEpoch}}`, secret.run("running")))
-	for _, as = range []string{secret.who("eng"), secret.who("ana")} { // who asked for the run may have none
+	for _, as = range []string{secret.principal("eng"), secret.principal("ana")} { // who asked for the run may have none
 		take("manualToken", `{manualTasks{edges{node{v:token instructions}}}}`)
 	}
 	for _, list := range []string{"deadLetters", "deadLetters(runId:" + `"` + secret.run("letter") + `")`} {
@@ -171,18 +171,18 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 	out["cursor:Query.auditCheck"] = []string{cursor("0:1"), cursor("1:")}
 	for key, list := range out {
 		if out[key] = slices.DeleteFunc(list, func(s string) bool { return s == "" }); len(out[key]) == 0 {
-			out[key] = []string{secret.who("nothing")}
+			out[key] = []string{secret.principal("nothing")}
 		}
 	}
 	return out
 }
 
 // leaves are the strings under a name, anywhere in a value.
-func leaves(v any, name string) (out []string) {
+func stringsUnder(v any, name string) (out []string) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			out = append(out, leaves(e, name)...)
+			out = append(out, stringsUnder(e, name)...)
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -190,7 +190,7 @@ func leaves(v any, name string) (out []string) {
 				out = append(out, s)
 				continue
 			}
-			out = append(out, leaves(v[key], name)...)
+			out = append(out, stringsUnder(v[key], name)...)
 		}
 	}
 	return out
@@ -207,7 +207,7 @@ var (
 )
 
 // decoded is the text that a word is the base64 of.
-func decoded(word string) (string, bool) {
+func decodeWord(word string) (string, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(word)
 	if err != nil || !utf8.Valid(raw) {
 		return "", false
@@ -221,10 +221,10 @@ func decoded(word string) (string, bool) {
 }
 
 // named are names that nobody chose.
-var named = regexp.MustCompile(uuidText.String() + "|" + hexText.String())
+var generatedName = regexp.MustCompile(uuidText.String() + "|" + hexText.String())
 
 // other is another hexadecimal digit.
-func other(r rune) rune {
+func otherDigit(r rune) rune {
 	if i := strings.IndexRune("0123456789abcdef", r); i >= 0 {
 		return rune("123456789abcdef0"[i])
 	}
@@ -232,14 +232,14 @@ func other(r rune) rune {
 }
 
 // twin is a name like s that nothing has.
-func twin(s string) string {
-	switch text, ok := decoded(s); {
+func absentName(s string) string {
+	switch text, ok := decodeWord(s); {
 	case strings.Contains(s, secretMark):
 		return strings.ReplaceAll(s, secretMark, nowhereMark)
-	case named.MatchString(s):
-		return named.ReplaceAllStringFunc(s, func(id string) string { return strings.Map(other, id) })
+	case generatedName.MatchString(s):
+		return generatedName.ReplaceAllStringFunc(s, func(id string) string { return strings.Map(otherDigit, id) })
 	case ok:
-		return base64.RawURLEncoding.EncodeToString([]byte(twin(text)))
+		return base64.RawURLEncoding.EncodeToString([]byte(absentName(text)))
 	case strings.HasPrefix(s, "k."): // a manual token
 		return "k." + strings.Repeat("A", len(s)-2)
 	}
@@ -247,9 +247,9 @@ func twin(s string) string {
 }
 
 // plain is an answer without what differs between any two answers.
-func plain(s string) string {
+func normalise(s string) string {
 	s = codedText.ReplaceAllStringFunc(s, func(word string) string {
-		if text, ok := decoded(word); ok && (named.MatchString(text) || timeText.MatchString(text) ||
+		if text, ok := decodeWord(word); ok && (generatedName.MatchString(text) || timeText.MatchString(text) ||
 			strings.Contains(text, nowhereMark) || strings.Contains(text, secretMark)) {
 			return "coded(" + text + ")"
 		}
@@ -266,36 +266,36 @@ func plain(s string) string {
 
 // reply is all that comes back of a request.
 type reply struct {
-	status int
-	header string
-	body   string
-	reads  []string
+	status     int
+	header     string
+	body       string
+	statements []string
 }
 
 // of is a reply without what the requester sent.
-func (r reply) of(put map[string]string) string {
-	s := plain(r.body)
+func (r reply) withoutInputs(put map[string]string) string {
+	s := normalise(r.body)
 	keys := slices.SortedFunc(maps.Keys(put), func(a, b string) int { return len(put[b]) - len(put[a]) })
 	for _, key := range keys {
 		quoted, _ := json.Marshal(put[key])
-		s = strings.ReplaceAll(s, plain(strings.Trim(string(quoted), `"`)), "‹"+key+"›")
+		s = strings.ReplaceAll(s, normalise(strings.Trim(string(quoted), `"`)), "‹"+key+"›")
 	}
 	s = strings.ReplaceAll(s, nowhereMark, secretMark) // what was sent before stands in its own audit and tokens
-	return fmt.Sprintf("%d %s\n%s\n%s", r.status, r.header, s, strings.Join(r.reads, "\n"))
+	return fmt.Sprintf("%d %s\n%s\n%s", r.status, r.header, s, strings.Join(r.statements, "\n"))
 }
 
-func headers(h http.Header) string {
+func formatHeader(h http.Header) string {
 	h = h.Clone()
 	for _, name := range []string{"Date", "Content-Length"} {
 		h.Del(name)
 	}
 	var b strings.Builder
 	_ = h.Write(&b) // a builder takes everything
-	return plain(strings.ReplaceAll(b.String(), "\r\n", "; "))
+	return normalise(strings.ReplaceAll(b.String(), "\r\n", "; "))
 }
 
 // post sends an operation and reads its answer, of a stream the first frame.
-func (i *island) post(op operation, vars any, token string) reply {
+func (i *seededServer) post(op operation, vars any, token string) reply {
 	i.t.Helper()
 	body, err := json.Marshal(map[string]any{"query": op.document, "variables": vars})
 	must(i.t, err)
@@ -313,19 +313,19 @@ func (i *island) post(op operation, vars any, token string) reply {
 	res, err := http.DefaultClient.Do(r)
 	must(i.t, err)
 	defer res.Body.Close()
-	out := reply{status: res.StatusCode, header: headers(res.Header)}
+	out := reply{status: res.StatusCode, header: formatHeader(res.Header)}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		out.body = firstFrame(res.Body)
+		out.body = readFirstFrame(res.Body)
 	} else {
 		read, err := io.ReadAll(res.Body)
 		must(i.t, err)
 		out.body = string(read)
 	}
-	out.reads = slices.Sorted(slices.Values(i.reads()))
+	out.statements = slices.Sorted(slices.Values(i.takeStatements()))
 	return out
 }
 
-func firstFrame(body io.Reader) string {
+func readFirstFrame(body io.Reader) string {
 	var b strings.Builder
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 4<<20)
@@ -339,9 +339,9 @@ func firstFrame(body io.Reader) string {
 }
 
 // ask walks every field twice: after the first time the stranger has things of its own.
-func (w *walk) ask(own place) {
+func (w *walk) ask(own seedScope) {
 	w.t.Helper()
-	a := newAsker(w.t)
+	a := newOperationBuilder(w.t)
 	ops, fields := a.operations(own.run("failed"))
 	for key := range a.used {
 		if len(w.things[key]) == 0 {
@@ -350,7 +350,7 @@ func (w *walk) ask(own place) {
 	}
 	for _, node := range a.schema.GetPossibleTypes(a.schema.Types["Node"]) {
 		if !slices.ContainsFunc(
-			w.things["node"], func(id string) bool { text, _ := decoded(id); return strings.HasPrefix(text, node.Name+":") }) {
+			w.things["node"], func(id string) bool { text, _ := decodeWord(id); return strings.HasPrefix(text, node.Name+":") }) {
 			w.t.Errorf("the walk has no opaque id of a %s", node.Name)
 		}
 	}
@@ -362,12 +362,12 @@ func (w *walk) ask(own place) {
 			if round == 1 && op.kind == ast.Mutation {
 				continue
 			}
-			w.vary(op, enough(round, op), func(foreign, missing map[string]any, put, away map[string]string) {
+			w.vary(op, maxVariants(round, op), func(foreign, missing map[string]any, put, away map[string]string) {
 				w.compare(op, put, away, w.full.post(op, foreign, w.token), w.mirror.post(op, missing, w.token),
 					w.empty.post(op, foreign, w.token))
 			})
 		}
-		for _, i := range w.islands() {
+		for _, i := range w.servers() {
 			_, err := i.store.LinkAudit(w.t.Context(), store.MaxPage)
 			must(w.t, err)
 		}
@@ -376,8 +376,8 @@ func (w *walk) ask(own place) {
 }
 
 // enough is with how many things an operation is asked: the plainest of a field with all of them.
-func enough(round int, op operation) int {
-	if round == 0 && op.plainest {
+func maxVariants(round int, op operation) int {
+	if round == 0 && op.minimal {
 		return math.MaxInt
 	}
 	return 3
@@ -386,14 +386,14 @@ func enough(round int, op operation) int {
 // vary fills an operation with one thing after the other, at most with some.
 func (w *walk) vary(op operation, most int, each func(foreign, missing map[string]any, put, away map[string]string)) {
 	n, used := 1, map[string]string{}
-	filled(op.variables, func(key string) string { n = max(n, len(w.things[key])); return "" }, used)
+	fillSlots(op.variables, func(key string) string { n = max(n, len(w.things[key])); return "" }, used)
 	for i := range min(n, most) {
 		pick := func(from map[string][]string) func(string) string {
 			return func(key string) string { return from[key][i%len(from[key])] }
 		}
 		put, away := map[string]string{}, map[string]string{}
-		foreign, missing := filled(op.variables, pick(w.things), put).(map[string]any),
-			filled(op.variables, pick(w.nothings), away).(map[string]any)
+		foreign, missing := fillSlots(op.variables, pick(w.things), put).(map[string]any),
+			fillSlots(op.variables, pick(w.absentThings), away).(map[string]any)
 		for _, s := range put {
 			w.sent[s] = true
 		}
@@ -402,13 +402,13 @@ func (w *walk) vary(op operation, most int, each func(foreign, missing map[strin
 }
 
 // codeIn finds the codes of an answer.
-var codeIn = regexp.MustCompile(`"code":"([A-Z_0-9]+)"`)
+var codePattern = regexp.MustCompile(`"code":"([A-Z_0-9]+)"`)
 
 func (w *walk) compare(op operation, put, away map[string]string, full, mirror, empty reply) {
 	w.t.Helper()
 	w.requests += 3
 	code := "data"
-	if m := codeIn.FindStringSubmatch(full.body); m != nil {
+	if m := codePattern.FindStringSubmatch(full.body); m != nil {
 		code = m[1]
 	}
 	w.answers[code]++
@@ -421,31 +421,31 @@ func (w *walk) compare(op operation, put, away map[string]string, full, mirror, 
 			r.body = w.totals.ReplaceAllString(r.body, `"$1":0`)
 		}
 	}
-	if diff := cmp.Diff(strings.Split(empty.of(put), "\n"), strings.Split(full.of(put), "\n")); diff != "" {
+	if diff := cmp.Diff(strings.Split(empty.withoutInputs(put), "\n"), strings.Split(full.withoutInputs(put), "\n")); diff != "" {
 		w.t.Errorf("%s %v differs where there is something (-without +with):\n%s", op.field, put, diff)
 	}
-	if diff := cmp.Diff(strings.Split(mirror.of(away), "\n"), strings.Split(full.of(put), "\n")); diff != "" {
+	if diff := cmp.Diff(strings.Split(mirror.withoutInputs(away), "\n"), strings.Split(full.withoutInputs(put), "\n")); diff != "" {
 		w.t.Errorf("%s %v differs for what exists (-missing +existing):\n%s", op.field, put, diff)
 	}
 }
 
 // sockets asks every subscription over websockets.
-func (w *walk) sockets(own place) {
-	ops, _ := newAsker(w.t).operations(own.run("failed"))
+func (w *walk) askOverSockets(own seedScope) {
+	ops, _ := newOperationBuilder(w.t).operations(own.run("failed"))
 	for _, op := range ops {
 		if op.kind != ast.Subscription {
 			continue
 		}
-		w.vary(op, enough(0, op), func(foreign, missing map[string]any, put, away map[string]string) {
-			w.compare(op, put, away, w.full.socket(op, foreign, w.token), w.mirror.socket(op, missing, w.token),
-				w.empty.socket(op, foreign, w.token))
+		w.vary(op, maxVariants(0, op), func(foreign, missing map[string]any, put, away map[string]string) {
+			w.compare(op, put, away, w.full.askOverSocket(op, foreign, w.token), w.mirror.askOverSocket(op, missing, w.token),
+				w.empty.askOverSocket(op, foreign, w.token))
 		})
 	}
 }
 
 // socket subscribes and reads until the first frame of data or the end; then the client completes
 // what is open, and sees whether the socket lives.
-func (i *island) socket(op operation, vars any, token string) reply {
+func (i *seededServer) askOverSocket(op operation, vars any, token string) reply {
 	i.t.Helper()
 	c := dial(i.t, strings.TrimPrefix(i.url, "http://")+"/graphql", fmt.Sprintf(`{"Authorization":"Bearer %s"}`, token))
 	defer c.Close()
@@ -473,12 +473,12 @@ func (i *island) socket(op operation, vars any, token string) reply {
 			must(i.t, c.WriteMessage(websocket.TextMessage, []byte(`{"type":"ping"}`)))
 		}
 	}
-	out.body, out.reads = b.String(), slices.Sorted(slices.Values(i.reads()))
+	out.body, out.statements = b.String(), slices.Sorted(slices.Values(i.takeStatements()))
 	return out
 }
 
 // addresses are those beside GraphQL.
-func (w *walk) addresses(secret place) {
+func (w *walk) askOtherPaths(secret seedScope) {
 	w.t.Helper()
 	for _, token := range []string{w.token, ""} {
 		for _, kind := range runKinds {
@@ -487,34 +487,34 @@ func (w *walk) addresses(secret place) {
 				"POST /engine/runs/%s/inspect", "GET /runs/%s", "GET /artifacts/%s",
 				"GET /dev/plans/%s", "GET /engine/runs/%s", "GET /engine/health/detailed?runId=%s", "POST /engine/journal?runId=%s",
 			} {
-				get := func(i *island, id string) reply {
+				get := func(i *seededServer, id string) reply {
 					method, at, _ := strings.Cut(fmt.Sprintf(path, id), " ")
 					body := fmt.Sprintf(`{"begin":{"runId":%q,"stepId":%q,"logicalAttempt":1,"engineAttempt":1}}`, id, secret.step(kind))
 					a := send(w.t, method, i.url+at, body, "Authorization: Bearer "+token)
-					return reply{a.StatusCode, headers(a.Header), a.body, slices.Sorted(slices.Values(i.reads()))}
+					return reply{a.StatusCode, formatHeader(a.Header), a.body, slices.Sorted(slices.Values(i.takeStatements()))}
 				}
 				id := secret.run(kind)
-				put, away := map[string]string{"run": id}, map[string]string{"run": twin(id)}
-				w.compare(operation{field: path}, put, away, get(w.full, id), get(w.mirror, twin(id)), get(w.empty, id))
+				put, away := map[string]string{"run": id}, map[string]string{"run": absentName(id)}
+				w.compare(operation{field: path}, put, away, get(w.full, id), get(w.mirror, absentName(id)), get(w.empty, id))
 			}
 		}
 	}
 	for _, path := range []string{"/metrics", "/engine/health", "/engine/health/detailed", "/livez", "/readyz", "/",
 		"/docs/api", "/debug/pprof/"} {
-		if a := get(w.t, w.full.url+path); strings.Contains(a.body+headers(a.Header), secretMark) {
+		if a := get(w.t, w.full.url+path); strings.Contains(a.body+formatHeader(a.Header), secretMark) {
 			w.t.Errorf("%s names something of the secret place: %s", path, a.body)
 		}
 	}
 }
 
 // nobody asks as nobody: every answer is the same, whatever was asked.
-func (w *walk) nobody(own place) {
+func (w *walk) askUnauthenticated(own seedScope) {
 	w.t.Helper()
-	ops, _ := newAsker(w.t).operations(own.run("failed"))
+	ops, _ := newOperationBuilder(w.t).operations(own.run("failed"))
 	for _, token := range []string{"", "wrong"} {
-		w.full.reads()
-		c := w.full.socket(operation{document: `subscription{runListUpdates{sync}}`}, nil, token)
-		if !strings.Contains(c.body, "4401") || len(c.reads) > 0 {
+		w.full.takeStatements()
+		c := w.full.askOverSocket(operation{document: `subscription{runListUpdates{sync}}`}, nil, token)
+		if !strings.Contains(c.body, "4401") || len(c.statements) > 0 {
 			w.t.Errorf("a socket of nobody: %+v", c)
 		}
 		first := ""
@@ -527,16 +527,16 @@ func (w *walk) nobody(own place) {
 					return
 				}
 				if first == "" {
-					first = got.of(nil)
+					first = got.withoutInputs(nil)
 				}
-				if got.status != http.StatusUnauthorized || got.of(nil) != first || len(got.reads) > 0 {
-					w.t.Errorf("%s as nobody (%q) with %v: %s, not %s", op.field, token, put, got.of(nil), first)
+				if got.status != http.StatusUnauthorized || got.withoutInputs(nil) != first || len(got.statements) > 0 {
+					w.t.Errorf("%s as nobody (%q) with %v: %s, not %s", op.field, token, put, got.withoutInputs(nil), first)
 				}
 			})
 		}
 	}
 }
 
-func (w *walk) summary() {
+func (w *walk) logSummary() {
 	w.t.Logf("%d requests, %d names of things, answers: %v", w.requests, len(w.sent), w.answers)
 }

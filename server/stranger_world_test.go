@@ -32,42 +32,42 @@ import (
 )
 
 // island is one whole server in this process: SQLite, a bus, no engine.
-type island struct {
+type seededServer struct {
 	t         *testing.T
 	url       string
 	file      string       // of the store
 	routes    http.Handler // what it serves
 	store     *sqlite.Store
 	artifacts *artifact.Store
-	said      *lockedBuffer
+	log       *lockedBuffer
 
-	ago atomic.Int64 // of the store's clock, in nanoseconds
+	clockBehind atomic.Int64 // of the store's clock, in nanoseconds
 
-	mu    sync.Mutex
-	calls []string // statements that requests were the cause of
+	mu         sync.Mutex
+	statements []string // statements that requests were the cause of
 }
 
 type ofRequest struct{}
 
 // settling is what an island is made with.
-type settling struct {
+type seedOptions struct {
 	accounts []authz.Account
-	seed     func(*island) // before it serves
+	seed     func(*seededServer) // before it serves
 }
 
 // settle starts an island; the engine's address is nobody's.
-func settle(t *testing.T, with settling) *island {
+func startSeededServer(t *testing.T, with seedOptions) *seededServer {
 	t.Helper()
-	w := &island{t: t, said: &lockedBuffer{}}
+	w := &seededServer{t: t, log: &lockedBuffer{}}
 	dir := t.TempDir()
 	var err error
 	w.file = filepath.Join(dir, "dvt.db")
 	w.store, err = sqlite.Open(t.Context(), w.file, sqlite.Options{
-		Trace: w.trace, Now: func() time.Time { return time.Now().Add(-time.Duration(w.ago.Load())) },
+		Trace: w.trace, Now: func() time.Time { return time.Now().Add(-time.Duration(w.clockBehind.Load())) },
 	})
 	must(t, err)
 	bus := miniredis.RunT(t)
-	cfg, err := load(t, false, fmt.Sprintf(
+	cfg, err := loadConfig(t, false, fmt.Sprintf(
 		"listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: "+
 			"file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\nticket-keys: [\"%s\"]\n",
 		bus.Addr(), testserver.FreeAddress(t), filepath.Join(dir, "artifacts"),
@@ -77,9 +77,9 @@ func settle(t *testing.T, with settling) *island {
 	if with.seed != nil {
 		with.seed(w)
 	}
-	log := slog.New(slog.NewTextHandler(w.said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	frozen, up := time.Now(), make(chan struct{})
-	background(t, func(ctx context.Context) error {
+	runInBackground(t, func(ctx context.Context) error {
 		return server.ServeInside(ctx, cfg, w.store, log, func() time.Time { return frozen },
 			func(routes http.Handler, a *artifact.Store, at net.Addr) http.Handler {
 				w.artifacts, w.url = a, "http://"+at.String()
@@ -93,27 +93,27 @@ func settle(t *testing.T, with settling) *island {
 	select {
 	case <-up:
 	case <-time.After(time.Minute):
-		t.Fatalf("the server did not start: %s", w.said)
+		t.Fatalf("the server did not start: %s", w.log)
 	}
-	answers(t, w.url)
+	waitUntilReady(t, w.url)
 	return w
 }
 
-func (i *island) trace(ctx context.Context, statement string) {
+func (i *seededServer) trace(ctx context.Context, statement string) {
 	if ctx.Value(ofRequest{}) == nil {
 		return
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.calls = append(i.calls, strings.Join(strings.Fields(statement), " "))
+	i.statements = append(i.statements, strings.Join(strings.Fields(statement), " "))
 }
 
 // reads are the statements since the last call.
-func (i *island) reads() []string {
+func (i *seededServer) takeStatements() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	out := i.calls
-	i.calls = nil
+	out := i.statements
+	i.statements = nil
 	return out
 }
 
@@ -127,51 +127,51 @@ func role(r authz.Role, project, environment string) authz.Grant {
 }
 
 // place is where a seed puts its things; everything in it that has a name begins with its mark.
-type place struct {
+type seedScope struct {
 	mark, tenant, project, environment string
 	holder                             string        // of tokens; its Admin when empty
-	ago                                time.Duration // when it was seeded
+	age                                time.Duration // when it was seeded
 }
 
 // kinds of runs that a place has.
 var runKinds = []string{"running", "failed", "manual", "paused", "completed", "queued", "waiting", "approval", "letter"}
 
-func (p place) run(kind string) string    { return p.mark + "-run-" + kind }
-func (p place) step(kind string) string   { return p.mark + "-step-" + kind }
-func (p place) signal(kind string) string { return p.mark + "-signal-" + kind }
-func (p place) said(what string) string   { return p.mark + " says " + what }
-func (p place) who(name string) string    { return p.mark + "-" + name }
+func (p seedScope) run(kind string) string       { return p.mark + "-run-" + kind }
+func (p seedScope) step(kind string) string      { return p.mark + "-step-" + kind }
+func (p seedScope) signal(kind string) string    { return p.mark + "-signal-" + kind }
+func (p seedScope) text(what string) string      { return p.mark + " says " + what }
+func (p seedScope) principal(name string) string { return p.mark + "-" + name }
 
 // uuid is the same for the same things, and of another mark another.
-func (p place) uuid(kind string) string {
+func (p seedScope) uuid(kind string) string {
 	sum := sha256.Sum256([]byte(p.mark + kind))
 	h := hex.EncodeToString(sum[:])
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]
 }
 
-func (p place) identity(kind string) run.Identity {
+func (p seedScope) identity(kind string) run.Identity {
 	return run.Identity{RunID: p.run(kind), TenantID: p.tenant, ProjectID: p.project, EnvironmentID: p.environment,
 		PlanID: p.mark + "-plan", PlanVersion: "1.0"}
 }
 
 // plan is a document whose one step waits for a person.
-func (p place) plan() (plan.Ref, []byte) {
+func (p seedScope) plan() (plan.Ref, []byte) {
 	doc := fmt.Appendf(
 		nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":%q,"schemaVersion":"v1.2"},
 		"scope":{"tenantId":%q,"projectId":%q,"environmentId":%q,"repoSha":"%s"},
 		"steps":[{"stepId":%q,"type":"MANUAL","dependsOn":[],"inputs":{"instructions":%q,"evidence":{"a":%q}},"timeout":"1h"}]}`,
-		p.mark+"-plan", p.who("author"), p.tenant, p.project, p.environment, strings.Repeat("0", 40), p.step("manual"),
-		p.said("look"), p.said("proof"))
+		p.mark+"-plan", p.principal("author"), p.tenant, p.project, p.environment, strings.Repeat("0", 40), p.step("manual"),
+		p.text("look"), p.text("proof"))
 	sum := sha256.Sum256(doc)
 	return plan.Ref{URI: "dvt:plan/" + hex.EncodeToString(sum[:]), SHA256: hex.EncodeToString(sum[:]),
 		SchemaVersion: "v1.2", PlanID: p.mark + "-plan", PlanVersion: "1.0"}, doc
 }
 
 // log is the life of a run of a kind.
-func (p place) log(kind string) []run.Draft {
+func (p seedScope) runEvents(kind string) []run.Draft {
 	step, m := p.step(kind), func(more runtest.M) runtest.M { return more }
 	out := []run.Draft{
-		runtest.Draft(run.RunApproved, "", 1, m(runtest.M{"actor": p.who("planner"), "reason": p.said("approved")})),
+		runtest.Draft(run.RunApproved, "", 1, m(runtest.M{"actor": p.principal("planner"), "reason": p.text("approved")})),
 		runtest.Start(step)}
 	begun := runtest.Draft(run.StepStartedEvent, step, 1)
 	switch kind {
@@ -179,26 +179,26 @@ func (p place) log(kind string) []run.Draft {
 		out = append(out, begun)
 	case "failed", "letter":
 		out = append(out, begun, runtest.Draft(run.StepFailedEvent, step, 1,
-			m(runtest.M{"errorMessage": p.said("it broke")})))
+			m(runtest.M{"errorMessage": p.text("it broke")})))
 	case "manual":
 		out = append(out, begun, runtest.Draft(run.StepAwaitingManualCompletion, step, 1))
 	case "paused":
 		out = append(out, runtest.Draft(run.SignalAccepted, p.signal(kind), 1,
-			m(runtest.M{"actor": p.who("ola"), "reason": p.said("lunch")})),
+			m(runtest.M{"actor": p.principal("ola"), "reason": p.text("lunch")})),
 			runtest.Draft(run.RunPaused, p.signal(kind), 1,
-				m(runtest.M{"reason": p.said("lunch"), "pauseRequestedBy": p.who("ola")})))
+				m(runtest.M{"reason": p.text("lunch"), "pauseRequestedBy": p.principal("ola")})))
 	case "completed":
 		out = append(out, begun, runtest.Draft(run.StepCompletedEvent, step, 1,
-			m(runtest.M{"result": runtest.M{"rows": p.said("rows")}})), runtest.Draft(run.RunCompleted, "", 1))
+			m(runtest.M{"result": runtest.M{"rows": p.text("rows")}})), runtest.Draft(run.RunCompleted, "", 1))
 	}
 	return out
 }
 
 // seed puts a thing of every kind into a place.
-func (p place) seed(w *island) {
+func (p seedScope) seed(w *seededServer) {
 	t, ctx := w.t, w.t.Context()
-	w.ago.Store(int64(p.ago))
-	defer w.ago.Store(0)
+	w.clockBehind.Store(int64(p.age))
+	defer w.clockBehind.Store(0)
 	ref, doc := p.plan()
 	must(t, w.store.PutPlan(ctx, ref.SHA256, doc))
 	for i, kind := range runKinds {
@@ -206,62 +206,62 @@ func (p place) seed(w *island) {
 		r := store.Run{
 			Identity: id, RequestID: request, RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID,
 				id.PlanVersion, request),
-			PlanRef: ref, TriggeredBy: p.who("ana"), TriggerSource: "api", Params: runtest.JSON(runtest.M{"p": p.said("param")}),
+			PlanRef: ref, TriggeredBy: p.principal("ana"), TriggerSource: "api", Params: runtest.JSON(runtest.M{"p": p.text("param")}),
 		}
 		switch approved := runtest.Draft(run.RunApproved, "", 1); kind {
 		case "queued":
-			p.create(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: store.Unlimited()}})
+			p.createRun(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: store.Unlimited()}})
 		case "waiting":
 			held := store.Unlimited()
 			held.Hold = true
 			wait := func(store.Admission) ([]run.Draft, error) {
 				return []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, nil
 			}
-			p.create(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: held}, Wait: wait})
+			p.createRun(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: held}, Wait: wait})
 		case "approval":
-			p.create(w, store.NewRun{Run: r, Events: []run.Draft{runtest.Draft(run.RunQueued, "", 1)},
+			p.createRun(w, store.NewRun{Run: r, Events: []run.Draft{runtest.Draft(run.RunQueued, "", 1)},
 				NeedApproval: &store.NeedApproval{Required: 2, TTL: time.Hour}})
 		default:
-			evs := runtest.Log(p.log(kind)...)
+			evs := runtest.Log(p.runEvents(kind)...)
 			for n := range evs {
 				evs[n].Identity, evs[n].EventID = id, p.uuid(fmt.Sprint(kind, n))
 				evs[n].Key = run.Key(p.mark + fmt.Sprint(kind, n))
 			}
 			r.CreatedAt = runtest.Epoch.Add(time.Duration(i) * time.Minute)
-			must(t, w.store.Import(ctx, store.NewRun{Run: r, Receipts: []run.Receipt{{
+			must(t, w.store.Import(ctx, store.NewRun{Run: r, Receipts: []run.SignalReceipt{{
 				RunID: id.RunID, Signal: run.Signal{ID: p.signal(kind), Type: run.EscalateAlert},
-				Payload: runtest.JSON(runtest.M{"note": p.said("alert")}),
-				Actor:   p.who("ola"), Reason: p.said("alert"), No: 1, Application: run.SignalApplied,
+				Payload: runtest.JSON(runtest.M{"note": p.text("alert")}),
+				Actor:   p.principal("ola"), Reason: p.text("alert"), No: 1, Application: run.SignalApplied,
 				ReceivedAt: runtest.Epoch.Add(time.Hour),
 			}}}, evs))
 		}
 	}
-	p.bury(w)
-	p.send(w)
+	p.addDeadLetter(w)
+	p.addBulk(w)
 	for _, kind := range []string{"one", "two"} {
 		_, _, err := w.store.PutToken(ctx, store.StoredToken{
-			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.said("token " + kind),
-			Principal: cmp.Or(p.holder, p.who("ana")), SHA256: tokenHash(p.mark + kind),
-			Grants: []byte(`[{"role":"VIEWER","project":"` + p.project + `","environment":"*"}]`), CreatedBy: p.who("ana"),
+			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.text("token " + kind),
+			Principal: cmp.Or(p.holder, p.principal("ana")), SHA256: tokenHash(p.mark + kind),
+			Grants: []byte(`[{"role":"VIEWER","project":"` + p.project + `","environment":"*"}]`), CreatedBy: p.principal("ana"),
 			ExpiresAt: time.Now().Add(time.Hour),
-		}, p.row("CREATE_TOKEN", "token"+kind))
+		}, p.auditRow("CREATE_TOKEN", "token"+kind))
 		must(t, err)
 	}
-	must(t, w.store.Audit(ctx, p.row("PAUSE", "audit1"), p.row("RESUME", "audit2")))
+	must(t, w.store.Audit(ctx, p.auditRow("PAUSE", "audit1"), p.auditRow("RESUME", "audit2")))
 	_, err := w.store.LinkAudit(ctx, store.MaxPage)
 	must(t, err)
 }
 
-func (p place) row(action, kind string) store.AuditRow {
+func (p seedScope) auditRow(action, kind string) store.AuditRow {
 	return store.AuditRow{
-		ID: p.uuid("audit" + kind), TenantID: p.tenant, Actor: p.who("ola"), Action: action, RunID: p.run("running"),
+		ID: p.uuid("audit" + kind), TenantID: p.tenant, Actor: p.principal("ola"), Action: action, RunID: p.run("running"),
 		SignalID: p.signal("running"),
-		Outcome:  "ACCEPTED", Reason: p.said("because"), RequestID: p.mark + "-request-audit",
-		Detail: runtest.JSON(runtest.M{"d": p.said("detail")}),
+		Outcome:  "ACCEPTED", Reason: p.text("because"), RequestID: p.mark + "-request-audit",
+		Detail: runtest.JSON(runtest.M{"d": p.text("detail")}),
 	}
 }
 
-func (p place) create(w *island, n store.NewRun) {
+func (p seedScope) createRun(w *seededServer, n store.NewRun) {
 	w.t.Helper()
 	_, created, err := w.store.CreateRun(w.t.Context(), n)
 	must(w.t, err)
@@ -271,15 +271,15 @@ func (p place) create(w *island, n store.NewRun) {
 }
 
 // bury makes a dead letter of what happens to a run.
-func (p place) bury(w *island) {
+func (p seedScope) addDeadLetter(w *seededServer) {
 	w.t.Helper()
 	id, ctx := p.run("letter"), w.t.Context()
 	out, err := w.store.Append(
 		ctx, store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, p.signal("noise"), 1)}})
 	must(w.t, err)
-	_, err = w.store.PublishFailed(ctx, id, out.Head.LastSeq, p.said("too large"), time.Hour)
+	_, err = w.store.PublishFailed(ctx, id, out.Head.LastSeq, p.text("too large"), time.Hour)
 	must(w.t, err)
-	buried, err := w.store.AddDeadLetter(ctx, id, out.Head.LastSeq, p.said("too large"))
+	buried, err := w.store.AddDeadLetter(ctx, id, out.Head.LastSeq, p.text("too large"))
 	must(w.t, err)
 	if !buried {
 		w.t.Fatal("the letter was not buried")
@@ -287,22 +287,22 @@ func (p place) bury(w *island) {
 }
 
 // bulk is the opaque id of the bulk that the holder of tokens has.
-func (p place) bulk() string {
+func (p seedScope) bulk() string {
 	return base64.RawURLEncoding.EncodeToString([]byte("Bulk:" + p.uuid("bulk")))
 }
 
 // send keeps a bulk of which one run has its answer and one has not.
-func (p place) send(w *island) {
+func (p seedScope) addBulk(w *seededServer) {
 	w.t.Helper()
 	made, _, err := w.store.PutBulk(w.t.Context(), store.NewBulk{
 		Bulk: store.Bulk{
-			ID: p.uuid("bulk"), TenantID: p.tenant, Actor: cmp.Or(p.holder, p.who("ana")), RequestID: p.mark + "-request-bulk",
-			Reason:    p.said("bulk"),
+			ID: p.uuid("bulk"), TenantID: p.tenant, Actor: cmp.Or(p.holder, p.principal("ana")), RequestID: p.mark + "-request-bulk",
+			Reason:    p.text("bulk"),
 			Principal: []byte(`{}`), Action: runtest.JSON(runtest.M{"signal": runtest.M{"type": "PAUSE"},
-				"payload": runtest.M{"reason": p.said("bulk")}}),
+				"payload": runtest.M{"reason": p.text("bulk")}}),
 		},
 		Runs: []run.Identity{p.identity("failed"), p.identity("running")}, MostOpen: 1, Keep: 1,
-		Audit: p.row("SIGNAL_RUNS", "bulk"),
+		Audit: p.auditRow("SIGNAL_RUNS", "bulk"),
 	})
 	must(w.t, err)
 	leased, err := w.store.LeaseBulks(w.t.Context(), "seed", time.Minute, 9)
@@ -313,58 +313,58 @@ func (p place) send(w *island) {
 		}
 	}
 	_, err = w.store.SettleBulkRows(w.t.Context(), made, store.BulkSettlement{Ends: []store.BulkEnd{
-		{No: 1, Outcome: store.BulkRefused, Code: run.CodeForbidden, Message: p.said("no")},
+		{No: 1, Outcome: store.BulkRefused, Code: run.CodeForbidden, Message: p.text("no")},
 	}}, time.Minute)
 	must(w.t, err)
 }
 
 // print keeps lines of a step of a place; only once its island serves.
-func (p place) print(w *island) {
+func (p seedScope) addLogLines(w *seededServer) {
 	w.t.Helper()
 	for _, kind := range []string{"running", "failed", "completed"} {
 		must(w.t, w.artifacts.Append(w.t.Context(), artifact.AttemptID{TenantID: p.tenant, RunID: p.run(kind),
 			StepID: p.step(kind), LogicalAttempt: 1}, 1, 1,
-			[]artifact.Line{{No: 1, At: runtest.Epoch, Stream: "stdout", EngineAttempt: 1, Text: p.said("a line")}}))
+			[]artifact.Line{{No: 1, At: runtest.Epoch, Stream: "stdout", EngineAttempt: 1, Text: p.text("a line")}}))
 	}
 }
 
 // policy is one of the place's tenant that names what is in it, and its quotas.
-func (p place) policy(w *island) {
+func (p seedScope) addPolicy(w *seededServer) {
 	w.t.Helper()
 	doc := runtest.JSON(authz.Document{
 		Grants: []authz.PrincipalGrant{
-			{Principal: p.who("ana"), Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"},
-			{Principal: p.who("ola"), Role: authz.Operator, ProjectID: p.project, EnvironmentID: "*"},
-			{Principal: p.who("eng"), Role: authz.Engineer, ProjectID: p.project, EnvironmentID: "*"},
+			{Principal: p.principal("ana"), Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"},
+			{Principal: p.principal("ola"), Role: authz.Operator, ProjectID: p.project, EnvironmentID: "*"},
+			{Principal: p.principal("eng"), Role: authz.Engineer, ProjectID: p.project, EnvironmentID: "*"},
 		},
-		BreakGlass: []authz.BreakGlass{{Principal: p.who("ola"), Role: authz.Admin, MaxMinutes: 60}},
+		BreakGlass: []authz.BreakGlass{{Principal: p.principal("ola"), Role: authz.Admin, MaxMinutes: 60}},
 	})
 	_, err := w.store.PutPolicy(w.t.Context(), store.StoredPolicy{
-		TenantID: p.tenant, Version: 1, Doc: doc, Actor: p.who("ana"), Reason: p.said("policy"), RequestID: p.mark +
+		TenantID: p.tenant, Version: 1, Doc: doc, Actor: p.principal("ana"), Reason: p.text("policy"), RequestID: p.mark +
 			"-request-policy",
-	}, p.row("SET_POLICY", "policy"))
+	}, p.auditRow("SET_POLICY", "policy"))
 	must(w.t, err)
 	limits := runtest.M{"tenant": runtest.M{"maxActive": 7},
 		"projects": []runtest.M{{"projectId": p.project, "limits": runtest.M{"startRunPerMinute": 50}, "weight": 3}}}
 	_, err = w.store.PutSetting(w.t.Context(), store.StoredSetting{
-		Kind: store.SettingQuota, TenantID: p.tenant, Version: 1, Doc: runtest.JSON(limits), Actor: p.who("ana"),
-		Reason: p.said("quota"), RequestID: p.mark + "-request-quota",
-	}, p.row("SET_QUOTA", "quota"))
+		Kind: store.SettingQuota, TenantID: p.tenant, Version: 1, Doc: runtest.JSON(limits), Actor: p.principal("ana"),
+		Reason: p.text("quota"), RequestID: p.mark + "-request-quota",
+	}, p.auditRow("SET_QUOTA", "quota"))
 	must(w.t, err)
 	_, err = w.store.LinkAudit(w.t.Context(), store.MaxPage)
 	must(w.t, err)
 }
 
 // accounts of a place; the first is its Admin.
-func (p place) accounts(everywhere bool) []authz.Account {
+func (p seedScope) accounts(everywhere bool) []authz.Account {
 	project := p.project
 	if everywhere {
 		project = "*"
 	}
 	return slices.Clone([]authz.Account{
-		accountOf(p.tenant, p.who("ana"), role(authz.Admin, project, "*")), accountOf(p.tenant, p.who("ola"),
+		accountOf(p.tenant, p.principal("ana"), role(authz.Admin, project, "*")), accountOf(p.tenant, p.principal("ola"),
 			role(authz.Operator, project, "*")),
-		accountOf(p.tenant, p.who("eng"), role(authz.Engineer, project, "*")), accountOf(p.tenant, p.who("sre"),
+		accountOf(p.tenant, p.principal("eng"), role(authz.Engineer, project, "*")), accountOf(p.tenant, p.principal("sre"),
 			role(authz.SRE, project, "*")),
 	})
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/dvt-engine/dvt/internal/privatenet"
 )
 
-// temporalServer supervises the Temporal CLI's dev server on a SQLite file: the
-// engine of `dvt dev`. It starts it again when it ends or does not answer, on the same address and data.
+// temporalServer supervises the engine of `dvt dev`: the dev server of the Temporal CLI on a SQLite file. It restarts
+// the server on the same address and data when the server ends or does not answer.
 type temporalServer struct {
 	bin, dir  string
 	port      int
@@ -38,7 +38,7 @@ type temporalServer struct {
 	forwards []*portForward
 }
 
-// processID names a process for certain: a pid is used again, a start time is not.
+// processID identifies a process. It contains the start time, because the kernel reuses pids.
 type processID struct {
 	PID   int    `json:"pid"`
 	Start string `json:"start"`
@@ -70,7 +70,8 @@ func newTemporalServer(ctx context.Context, cfg config.Config, log *slog.Logger)
 	return t, t.openNetwork(ctx, cfg.TemporalPort)
 }
 
-// findTemporal looks at the setting, on PATH, and where `make` puts it.
+// findTemporal returns the absolute path of the Temporal CLI: that of the setting, or else the one on PATH or the one
+// that `make` installed. A setting that names no program is an error.
 func findTemporal(named string) (string, error) {
 	self, _ := os.Executable()
 	for _, name := range []string{named, "temporal", filepath.Join(filepath.Dir(self), "../.tools/bin/temporal"),
@@ -82,7 +83,7 @@ func findTemporal(named string) (string, error) {
 			return filepath.Abs(bin)
 		}
 		if name == named {
-			return "", fmt.Errorf("there is no Temporal CLI at %s", named)
+			return "", fmt.Errorf("there is no Temporal CLI at %s: correct the setting temporal-binary", named)
 		}
 	}
 	return "", errors.New(
@@ -162,11 +163,11 @@ func (t *temporalServer) start(ctx context.Context) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() // the process has its own
+	defer out.Close() // the process has its own descriptor
 	args := []string{
 		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--dynamic-config-value",
 		"system.enableActivityEagerExecution=true",
-		// Temporal serves its API by HTTP too, without a password, and a page of a browser could send it requests.
+		// Temporal also serves its API by HTTP without a password, so a web page could send it requests.
 		"--dynamic-config-value", `frontend.httpAllowedHosts=["nobody.invalid"]`,
 		"--ip", "127.0.0.1", "--port", strconv.Itoa(t.port),
 		"--db-filename", filepath.Join(t.dir, "temporal.db"), "--namespace", t.namespace, "--log-level", "error",
@@ -179,13 +180,14 @@ func (t *temporalServer) start(ctx context.Context) (*child, error) {
 	for _, a := range []string{temporal.AttributeRun, temporal.AttributeTenant, temporal.AttributeProject} {
 		args = append(args, "--search-attribute", a+"=Keyword")
 	}
-	cmd := exec.Command(t.bin, args...) //nolint:noctx // it is ended in order, not by a context
+	cmd := exec.Command(t.bin, args...) //nolint:noctx // the supervisor stops it with SIGTERM, not by a context
 	cmd.Env = append(os.Environ(), "HOME="+t.dir, "XDG_CONFIG_HOME="+t.dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	if t.private != nil {
 		return t.startPrivate(ctx, cmd)
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C in the terminal reaches dvt, which ends it in order
+	// Ctrl-C in a terminal must reach only dvt, which stops the server in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -195,7 +197,7 @@ func (t *temporalServer) start(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// kill ends the process and its children, also when they are stopped, and waits for the process.
+// kill kills the process and its children, even if they are suspended, and waits for the process.
 func (c *child) kill() {
 	if c.private != nil {
 		c.private.Kill()
@@ -206,14 +208,14 @@ func (c *child) kill() {
 	<-c.exited
 }
 
-// watch probes the server until it has failed for too long, and returns why, or until ctx ends, and returns "".
+// watch probes the server until it has failed for too long, and returns the cause. It returns "" when ctx ends.
 //
-// A server fails when three probes in a row failed and the first of them began long enough ago. The count protects a
-// good server from the time for which dvt itself was stopped: that time makes one probe late, not three.
+// The server has failed for too long when three probes in a row failed and the first of them began long enough ago. The
+// count protects a healthy server after dvt itself was suspended: a suspension makes one probe late, not three.
 func (t *temporalServer) watch(ctx context.Context) (cause string) {
 	times := t.health.times
 	patience, every := times.start, times.startEvery
-	var failing time.Time // when the first of the probes in a row began that failed
+	var failing time.Time // start of the first probe in the current row of failures
 	failed := 0
 	for {
 		began := time.Now()
@@ -263,7 +265,7 @@ func (t *temporalServer) probeCause(err error, took time.Duration) string {
 
 func (t *temporalServer) pidFile() string { return filepath.Join(t.dir, "server.pid") }
 
-// remember records the server's process, so that the next dvt finds it when this one is killed.
+// remember records the server's process in a file, so that the next dvt can end the server when this one is killed.
 func (t *temporalServer) remember(id processID) {
 	id.Start, id.Port = startOf(id.PID), t.port
 	b, err := json.Marshal(id)
@@ -274,11 +276,12 @@ func (t *temporalServer) remember(id processID) {
 		err = os.Rename(t.pidFile()+".new", t.pidFile())
 	}
 	if err != nil {
-		t.log.Warn("the Temporal server's pid was not recorded", slog.Any("error", err))
+		t.log.Warn("the pid of the Temporal server was not recorded: if dvt is killed, the next dvt cannot end this server", slog.Any("error", err))
 	}
 }
 
-// endOrphan ends the server that a killed dvt left behind (T226).
+// endOrphan kills the server that a killed dvt left behind, because two servers must not use the same database file
+// (contract T226).
 func (t *temporalServer) endOrphan() {
 	b, err := os.ReadFile(t.pidFile())
 	var id processID
@@ -291,7 +294,7 @@ func (t *temporalServer) endOrphan() {
 	}
 }
 
-// end kills the process, if it still is the same one, and waits for at most two seconds until it has ended.
+// end kills the process if the pid still belongs to it, and waits at most two seconds until it has ended.
 func (id processID) end() {
 	if id.PID <= 1 || id.Start == "" || startOf(id.PID) != id.Start {
 		return
@@ -318,17 +321,17 @@ func (t *temporalServer) ready(ctx context.Context) error {
 	if why != "" {
 		why = ": it " + why
 	}
-	return fmt.Errorf("the Temporal server did not come up within %s%s; its words are in %s", t.health.times.start, why,
+	return fmt.Errorf("the Temporal server did not come up within %s%s; read its log %s", t.health.times.start, why,
 		t.logFile())
 }
 
 func (t *temporalServer) logFile() string { return filepath.Join(t.dir, "server.log") }
 
-// logLimit is the size in bytes above which the server's log is put away when the server starts.
+// logLimit is the size in bytes above which openLog rotates the server's log.
 const logLimit = 1 << 20
 
-// openLog opens the server's log for a new process. It is appended to, because its last lines say why the process
-// before ended; one larger than logLimit becomes server.log.1 first, in place of the one before it.
+// openLog opens the server's log for a new process. The process appends to it, because its last lines say why the
+// previous process ended. A log larger than logLimit is first renamed to server.log.1, which replaces the older one.
 func (t *temporalServer) openLog() (*os.File, error) {
 	if info, err := os.Stat(t.logFile()); err == nil && info.Size() > logLimit {
 		if err := os.Rename(t.logFile(), t.logFile()+".1"); err != nil {

@@ -144,8 +144,7 @@ func (h *supervisedHealth) noteEnd(cause string) time.Duration {
 func (h *supervisedHealth) advice() string {
 	return fmt.Sprintf(
 		"read %s, remove the cause (a full disk, too little memory, a damaged file), or start dvt dev with --temporal "+
-			"HOST:PORT; "+
-			"dvt tries again every %s", h.logFile, h.times.slow)
+			"HOST:PORT; dvt tries again every %s", h.logFile, h.times.slow)
 }
 
 func (h *supervisedHealth) lastCause() string {

@@ -240,7 +240,7 @@ func TestKeepWorking_StartsAWorkerAgainThatEndedBeforeItsContext(t *testing.T) {
 }
 
 // fakeTemporal starts a supervisor with short times that runs a script instead of the Temporal CLI.
-func fakeTemporal(t *testing.T, times supervisorTimes, script string) (*temporalServer, *logBuffer) {
+func startFakeTemporal(t *testing.T, times supervisorTimes, script string) (*temporalServer, *logBuffer) {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "temporal")
 	if err := os.WriteFile(bin, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
@@ -272,7 +272,7 @@ func eventually(t *testing.T, patience time.Duration, what string, holds func() 
 }
 
 // The script starts a child and answers nothing until the test points it at the real Temporal CLI.
-func TestTemporalServer_OneThatAnswersNothingIsGivenUpAndComesBack(t *testing.T) {
+func TestTemporalServer_ComesBackAfterItWasGivenUp(t *testing.T) {
 	t.Parallel()
 	cli, err := findTemporal("../.tools/bin/temporal")
 	if err != nil {
@@ -280,7 +280,7 @@ func TestTemporalServer_OneThatAnswersNothingIsGivenUpAndComesBack(t *testing.T)
 	}
 	times := supervisionTimes
 	times.probe, times.start, times.giveUp, times.slow = time.Second, testtime.Of(3*time.Second), 2, 200*time.Millisecond
-	server, lines := fakeTemporal(t, times, `
+	server, lines := startFakeTemporal(t, times, `
 cd "$HOME"
 echo the disk is full
 if [ -e mended ]; then exec `+cli+` "$@"; fi
@@ -312,11 +312,11 @@ sleep 600 & echo $! >> children; wait`)
 	}
 }
 
-func TestTemporalServer_LogKeepsTheWordsOfEveryProcess(t *testing.T) {
+func TestTemporalServer_LogKeepsTheOutputOfEveryProcess(t *testing.T) {
 	t.Parallel()
 	times := supervisionTimes
 	times.backoff, times.maxBackoff, times.giveUp, times.slow = time.Millisecond, time.Millisecond, 5, time.Hour
-	server, lines := fakeTemporal(t, times, `echo "the disk is full"; exit 7`)
+	server, lines := startFakeTemporal(t, times, `echo "the disk is full"; exit 7`)
 	eventually(t, 10*time.Second, "the supervisor gives up",
 		func() bool { return lines.count("level=ERROR", "ended: exit status 7") == 1 })
 	b, err := os.ReadFile(server.logFile())
@@ -325,7 +325,7 @@ func TestTemporalServer_LogKeepsTheWordsOfEveryProcess(t *testing.T) {
 	}
 }
 
-func TestTemporalServer_LargeLogIsPutAwayOnce(t *testing.T) {
+func TestTemporalServer_LargeLogIsRotatedOnce(t *testing.T) {
 	t.Parallel()
 	server := &temporalServer{dir: t.TempDir()}
 	for i, size := range []int{0, logLimit + 1, 0, logLimit + 1} {

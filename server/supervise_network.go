@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// maxForwarded is how many connections one forwarded port has at once. Further ones are closed.
+// maxForwarded is the maximum number of concurrent connections of one forwarded port. Further ones are closed.
 const maxForwarded = 256
 
 // acceptRetry is the pause after a connection could not be accepted.
@@ -27,8 +27,8 @@ const acceptRetry = 100 * time.Millisecond
 // errNoServer means that no process of the server runs at the moment.
 var errNoServer = errors.New("the Temporal server does not run")
 
-// openNetwork decides, once for all processes of the server, whether they have a network of their own, and opens the
-// ports that the settings ask for. A later failure must not move the server into the network of the machine.
+// openNetwork decides once, for all processes of the server, whether they have a network of their own, and opens the
+// ports that the settings name. A later failure must not move the server into the network of the machine.
 func (t *temporalServer) openNetwork(ctx context.Context, port int) (err error) {
 	if t.private, err = privatenet.Open(ctx); err != nil {
 		t.private = nil
@@ -89,8 +89,7 @@ func (t *temporalServer) dialPrivate(ctx context.Context, port int) (net.Conn, e
 	return p.Dial(ctx, port)
 }
 
-// serveForwards serves the forwarded ports until ctx ends or the returned function was called, which waits for their
-// connections.
+// serveForwards serves the forwarded ports until ctx ends or stop is called. stop waits for their connections to end.
 func (t *temporalServer) serveForwards(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup
@@ -164,14 +163,14 @@ func splice(ctx context.Context, a, b net.Conn) {
 	copies.Wait()
 }
 
-// warnOfOpenPorts logs the ports without a password that the settings ask for.
+// warnOfOpenPorts warns of the ports without a password that the settings open.
 func warnOfOpenPorts(c *config.Config, log *slog.Logger) {
 	if c.TemporalPort != 0 {
-		log.Warn("Temporal's API was asked for; it has no password, and every user of this machine reaches it",
+		log.Warn("the setting temporal-port opens Temporal's API without a password: every user of this machine can reach it",
 			slog.String("address", fmt.Sprintf("127.0.0.1:%d", c.TemporalPort)))
 	}
 	if c.TemporalUIPort != 0 {
-		log.Warn("Temporal's UI was asked for; it has no password", slog.String("address",
+		log.Warn("the setting temporal-ui-port opens Temporal's UI without a password: every user of this machine can reach it", slog.String("address",
 			fmt.Sprintf("http://127.0.0.1:%d", c.TemporalUIPort)))
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/engine/temporal"
 )
 
-// runDataWorker serves data queues. It holds no store credentials: the Journal
-// of a server is all that it can reach (T203).
+// runDataWorker serves data queues. It runs programs of tenants, so it holds no store credentials and reads and writes
+// runs only through the Journal of a server (contract T203).
 func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConfig, log *slog.Logger) error {
 	if err := need(cfg.Server, "server", string(cfg.WorkerToken)+cfg.WorkerTokenFile, "worker-token-file"); err != nil {
 		return err
@@ -51,7 +51,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	}
 	defer c.Close()
 	w.Metrics = registry
-	// Without control queues nothing here reaches the log but the runner, for its attempts.
+	// temporal.Run gets no journal: without control queues only the runner writes events, through its own journal.
 	return withMetrics(ctx, cfg, registry, func(ctx context.Context) error {
 		return whileGranted(ctx, journal, log, func(ctx context.Context) error {
 			return whileReporting(ctx, journal, w.Data, box.workerReport, log, func(ctx context.Context) error {
@@ -61,14 +61,17 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	})
 }
 
-// workerConfig is what every worker of this process is told. Queues are still missing.
+// workerConfig returns the settings that all workers of this process share. The caller adds the queues.
 func workerConfig(c *config.Config) (temporal.WorkerConfig, error) {
 	limits, err := c.Limits()
 	return temporal.WorkerConfig{Namespace: c.TemporalNamespace, DataConcurrency: c.Concurrency, Limits: limits}, err
 }
 
-// withMetrics does work, and meanwhile serves the metrics of a worker where metrics-listen says so.
-func withMetrics(ctx context.Context, cfg config.Config, r *prometheus.Registry, work func(context.Context) error) error {
+// withMetrics runs work, and serves the metrics of a worker on metrics-listen meanwhile. It returns the error of
+// either.
+func withMetrics(
+	ctx context.Context, cfg config.Config, r *prometheus.Registry, work func(context.Context) error,
+) error {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)

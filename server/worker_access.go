@@ -32,7 +32,7 @@ func checkJournal(ctx context.Context, j checker, log *slog.Logger) error {
 		return err
 	}
 	if err != nil {
-		log.WarnContext(ctx, "the server does not answer yet; steps begin once it does", slog.Any("error", err))
+		log.WarnContext(ctx, "the server does not answer: this worker begins no steps until it does; check the setting server", slog.Any("error", err))
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func watchAccess(ctx context.Context, j checker, log *slog.Logger) error {
 		if denied++; denied == mostDenied {
 			return err
 		}
-		log.WarnContext(ctx, "the server denied access: this worker begins no steps, and ends if this continues",
+		log.WarnContext(ctx, "the server denied access: this worker begins no steps, and ends if this continues; check its worker token",
 			slog.Any("error", err))
 	}
 }

@@ -45,7 +45,7 @@ func TestWorker_ReportsItsSandboxAtItsStartAndEachMinute(t *testing.T) {
 		defer cancel()
 		to := &reports{}
 		queues := []string{"tq-data-b", "tq-data-a", "tq-data-b"}
-		if err := whileReporting(ctx, to, queues, unsandboxed, slog.New(slog.DiscardHandler), idle); err != nil {
+		if err := whileReporting(ctx, to, queues, unsandboxedReport, slog.New(slog.DiscardHandler), idle); err != nil {
 			t.Fatal(err)
 		}
 		if len(to.taken) != 3 {
@@ -57,14 +57,14 @@ func TestWorker_ReportsItsSandboxAtItsStartAndEachMinute(t *testing.T) {
 	})
 }
 
-func TestWorker_LogsOnceThatItsReportsAreNotTaken(t *testing.T) {
+func TestWorker_LogsOnceThatItsReportsAreNotAccepted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Second)
 		defer cancel()
 		var out strings.Builder
 		to := &reports{err: errors.Join(store.ErrUnavailable)}
-		if err := whileReporting(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil)),
+		if err := whileReporting(ctx, to, []string{"q"}, unsandboxedReport, slog.New(slog.NewTextHandler(&out, nil)),
 			idle); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestWorker_EndsWhenTheReportOfItsSandboxIsDenied(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began, worked := time.Now(), false
-				err := whileReporting(ctx, &reports{answers: test.answers, err: test.last}, []string{"tq-data-prod"}, unsandboxed,
+				err := whileReporting(ctx, &reports{answers: test.answers, err: test.last}, []string{"tq-data-prod"}, unsandboxedReport,
 					slog.New(slog.DiscardHandler), func(ctx context.Context) error { worked = true; return idle(ctx) })
 				took := time.Since(began)
 				if worked == test.idles {
@@ -125,7 +125,7 @@ func TestWorker_LogsThatItsReportsAreDeniedAndAcceptedAgain(t *testing.T) {
 		defer cancel()
 		var out strings.Builder
 		to := &reports{answers: []error{nil, fmt.Errorf("%w: tq-data-prod", engine.ErrDenied)}}
-		if err := whileReporting(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil)),
+		if err := whileReporting(ctx, to, []string{"q"}, unsandboxedReport, slog.New(slog.NewTextHandler(&out, nil)),
 			idle); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestSendReport_NamesAtMost64QueuesInOneReport(t *testing.T) {
 		queues = append(queues, fmt.Sprintf("q%03d", i))
 	}
 	to := &reports{}
-	if err := sendReport(t.Context(), to, queues, unsandboxed()); err != nil {
+	if err := sendReport(t.Context(), to, queues, unsandboxedReport()); err != nil {
 		t.Fatal(err)
 	}
 	if len(to.taken) != 2 || len(to.taken[0].Queues) != reportQueues || len(to.taken[1].Queues) != 1 {
@@ -153,7 +153,7 @@ func TestSendReport_NamesAtMost64QueuesInOneReport(t *testing.T) {
 }
 
 // unsandboxed returns the report of a worker that starts programs without a sandbox.
-func unsandboxed() engine.WorkerReport {
+func unsandboxedReport() engine.WorkerReport {
 	r := engine.WorkerReport{Worker: "host/1", Runtime: "none", Parts: []plan.SandboxPart{},
 		Missing: map[plan.SandboxPart]string{}, OK: true, At: time.Now().UTC()}
 	for _, part := range plan.SandboxParts() {

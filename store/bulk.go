@@ -127,7 +127,7 @@ type BulkRow struct {
 	Code          run.Code // of a REFUSED row, or why a WAITING row waits
 	Message       string
 	At            *time.Time   // of the outcome
-	Receipt       *run.Receipt // nil when there is none, and in WaitingBulkRows
+	Receipt       *run.SignalReceipt // nil when there is none, and in WaitingBulkRows
 }
 
 // Failed reports whether the signal was rejected or refused, or was accepted and not applied.

@@ -12,7 +12,7 @@ import (
 type Overlays interface {
 	// Overlays lists the overlays of a step and those of the whole run with AcceptedSeq in (after, upTo], in the order of
 	// AcceptedSeq, at most MaxPage.
-	Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.Receipt, error)
+	Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.SignalReceipt, error)
 }
 
 // OverlayTx is the overlays of the locked run.

@@ -61,12 +61,12 @@ type Queue interface {
 // numbers (contract T196), and an accepted signal is delivered even if the server that accepted it died (contract T93).
 type Signals interface {
 	// Receipt reads the receipt of a signal; ErrNotFound.
-	Receipt(ctx context.Context, runID, signalID string) (run.Receipt, error)
+	Receipt(ctx context.Context, runID, signalID string) (run.SignalReceipt, error)
 	// Receipts lists a run's receipts in the order in which they were received, after the given signal ("": from the
 	// first), at most limit (≤ MaxPage).
-	Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.Receipt, error)
+	Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.SignalReceipt, error)
 	// After lists the receipts of accepted signals with No > no by No, at most MaxPage.
-	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
+	After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error)
 	// LeaseDeliveries leases up to limit (≤ MaxPage) runs that have accepted signals without an acknowledgement of the
 	// engine, are due and are not leased.
 	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]Delivery, error)
@@ -82,7 +82,7 @@ type Signals interface {
 // Senders finds receipts by the actor who sent the signal.
 type Senders interface {
 	// ReceiptsOf lists the receipts of one actor of a tenant, the newest first, at most limit (≤ MaxPage).
-	ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error)
+	ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error)
 }
 
 // Delivery is a leased run with signals to deliver.
@@ -124,7 +124,7 @@ type NewRun struct {
 	NeedApproval *NeedApproval
 	Audit        []AuditRow
 	// Receipts are only for Import, which writes them unchanged, including their numbers.
-	Receipts []run.Receipt
+	Receipts []run.SignalReceipt
 }
 
 // Written is a new run as Load and QueueRow would read it.
@@ -162,9 +162,9 @@ type SignalTx interface {
 	// PutReceipt inserts a receipt and returns it as stored. ErrConflict when the run has a receipt of this signalId. An
 	// accepted receipt gets the run's next No and, if deliver is set, makes the run due for delivery. The store sets a
 	// zero ReceivedAt.
-	PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (run.Receipt, error)
+	PutReceipt(ctx context.Context, r run.SignalReceipt, deliver bool) (run.SignalReceipt, error)
 	// Receipt reads the receipt of a signal; ErrNotFound.
-	Receipt(ctx context.Context, signalID string) (run.Receipt, error)
+	Receipt(ctx context.Context, signalID string) (run.SignalReceipt, error)
 	// Undecided reports whether an accepted receipt of the run has no final application.
 	Undecided(ctx context.Context) (bool, error)
 }

@@ -124,7 +124,7 @@ func (u *unit) checkOnce(r *reader, e run.Event) {
 }
 
 // checkReceipt checks a receipt, also against its run and the receipts before it.
-func checkReceipt(r *reader, u *unit, c run.Receipt) {
+func checkReceipt(r *reader, u *unit, c run.SignalReceipt) {
 	if c.RunID != u.run.RunID {
 		r.reject("receipt.runId", "is %q, but the receipt is among the lines of run %s", c.RunID, u.run.RunID)
 	}

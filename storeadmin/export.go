@@ -106,7 +106,7 @@ const momentTries = 5
 
 // readMoment reads the receipts of a run and the head at the same moment. If the run changes during each try, it leaves
 // out receipts that are newer than the head.
-func readMoment(ctx context.Context, s store.Store, runID string) (sent []run.Receipt, upTo run.Seq, err error) {
+func readMoment(ctx context.Context, s store.Store, runID string) (sent []run.SignalReceipt, upTo run.Seq, err error) {
 	for range momentTries {
 		before, _, err := headOf(ctx, s, runID)
 		if err != nil {
@@ -128,7 +128,7 @@ func readMoment(ctx context.Context, s store.Store, runID string) (sent []run.Re
 			break
 		}
 	}
-	return slices.DeleteFunc(sent, func(r run.Receipt) bool {
+	return slices.DeleteFunc(sent, func(r run.SignalReceipt) bool {
 		return max(r.AcceptedSeq, r.AppliedSeq, r.QuiescentSeq) > upTo
 	}), upTo, nil
 }

@@ -41,7 +41,7 @@ func body(doc string) string {
 	return rest
 }
 
-func (d *db) receipts(runID string) []run.Receipt {
+func (d *db) receipts(runID string) []run.SignalReceipt {
 	d.Helper()
 	out, err := d.Receipts(d.Context(), runID, "", store.MaxPage)
 	must(d.T, err)

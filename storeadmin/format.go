@@ -134,7 +134,7 @@ type receiptLine struct {
 	AppliedAt         *time.Time      `json:"appliedAt,omitempty"`
 }
 
-func receiptLineOf(r run.Receipt) *receiptLine {
+func receiptLineOf(r run.SignalReceipt) *receiptLine {
 	out := &receiptLine{
 		RunID: r.RunID, Signal: r.Signal, Actor: r.Actor, Reason: r.Reason, No: r.No,
 		Rejected: r.Rejected, Rejection: r.Rejection, RejectText: r.RejectText,
@@ -146,8 +146,8 @@ func receiptLineOf(r run.Receipt) *receiptLine {
 	return out
 }
 
-func (l *receiptLine) receipt() run.Receipt {
-	return run.Receipt{
+func (l *receiptLine) receipt() run.SignalReceipt {
+	return run.SignalReceipt{
 		RunID: l.RunID, Signal: l.Signal, Payload: rawOf(l.Payload, l.PayloadText), Actor: l.Actor, Reason: l.Reason,
 		No:       l.No,
 		Rejected: l.Rejected, Rejection: l.Rejection, RejectText: l.RejectText,

@@ -188,7 +188,7 @@ func (d *db) write(id run.Identity, e run.Event) {
 			return err
 		}
 		p, _ := run.PayloadOf[run.SignalPayload](e.Payload)
-		_, err = tx.PutReceipt(d.Context(), run.Receipt{
+		_, err = tx.PutReceipt(d.Context(), run.SignalReceipt{
 			Signal: run.Signal{ID: e.SignalID, Type: p.SignalType, StepID: p.StepID, ExpectedAttempt: 1}, Actor: p.Actor,
 			Reason:  "because",
 			Payload: json.RawMessage(`{"reason": "because"}`), Rejected: e.Type == run.SignalRejected, Rejection: p.Code,

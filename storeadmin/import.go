@@ -106,7 +106,7 @@ type unit struct {
 	line     int
 	run      store.Run
 	events   []run.Event
-	receipts []run.Receipt
+	receipts []run.SignalReceipt
 
 	// The values that must be unique within the run.
 	keys    map[run.Key]bool

@@ -238,7 +238,7 @@ func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signa
 		if err != nil {
 			return err
 		}
-		stored, err := tx.PutReceipt(ctx, run.Receipt{
+		stored, err := tx.PutReceipt(ctx, run.SignalReceipt{
 			RunID: r.RunID, Actor: repairActor, Reason: repairReason, Application: run.SignalDelivered,
 			AcceptedSeq: done.Outcomes[0].Seq,
 			Signal: run.Signal{ID: sig.ID, Type: sig.Type, StepID: sig.StepID, ExpectedAttempt: sig.LogicalAttempt,

@@ -117,13 +117,13 @@ func pages(ctx context.Context, s store.Log, runID string, upTo run.Seq) iter.Se
 }
 
 // receipts yields the receipts of a run in the order in which they were received.
-func receipts(ctx context.Context, s store.Signals, runID string) iter.Seq2[run.Receipt, error] {
-	return func(yield func(run.Receipt, error) bool) {
+func receipts(ctx context.Context, s store.Signals, runID string) iter.Seq2[run.SignalReceipt, error] {
+	return func(yield func(run.SignalReceipt, error) bool) {
 		after := ""
 		for {
 			page, err := s.Receipts(ctx, runID, after, store.MaxPage)
 			if err != nil {
-				yield(run.Receipt{}, err)
+				yield(run.SignalReceipt{}, err)
 				return
 			}
 			for _, r := range page {

@@ -1,7 +1,6 @@
-// Command peers is what the figures of dvt's live path are measured against and
-// dvt itself is not to depend on: centrifuge, with its broker in memory and JSON.
-// It serves websockets on a port of its own until standard input ends, and is asked
-// line by line as bench/serve.go says.
+// Command peers is the server with which the figures of dvt's live path are compared: centrifuge, with its broker in
+// memory and JSON. It is a module of its own, so that dvt does not depend on centrifuge. It serves websockets on a free
+// port until standard input ends, and reads commands line by line as described in bench/serve.go.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 }
 
 func serve() error {
-	// As in bench/serve.go: a thread that waits in read would keep the one processor.
+	// As in bench/serve.go: a thread that blocks in read would occupy the only processor.
 	if err := syscall.SetNonblock(syscall.Stdin, true); err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func serve() error {
 
 const channel = "run"
 
-// publisher publishes a payload whose runSeq grows.
+// publisher publishes a payload and increments its runSeq each time.
 type publisher struct {
 	node          *centrifuge.Node
 	before, after string
@@ -91,8 +90,9 @@ func newPublisher(payload string) (*publisher, error) {
 	return p, p.node.Run()
 }
 
-func (p *publisher) answer(question string) (string, error) {
-	switch word, rest, _ := strings.Cut(question, " "); word {
+// answer executes one command and returns the line to print.
+func (p *publisher) answer(command string) (string, error) {
+	switch word, rest, _ := strings.Cut(command, " "); word {
 	case "publish":
 		return p.publish(rest)
 	case "cpu":
@@ -104,16 +104,17 @@ func (p *publisher) answer(question string) (string, error) {
 		debug.FreeOSMemory()
 		return resident()
 	}
-	return "", fmt.Errorf("peers do not know %q", question)
+	return "", fmt.Errorf("unknown command %q", command)
 }
 
+// publish publishes n updates, one every interval, and returns the seq and the time of each.
 func (p *publisher) publish(rest string) (string, error) {
 	var n int
 	var interval time.Duration
 	if _, err := fmt.Sscan(rest, &n, (*int64)(&interval)); err != nil {
 		return "", err
 	}
-	var told strings.Builder
+	var published strings.Builder
 	for due := time.Now(); n > 0; n, due = n-1, due.Add(interval) {
 		time.Sleep(time.Until(due))
 		p.seq++
@@ -121,12 +122,12 @@ func (p *publisher) publish(rest string) (string, error) {
 		if _, err := p.node.Publish(channel, append(strconv.AppendInt([]byte(p.before), p.seq, 10), p.after...)); err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&told, "%d %d ", p.seq, at.UnixNano())
+		fmt.Fprintf(&published, "%d %d ", p.seq, at.UnixNano())
 	}
-	return told.String(), nil
+	return published.String(), nil
 }
 
-// resident is how many bytes of memory this process has.
+// resident returns the resident memory of this process, in bytes.
 func resident() (string, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

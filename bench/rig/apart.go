@@ -13,15 +13,17 @@ import (
 	"time"
 )
 
-// A server that is measured has a core to itself, and what loads it has another.
+// Cores on which processes of a figure run. A measured server has a core of its own, so that the load generator does
+// not take processor time from it.
 const (
 	ServerCore = 0
 	loaderCore = 1
 	AnyCore    = -1
 )
 
-// apart measures each repetition of the named figure in a process of its own on
-// the loader's core, which starts the servers on theirs.
+// Apart wraps the Setup of the named figure: each repetition runs in a process of its own on the core of the load
+// generator, and that process starts the servers on their core. It works on Linux with at least two cores only;
+// otherwise each repetition fails.
 func Apart(name string, setup func(context.Context, *Rig) (*Trial, error)) func(context.Context, *Rig) (*Trial, error) {
 	return func(ctx context.Context, r *Rig) (*Trial, error) {
 		if r.Child {
@@ -38,38 +40,40 @@ func Apart(name string, setup func(context.Context, *Rig) (*Trial, error)) func(
 	}
 }
 
-// repetition is what a process found that was started with -once.
+// repetition starts a process of this program with -once, waits for it and parses the sample that it prints.
 func repetition(child *exec.Cmd, start func() error) (s Sample, err error) {
-	var out, complaint strings.Builder
-	child.Stdout, child.Stderr = &out, &complaint
+	var out, stderr strings.Builder
+	child.Stdout, child.Stderr = &out, &stderr
 	if err := start(); err != nil {
 		return s, err
 	}
 	if err := child.Wait(); err != nil {
-		return s, fmt.Errorf("%w: %s", err, strings.TrimSpace(complaint.String()))
+		return s, fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
 	}
 	_, err = fmt.Sscan(out.String(), &s.Cost, &s.Floor)
 	return s, err
 }
 
-// service is a server in a process of its own, which does what is asked of it line
-// by line (see serve).
+// Service is a server in a process of its own. It reads one command per line from its standard input and prints one
+// line for each (the protocol is described at serve in package main). Start it with StartService or StartOwn. It is not
+// safe for concurrent use.
 type Service struct {
-	Addr      string
-	child     *exec.Cmd
-	in        io.WriteCloser
-	out       *bufio.Reader
-	complaint strings.Builder
+	Addr   string // host:port on which it listens
+	child  *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr strings.Builder
 }
 
-// startService starts program on a core; o tells it how to serve. It ends with ctx at the latest.
+// StartService starts program on a core (or AnyCore), sends it the options and waits for its address. The process is
+// killed when ctx ends; the caller must call Close.
 func StartService(ctx context.Context, core int, o Options, program ...string) (*Service, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Service{child: exec.CommandContext(ctx, program[0], program[1:]...)}
-	s.child.Stderr = &s.complaint
+	s.child.Stderr = &s.stderr
 	if s.in, err = s.child.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -81,7 +85,7 @@ func StartService(ctx context.Context, core int, o Options, program ...string) (
 	if err := startOn(core, s.child); err != nil {
 		return nil, err
 	}
-	if err = s.tell(string(text)); err == nil {
+	if err = s.send(string(text)); err == nil {
 		s.Addr, err = s.line()
 	}
 	if err != nil {
@@ -90,7 +94,7 @@ func StartService(ctx context.Context, core int, o Options, program ...string) (
 	return s, nil
 }
 
-// coreOf is where a server with these options runs.
+// CoreOf returns the core on which a server with these options runs.
 func CoreOf(o Options) int {
 	if o.Spread {
 		return AnyCore
@@ -98,7 +102,7 @@ func CoreOf(o Options) int {
 	return ServerCore
 }
 
-// startOwn starts a server of this program.
+// StartOwn starts this program as a server: bench -serve kind. See StartService.
 func StartOwn(ctx context.Context, core int, kind string, o Options) (*Service, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -107,12 +111,13 @@ func StartOwn(ctx context.Context, core int, kind string, o Options) (*Service, 
 	return StartService(ctx, core, o, self, "-serve", kind)
 }
 
-func (s *Service) tell(line string) error {
+// send writes one command.
+func (s *Service) send(line string) error {
 	_, err := io.WriteString(s.in, line+"\n")
 	return err
 }
 
-// line is the next answer.
+// line reads the next line that the server prints.
 func (s *Service) line() (string, error) {
 	text, err := s.out.ReadString('\n')
 	if err != nil {
@@ -121,8 +126,9 @@ func (s *Service) line() (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-func (s *Service) number(question string) (n int64, err error) {
-	if err := s.tell(question); err != nil {
+// number sends a command and parses the reply as an integer.
+func (s *Service) number(command string) (n int64, err error) {
+	if err := s.send(command); err != nil {
 		return 0, err
 	}
 	text, err := s.line()
@@ -133,21 +139,22 @@ func (s *Service) number(question string) (n int64, err error) {
 	return n, err
 }
 
-// cpu is how long the process has had the processor, in the kernel too.
+// CPU returns the processor time of the process so far, including that in the kernel.
 func (s *Service) CPU() (time.Duration, error) {
 	n, err := s.number("cpu")
 	return time.Duration(n), err
 }
 
-// memory is how many bytes the process has after its garbage was collected.
+// Memory returns the resident memory of the process in bytes, after a garbage collection.
 func (s *Service) Memory() (int64, error) { return s.number("memory") }
 
-// publish has it publish n updates, one each interval; published is its answer.
+// Publish makes the server publish n updates, one every interval. It does not wait; the caller must call Published
+// before the next command.
 func (s *Service) Publish(n int, interval time.Duration) error {
-	return s.tell(fmt.Sprintf("publish %d %d", n, interval))
+	return s.send(fmt.Sprintf("publish %d %d", n, interval))
 }
 
-// published waits for the answer to publish: which updates, and when each was committed.
+// Published waits until the last Publish is done. It returns the commit time of each update by its seq.
 func (s *Service) Published() (at map[int64]time.Time, err error) {
 	text, err := s.line()
 	if err != nil {
@@ -164,28 +171,29 @@ func (s *Service) Published() (at map[int64]time.Time, err error) {
 	return at, nil
 }
 
-// close ends the process, which does so by itself when nothing more can be asked.
+// Close closes the standard input of the process, upon which it ends. If it has not ended within Patience, Close kills
+// it. It returns an error with the standard error of a process that failed.
 func (s *Service) Close() error {
 	s.in.Close()
 	kill := time.AfterFunc(Patience, func() { _ = s.child.Process.Kill() })
 	defer kill.Stop()
 	if err := s.child.Wait(); err != nil {
-		return fmt.Errorf("the server of the figure: %w: %s", err, strings.TrimSpace(s.complaint.String()))
+		return fmt.Errorf("the server of the figure: %w: %s", err, strings.TrimSpace(s.stderr.String()))
 	}
 	return nil
 }
 
-// options say how to serve; each kind knows its own.
+// Options configure a Service. Each kind of server reads only the fields that it needs.
 type Options struct {
-	Dir   string `json:"dir"`   // for files
-	Stock bool   `json:"stock"` // by gqlgen's own handler and transport
-	Redis string `json:"redis"` // the bus; empty: in memory, without a store
-	// Temporal is host:port of what `dvt dev` is to use, which else starts its own.
+	Dir   string `json:"dir"`   // directory for its files
+	Stock bool   `json:"stock"` // use gqlgen's own handler and transport
+	Redis string `json:"redis"` // URL of the bus; empty: bus and runs in memory, without a store
+	// Temporal is namespace@host:port of the Temporal server for `dvt dev`.
 	Temporal string `json:"temporal"`
-	Runs     int    `json:"runs"`
-	Steps    int    `json:"steps"`
-	// Spread has the server run on every core, those of what loads it too.
+	Runs     int    `json:"runs"`  // number of runs
+	Steps    int    `json:"steps"` // steps of each run
+	// Spread lets the server run on all cores, including that of the load generator.
 	Spread bool `json:"spread"`
-	// Payload is a message as a viewer gets it. The digits of its runSeq are replaced.
+	// Payload is a message as a viewer receives it. The server replaces the number of its runSeq in each update.
 	Payload string `json:"payload"`
 }

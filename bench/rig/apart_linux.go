@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// startOn starts a process that runs on one core alone, or on any.
+// startOn starts a process that may run on the given core only, or on all with AnyCore.
 func startOn(core int, child *exec.Cmd) error {
 	cores := [16]uint64{1 << max(core, 0)}
 	if core == AnyCore {
@@ -16,7 +16,7 @@ func startOn(core int, child *exec.Cmd) error {
 			cores[i] = ^uint64(0)
 		}
 	}
-	runtime.LockOSThread() // a child has the cores of the thread that starts it
+	runtime.LockOSThread() // a child inherits the affinity of the thread that starts it
 	defer runtime.UnlockOSThread()
 	var before [16]uint64
 	if err := affinity(syscall.SYS_SCHED_GETAFFINITY, &before); err != nil {
@@ -32,6 +32,7 @@ func startOn(core int, child *exec.Cmd) error {
 	return started
 }
 
+// affinity gets or sets the cores of the calling thread.
 func affinity(call uintptr, mask *[16]uint64) error {
 	_, _, errno := syscall.RawSyscall(call, 0, unsafe.Sizeof(*mask), uintptr(unsafe.Pointer(mask)))
 	if errno != 0 {

@@ -11,17 +11,16 @@ import (
 	"time"
 )
 
-// delay is what a slowed flush takes longer.
+// delay is added to each slowed flush.
 const delay = time.Millisecond
 
 //go:embed shim/fsync.c
 var shim string
 
-// buildShim compiles the library that slows the flushes of a PostgreSQL that
-// preloads it. strace can inject the same delay, but stops the server's processes
-// at each of their signals and goes through one tracer: on two cores and with 32
-// clients a quarter of the commits was lost to it (7,350 a second, 9,980 with the
-// library; 683 and 728 with one client). The library costs nothing but the delay.
+// buildShim compiles a library and returns its path. A PostgreSQL that preloads it takes delay longer for each flush.
+// strace can inject the same delay, but it stops the server's processes at each signal and serialises them in one
+// tracer. On two cores with 32 clients that cost a quarter of the commits: 7,350 a second, against 9,980 with the
+// library (683 against 728 with one client).
 func buildShim(ctx context.Context, dir string) (string, error) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -39,9 +38,8 @@ func buildShim(ctx context.Context, dir string) (string, error) {
 	return library, os.Chmod(library, 0o755)
 }
 
-// slowed measures each repetition of the named figure in a process of its own
-// whose flushes take 1 ms longer. strace injects the delay, because a Go program
-// flushes by a system call and no library stands in between.
+// Slowed wraps the Setup of the named figure: each repetition runs in a process of its own whose flushes take 1 ms
+// longer. strace injects the delay. A preloaded library cannot, because a Go program makes the system call itself.
 func Slowed(name string, setup func(context.Context, *Rig) (*Trial, error)) func(context.Context, *Rig) (*Trial,
 	error) {
 	return func(ctx context.Context, r *Rig) (*Trial, error) {
@@ -63,14 +61,14 @@ func Slowed(name string, setup func(context.Context, *Rig) (*Trial, error)) func
 			child := exec.CommandContext(ctx, strace, "-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e",
 				"trace=fsync,fdatasync",
 				"-e", fmt.Sprintf("inject=fsync,fdatasync:delay_exit=%d", delay.Microseconds()), self, "-once", name)
-			// The scheduler's signals would stop every thread at the tracer.
+			// Each preemption signal of Go's scheduler would stop the thread in the tracer.
 			child.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 			return repetition(child, child.Start)
 		}}, nil
 	}
 }
 
-// slowDisk fails when flushes under dir are not slowed.
+// slowDisk returns an error when flushes under dir are not slowed.
 func slowDisk(dir string) error {
 	took, err := flush(dir)
 	if err == nil && took < delay {
@@ -79,7 +77,7 @@ func slowDisk(dir string) error {
 	return err
 }
 
-// flush is what it takes to make 8 KiB of a file under dir durable (the median of many).
+// flush returns the time to make 8 KiB of a file under dir durable, the median of 100.
 func flush(dir string) (time.Duration, error) {
 	f, err := os.Create(filepath.Join(dir, "flush"))
 	if err != nil {

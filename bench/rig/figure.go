@@ -7,37 +7,42 @@ import (
 	"time"
 )
 
+// repetitions of each figure; their median counts.
 const repetitions = 3
 
-// figure is one claim with at least one goal.
+// Figure is one claim about speed or size, with at least one goal.
 type Figure struct {
 	Name  string
-	What  string // what is measured against what
+	What  string // what is measured, and against which floor
 	Goals []Goal
-	Unit  string // of what is counted; empty when times are measured
+	Unit  string // unit of the numbers in a Sample; empty when they are times
+	// Setup prepares the measurement. The caller closes the Trial.
 	Setup func(ctx context.Context, r *Rig) (*Trial, error)
 }
 
-// trial measures a figure as often as asked.
+// Trial is a prepared measurement of a figure.
 type Trial struct {
-	Repeat func(ctx context.Context) (Sample, error)
-	Done   func() error // may be nil
+	Repeat func(ctx context.Context) (Sample, error) // measures once; it may be called several times
+	Done   func() error                              // releases the resources; may be nil
 }
 
+// Close calls Done. It ignores the error, because the directory of the Rig is removed anyway.
 func (t *Trial) Close() {
 	if t.Done != nil {
-		_ = t.Done() // its files go anyway
+		_ = t.Done()
 	}
 }
 
-// sample is what one repetition found: what one operation takes.
+// Sample is the result of one repetition: the time that one operation takes (Cost) and that of the operation which it
+// is compared with (Floor). Figures with a Unit put numbers of that unit into both fields.
 type Sample struct{ Cost, Floor time.Duration }
 
-// measure returns what one operation takes; i counts its calls within a repetition.
+// Measure measures once and returns the time of one operation. i is the number of its earlier calls within the
+// repetition.
 type Measure func(ctx context.Context, i int) (time.Duration, error)
 
-// byTurns is the medians of n calls of each, one after the other, which keeps what disturbs the machine out of their
-// ratio.
+// ByTurns returns a Repeat that calls floor and cost alternately, n times each, and takes the medians. A disturbance of
+// the machine then affects both, and their ratio less.
 func ByTurns(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	return func(ctx context.Context) (Sample, error) {
 		costs, floors := make([]time.Duration, n), make([]time.Duration, n)
@@ -54,7 +59,8 @@ func ByTurns(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	}
 }
 
-// leastOf is byTurns with the least of the calls, for work that is the same each time.
+// LeastOf is like ByTurns but takes the minima. It suits work that is the same each time: a disturbance can only
+// prolong a call.
 func LeastOf(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	return func(ctx context.Context) (Sample, error) {
 		var least Sample
@@ -76,14 +82,14 @@ func LeastOf(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	}
 }
 
-// timed is how long call takes.
+// Timed calls call and returns how long it took, together with its error.
 func Timed(call func() error) (time.Duration, error) {
 	began := time.Now()
 	err := call()
 	return time.Since(began), err
 }
 
-// median of n timed calls.
+// Median calls call n times and returns the median of the durations. It stops at the first error.
 func Median(n int, call func(i int) error) (time.Duration, error) {
 	took := make([]time.Duration, n)
 	for i := range n {
@@ -95,37 +101,48 @@ func Median(n int, call func(i int) error) (time.Duration, error) {
 	return Quantile(took, 0.5), nil
 }
 
-// quantile sorts took and returns its q-th quantile.
+// Quantile sorts took and returns its quantile q, 0 <= q <= 1. It panics when took is empty.
 func Quantile(took []time.Duration, q float64) time.Duration {
 	slices.Sort(took)
 	return took[min(int(q*float64(len(took))), len(took)-1)]
 }
 
-// goal is what a figure's value is to be. Make it with atMost, atLeast or within.
+// Goal is the required value of a figure. Make it with AtMost, AtLeast or Within.
 type Goal struct {
-	Name  string // the line's, when it is not the figure's
+	Name  string // name of the goal's line; empty: that of the figure
 	kind  kind
-	bound float64 // a ratio, seconds, or 10^-9 of what is counted
+	bound float64 // a ratio, or seconds, or 10^-9 of the unit that is counted
 }
 
+// kind says how a Goal computes its value and on which side of the bound it must be.
 type kind int
 
 const (
-	costly   kind = iota // cost over floor, at most the bound
-	fast                 // operations per second over those of the floor, at least the bound
+	costly   kind = iota // cost divided by floor, at most the bound
+	fast                 // operations per second divided by those of the floor, at least the bound
 	absolute             // the cost itself, a time or a count, at most the bound
 )
 
-func AtMost(ratio float64) Goal        { return Goal{kind: costly, bound: ratio} }
-func AtLeast(ratio float64) Goal       { return Goal{kind: fast, bound: ratio} }
-func Within(limit time.Duration) Goal  { return Goal{kind: absolute, bound: limit.Seconds()} }
+// AtMost requires that Cost divided by Floor is at most ratio.
+func AtMost(ratio float64) Goal { return Goal{kind: costly, bound: ratio} }
+
+// AtLeast requires that the operations per second, divided by those of the floor, are at least ratio.
+func AtLeast(ratio float64) Goal { return Goal{kind: fast, bound: ratio} }
+
+// Within requires that Cost itself is at most limit. With a Unit, limit is a number of that unit.
+func Within(limit time.Duration) Goal { return Goal{kind: absolute, bound: limit.Seconds()} }
+
+// Called returns a copy of the goal whose line has this name, for a figure with several goals.
 func (g Goal) Called(name string) Goal { g.Name = name; return g }
-func seconds(v float64) time.Duration  { return time.Duration(v * float64(time.Second)) }
-func (g Goal) met(value float64) bool {
+
+func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+
+// isMet reports whether value is on the required side of the bound.
+func (g Goal) isMet(value float64) bool {
 	return value == g.bound || (value > g.bound) == (g.kind == fast)
 }
 
-// value is what a sample says about the goal.
+// Value returns the value that the goal compares with its bound.
 func (g Goal) Value(s Sample) float64 {
 	switch g.kind {
 	case costly:
@@ -137,7 +154,7 @@ func (g Goal) Value(s Sample) float64 {
 	}
 }
 
-// text is a value of the goal: a ratio, a time, or a count of unit.
+// text formats a value of the goal: a ratio, a time, or a number of unit.
 func (g Goal) text(value float64, unit string) string {
 	switch {
 	case g.kind != absolute:
@@ -148,7 +165,7 @@ func (g Goal) text(value float64, unit string) string {
 	return Short(seconds(value))
 }
 
-// digits that tell a ratio from its bound.
+// digits returns the number of decimals with which a ratio and a bound of this size can be told apart.
 func digits(bound float64) int {
 	if bound < 0.1 {
 		return 4
@@ -156,7 +173,7 @@ func digits(bound float64) int {
 	return 2
 }
 
-// short is a time to three digits.
+// Short formats a duration with at most three significant digits.
 func Short(d time.Duration) string {
 	unit := time.Duration(1)
 	for unit*1000 <= d {
@@ -165,7 +182,8 @@ func Short(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// line says how the samples of a figure meet one of its goals.
+// line formats the result of one goal: whether the median of the samples meets it, the value, the bound, the floor and
+// the spread.
 func (f Figure) line(g Goal, samples []Sample) string {
 	values, floors := make([]float64, len(samples)), make([]time.Duration, len(samples))
 	for i, s := range samples {
@@ -174,7 +192,7 @@ func (f Figure) line(g Goal, samples []Sample) string {
 	slices.Sort(values)
 	slices.Sort(floors)
 	word, name, what, sign := "short", f.Name, "ratio", "<="
-	if g.met(values[len(values)/2]) {
+	if g.isMet(values[len(values)/2]) {
 		word = "ok"
 	}
 	if g.Name != "" {
@@ -198,7 +216,7 @@ func (f Figure) line(g Goal, samples []Sample) string {
 		g.text(values[0], f.Unit)+"-"+g.text(values[len(values)-1], f.Unit), f.What)
 }
 
-// measure returns one line for each goal.
+// Measure sets the figure up, repeats it and returns one line for each goal.
 func (f Figure) Measure(ctx context.Context, r *Rig) (lines []string, err error) {
 	t, err := f.Setup(ctx, r)
 	if err != nil {

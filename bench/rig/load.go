@@ -15,7 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// makeRun makes a run with the given number of steps, started: its head is 1.
+// MakeRun creates a run with the given number of steps and its RunStarted event, so that its head is at seq 1. It
+// returns an error if the run exists.
 func MakeRun(ctx context.Context, s store.Transactor, id string, steps int) error {
 	names := make([]string, steps)
 	for i := range names {
@@ -38,12 +39,14 @@ func MakeRun(ctx context.Context, s store.Transactor, id string, steps int) erro
 	return err
 }
 
+// StepName returns the id of the i-th step of a run.
 func StepName(i int) string { return fmt.Sprintf("s%05d", i) }
 
-// runName is the id of the n-th run of a figure, shaped like those of real runs.
+// RunName returns the id of the n-th run of a figure. It has the form and length of a real id, because key length
+// affects the cost of indexes.
 func RunName(n int) string { return fmt.Sprintf("5f0c3b1e-6a7d-4c52-9b1e-%012d", n) }
 
-// makeRuns makes n runs and returns their ids.
+// MakeRuns creates the first n runs (see MakeRun) and returns their ids.
 func MakeRuns(ctx context.Context, s store.Transactor, n, steps int) ([]string, error) {
 	ids := make([]string, n)
 	for i := range ids {
@@ -55,7 +58,8 @@ func MakeRuns(ctx context.Context, s store.Transactor, n, steps int) ([]string, 
 	return ids, nil
 }
 
-// draft is the n-th event of a run that works through its steps again and again: each begins and completes.
+// Draft returns the n-th event, from 0, of a run that executes its steps one after another: StepStarted and
+// StepCompleted of each. After the last step it starts over with the next logical attempt.
 func Draft(n, steps int) run.Draft {
 	step := n / 2 % steps
 	d := run.Draft{
@@ -68,15 +72,16 @@ func Draft(n, steps int) run.Draft {
 	return d
 }
 
-// writer appends a run's events one by one or by several.
+// Writer appends the events of Draft to one run. It is not safe for concurrent use.
 type Writer struct {
 	Log   store.Log
 	RunID string
-	Steps int
-	N     int
+	Steps int // steps of the run
+	N     int // number of events appended so far, without RunStarted
 }
 
-// append appends the next events; all of them must be new.
+// Append appends the next events in one call of Log.Append and returns the run's head. It returns an error if the log
+// refused or deduplicated one of them, because then the figure would measure something else.
 func (w *Writer) Append(ctx context.Context, events int) (run.Seq, error) {
 	a := store.Append{RunID: w.RunID, Events: make([]run.Draft, events)}
 	for i := range a.Events {
@@ -95,7 +100,15 @@ func (w *Writer) Append(ctx context.Context, events int) (run.Seq, error) {
 	return out.Head.LastSeq, nil
 }
 
-// writersOf is a writer for each run.
+// TimeAppend appends one event and returns how long that took. It is a Measure.
+func (w *Writer) TimeAppend(ctx context.Context, _ int) (time.Duration, error) {
+	return Timed(func() error {
+		_, err := w.Append(ctx, 1)
+		return err
+	})
+}
+
+// WritersOf returns a Writer for each run.
 func WritersOf(log store.Log, runIDs []string, steps int) []*Writer {
 	ws := make([]*Writer, len(runIDs))
 	for i, id := range runIDs {
@@ -104,7 +117,8 @@ func WritersOf(log store.Log, runIDs []string, steps int) []*Writer {
 	return ws
 }
 
-// crowd has n workers call again and again for d, and returns d over the number of calls.
+// Crowd lets n workers call concurrently and repeatedly for d. It returns the elapsed time divided by the number of
+// calls. The first error stops all workers.
 func Crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Context, worker int) error) (
 	time.Duration, error) {
 	var calls atomic.Int64
@@ -127,9 +141,9 @@ func Crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Co
 	return time.Since(began) / time.Duration(max(1, calls.Load())), nil
 }
 
-// paced has n workers call, each once an interval and not at the same moment, for d. A call is told when it was due:
-// what delays one call delays its worker's next ones too, and their times are counted from then. Falling behind by more
-// than lateness is an error.
+// Paced lets n workers call for d, each once every interval, evenly staggered. A call receives the time at which it was
+// due: when an earlier call of the worker was slow, the delay counts for the later ones as well. It returns an error if
+// a call is more than lateness late, because the machine then cannot sustain the rate, or if a call fails.
 func Paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int,
 	due time.Time) error) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -155,10 +169,10 @@ func Paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx 
 	return g.Wait()
 }
 
-// lateness is how late a paced call may be.
+// lateness is the longest delay of a call of Paced.
 const lateness = time.Second
 
-// wait is a sleep that ends with ctx.
+// Wait sleeps for d. It returns the error of ctx if ctx ends first.
 func Wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -170,18 +184,20 @@ func Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// latencies collects times from several goroutines.
+// Latencies collects durations. The zero value is ready for use, by several goroutines.
 type Latencies struct {
 	mu   sync.Mutex
 	took []time.Duration
 }
 
+// Add adds one duration.
 func (l *Latencies) Add(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.took = append(l.took, d)
 }
 
+// Quantile returns quantile q of the durations, or an error if there is none.
 func (l *Latencies) Quantile(q float64) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

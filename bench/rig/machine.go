@@ -13,7 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// describe says in words what the figures were measured on. It names no host and no path.
+// Describe describes the machine, its disk and the versions for the head of a results file. It contains no host name
+// and no path, because the results are published.
 func (r *Rig) Describe(ctx context.Context) (string, error) {
 	native, err := flush(r.Dir)
 	if err != nil {
@@ -50,6 +51,7 @@ func (r *Rig) Describe(ctx context.Context) (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
+// versions returns the versions of Go and of the servers that were started.
 func (r *Rig) versions(ctx context.Context) ([]string, error) {
 	out := []string{runtime.Version()}
 	for _, s := range r.Servers {
@@ -72,7 +74,7 @@ func (r *Rig) versions(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// procField is the first field of that name in a file of /proc, or words that say that there is none.
+// procField returns the first field of that name in a file of /proc, or "NAME unknown".
 func procField(file, name string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -87,7 +89,7 @@ func procField(file, name string) string {
 	return name + " unknown"
 }
 
-// memory is what the system has, in GiB.
+// memory returns the memory of the machine, in GiB.
 func memory() string {
 	var kib int64
 	if _, err := fmt.Sscan(procField("/proc/meminfo", "MemTotal"), &kib); err != nil {
@@ -96,7 +98,7 @@ func memory() string {
 	return fmt.Sprintf("%.1f GiB", float64(kib)/(1<<20))
 }
 
-// fileSystem names what dir lies on.
+// fileSystem returns the name of the file system of dir.
 func fileSystem(dir string) string {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// resetPeakMemory resets the peak resident memory of the service in the kernel, and returns its current resident memory
+// ResetPeakMemory resets the peak resident memory of the service in the kernel, and returns its current resident memory
 // in bytes.
 func (s *Service) ResetPeakMemory() (bytes int64, err error) {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.child.Process.Pid), []byte("5"), 0); err != nil {
@@ -15,7 +15,7 @@ func (s *Service) ResetPeakMemory() (bytes int64, err error) {
 	return s.Status("VmRSS")
 }
 
-// status returns a field of the service's /proc/PID/status, in bytes.
+// Status returns a field of the service's /proc/PID/status that the kernel reports in kB, in bytes.
 func (s *Service) Status(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.child.Process.Pid))
 	if err != nil {

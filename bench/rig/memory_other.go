@@ -6,6 +6,8 @@ import "errors"
 
 var errNoMemory = errors.New("the memory of another process can be measured on Linux only")
 
-func (*service) resetPeakMemory() (int64, error) { return 0, errNoMemory }
+// ResetPeakMemory returns an error, because only Linux reports the memory of another process.
+func (*Service) ResetPeakMemory() (int64, error) { return 0, errNoMemory }
 
-func (*service) status(string) (int64, error) { return 0, errNoMemory }
+// Status returns an error, because only Linux reports the memory of another process.
+func (*Service) Status(string) (int64, error) { return 0, errNoMemory }

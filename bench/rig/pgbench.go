@@ -16,11 +16,12 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// bareEvent is a table with the columns, primary key and unique key of event, and nothing else of it.
+// bareEvent creates a table with the columns, primary key and unique key of event, without its triggers and other
+// indexes.
 const bareEvent = `CREATE TABLE event_bare (LIKE event, PRIMARY KEY (run_id, run_seq), UNIQUE (run_id, key))`
 
-// bareInsert is pgbench's script: the row that an appender's append inserts. Each client has a run of its own and
-// counts its events; the key is as long and as random as a real one.
+// bareInsert is the script for pgbench: it inserts the row that an append inserts. Each client has a run of its own and
+// counts its events. The key is as long and as random as a real one, because that determines the cost of the index.
 const bareInsert = `\set n :n + 1
 INSERT INTO event_bare (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 VALUES ('5f0c3b1e-6a7d-4c52-9b1e-' || lpad(:client_id::text, 12, '0'), :n, gen_random_uuid()::text, md5(:n::text) || md5((:n + 1)::text),
@@ -29,8 +30,9 @@ VALUES ('5f0c3b1e-6a7d-4c52-9b1e-' || lpad(:client_id::text, 12, '0'), :n, gen_r
 
 var tpsLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// newPgbench returns what one insert takes with the given number of clients: the inverse of pgbench's rate. It starts
-// each time where it ended.
+// NewPgbench returns a Measure of the time of one insert with the given number of clients: the inverse of pgbench's
+// rate over d. Each call starts with higher event numbers, so that its keys are new. It returns an error when pgbench
+// is not installed.
 func NewPgbench(ctx context.Context, r *Rig, dsn string, clients int, d time.Duration) (Measure, error) {
 	program, err := testserver.PostgresProgram("pgbench")
 	if err != nil {

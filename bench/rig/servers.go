@@ -1,3 +1,6 @@
+// Package rig contains the parts that the figures of dvt's benchmarks share: the measuring loop with its goals, the
+// servers and databases to measure on, load generators, and measurements of processes and of the machine. Package main
+// of bench defines the figures.
 package rig
 
 import (
@@ -14,40 +17,45 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// rig is what the figures of one run share: a directory, and servers that are started when the first figure asks.
+// Rig holds the resources that the figures of one process share: a directory, and servers that start when a figure
+// first needs them. Create it with NewRig and close it with Close. It is not safe for concurrent use.
 type Rig struct {
-	Dir       string
-	Child     bool // this process measures one repetition for another
+	Dir       string // directory for files; Close removes it
+	Child     bool   // this process measures one repetition for a parent process (see Apart and Slowed)
 	redis     *testserver.RedisServer
-	Servers   map[disk]*testserver.PostgresServer
+	Servers   map[disk]*testserver.PostgresServer // those that have been started
 	databases int
-	Beds      int
+	Beds      int // number of names that figures have used for directories and files, so that each is new
 }
 
-// disk says how long a PostgreSQL's flush takes.
+// disk is the speed of the flushes of a PostgreSQL server.
 type disk string
 
+// AsItIs leaves the flushes of the disk unchanged. OneMS makes each take 1 ms longer, like a disk in a data centre.
 const (
 	AsItIs disk = "as it is"
 	OneMS  disk = "1 ms"
 )
 
-// postgresSettings are those of the measured servers besides the defaults, which are durable: a cache that a small
-// machine has, and no checkpoint that the clock, not the figure, puts into a repetition.
+// postgresSettings are added to PostgreSQL's defaults, which are durable. The cache fits a small machine. Checkpoints
+// are rare, because one that starts by the clock would disturb a random repetition.
 var postgresSettings = []string{
 	"shared_buffers=512MB", "maintenance_work_mem=512MB", "max_wal_size=16GB", "checkpoint_timeout=1h",
 	"wal_sync_method=fdatasync",
 }
 
+// NewRig returns a Rig with a new temporary directory.
 func NewRig() (*Rig, error) {
 	dir, err := os.MkdirTemp("", "dvt-bench-")
 	if err != nil {
 		return nil, err
 	}
-	// PostgreSQL runs as another user when this runs as root.
+	// Readable for all, because PostgreSQL runs as another user when this process is root.
 	return &Rig{Dir: dir, Servers: map[disk]*testserver.PostgresServer{}}, os.Chmod(dir, 0o755)
 }
 
+// Close stops the servers and removes the directory. It prints errors to standard error, because the figures have been
+// measured by then.
 func (r *Rig) Close() {
 	errs := []error{os.RemoveAll(r.Dir)}
 	for _, s := range r.Servers {
@@ -61,7 +69,7 @@ func (r *Rig) Close() {
 	}
 }
 
-// redisURL starts Redis when it is not yet running.
+// RedisURL returns the URL of the Redis server and starts the server on the first call.
 func (r *Rig) RedisURL() (string, error) {
 	if r.redis == nil {
 		s, err := testserver.StartRedis()
@@ -73,7 +81,8 @@ func (r *Rig) RedisURL() (string, error) {
 	return "redis://" + r.redis.Addr + "/0", nil
 }
 
-// server starts the PostgreSQL of a disk when it is not yet running.
+// server returns the PostgreSQL server of a disk and starts it on the first call. It returns an error when the delay of
+// OneMS is not in force.
 func (r *Rig) server(ctx context.Context, d disk) (*testserver.PostgresServer, error) {
 	if s := r.Servers[d]; s != nil {
 		return s, nil
@@ -99,7 +108,7 @@ func (r *Rig) server(ctx context.Context, d disk) (*testserver.PostgresServer, e
 	return s, err
 }
 
-// loneCommit is what inserting one small row takes (the median of many).
+// loneCommit returns the time to insert and commit one small row, the median of 100.
 func loneCommit(ctx context.Context, dsn string) (took time.Duration, err error) {
 	err = Connected(ctx, dsn, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS lone (n int)`); err != nil {
@@ -114,7 +123,7 @@ func loneCommit(ctx context.Context, dsn string) (took time.Duration, err error)
 	return took, err
 }
 
-// database makes an empty, migrated database.
+// database creates an empty, migrated database and returns its DSN.
 func (r *Rig) database(ctx context.Context, d disk) (dsn string, err error) {
 	s, err := r.server(ctx, d)
 	if err != nil {
@@ -132,7 +141,8 @@ func (r *Rig) database(ctx context.Context, d disk) (dsn string, err error) {
 	return dsn, postgres.Migrate(ctx, dsn)
 }
 
-// store opens a new database with a pool of conns connections.
+// Store creates a database on the server of a disk and opens it with a pool of conns connections. The caller closes the
+// store.
 func (r *Rig) Store(ctx context.Context, d disk, conns int) (s *postgres.Store, dsn string, err error) {
 	if dsn, err = r.database(ctx, d); err != nil {
 		return nil, "", err
@@ -141,7 +151,7 @@ func (r *Rig) Store(ctx context.Context, d disk, conns int) (s *postgres.Store, 
 	return s, dsn, err
 }
 
-// connected lends f a connection of its own.
+// Connected opens a connection, calls f with it and closes it. It returns the errors of both.
 func Connected(ctx context.Context, dsn string, f func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -150,5 +160,5 @@ func Connected(ctx context.Context, dsn string, f func(*pgx.Conn) error) error {
 	return errors.Join(f(conn), conn.Close(ctx))
 }
 
-// patience is how long the last answers of a measurement may take.
+// Patience is the longest time that a figure waits for a reply or for a process to end.
 const Patience = 5 * time.Second

@@ -64,6 +64,12 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveStore(t, s)
+}
+
+// serveStore serves the API on a store.
+func serveStore(t *testing.T, s *sqlite.Store) (address string, r *redriver) {
+	t.Helper()
 	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
 	h := graph.NewHandler(

@@ -11,33 +11,33 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Limits of Viewers.Places.
+// Limits of Viewers.Scopes.
 const (
-	MaxPlaces = 500
-	// maxPlacesLooked bounds the scopes of a tenant that one call checks for p's right to read.
-	maxPlacesLooked = store.MaxPage
+	MaxScopes = 500
+	// maxScopesChecked bounds the scopes of a tenant that one call checks for p's right to read.
+	maxScopesChecked = store.MaxPage
 )
 
-// Place is a project and an environment of the caller's tenant.
-type Place = store.Scope
+// Scope is a project and an environment of the caller's tenant.
+type Scope = store.Scope
 
-// Places lists the scopes where p may READ: those that its grants name and those that have runs. They are sorted by
-// name. first limits them, at most MaxPlaces; 0 means 200. The call checks at most maxPlacesLooked scopes that have
+// Scopes lists the scopes where p may READ: those that its grants name and those that have runs. They are sorted by
+// name. first limits them, at most MaxScopes; 0 means 200. The call checks at most maxScopesChecked scopes that have
 // runs. A scope where p may not READ is left out (contract T101).
-func (s *Viewers) Places(ctx context.Context, p authz.Principal, first int) ([]Place, error) {
-	n := min(cmp.Or(first, 200), MaxPlaces)
+func (s *Viewers) Scopes(ctx context.Context, p authz.Principal, first int) ([]Scope, error) {
+	n := min(cmp.Or(first, 200), MaxScopes)
 	projects, found := s.grantedScopes(p)
 	if projects == nil || len(projects) > 0 {
-		known, err := s.store.RunScopes(ctx, p.TenantID, projects, maxPlacesLooked)
+		known, err := s.store.RunScopes(ctx, p.TenantID, projects, maxScopesChecked)
 		if err != nil {
 			return nil, control.Translate(err)
 		}
 		found = append(found, known...)
 	}
-	slices.SortFunc(found, func(a, b Place) int {
+	slices.SortFunc(found, func(a, b Scope) int {
 		return cmp.Or(strings.Compare(a.ProjectID, b.ProjectID), strings.Compare(a.EnvironmentID, b.EnvironmentID))
 	})
-	var out []Place
+	var out []Scope
 	for _, at := range slices.Compact(found) {
 		d, err := s.rights.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: at.ProjectID,
 			EnvironmentID: at.EnvironmentID})
@@ -53,7 +53,7 @@ func (s *Viewers) Places(ctx context.Context, p authz.Principal, first int) ([]P
 
 // grantedScopes returns the projects that the grants of p name, nil when a grant covers all of them, and the scopes
 // that the grants name.
-func (s *Viewers) grantedScopes(p authz.Principal) (projects []string, named []Place) {
+func (s *Viewers) grantedScopes(p authz.Principal) (projects []string, named []Scope) {
 	projects = []string{}
 	every := false
 	for _, g := range s.rights.Authz.Grants(p) {
@@ -64,7 +64,7 @@ func (s *Viewers) grantedScopes(p authz.Principal) (projects []string, named []P
 			projects = append(projects, g.ProjectID)
 		default:
 			projects = append(projects, g.ProjectID)
-			named = append(named, Place{ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID})
+			named = append(named, Scope{ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID})
 		}
 	}
 	if every {

@@ -28,20 +28,20 @@ type ViewerGrant struct {
 // EngineCapability is one row of the capability matrix of the engine.
 type EngineCapability struct{ Engine, Name, Support, Note string }
 
-// PlaceStore lists the scopes in which a tenant has runs.
-type PlaceStore interface {
+// ScopeStore lists the scopes in which a tenant has runs.
+type ScopeStore interface {
 	RunScopes(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Scope, error)
 }
 
 // Viewers tells principals who they are and what they may do in which scope. It is safe for concurrent use.
 type Viewers struct {
 	rights *control.Rights
-	store  PlaceStore
+	store  ScopeStore
 	engine engine.Engine
 }
 
 // NewViewers makes Viewers.
-func NewViewers(rights *control.Rights, store PlaceStore, engine engine.Engine) *Viewers {
+func NewViewers(rights *control.Rights, store ScopeStore, engine engine.Engine) *Viewers {
 	return &Viewers{rights: rights, store: store, engine: engine}
 }
 

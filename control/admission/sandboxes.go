@@ -230,7 +230,7 @@ func (s *Sandboxes) SandboxRefusal(ctx context.Context, id run.Identity, ref pla
 		if err != nil {
 			return nil, nil //nolint:nilnil,nilerr // the run fails for this when it starts
 		}
-		if !control.OfPlace(stored.Scope, id) {
+		if !control.IsInScope(stored.Scope, id) {
 			return nil, nil //nolint:nilnil // a refusal would disclose steps of another scope to the caller
 		}
 		pl = &stored

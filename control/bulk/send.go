@@ -31,7 +31,7 @@ type BulkWorkStore interface {
 	ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error
 	SettleBulkRows(ctx context.Context, b store.Bulk, s store.BulkSettlement, ttl time.Duration) (store.Bulk, error)
 	WaitingBulkRows(ctx context.Context, id string, limit int) ([]store.BulkRow, store.BulkPause, error)
-	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.SignalReceipt, error)
 }
 
 // Sender sends the signals of bulks. It is safe for concurrent use.
@@ -264,7 +264,7 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 	if errors.As(err, &own) && (own.Code == run.CodeForbidden || own.Code == run.CodeNotFound) {
 		// The signal may have been accepted before a crash, when it was still allowed. The acceptance stands.
 		if known, lookErr := j.s.store.Receipt(ctx, r.RunID, r.SignalID); lookErr == nil {
-			rc, err = runs.SignalReceipt{Receipt: known}, nil
+			rc, err = runs.SignalReceipt{SignalReceipt: known}, nil
 		} else if !errors.Is(lookErr, store.ErrNotFound) {
 			err = control.Translate(lookErr)
 		}

@@ -16,7 +16,7 @@ import (
 
 // DeliveryStore leases signals for delivery.
 type DeliveryStore interface {
-	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
+	After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error)
 	Delivered(ctx context.Context, d store.Delivery, no int64) error
 	Get(ctx context.Context, runID string) (store.Run, error)
 	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Delivery, error)

@@ -114,7 +114,7 @@ func (x *stopLoop) terminate(ctx context.Context, id run.Identity) {
 }
 
 // describeDelivery describes how far the engine got with a stop, as part of a sentence.
-func describeDelivery(stop run.Receipt) string {
+func describeDelivery(stop run.SignalReceipt) string {
 	if stop.DeliveredAt == nil {
 		return "the engine did not take the order"
 	}
@@ -129,7 +129,7 @@ func appliedBySweep(within time.Duration) string {
 
 // cutByStop returns the failure of attempts that a stop ends without waiting for their workers. It equals the failure
 // that the workflow writes for a CANCEL, contract T79, or for an EMERGENCY_STOP with forceKill, contract T99.
-func cutByStop(stop run.Receipt) run.FailurePayload {
+func cutByStop(stop run.SignalReceipt) run.FailurePayload {
 	if stop.Signal.Force {
 		return runs.CutByKill()
 	}

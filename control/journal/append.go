@@ -210,11 +210,11 @@ func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) erro
 	case run.RunStarted:
 		return j.completeStarted(ctx, runID, d)
 	case run.RunPaused, run.RunResumed:
-		return completeFromReceipt(ctx, j.cfg.Store.Signals, runID, d, func(p *run.PausePayload, r run.Receipt) {
+		return completeFromReceipt(ctx, j.cfg.Store.Signals, runID, d, func(p *run.PausePayload, r run.SignalReceipt) {
 			p.PauseRequestedBy, p.Reason = r.Actor, r.Reason
 		}, func(p run.PausePayload) string { return p.SignalID })
 	case run.RunCancelled:
-		return completeFromReceipt(ctx, j.cfg.Store.Signals, runID, d, func(p *run.RunCancelledPayload, r run.Receipt) {
+		return completeFromReceipt(ctx, j.cfg.Store.Signals, runID, d, func(p *run.RunCancelledPayload, r run.SignalReceipt) {
 			p.Actor, p.Reason = r.Actor, r.Reason
 		}, func(p run.RunCancelledPayload) string { return p.SignalID })
 	case run.StepCompletedEvent, run.StepFailedEvent:
@@ -224,7 +224,7 @@ func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) erro
 }
 
 func completeFromReceipt[P any](ctx context.Context, s SignalStore, runID string, d *run.Draft,
-	fill func(*P, run.Receipt), signal func(P) string) error {
+	fill func(*P, run.SignalReceipt), signal func(P) string) error {
 	p, err := run.PayloadOf[P](d.Payload)
 	if err != nil {
 		return err

@@ -218,7 +218,7 @@ func (j *Journal) plan(ctx context.Context, r store.Run) (pl plan.Plan, size int
 	if err != nil {
 		return plan.Plan{}, 0, planError(err)
 	}
-	if err := runs.CheckPlace(pl, r.Identity, j.cfg.MaxSteps); err != nil {
+	if err := runs.CheckScope(pl, r.Identity, j.cfg.MaxSteps); err != nil {
 		return plan.Plan{}, 0, planError(err)
 	}
 	if pl.Metadata.PlanID != r.PlanID || pl.Metadata.PlanVersion != r.PlanVersion {

@@ -29,7 +29,7 @@ func (j *Journal) startOverlaid(ctx context.Context, b store.StartAttempt) (begu
 func (j *Journal) overlay(ctx context.Context, out *engine.AttemptStarted) error {
 	return runs.EachOverlay(ctx, j.cfg.Store.Signals, j.cfg.Blobs, out.Identity.RunID, out.Step.StepID, out.ParamsSeq,
 		out.StartedSeq,
-		func(r run.Receipt, o runs.Overlay) {
+		func(r run.SignalReceipt, o runs.Overlay) {
 			out.Step.Inputs, out.Params = o.Apply(out.Step.Inputs, out.Params)
 			out.ParamsSeq = r.AcceptedSeq
 		})

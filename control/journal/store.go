@@ -29,9 +29,9 @@ type RunStore interface {
 
 // SignalStore reads signals, overlays and approvals of runs.
 type SignalStore interface {
-	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
-	Receipt(ctx context.Context, runID, signalID string) (run.Receipt, error)
-	Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.Receipt, error)
+	After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error)
+	Receipt(ctx context.Context, runID, signalID string) (run.SignalReceipt, error)
+	Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.SignalReceipt, error)
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 	Approval(ctx context.Context, runID string) (store.Approval, error)
 }

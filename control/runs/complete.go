@@ -20,7 +20,7 @@ import (
 // CompletionStore decides about completions under the head lock of a run.
 type CompletionStore interface {
 	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
-	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.SignalReceipt, error)
 }
 
 // Completer completes steps that wait for people. It is safe for concurrent use.
@@ -198,7 +198,7 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 	}
 	switch old, err := tx.Receipt(ctx, sig.ID); {
 	case err == nil:
-		c.out = SignalReceipt{Receipt: old, Duplicate: true}
+		c.out = SignalReceipt{SignalReceipt: old, Duplicate: true}
 		return nil
 	case !errors.Is(err, store.ErrNotFound):
 		return err
@@ -273,7 +273,7 @@ func manualSignalID(runID, stepID string, la int) string {
 }
 
 // outcomeOf returns the outcome that a person gave to a MANUAL step; "" for other receipts.
-func outcomeOf(r run.Receipt) run.ManualOutcome {
+func outcomeOf(r run.SignalReceipt) run.ManualOutcome {
 	if r.Signal.Type != run.CompleteManual {
 		return ""
 	}

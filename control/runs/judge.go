@@ -131,7 +131,7 @@ func movedAt(st run.State, sig run.Signal) run.Seq {
 
 // answerKnown answers a repeated signal with its stored receipt (contract T94, T95). A different signal with the same
 // id is SIGNAL_ID_CONFLICT.
-func (j *judging) answerKnown(old run.Receipt) error {
+func (j *judging) answerKnown(old run.SignalReceipt) error {
 	sig := j.in.Signal
 	if old.Signal.Type != sig.Type || old.Signal.StepID != sig.StepID || old.Signal.Force != sig.Force ||
 		!bytes.Equal(old.Payload, j.in.Payload) {
@@ -140,7 +140,7 @@ func (j *judging) answerKnown(old run.Receipt) error {
 			j.in.Signal.ID)
 		return nil
 	}
-	j.out = SignalReceipt{Receipt: old, Duplicate: true}
+	j.out = SignalReceipt{SignalReceipt: old, Duplicate: true}
 	return nil
 }
 
@@ -181,14 +181,14 @@ func (j *judging) reject(ctx context.Context, tx store.RunTx, code run.Code, mes
 	if err != nil {
 		return err
 	}
-	stored, err := tx.PutReceipt(ctx, run.Receipt{
+	stored, err := tx.PutReceipt(ctx, run.SignalReceipt{
 		RunID: j.in.RunID, Signal: j.in.Signal, Payload: j.in.Payload, Actor: j.p.ID, Reason: j.in.Reason,
 		Rejected: true, Rejection: code, RejectText: message, AcceptedSeq: out.Seq,
 	}, false)
 	if err != nil {
 		return err
 	}
-	j.out = SignalReceipt{Receipt: stored}
+	j.out = SignalReceipt{SignalReceipt: stored}
 	return j.auditMade(ctx, tx, "REJECTED", stored)
 }
 
@@ -217,7 +217,7 @@ func (j *judging) appendAccepted(ctx context.Context, tx store.RunTx, sig run.Si
 	if err != nil {
 		return err
 	}
-	rc := run.Receipt{Signal: sig, Application: run.SignalPending, AcceptedSeq: out.Seq}
+	rc := run.SignalReceipt{Signal: sig, Application: run.SignalPending, AcceptedSeq: out.Seq}
 	return j.storeReceipt(ctx, tx, rc, deliver)
 }
 
@@ -228,19 +228,19 @@ func (j *judging) appendApplied(ctx context.Context, tx store.RunTx, gate run.Ga
 	if err != nil {
 		return err
 	}
-	return j.storeReceipt(ctx, tx, run.Receipt{
+	return j.storeReceipt(ctx, tx, run.SignalReceipt{
 		Signal: j.in.Signal, Application: run.SignalApplied, AcceptedSeq: out.Seq, AppliedSeq: out.Seq,
 		AppliedAt: &out.PersistedAt,
 	}, false)
 }
 
-func (j *judging) storeReceipt(ctx context.Context, tx store.RunTx, rc run.Receipt, deliver bool) error {
+func (j *judging) storeReceipt(ctx context.Context, tx store.RunTx, rc run.SignalReceipt, deliver bool) error {
 	rc.RunID, rc.Payload, rc.Actor, rc.Reason = j.in.RunID, j.in.Payload, j.p.ID, j.in.Reason
 	stored, err := tx.PutReceipt(ctx, rc, deliver)
 	if err != nil {
 		return err
 	}
-	j.out = SignalReceipt{Receipt: stored}
+	j.out = SignalReceipt{SignalReceipt: stored}
 	return j.auditMade(ctx, tx, "ACCEPTED", stored)
 }
 
@@ -276,7 +276,7 @@ func (j *judging) auditTx(ctx context.Context, tx store.RunTx, outcome string, c
 }
 
 // auditMade writes the audit row of a decision with a receipt. CheckAudit compares the receipt with it.
-func (j *judging) auditMade(ctx context.Context, tx store.RunTx, outcome string, stored run.Receipt) error {
+func (j *judging) auditMade(ctx context.Context, tx store.RunTx, outcome string, stored run.SignalReceipt) error {
 	return tx.Audit(ctx, store.MadeSignal(j.auditRow(outcome, stored.Rejection), stored))
 }
 

@@ -90,7 +90,7 @@ func (o Overlay) Apply(inputs, params json.RawMessage) (newInputs, newParams jso
 // EachOverlay calls take with each overlay that was accepted for a step after the event after and up to the event upTo,
 // in order.
 func EachOverlay(ctx context.Context, from store.Overlays, b artifact.Blobs, runID, stepID string, after, upTo run.Seq,
-	take func(run.Receipt, Overlay)) error {
+	take func(run.SignalReceipt, Overlay)) error {
 	for {
 		receipts, err := from.Overlays(ctx, runID, stepID, after, upTo)
 		if err != nil {

@@ -41,7 +41,7 @@ func (j *judging) acceptPause(ctx context.Context, tx store.RunTx, st run.State)
 		return fmt.Errorf("control: %s of epoch %d was not taken: %q, duplicate %t", run.RunPaused, st.PausedEpoch+1,
 			o.Refused, o.Deduplicated)
 	}
-	j.out.Receipt, err = tx.Receipt(ctx, j.in.Signal.ID)
+	j.out.SignalReceipt, err = tx.Receipt(ctx, j.in.Signal.ID)
 	return err
 }
 

@@ -30,7 +30,7 @@ func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID 
 	if err != nil {
 		return nil, control.Translate(err)
 	}
-	if !control.IsOfPlace(body, r.Identity) {
+	if !control.PlanIsInScope(body, r.Identity) {
 		return nil, nil //nolint:nilnil // anybody who knows the digest can start a run with it
 	}
 	return hideSecrets(body), nil

@@ -115,7 +115,7 @@ func (s *PlanReader) planOfRun(ctx context.Context, r store.Run) (plan.Plan, boo
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil {
 		return plan.Plan{}, false, err
 	}
-	if err != nil || CheckPlace(pl, r.Identity, plan.MaxSteps) != nil {
+	if err != nil || CheckScope(pl, r.Identity, plan.MaxSteps) != nil {
 		return plan.Plan{}, false, nil //nolint:nilerr // an unreadable plan counts as unknown
 	}
 	return pl, true, nil

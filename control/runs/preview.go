@@ -71,7 +71,7 @@ type StepChange struct {
 // PreviewStore reads the state that a preview is computed from.
 type PreviewStore interface {
 	Load(ctx context.Context, runID string) (store.Loaded, error)
-	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.SignalReceipt, error)
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 	Approval(ctx context.Context, runID string) (store.Approval, error)
 }

@@ -15,7 +15,7 @@ import (
 
 // SignalReceipt is a stored receipt. Duplicate says that this answer repeats an earlier one.
 type SignalReceipt struct {
-	run.Receipt
+	run.SignalReceipt
 	Duplicate bool
 }
 
@@ -27,10 +27,10 @@ type ReceiptsPage struct {
 
 // ReceiptStore reads the receipts of signals.
 type ReceiptStore interface {
-	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
-	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
-	Receipts(ctx context.Context, runID string, afterSignalID string, limit int) ([]run.Receipt, error)
-	ReceiptsOf(ctx context.Context, tenantID string, actor string, limit int) ([]run.Receipt, error)
+	After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.SignalReceipt, error)
+	Receipts(ctx context.Context, runID string, afterSignalID string, limit int) ([]run.SignalReceipt, error)
+	ReceiptsOf(ctx context.Context, tenantID string, actor string, limit int) ([]run.SignalReceipt, error)
 }
 
 // ReceiptReader shows the receipts of signals. It is safe for concurrent use.
@@ -54,7 +54,7 @@ func (s *ReceiptReader) Receipt(ctx context.Context, p authz.Principal, runID, s
 	if errors.Is(err, store.ErrNotFound) {
 		return SignalReceipt{}, control.Refuse(run.CodeNotFound, "There is no such signal, or it is not yours.")
 	}
-	return SignalReceipt{Receipt: s.WithStopDeadline(r)}, control.Translate(err)
+	return SignalReceipt{SignalReceipt: s.WithStopDeadline(r)}, control.Translate(err)
 }
 
 // Receipts reads a page of a run's receipts in the order they were received. Errors: NOT_FOUND, BAD_USER_INPUT,
@@ -83,7 +83,7 @@ func (s *ReceiptReader) Receipts(ctx context.Context, p authz.Principal, runID, 
 	}
 	out := ReceiptsPage{HasNext: len(rs) > n}
 	for _, r := range rs[:min(n, len(rs))] {
-		out.Receipts = append(out.Receipts, SignalReceipt{Receipt: s.WithStopDeadline(r)})
+		out.Receipts = append(out.Receipts, SignalReceipt{SignalReceipt: s.WithStopDeadline(r)})
 	}
 	return out, nil
 }
@@ -96,19 +96,19 @@ func (s *ReceiptReader) MySignals(ctx context.Context, p authz.Principal, limit 
 	}
 	out := make([]SignalReceipt, len(rs))
 	for i, r := range rs {
-		out[i] = SignalReceipt{Receipt: s.WithStopDeadline(r)}
+		out[i] = SignalReceipt{SignalReceipt: s.WithStopDeadline(r)}
 	}
 	return out, nil
 }
 
 // SignalsOf yields all accepted signals of a run in order and reads them page by page. After an error it yields nothing
 // more.
-func (s *ReceiptReader) SignalsOf(ctx context.Context, runID string) iter.Seq2[run.Receipt, error] {
-	return func(yield func(run.Receipt, error) bool) {
+func (s *ReceiptReader) SignalsOf(ctx context.Context, runID string) iter.Seq2[run.SignalReceipt, error] {
+	return func(yield func(run.SignalReceipt, error) bool) {
 		for no := int64(0); ; {
 			page, err := s.Store.After(ctx, runID, no)
 			if err != nil {
-				yield(run.Receipt{}, err)
+				yield(run.SignalReceipt{}, err)
 				return
 			}
 			for _, r := range page {
@@ -125,7 +125,7 @@ func (s *ReceiptReader) SignalsOf(ctx context.Context, runID string) iter.Seq2[r
 
 // WithStopDeadline adds to the receipt of a pending stop the time at which dvt ends the run by itself. The text is
 // computed on each read and not stored, because it depends on the delivery of the stop.
-func (s *ReceiptReader) WithStopDeadline(rc run.Receipt) run.Receipt {
+func (s *ReceiptReader) WithStopDeadline(rc run.SignalReceipt) run.SignalReceipt {
 	if !rc.Signal.Type.Stops() || rc.Rejected || rc.Application.Final() || rc.ApplicationReason != "" {
 		return rc
 	}

@@ -25,7 +25,7 @@ type SignalRun struct {
 
 // EngineSignal converts a receipt to the form of the signal that the engine gets. It never contains the payload, which
 // stays in the store (contract T196).
-func EngineSignal(r run.Receipt) engine.Signal {
+func EngineSignal(r run.SignalReceipt) engine.Signal {
 	return engine.Signal{
 		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LogicalAttempt: r.Signal.ExpectedAttempt,
 		Force:   r.Signal.Force,
@@ -126,7 +126,7 @@ func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store
 		s.alerts.Count(j.raised)
 	}
 	control.Wake(s.judge.Deliveries)
-	j.out.Receipt = s.judge.stopper.receipts.WithStopDeadline(j.out.Receipt)
+	j.out.SignalReceipt = s.judge.stopper.receipts.WithStopDeadline(j.out.SignalReceipt)
 	return j.out, nil
 }
 

@@ -95,12 +95,10 @@ func (s *Starter) checkStartable(ctx context.Context, p authz.Principal, r store
 	return refusal
 }
 
-// requireApproval makes a new run wait for approval when the policy asks for it: the run is created without an event
+// requireApproval makes a new run wait for approval when the policy requires some: the run is created without an event
 // and without a queue row (contract W-20). The number of approvals is stored with the run, so later changes of the
 // policy do not affect it.
-func (s *Starter) requireApproval(n *store.NewRun, pin *run.Rerun) {
-	r := n.Run
-	required := s.rights.Authz.Approval(r.TenantID, r.ProjectID, r.EnvironmentID)
+func (s *Starter) requireApproval(n *store.NewRun, pin *run.Rerun, required int) {
 	if required == 0 {
 		return
 	}
@@ -179,8 +177,9 @@ func writtenView(r store.Run, w store.Written) control.RunView {
 	return v
 }
 
-// startDetail returns the JSON members of more with those that name the plan and the scope of the start.
-func startDetail(r store.Run, more json.RawMessage) (json.RawMessage, error) {
+// startDetail returns the JSON members of more with those that name the plan, the scope and the number of approvals of
+// the start. CheckAudit compares the run with them.
+func startDetail(r store.Run, approvals int, more json.RawMessage) (json.RawMessage, error) {
 	out := map[string]any{}
 	if more != nil {
 		if err := json.Unmarshal(more, &out); err != nil {
@@ -189,6 +188,9 @@ func startDetail(r store.Run, more json.RawMessage) (json.RawMessage, error) {
 	}
 	out["projectId"], out["environmentId"] = r.ProjectID, r.EnvironmentID
 	out["planId"], out["planVersion"], out["planSha256"] = r.PlanID, r.PlanVersion, r.PlanRef.SHA256
+	if approvals > 0 {
+		out["approvals"] = approvals
+	}
 	return json.Marshal(out)
 }
 
@@ -213,7 +215,8 @@ func (s *Starter) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	}
 	row := audit
 	control.NameActor(p, &row)
-	if row.Detail, err = startDetail(*r, audit.Detail); err != nil {
+	required := s.rights.Authz.Approval(r.TenantID, r.ProjectID, r.EnvironmentID)
+	if row.Detail, err = startDetail(*r, required, audit.Detail); err != nil {
 		return store.Run{}, false, control.Translate(err)
 	}
 	row.ID = uuid.NewString()
@@ -222,7 +225,7 @@ func (s *Starter) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	n.Events, n.Audit = []run.Draft{approved}, []store.AuditRow{row}
 	n.Enqueue = &store.Enqueue{Terms: s.admission.Allowances.Terms(r.TenantID, r.ProjectID), Priority: priority}
 	n.Wait = func(a store.Admission) ([]run.Draft, error) { return s.runQueuedDrafts(a, pin) }
-	s.requireApproval(&n, pin)
+	s.requireApproval(&n, pin, required)
 	made, created, err := s.store.CreateRun(ctx, n)
 	if refused := (*store.RefusedError)(nil); errors.As(err, &refused) {
 		s.admission.Usage.Rejected(r.TenantID)
@@ -352,7 +355,7 @@ func (s *Starter) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
 		return pinnedPlan{}, control.Translate(err)
 	}
 	at := run.Identity{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}
-	if err := CheckPlace(pl, at, s.rules.MaxSteps); err != nil {
+	if err := CheckScope(pl, at, s.rules.MaxSteps); err != nil {
 		return pinnedPlan{}, err
 	}
 	var body bytes.Buffer
@@ -364,8 +367,8 @@ func (s *Starter) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
 	return pinnedPlan{ref: ref, body: body.Bytes(), plan: &pl, policy: s.rules.Policy.For(pl)}, nil
 }
 
-// CheckPlace refuses a plan that was made for another scope, and one with more than maxSteps steps.
-func CheckPlace(pl plan.Plan, at run.Identity, maxSteps int) error {
+// CheckScope refuses a plan that was made for another scope, and one with more than maxSteps steps.
+func CheckScope(pl plan.Plan, at run.Identity, maxSteps int) error {
 	var vs []plan.Violation
 	for _, c := range []struct{ path, got, want string }{
 		{"scope.tenantId", pl.Scope.TenantID, at.TenantID},

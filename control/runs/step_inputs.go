@@ -54,7 +54,7 @@ func (s *InputReader) StepInputs(ctx context.Context, p authz.Principal, runID, 
 		return nil, control.Translate(err)
 	}
 	i := slices.IndexFunc(pl.Steps, func(step plan.Step) bool { return step.StepID == stepID })
-	if i < 0 || !control.OfPlace(pl.Scope, r.Identity) {
+	if i < 0 || !control.IsInScope(pl.Scope, r.Identity) {
 		return nil, nil //nolint:nilnil // anybody who knows the digest can start a run with it
 	}
 	out := &StepInputs{Inputs: pl.Steps[i].Inputs, Params: r.Params, Secrets: pl.Steps[i].SecretRefs}
@@ -73,8 +73,8 @@ func (s *InputReader) change(ctx context.Context, in *StepInputs, runID, stepID 
 	if upTo == 0 {
 		upTo = run.MaxSeq
 	}
-	return EachOverlay(ctx, s.store, s.blobs, runID, stepID, 0, upTo, func(r run.Receipt, o Overlay) {
+	return EachOverlay(ctx, s.store, s.blobs, runID, stepID, 0, upTo, func(r run.SignalReceipt, o Overlay) {
 		in.Inputs, in.Params = o.Apply(in.Inputs, in.Params)
-		in.Changes = append(in.Changes, SignalReceipt{Receipt: r})
+		in.Changes = append(in.Changes, SignalReceipt{SignalReceipt: r})
 	})
 }

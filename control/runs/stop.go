@@ -48,27 +48,27 @@ func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) 
 	if err := j.appendAccepted(ctx, tx, j.in.Signal, 0, false); err != nil {
 		return err
 	}
-	if err := j.s.stopper.CompleteStop(ctx, tx, j.out.Receipt, CutByKill(), ""); err != nil {
+	if err := j.s.stopper.CompleteStop(ctx, tx, j.out.SignalReceipt, CutByKill(), ""); err != nil {
 		return err
 	}
-	j.out.Receipt, err = tx.Receipt(ctx, j.in.Signal.ID)
+	j.out.SignalReceipt, err = tx.Receipt(ctx, j.in.Signal.ID)
 	return err
 }
 
 // Killer returns the newest forced stop among receipts that is not carried out yet, or false.
-func Killer(receipts []run.Receipt) (run.Receipt, bool) {
+func Killer(receipts []run.SignalReceipt) (run.SignalReceipt, bool) {
 	for _, rc := range slices.Backward(receipts) {
 		if rc.Signal.Type == run.EmergencyStop && rc.Signal.Force && !rc.Application.Final() {
 			return rc, true
 		}
 	}
-	return run.Receipt{}, false
+	return run.SignalReceipt{}, false
 }
 
 // Kill carries out an EMERGENCY_STOP with forceKill: the engine ends the execution, then the events that end the run
 // are written (contract T99). It is idempotent from any point. It returns engine.ErrNotStarted while a start is under
 // way.
-func (s *Stopper) Kill(ctx context.Context, r store.Run, stop run.Receipt) error {
+func (s *Stopper) Kill(ctx context.Context, r store.Run, stop run.SignalReceipt) error {
 	err := s.Engine.Terminate(ctx, r.Identity, "dvt: EMERGENCY_STOP "+stop.Signal.ID)
 	unknown := errors.Is(err, engine.ErrNotStarted)
 	if err != nil && !unknown && !errors.Is(err, engine.ErrClosed) {
@@ -90,16 +90,16 @@ func (s *Stopper) Kill(ctx context.Context, r store.Run, stop run.Receipt) error
 
 // OpenStop returns the first accepted stop of a run that has not been carried out, or false. Code that would end the
 // run for another reason completes this stop instead (contract T192).
-func (s *Stopper) OpenStop(ctx context.Context, runID string) (run.Receipt, bool, error) {
+func (s *Stopper) OpenStop(ctx context.Context, runID string) (run.SignalReceipt, bool, error) {
 	for rc, err := range s.receipts.SignalsOf(ctx, runID) {
 		if err != nil {
-			return run.Receipt{}, false, err
+			return run.SignalReceipt{}, false, err
 		}
 		if rc.Signal.Type.Stops() && !rc.Application.Final() {
 			return rc, true, nil
 		}
 	}
-	return run.Receipt{}, false, nil
+	return run.SignalReceipt{}, false, nil
 }
 
 // CompleteStop ends a run for a stop that the engine will not carry out. In the caller's transaction it writes
@@ -107,7 +107,7 @@ func (s *Stopper) OpenStop(ctx context.Context, runID string) (run.Receipt, bool
 // T99). A start that is under way conflicts on the queue row, and its workflow finds the run ended. CompleteStop does
 // nothing when the run has ended or the stop was carried out.
 func (s *Stopper) CompleteStop(
-	ctx context.Context, tx store.RunTx, stop run.Receipt, cut run.FailurePayload, reason string,
+	ctx context.Context, tx store.RunTx, stop run.SignalReceipt, cut run.FailurePayload, reason string,
 ) error {
 	now, err := tx.Receipt(ctx, stop.Signal.ID)
 	if err != nil || now.Application.Final() || tx.Head().Terminal {
@@ -162,7 +162,7 @@ func EndRun(ctx context.Context, tx store.RunTx, runID string, events []run.Draf
 }
 
 // stopEvents returns StepFailed for the running attempts in canonical order, then RunCancelled.
-func (s *Stopper) stopEvents(st run.State, stop run.Receipt, cut run.FailurePayload) ([]run.Draft, error) {
+func (s *Stopper) stopEvents(st run.State, stop run.SignalReceipt, cut run.FailurePayload) ([]run.Draft, error) {
 	events, err := s.CutOff(st, cut)
 	if err != nil {
 		return nil, err

@@ -141,21 +141,21 @@ func (r *receiptStream) look(ctx context.Context) error {
 }
 
 // isSettled reports whether a receipt will not change again.
-func isSettled(rc run.Receipt) bool {
+func isSettled(rc run.SignalReceipt) bool {
 	if rc.Signal.Type == run.Pause && rc.Application == run.SignalApplied {
 		return rc.QuiescentSeq > 0
 	}
 	return rc.Rejected || rc.Application.Final()
 }
 
-func (r *receiptStream) note(rc run.Receipt) {
+func (r *receiptStream) note(rc run.SignalReceipt) {
 	now := receiptShown{rc.Application, rc.QuiescentSeq}
 	before, known := r.shown[rc.Signal.ID]
 	if known && before == now || !known && len(r.shown) >= maxReceipts {
 		return
 	}
 	r.shown[rc.Signal.ID] = now
-	r.pending = append(r.pending, runs.SignalReceipt{Receipt: r.s.receipts.WithStopDeadline(rc)})
+	r.pending = append(r.pending, runs.SignalReceipt{SignalReceipt: r.s.receipts.WithStopDeadline(rc)})
 }
 
 func (r *receiptStream) Close() { r.frames.Close() }

@@ -23,12 +23,12 @@ type Fixture interface {
 	// Start starts a run of a plan in tenant acme, project shop, environment dev.
 	Start(doc []byte) (runID string)
 	// Signal sends a signal as a user with the right to do so. It adds a missing id.
-	Signal(runID string, sig run.Signal) run.Receipt
+	Signal(runID string, sig run.Signal) run.SignalReceipt
 	// State returns the fold of the run's log.
 	State(runID string) run.State
 	// Events returns the run's events in the order of the log.
 	Events(runID string) []run.Event
-	Receipt(runID, signalID string) run.Receipt
+	Receipt(runID, signalID string) run.SignalReceipt
 	// Pass lets time pass; a virtual clock does so at once. Pass(0) runs everything that is due.
 	Pass(d time.Duration)
 }
@@ -159,23 +159,25 @@ func (w *world) waitForStep(runID, stepID string, want run.StepStatus) {
 }
 
 // waitForReceipt waits for a state of a signal's receipt.
-func (w *world) waitForReceipt(runID string, sent run.Receipt, ok func(run.Receipt) bool) run.Receipt {
+func (w *world) waitForReceipt(runID string, sent run.SignalReceipt,
+	ok func(run.SignalReceipt) bool) run.SignalReceipt {
 	w.t.Helper()
-	return await(w, runID, func() run.Receipt { return w.Receipt(runID, sent.Signal.ID) }, ok, func(r run.Receipt) string {
-		return fmt.Sprintf("receipt of %s stayed %s", r.Signal.Type, r.Application)
-	})
+	return await(w, runID, func() run.SignalReceipt { return w.Receipt(runID, sent.Signal.ID) }, ok,
+		func(r run.SignalReceipt) string {
+			return fmt.Sprintf("receipt of %s stayed %s", r.Signal.Type, r.Application)
+		})
 }
 
 // waitUntilApplied waits until a receipt is final.
-func (w *world) waitUntilApplied(runID string, sent run.Receipt) run.Receipt {
+func (w *world) waitUntilApplied(runID string, sent run.SignalReceipt) run.SignalReceipt {
 	w.t.Helper()
-	return w.waitForReceipt(runID, sent, func(r run.Receipt) bool { return r.Application.Final() })
+	return w.waitForReceipt(runID, sent, func(r run.SignalReceipt) bool { return r.Application.Final() })
 }
 
 // waitUntilDelivered waits until the engine has a signal.
-func (w *world) waitUntilDelivered(runID string, sent run.Receipt) run.Receipt {
+func (w *world) waitUntilDelivered(runID string, sent run.SignalReceipt) run.SignalReceipt {
 	w.t.Helper()
-	return w.waitForReceipt(runID, sent, func(r run.Receipt) bool { return r.Application != run.SignalPending })
+	return w.waitForReceipt(runID, sent, func(r run.SignalReceipt) bool { return r.Application != run.SignalPending })
 }
 
 // log returns the run's events in the notation of the contract.

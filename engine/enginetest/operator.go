@@ -40,7 +40,7 @@ func (o Operator) Start(doc []byte) string {
 }
 
 // Signal implements Fixture.
-func (o Operator) Signal(runID string, sig run.Signal) run.Receipt {
+func (o Operator) Signal(runID string, sig run.Signal) run.SignalReceipt {
 	o.T.Helper()
 	if sig.Type == run.CompleteManual {
 		return o.complete(runID, sig)
@@ -51,11 +51,11 @@ func (o Operator) Signal(runID string, sig run.Signal) run.Receipt {
 	out, err := o.Control.SignalRun(o.T.Context(), o.Who, runs.SignalRun{RunID: runID, Signal: sig,
 		Payload: []byte(`{}`), Reason: "a test"})
 	o.must(err)
-	return out.Receipt
+	return out.SignalReceipt
 }
 
 // complete completes a manual step like a person, with the token of the open task.
-func (o Operator) complete(runID string, sig run.Signal) run.Receipt {
+func (o Operator) complete(runID string, sig run.Signal) run.SignalReceipt {
 	o.T.Helper()
 	l, err := o.Store.Load(o.T.Context(), runID)
 	o.must(err)
@@ -71,7 +71,7 @@ func (o Operator) complete(runID string, sig run.Signal) run.Receipt {
 		RunID: runID, StepID: sig.StepID, Token: tasks.Tasks[0].Token, Outcome: sig.Outcome,
 	})
 	o.must(err)
-	return out.Receipt
+	return out.SignalReceipt
 }
 
 // State implements Fixture.
@@ -99,7 +99,7 @@ func (o Operator) Events(runID string) (all []run.Event) {
 }
 
 // Receipt implements Fixture.
-func (o Operator) Receipt(runID, signalID string) run.Receipt {
+func (o Operator) Receipt(runID, signalID string) run.SignalReceipt {
 	o.T.Helper()
 	r, err := o.Store.Receipt(o.T.Context(), runID, signalID)
 	o.must(err)

@@ -30,7 +30,7 @@ type Log struct {
 	byKey    map[run.Key]int
 	attempts map[authority.Attempt][]int
 	ended    int // index of the event that ended the run, plus one
-	receipts []run.Receipt
+	receipts []run.SignalReceipt
 	bySignal map[string]int
 }
 
@@ -63,7 +63,7 @@ func (l *Log) Events() []run.Event { return l.events }
 func (l *Log) State() run.State { return l.state }
 
 // Receipts returns the receipts of the signals in the order of their arrival.
-func (l *Log) Receipts() []run.Receipt { return l.receipts }
+func (l *Log) Receipts() []run.SignalReceipt { return l.receipts }
 
 func (l *Log) draft(t run.EventType, by run.Producer, payload any) run.Draft {
 	return run.Draft{Type: t, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: l.now(), EmittedBy: by,
@@ -88,7 +88,7 @@ func (l *Log) Signal(sig run.Signal, actor, reason string) (engine.Signal, run.D
 	if err != nil {
 		return engine.Signal{}, d, err
 	}
-	r := run.Receipt{
+	r := run.SignalReceipt{
 		RunID: l.id.RunID, Signal: sig, Actor: actor, Reason: reason, AcceptedSeq: done.Outcomes[0].Seq, ReceivedAt: l.now(),
 		Rejected: d.Outcome == run.Reject, Rejection: payload.Code, RejectText: d.Message, Application: run.SignalPending,
 	}
@@ -101,7 +101,7 @@ func (l *Log) Signal(sig run.Signal, actor, reason string) (engine.Signal, run.D
 	return signalOf(r), d, nil
 }
 
-func signalOf(r run.Receipt) engine.Signal {
+func signalOf(r run.SignalReceipt) engine.Signal {
 	return engine.Signal{
 		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LogicalAttempt: r.Signal.ExpectedAttempt,
 		Force: r.Signal.Force, Outcome: r.Signal.Outcome,
@@ -182,10 +182,10 @@ func (l *Log) complete(d *run.Draft) error {
 }
 
 // receipt returns the receipt of a signal, or false if there is none.
-func (l *Log) receipt(signalID string) (run.Receipt, bool) {
+func (l *Log) receipt(signalID string) (run.SignalReceipt, bool) {
 	i, ok := l.bySignal[signalID]
 	if !ok {
-		return run.Receipt{}, false
+		return run.SignalReceipt{}, false
 	}
 	return l.receipts[i], true
 }

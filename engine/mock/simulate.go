@@ -14,7 +14,7 @@ import (
 type Simulation struct {
 	Events   []run.Event
 	State    run.State
-	Receipts []run.Receipt
+	Receipts []run.SignalReceipt
 	Took     time.Duration // virtual
 }
 

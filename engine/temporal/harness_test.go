@@ -370,7 +370,7 @@ func (h *harness) waitForEnd(runID string) run.State {
 }
 
 // waitUntilApplied waits until a receipt is final.
-func (h *harness) waitUntilApplied(runID, signalID string) run.Receipt {
+func (h *harness) waitUntilApplied(runID, signalID string) run.SignalReceipt {
 	h.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {

@@ -99,7 +99,7 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 			if out.Application == run.SignalApplied {
 				ahead++
 				if out.AppliedSeq != out.AcceptedSeq+1 {
-					h.t.Errorf("receipt %+v, want RunPaused directly after SignalAccepted", out.Receipt)
+					h.t.Errorf("receipt %+v, want RunPaused directly after SignalAccepted", out.SignalReceipt)
 				}
 			}
 		}

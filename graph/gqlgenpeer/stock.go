@@ -1,6 +1,5 @@
-// Package gqlgenpeer serves the schema by gqlgen's own handler and transports, with the
-// same resolvers. It promises to be the peer that benchmarks measure package graph
-// against, and nothing to users: it has no limits and words no errors.
+// Package gqlgenpeer serves the schema with gqlgen's own handler and transports over the same resolvers. Benchmarks
+// compare package graph with it. It is not for users: it has no limits and shows internal errors.
 package gqlgenpeer
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/graph"
 )
 
-// Handler serves POST and graphql-transport-ws. Of cfg it takes Authenticate, for
-// tokens in the Authorization header or the payload of connection_init.
+// Handler serves POST and graphql-transport-ws. It uses only Authenticate and DevPrincipals of cfg. Tokens come in the
+// Authorization header or in the payload of connection_init.
 func Handler(c graph.UseCases, cfg graph.Config) http.Handler {
 	if cfg.DevPrincipals == nil {
 		cfg.DevPrincipals = func() []graph.DevPrincipal { return nil }

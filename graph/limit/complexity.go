@@ -16,7 +16,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// What lists without an argument for their size are counted as.
+// These are the costs of fields without an argument for their size: the assumed numbers of rows of lists, and the costs
+// of reads.
 const (
 	stepsOfRun       = 50
 	reportsOfWorkers = 100
@@ -32,7 +33,7 @@ const (
 	fileReads        = 50
 )
 
-// Weights returns what each field costs: a list costs its rows times the number of rows that it may have.
+// Weights returns the cost of each field. A list costs the cost of one row times the maximum number of its rows.
 func Weights() exec.ComplexityRoot {
 	var c exec.ComplexityRoot
 	c.Query.Runs = func(child int, first *int, _ *string, last *int, _ *string, _ *model.RunFilter,

@@ -7,11 +7,11 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/lru"
 )
 
-// maxCachedQuery bounds a document that is kept; longer ones are parsed each time.
+// maxCachedQuery bounds the documents in the cache in bytes. Longer ones are parsed for each request.
 const maxCachedQuery = 16 << 10
 
-// Cache keeps the most recently used documents by their text or by their hash. It does not keep long ones. It is safe for
-// concurrent use.
+// Cache keeps the most recently used documents by their text or by their hash. It does not keep long ones. It is safe
+// for concurrent use.
 type Cache[T any] struct {
 	graphql.Cache[T]
 	size func(key string, value T) int

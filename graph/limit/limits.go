@@ -16,25 +16,25 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Limits bound what one operation may ask for; zero values mean the defaults.
-// Crossing one is an error whose `limit` says what it was.
+// Limits bound one operation and one caller. Zero values mean the defaults, which the comments below name. An operation
+// that exceeds a limit gets an error with the code below; its extension `limit` is the limit.
 type Limits struct {
-	Depth      int // levels of fields, introspection aside; 15; QUERY_TOO_DEEP
-	Aliases    int // fragments expanded; 50; TOO_MANY_ALIASES
-	Fields     int // fragments expanded; 2,000; QUERY_TOO_COMPLEX
+	Depth      int // levels of fields without introspection; 15; QUERY_TOO_DEEP
+	Aliases    int // with fragments expanded; 50; TOO_MANY_ALIASES
+	Fields     int // with fragments expanded; 2,000; QUERY_TOO_COMPLEX
 	Complexity int // fields weighted by the sizes of lists; 50,000; QUERY_TOO_COMPLEX
 	Tokens     int // of a document; 10,000; QUERY_TOO_COMPLEX
 	QueryBytes int // of a document; 1 MiB; QUERY_TOO_COMPLEX
-	// AnswerBytes bounds the large values of one answer together (documents of plans, inputs, lines of logs, SQL of dbt,
-	// payloads of events); 16 MiB; QUERY_TOO_COMPLEX. A single document of a plan may have 10 MiB.
+	// AnswerBytes bounds the sum of the large values of one answer: plan documents, inputs, log lines, SQL of dbt and
+	// payloads of events; 16 MiB; QUERY_TOO_COMPLEX. A single plan document may have 10 MiB.
 	AnswerBytes int64
-	Operations  int // queries and mutations of one caller at once, on this server; 20; TOO_MANY_OPERATIONS
-	// PerMinute bounds the queries and mutations of one caller on this server, 12,000; AddressPerMinute the HTTP requests
-	// that come from one address (of IPv6 its /64), 30,000. REQUEST_RATE_LIMITED.
+	Operations  int // concurrent queries and mutations of one caller on this server; 20; TOO_MANY_OPERATIONS
+	// PerMinute bounds the queries and mutations of one caller on this server; 12,000. AddressPerMinute bounds the HTTP
+	// requests from one address, or one /64 of IPv6; 30,000. Both: REQUEST_RATE_LIMITED.
 	PerMinute, AddressPerMinute int
 
-	BodyBytes int64 // of an HTTP request; 12 MiB, which a plan of 10 MiB fits into; PLAN_TOO_LARGE
-	Cached    int   // documents kept parsed, and as many persisted; 1,000
+	BodyBytes int64 // of an HTTP request; 12 MiB, enough for a plan of 10 MiB; PLAN_TOO_LARGE
+	Cached    int   // size of the cache of parsed documents, and of the one of persisted documents; 1,000
 }
 
 // WithDefaults returns l with the defaults in place of zero values.
@@ -57,11 +57,11 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Guard refuses a document that is too large before it is validated. The rules of validation take quadratic time, and
-// more on fragments that multiply, so they must never see such a document. It is safe for concurrent use.
+// Guard rejects a document that is too large before it is validated. Validation takes quadratic time, and more when
+// fragments multiply, so it must never see such a document. It is safe for concurrent use.
 type Guard struct {
 	Limits Limits
-	Known  graphql.Cache[*ast.QueryDocument] // documents that have passed
+	Known  graphql.Cache[*ast.QueryDocument] // documents that have passed validation
 }
 
 var (
@@ -89,7 +89,7 @@ func (g Guard) MutateOperationParameters(ctx context.Context, params *graphql.Ra
 	}
 	doc, err := parser.ParseQuery(source)
 	if err != nil {
-		return nil //nolint:nilerr // the executor parses again and says what is wrong
+		return nil //nolint:nilerr // the executor parses again and reports the error
 	}
 	return g.check(doc)
 }
@@ -137,7 +137,7 @@ func (m measure) beside(o measure) measure {
 	return measure{max(m.depth, o.depth), bounded(m.aliases + o.aliases), bounded(m.fields + o.fields)}
 }
 
-// bounded keeps sums of what multiplies from overflowing.
+// bounded prevents an overflow, because nested fragments multiply the numbers.
 func bounded(n int) int { return min(n, 1<<30) }
 
 // measuring measures each fragment once, however often it is spread.
@@ -150,7 +150,7 @@ func (m measuring) fragment(name string) measure {
 	if size, ok := m.done[name]; ok {
 		return size
 	}
-	m.done[name] = measure{} // a cycle, which validation names, ends here
+	m.done[name] = measure{} // ends a cycle of fragments, which validation reports
 	size := measure{fields: 1}
 	if f := m.doc.Fragments.ForName(name); f != nil {
 		size = size.beside(m.selections(f.SelectionSet))

@@ -22,7 +22,8 @@ type RequestRate struct {
 	buckets   *lru.Cache[string, *rate.Limiter]
 }
 
-// NewRequestRate returns the rate of keys that whose names in messages: "your account" or "your address".
+// NewRequestRate returns a limiter of perMinute requests for each key. whose names the keys in messages: "your account"
+// or "your address".
 func NewRequestRate(perMinute int, whose string) *RequestRate {
 	buckets, err := lru.New[string, *rate.Limiter](maxRated)
 	if err != nil {
@@ -31,7 +32,7 @@ func NewRequestRate(perMinute int, whose string) *RequestRate {
 	return &RequestRate{perMinute: perMinute, whose: whose, buckets: buckets}
 }
 
-// Take counts one request of key. REQUEST_RATE_LIMITED when key has used its allowance.
+// Take counts one request of key. Its error is REQUEST_RATE_LIMITED when key has used its allowance.
 func (r *RequestRate) Take(key string) error {
 	bucket, known := r.buckets.Get(key)
 	if !known {
@@ -46,7 +47,7 @@ func (r *RequestRate) Take(key string) error {
 	return &control.Error{
 		Code: run.CodeRequestRate, Limit: int64(r.perMinute), RetryAfter: time.Second,
 		Message: fmt.Sprintf(
-			"More than %d requests a minute came from %s. Send fewer, or subscribe instead of asking again and again.",
+			"More than %d requests a minute came from %s. Send fewer, or subscribe instead of polling.",
 			r.perMinute, r.whose),
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Close codes of the table in the package comment that gorilla does not name.
+// Close codes of graphql-transport-ws; gorilla has no names for them. The package comment explains them.
 const (
 	closeBadMessage   = 4400
 	closeUnauthorized = 4401
@@ -28,52 +28,53 @@ const (
 
 const (
 	subprotocol = "graphql-transport-ws"
-	// socketBuffer bounds what the kernel holds for a peer that does not read, so
-	// that little of the past is on its way and a write to it fails soon.
+	// socketBuffer limits the kernel's send buffer. With a larger one a slow peer would receive old payloads for long,
+	// and a write to a peer that stopped reading would block late.
 	socketBuffer = 64 << 10
-	// readBuffer is kept by every socket; larger messages are read past it.
+	// readBuffer is small because every socket keeps one; gorilla reads larger messages in several steps.
 	readBuffer = 256
-	// lingerTime and lingerBytes bound how long a closed socket is still read, so
-	// that its peer gets the close frame and not a reset.
+	// lingerTime and lingerBytes limit how long a closed socket is still read. Without reading, the kernel would reset
+	// the connection and the peer could lose the close frame.
 	lingerTime  = time.Second
 	lingerBytes = 16 << 20
 )
 
 var errTooLarge = errors.New("ws: message too large")
 
-// conn is one socket. Its only goroutine is the reader, whose stack is kept small;
-// an operation that runs alone has one more.
+// conn is one socket. The reader is its only permanent goroutine, and serve keeps its stack small. Each operation that
+// runs alone adds one goroutine.
 type conn struct {
 	srv     *Server
 	sock    *websocket.Conn
-	out     outlet
-	r       *http.Request // until connection_init
-	address string        // counted while peer is nil
+	out     frameWriter
+	r       *http.Request // nil after connection_init
+	address string        // counted as unauthenticated while peer is nil
 	peer    *Peer         // set by the reader at connection_init
 	pinger  *time.Timer
-	parted  sync.WaitGroup // goodbye
+	done    sync.WaitGroup // shutdown, if the server started it
 
 	mu      sync.Mutex
-	ops     []*operation // whose ids are taken
+	ops     []*operation // operations whose ids are in use
 	busy    int          // operations that have not ended
 	closing bool
-	running sync.WaitGroup // busy
-	why     string         // the code of the socket's end
+	running sync.WaitGroup // counts busy
+	endCode string         // label of the metric that counts how sockets end
 }
 
-// closure is why a socket is to be closed.
-type closure struct {
+// closeReason is the code and the text of a close frame.
+type closeReason struct {
 	code   int
 	reason string
 }
 
-// upgrade answers the request and begins to serve the socket; false when there is none, and Upgrade has answered.
+// upgrade does the handshake and starts to serve the socket. If the handshake fails, gorilla has answered with the HTTP
+// error and upgrade returns false.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, address string) bool {
 	upgrader := websocket.Upgrader{
 		Subprotocols: []string{subprotocol}, HandshakeTimeout: s.cfg.WriteTimeout,
 		ReadBufferSize: readBuffer, WriteBufferSize: readBuffer, WriteBufferPool: &s.buffers,
-		// The server refuses the Origin of foreign pages before this, and Connect asks for an own one where there is a
-		// cookie.
+		// The HTTP server has already refused foreign origins. Connect demands an own origin where a cookie
+		// authenticates.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
 	sock, err := upgrader.Upgrade(w, r, nil)
@@ -83,40 +84,40 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, address string)
 	if t, ok := sock.NetConn().(*net.TCPConn); ok {
 		_ = t.SetWriteBuffer(socketBuffer)
 	}
-	c := &conn{srv: s, r: r, address: address, sock: sock, why: codeClient}
+	c := &conn{srv: s, r: r, address: address, sock: sock, endCode: codeClient}
 	c.out.open(sock.NetConn(), s.cfg.Now, s.cfg.WriteTimeout, c.abort)
-	c.expect(s.cfg.InitTimeout)
-	sock.SetPongHandler(func(string) error { c.alive(); return nil })
+	c.setReadDeadline(s.cfg.InitTimeout)
+	sock.SetPongHandler(func(string) error { c.extendDeadline(); return nil })
 	sock.SetPingHandler(c.pong)
 	sock.SetCloseHandler(func(code int, _ string) error {
-		c.out.close(closeFrame(closure{code: code}))
+		c.out.close(closeFrame(closeReason{code: code}))
 		return nil
 	})
 	c.pinger = time.AfterFunc(math.MaxInt64, c.ping)
 	c.pinger.Reset(s.cfg.PingEvery)
 	s.keep(c)
-	go c.serve() // what the HTTP server kept for the request is freed
+	go c.serve() // and return, so that the HTTP server frees the buffers of the request
 	return true
 }
 
-// serve is the reader. What it calls while it waits for a message has little on the
-// stack: the runtime gives an idle socket 4 KiB then and not 8.
+// serve is the reader goroutine. read and handling are separate calls, so that the stack is shallow while it waits for
+// a message: an idle socket then has a stack of 4 KiB instead of 8.
 func (c *conn) serve() {
 	defer c.finish()
 	if c.sock.Subprotocol() != subprotocol {
-		c.close(closure{closeSubprotocol, "Subprotocol not acceptable"})
+		c.close(closeReason{closeSubprotocol, "Subprotocol not acceptable"})
 		return
 	}
 	for c.next(c.read()) {
 	}
 }
 
-// next handles one message, or what came instead of it; false is the end of the socket.
+// next handles the result of read, a message or an error. It returns false when the socket ends.
 func (c *conn) next(kind int, data []byte, err error) bool {
 	if err == nil {
-		c.alive()
-		var why *closure
-		if err = guarded(func() error { why = c.handle(kind, data); return nil }); err == nil && why != nil {
+		c.extendDeadline()
+		var why *closeReason
+		if err = catchPanic(func() error { why = c.handle(kind, data); return nil }); err == nil && why != nil {
 			c.close(*why)
 		}
 		if err == nil {
@@ -124,22 +125,22 @@ func (c *conn) next(kind int, data []byte, err error) bool {
 		}
 	}
 	switch timeout := isTimeout(err); {
-	case timeout && c.ending():
+	case timeout && c.isClosing():
 	case timeout && c.peer == nil:
-		c.close(closure{closeInitTimeout, "Connection initialisation timeout"})
+		c.close(closeReason{closeInitTimeout, "Connection initialisation timeout"})
 	case timeout:
-		c.close(closure{websocket.CloseGoingAway, "No sign of life"})
+		c.close(closeReason{websocket.CloseGoingAway, "No sign of life"})
 	case errors.Is(err, errTooLarge):
-		c.close(closure{websocket.CloseMessageTooBig, "Message too large"})
+		c.close(closeReason{websocket.CloseMessageTooBig, "Message too large"})
 	case errors.Is(err, errPanic):
-		_ = c.srv.present(context.Background(), err) // it is logged
-		c.close(closure{websocket.CloseInternalServerErr, "Try again later"})
+		_ = c.srv.present(context.Background(), err) // the presenter logs it
+		c.close(closeReason{websocket.CloseInternalServerErr, "Try again later"})
 	}
 	return false
 }
 
-// read is ReadMessage of gorilla with a limit of our own: gorilla would write the
-// close frame itself, perhaps into the middle of another frame.
+// read is gorilla's ReadMessage with an own limit. gorilla's limit writes a close frame, and would write it into the
+// middle of a frame that this package is writing.
 func (c *conn) read() (kind int, data []byte, err error) {
 	kind, r, err := c.sock.NextReader()
 	if err != nil {
@@ -153,33 +154,34 @@ func (c *conn) read() (kind int, data []byte, err error) {
 	return kind, data, err
 }
 
-// isTimeout sees through gorilla, which hides os.ErrDeadlineExceeded.
+// isTimeout reports whether a read timed out. errors.Is(err, os.ErrDeadlineExceeded) does not work: gorilla wraps the
+// error and hides it.
 func isTimeout(err error) bool {
 	e, ok := errors.AsType[net.Error](err)
 	return ok && e.Timeout()
 }
 
-// finish ends everything that the socket had running and waits for it.
+// finish ends all operations of the socket, waits for them and releases what the server counts.
 func (c *conn) finish() {
 	c.drop(net.ErrClosed)
 	c.pinger.Stop()
 	c.srv.forget(c)
-	c.parted.Wait()
+	c.done.Wait()
 	c.sock.Close()
 	c.running.Wait()
 	c.mu.Lock()
-	why := c.why
+	why := c.endCode
 	c.mu.Unlock()
 	c.srv.metrics.end(why)
 	if c.peer == nil {
 		c.srv.dropUnknown(c.address)
 		return
 	}
-	c.srv.part(c.peer.Key)
+	c.srv.release(c.peer.Key)
 	c.srv.leave()
 }
 
-// drop ends all operations and lets none begin any more.
+// drop ends all operations with the cause why and refuses new ones.
 func (c *conn) drop(why error) {
 	c.mu.Lock()
 	c.closing = true
@@ -190,23 +192,23 @@ func (c *conn) drop(why error) {
 	}
 }
 
-// alive moves the read deadline after a sign of life. Before connection_init
-// there is one deadline, which nothing moves.
-func (c *conn) alive() {
+// extendDeadline extends the read deadline after a message or pong. It does nothing before connection_init: pings must
+// not extend Config.InitTimeout.
+func (c *conn) extendDeadline() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.peer != nil && !c.closing {
-		c.expect(c.srv.cfg.IdleTimeout)
+		c.setReadDeadline(c.srv.cfg.IdleTimeout)
 	}
 }
 
-func (c *conn) ending() bool {
+func (c *conn) isClosing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closing
 }
 
-func (c *conn) expect(within time.Duration) {
+func (c *conn) setReadDeadline(within time.Duration) {
 	_ = c.sock.SetReadDeadline(c.srv.cfg.Now().Add(within))
 }
 
@@ -222,50 +224,51 @@ func (c *conn) ping() {
 }
 
 func (c *conn) pong(data string) error {
-	c.alive()
+	c.extendDeadline()
 	c.out.send(newFrame(websocket.PongMessage, data), nil)
 	return nil
 }
 
-// abort drops the socket at once, for what was not written; the reader notices and finishes.
+// abort closes the socket without a close frame after a failed write. The reader's read then fails, and it calls
+// finish.
 func (c *conn) abort(slow bool) {
 	if slow {
 		c.end(codeSlow)
 		c.srv.metrics.slow.Inc()
 	}
 	if t, ok := c.sock.NetConn().(*net.TCPConn); ok {
-		_ = t.SetLinger(0) // or the kernel goes on offering what was not read
+		_ = t.SetLinger(0) // otherwise the kernel keeps sending the unread data
 	}
 	c.sock.Close()
 	c.drop(net.ErrClosed)
 }
 
-// end notes why the socket ends; the first reason counts.
+// end records the code that the socket ends with; the first call wins.
 func (c *conn) end(code string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.why == codeClient {
-		c.why = code
+	if c.endCode == codeClient {
+		c.endCode = code
 	}
 }
 
-// close says why the socket ends, and lingers.
-func (c *conn) close(why closure) {
+// close sends the close frame, ends all operations and lingers.
+func (c *conn) close(why closeReason) {
 	c.end(strconv.Itoa(why.code))
 	c.out.close(closeFrame(why))
 	c.drop(net.ErrClosed)
 	c.linger()
 }
 
-func closeFrame(why closure) []byte {
+func closeFrame(why closeReason) []byte {
 	if why.code == websocket.CloseNoStatusReceived {
 		return newFrame(websocket.CloseMessage, "")
 	}
 	return newFrame(websocket.CloseMessage, append(binary.BigEndian.AppendUint16(nil, uint16(why.code)), why.reason...))
 }
 
-// linger reads on for a moment without looking: closing with unread data resets
-// the connection, and the peer would not learn why.
+// linger discards what the peer still sends. Closing a socket with unread data resets the connection, and the peer
+// would not receive the close frame.
 func (c *conn) linger() {
 	raw := c.sock.NetConn()
 	if half, ok := raw.(interface{ CloseWrite() error }); ok {
@@ -275,12 +278,12 @@ func (c *conn) linger() {
 	_, _ = io.CopyN(io.Discard, raw, lingerBytes)
 }
 
-// goodbye ends every operation with ErrShutdown and then the socket; the reader
-// ends with the peer's answer, or a moment later.
-func (c *conn) goodbye() {
+// shutdown ends every operation with ErrShutdown, waits for them and sends the close frame. The reader ends when the
+// peer answers or lingerTime has passed.
+func (c *conn) shutdown() {
 	c.drop(ErrShutdown)
 	c.running.Wait()
-	why := closure{websocket.CloseServiceRestart, "Server is shutting down"}
+	why := closeReason{websocket.CloseServiceRestart, "Server is shutting down"}
 	c.end(strconv.Itoa(why.code))
 	c.out.close(closeFrame(why))
 	_ = c.sock.NetConn().SetReadDeadline(c.srv.cfg.Now().Add(lingerTime))

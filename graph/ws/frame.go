@@ -8,11 +8,11 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// frameRoom is what the header of a frame of the server may take.
+// frameRoom is the length of the longest header of a server's frame, in bytes.
 const frameRoom = 10
 
-// frame writes the header of an unmasked frame in front of the message b[at:], which
-// needs frameRoom before it, and returns all that is to be sent.
+// frame writes the header of an unmasked frame in front of the message b[at:] and returns the whole frame, a slice of
+// b. at must be at least frameRoom.
 func frame(b []byte, at, opcode int) []byte {
 	const final = 0x80
 	switch size := len(b) - at; {
@@ -32,41 +32,43 @@ func frame(b []byte, at, opcode int) []byte {
 	return b[at:]
 }
 
-// newFrame is the frame of a message that is not built in place.
+// newFrame returns a frame with a copy of message.
 func newFrame[B ~string | ~[]byte](opcode int, message B) []byte {
 	b := make([]byte, frameRoom, frameRoom+len(message))
 	return frame(append(b, message...), frameRoom, opcode)
 }
 
-// headRoom is kept for what stands before a shared payload; more if an id is long.
+// headRoom is the space that a frameBuf reserves for frame header and head before the payload. frame enlarges it for a
+// long id.
 const headRoom = 128
 
-// maxKept is the longest payload whose room is kept for others.
-const maxKept = 256 << 10
+// maxPooled is the largest buffer that the pool keeps, in bytes, so that one large payload does not occupy memory for
+// ever.
+const maxPooled = 256 << 10
 
-// parcel is a payload that many viewers get, each in a frame that begins with its
-// own head. It holds one frame at a time, so that viewers with equal heads share it and
-// others cost the change of the head.
-type parcel struct {
-	at    Place
-	head  string // of the frame that it holds
-	buf   []byte // room, payload, brace
-	begin int    // of the payload
+// frameBuf builds the frames of one payload for many viewers. A frame consists of the viewer's head (with its operation
+// id) and the payload. The buffer holds one frame at a time: for the next viewer only the head is overwritten, and not
+// even that when the heads are equal.
+type frameBuf struct {
+	at    Position
+	head  string // head of the frame that buf holds
+	buf   []byte // reserved space, payload, closing brace
+	begin int    // index of the payload in buf
 }
 
-// room is what a payload is to be appended to; load then is to follow.
-func (p *parcel) room() []byte { return slices.Grow(p.buf[:0], headRoom)[:headRoom] }
+// room returns the reserved space, to which the caller appends a payload; load must follow.
+func (p *frameBuf) room() []byte { return slices.Grow(p.buf[:0], headRoom)[:headRoom] }
 
-// load takes room with a payload behind it; the former frames are void.
-func (p *parcel) load(b []byte, at Place) {
+// load sets the payload: b is the result of room with the payload appended. It invalidates earlier frames.
+func (p *frameBuf) load(b []byte, at Position) {
 	p.buf, p.begin, p.head, p.at = append(b, '}'), headRoom, "", at
 }
 
-// data is the payload.
-func (p *parcel) data() []byte { return p.buf[p.begin : len(p.buf)-1] }
+// data returns the payload. It is valid until the next load.
+func (p *frameBuf) data() []byte { return p.buf[p.begin : len(p.buf)-1] }
 
-// frame is valid until the next call.
-func (p *parcel) frame(head string) []byte {
+// frame returns the frame of the payload for a viewer. It is valid until the next call.
+func (p *frameBuf) frame(head string) []byte {
 	if need := len(head) + frameRoom; need > p.begin {
 		p.buf = append(make([]byte, need), p.buf[p.begin:]...)
 		p.begin, p.head = need, ""
@@ -79,9 +81,9 @@ func (p *parcel) frame(head string) []byte {
 	return frame(p.buf, at, websocket.TextMessage)
 }
 
-// copies are n parcels of the same payload, each for one goroutine.
-func (p *parcel) copies(from *parcels, n int) []*parcel {
-	all := make([]*parcel, n)
+// copies returns n copies, because a frameBuf may be used by one goroutine only.
+func (p *frameBuf) copies(from *frameBufs, n int) []*frameBuf {
+	all := make([]*frameBuf, n)
 	for i := range all {
 		all[i] = from.take()
 		all[i].load(append(all[i].room(), p.data()...), p.at)
@@ -89,19 +91,18 @@ func (p *parcel) copies(from *parcels, n int) []*parcel {
 	return all
 }
 
-// parcels are kept for whichever group has something to deliver next: a group needs one
-// for moments only.
-type parcels struct{ pool sync.Pool }
+// frameBufs is a pool that all groups share, because a group uses a buffer only for a moment.
+type frameBufs struct{ pool sync.Pool }
 
-func (ps *parcels) take() *parcel {
-	if p, ok := ps.pool.Get().(*parcel); ok {
+func (ps *frameBufs) take() *frameBuf {
+	if p, ok := ps.pool.Get().(*frameBuf); ok {
 		return p
 	}
-	return &parcel{}
+	return &frameBuf{}
 }
 
-func (ps *parcels) put(p *parcel) {
-	if cap(p.buf) <= maxKept {
+func (ps *frameBufs) put(p *frameBuf) {
+	if cap(p.buf) <= maxPooled {
 		ps.pool.Put(p)
 	}
 }

@@ -48,10 +48,10 @@ type still string
 
 func (still) Wait(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 func (still) Close()                         {}
-func (s still) Next(b []byte) ([]byte, ws.Place, error) {
-	return append(b, s...), ws.Place{}, nil
+func (s still) Next(b []byte) ([]byte, ws.Position, error) {
+	return append(b, s...), ws.Position{}, nil
 }
-func (s still) First(*ws.Place, bool) (ws.Payload, error) {
+func (s still) First(*ws.Position, bool) (ws.Payload, error) {
 	return ws.Payload{Data: []byte(s)}, nil
 }
 

@@ -12,90 +12,91 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 )
 
-// group is one execution with its viewers. One goroutine waits for its source and
-// offers each payload to every member.
+// group is one execution of a subscription and its viewers, the members. One goroutine waits for the source and offers
+// each payload to every member.
 type group struct {
 	srv    *Server
 	key    string
 	ctx    context.Context //nolint:containedctx // ends when the last member leaves
 	cancel context.CancelFunc
-	refs   int // members and who is about to be; guarded by the lock of groups
+	refs   int // members and viewers that are joining or leaving; guarded by the lock of groups
 
 	opened chan struct{} // closed when source or failure is set
 	source Source
 
 	mu      sync.Mutex
-	members []*member                 // in no order that means anything, but that of joining is kind to caches
-	request *graphql.OperationContext // of the first member, and of all who sent the same
-	failure error                     // why the group has ended
+	members []*member                 // in any order; mostly that of joining, because that is good for CPU caches
+	request *graphql.OperationContext // shared by the members that sent the same request as the first
+	failure error                     // set when the group has ended
 }
 
 // run serves the group until its last member has left or its source fails.
 func (g *group) run(open func(ctx context.Context) (Source, error)) {
-	err := guarded(func() (err error) { g.source, err = open(g.ctx); return err })
+	err := catchPanic(func() (err error) { g.source, err = open(g.ctx); return err })
 	if err != nil {
 		g.end(err)
 		close(g.opened)
 		return
 	}
 	close(g.opened)
-	defer func() { _ = guarded(func() error { g.source.Close(); return nil }) }()
+	defer func() { _ = catchPanic(func() error { g.source.Close(); return nil }) }()
 	for err == nil && g.ctx.Err() == nil {
-		if err = guarded(func() error { return g.source.Wait(g.ctx) }); err == nil {
-			err = guarded(g.step)
+		if err = catchPanic(func() error { return g.source.Wait(g.ctx) }); err == nil {
+			err = catchPanic(g.step)
 		}
 	}
 	g.end(err)
 }
 
-// step moves the source on and offers the payload to all members. One that is
-// still busy with an earlier payload does not get this one, but later the newest.
+// step renders the source's next payload and offers it to all members. A member that is still receiving an earlier
+// payload skips this one; catchUp later brings it to the newest state.
 func (g *group) step() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.srv.parcels.take()
-	defer g.srv.parcels.put(p)
+	p := g.srv.frameBufs.take()
+	defer g.srv.frameBufs.put(p)
 	b, at, err := g.source.Next(p.room())
 	if err != nil {
 		return err
 	}
 	p.load(b, at)
-	for _, r := range g.spread(p) {
-		g.dismiss(r.member, r.why)
+	for _, r := range g.offerAll(p) {
+		g.remove(r.member, r.why)
 	}
 	return nil
 }
 
-// membersEach is how many members a goroutine serves at a time, if there are processors for
-// several: what an offer takes is the kernel's time, a few microseconds on each socket.
+// membersEach is the number of members in one unit of work of a worker. An offer spends a few microseconds in the
+// kernel, so only several hundred offers justify a further goroutine.
 const membersEach = 256
 
-// refusal is a member that has no right to a payload any more.
+// refusal is a member whose Ticket refused, with the Ticket's error.
 type refusal struct {
 	member *member
 	why    error
 }
 
-// spread offers p to all members, on several processors when they are many. The lock is held.
-func (g *group) spread(p *parcel) (lost []refusal) {
-	servants := max(1, min(runtime.GOMAXPROCS(0), len(g.members)/membersEach))
-	if servants == 1 {
-		return g.pass(p, g.members)
+// offerAll offers p to all members, with several goroutines if there are many members. It returns the members to
+// remove. The caller holds g.mu.
+func (g *group) offerAll(p *frameBuf) (lost []refusal) {
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(g.members)/membersEach))
+	if workers == 1 {
+		return g.offerTo(p, g.members)
 	}
 	var (
 		wg    sync.WaitGroup
 		next  atomic.Int64
-		found = make([][]refusal, servants)
+		found = make([][]refusal, workers)
 	)
-	for i, own := range p.copies(&g.srv.parcels, servants) {
+	for i, own := range p.copies(&g.srv.frameBufs, workers) {
 		wg.Go(func() {
-			defer g.srv.parcels.put(own)
+			defer g.srv.frameBufs.put(own)
 			for {
-				to := int(next.Add(membersEach)) // whoever is quicker takes more
+				to := int(next.Add(membersEach)) // workers take units until none is left
 				if to-membersEach >= len(g.members) {
 					return
 				}
-				found[i] = append(found[i], g.pass(own, g.members[to-membersEach:min(to, len(g.members))])...)
+				found[i] = append(found[i], g.offerTo(own, g.members[to-membersEach:min(to, len(g.members))])...)
 			}
 		})
 	}
@@ -103,10 +104,10 @@ func (g *group) spread(p *parcel) (lost []refusal) {
 	return slices.Concat(found...)
 }
 
-// pass offers p to some members and returns those that are to be dismissed. The lock is held.
-func (g *group) pass(p *parcel, members []*member) (lost []refusal) {
+// offerTo offers p to the given members and returns those to remove. The caller holds g.mu.
+func (g *group) offerTo(p *frameBuf, members []*member) (lost []refusal) {
 	for _, m := range members {
-		switch err := guarded(m.ticket.Check); {
+		switch err := catchPanic(m.ticket.Check); {
 		case err != nil:
 			lost = append(lost, refusal{m, err})
 		case m.behind:
@@ -120,8 +121,8 @@ func (g *group) pass(p *parcel, members []*member) (lost []refusal) {
 	return lost
 }
 
-// admit lets m in and offers what brings it from since to where the group is. It
-// waits until the group is open.
+// admit waits until the group is open, makes m a member and offers the payload that brings it from Shared.Since to the
+// group's present state. On an error m is not a member.
 func (g *group) admit(m *member, shared *Shared) error {
 	select {
 	case <-g.opened:
@@ -140,26 +141,26 @@ func (g *group) admit(m *member, shared *Shared) error {
 	if err != nil {
 		return err
 	}
-	m.request, m.ticket, m.behind, m.slow = g.idle(m.request), shared.Ticket, false, false
-	if m.placed = shared.Since != nil; m.placed {
+	m.request, m.ticket, m.behind, m.slow = g.shareRequest(m.request), shared.Ticket, false, false
+	if m.atKnown = shared.Since != nil; m.atKnown {
 		m.at = *shared.Since
 	}
 	m.index = len(g.members)
 	g.members = append(g.members, m)
 	m.group.Store(g)
 	g.srv.metrics.viewers.Inc()
-	if err := m.ctx.Err(); err != nil { // who ended it may not have seen the group yet
-		g.takeOut(m)
+	if err := m.ctx.Err(); err != nil { // drop may have run before m.group was set and then did not remove m
+		g.unlink(m)
 		return err
 	}
 	g.deliver(m, first)
 	return nil
 }
 
-// idle is the request of a member, who may begin anew much later: without what
-// reading it has left behind, and one for all members who sent the same.
-func (g *group) idle(r *graphql.OperationContext) *graphql.OperationContext {
-	own := fresh(r)
+// shareRequest returns the request that a member keeps in order to run again later, in another group or alone. To save
+// memory it drops the data of the first execution, and members with equal requests share one.
+func (g *group) shareRequest(r *graphql.OperationContext) *graphql.OperationContext {
+	own := freshRequest(r)
 	if g.request == nil {
 		g.request = own
 	}
@@ -172,8 +173,8 @@ func (g *group) idle(r *graphql.OperationContext) *graphql.OperationContext {
 	return own
 }
 
-// fresh is a request that has not begun.
-func fresh(r *graphql.OperationContext) *graphql.OperationContext {
+// freshRequest returns a copy of r without the data of its execution.
+func freshRequest(r *graphql.OperationContext) *graphql.OperationContext {
 	return &graphql.OperationContext{
 		RawQuery: r.RawQuery, Variables: r.Variables, OperationName: r.OperationName, Doc: r.Doc, Operation: r.Operation,
 		DisableIntrospection: r.DisableIntrospection, RecoverFunc: r.RecoverFunc,
@@ -181,81 +182,81 @@ func fresh(r *graphql.OperationContext) *graphql.OperationContext {
 	}
 }
 
-// catchUp gives a member that was behind the newest. The lock of the group is not held.
+// catchUp offers a member that was behind one payload to the newest state. The caller must not hold g.mu.
 func (g *group) catchUp(m *member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m.group.Load() != g || !m.behind || !g.permits(m) {
+	if m.group.Load() != g || !m.behind || !g.checkMember(m) {
 		return
 	}
 	var p Payload
-	err := guarded(func() (err error) { p, err = g.source.First(m.place(), m.slow); return err })
+	err := catchPanic(func() (err error) { p, err = g.source.First(m.position(), m.slow); return err })
 	if err != nil {
-		g.dismiss(m, err)
+		g.remove(m, err)
 		return
 	}
 	g.deliver(m, p)
 }
 
-// deliver offers m a payload of its own. The lock is held.
+// deliver offers m a payload that was rendered for it alone. The caller holds g.mu.
 func (g *group) deliver(m *member, own Payload) {
-	p := g.srv.parcels.take()
-	defer g.srv.parcels.put(p)
+	p := g.srv.frameBufs.take()
+	defer g.srv.frameBufs.put(p)
 	p.load(append(p.room(), own.Data...), own.At)
 	g.offer(m, p)
 }
 
-// offer gives a payload to m. The lock is held.
-func (g *group) offer(m *member, p *parcel) {
+// offer offers a payload to m and records whether m is behind. The caller holds g.mu.
+func (g *group) offer(m *member, p *frameBuf) {
 	if m.behind = !m.sink.offer(p); m.behind {
 		g.srv.metrics.conflated.Inc()
 		return
 	}
-	m.at, m.placed, m.slow = p.at, true, false
+	m.at, m.atKnown, m.slow = p.at, true, false
 }
 
-// permits asks for the rights of m, and dismisses it without. The lock is held.
-func (g *group) permits(m *member) bool {
-	err := guarded(m.ticket.Check)
+// checkMember checks the Ticket of m and removes m if the Ticket refuses; false means removed. The caller holds g.mu.
+func (g *group) checkMember(m *member) bool {
+	err := catchPanic(m.ticket.Check)
 	if err != nil {
-		g.dismiss(m, err)
+		g.remove(m, err)
 	}
 	return err == nil
 }
 
-// dismiss takes m out: into another group, into an execution of its own, or to its
-// end. The lock is held.
-func (g *group) dismiss(m *member, why error) {
-	g.takeOut(m)
+// remove removes m from the group. A new goroutine then moves m to another group (ErrMoved), runs it alone (ErrAlone)
+// or ends it with the error. The caller holds g.mu.
+func (g *group) remove(m *member, why error) {
+	g.unlink(m)
 	go func() {
 		g.srv.groups.exit(g)
-		m.request = fresh(m.request) // others may have the same one
+		m.request = freshRequest(m.request) // a copy, because other members may share it
 		switch {
 		case errors.Is(why, ErrMoved):
 			m.follow(true)
 		case errors.Is(why, ErrAlone):
 			m.sink.end(m.srv.respond(m.ctx, m.request, m.sink.take))
 		default:
-			m.sink.end(m.worded(why))
+			m.sink.end(m.present(why))
 		}
 	}()
 }
 
-// check asks for the rights of all members.
+// check checks the Tickets of all members.
 func (g *group) check() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := len(g.members) - 1; i >= 0; i-- {
-		g.permits(g.members[i])
+		g.checkMember(g.members[i])
 	}
 }
 
-// remove takes m out; true for the one caller who did.
-func (g *group) remove(m *member) bool {
+// detach removes m from the group. It reports whether this call removed it, because drop and the group may race.
+func (g *group) detach(m *member) bool {
 	g.mu.Lock()
 	ok := m.group.Load() == g
 	if ok {
-		g.takeOut(m)
+		g.unlink(m)
 	}
 	g.mu.Unlock()
 	if ok {
@@ -264,8 +265,8 @@ func (g *group) remove(m *member) bool {
 	return ok
 }
 
-// takeOut fills the place of m with the last member. The lock is held.
-func (g *group) takeOut(m *member) {
+// unlink deletes m from members by moving the last member to its index. The caller holds g.mu.
+func (g *group) unlink(m *member) {
 	last := len(g.members) - 1
 	g.members[m.index] = g.members[last]
 	g.members[m.index].index = m.index
@@ -275,18 +276,17 @@ func (g *group) takeOut(m *member) {
 	g.srv.metrics.viewers.Dec()
 }
 
-// end tells all members why their group has ended. After the last has left there
-// is nobody to tell.
+// end ends all members with err. It does nothing when the group has ended because the last member left.
 func (g *group) end(err error) {
 	if g.ctx.Err() != nil {
 		return
 	}
 	g.srv.groups.retire(g)
-	told := worded{g.srv.present(g.ctx, err)}
+	presented := presentedError{g.srv.present(g.ctx, err)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.failure = told
+	g.failure = presented
 	for len(g.members) > 0 {
-		g.dismiss(g.members[0], told)
+		g.remove(g.members[0], presented)
 	}
 }

@@ -23,7 +23,7 @@ import (
 // payload brings.
 type counter struct {
 	pad   string
-	alone func(since *ws.Place, slow bool) bool
+	alone func(since *ws.Position, slow bool) bool
 
 	mu      sync.Mutex
 	n       int64
@@ -35,7 +35,7 @@ type counter struct {
 
 func newCounter(pad int) *counter {
 	return &counter{n: 1, pad: strings.Repeat("x", pad), moved: make(chan struct{}),
-		alone: func(*ws.Place, bool) bool { return false }}
+		alone: func(*ws.Position, bool) bool { return false }}
 }
 
 // advance adds to the number; a failure ends the sources.
@@ -85,7 +85,7 @@ func (s *steps) Wait(ctx context.Context) error {
 	}
 }
 
-func (s *steps) Next(b []byte) ([]byte, ws.Place, error) {
+func (s *steps) Next(b []byte) ([]byte, ws.Position, error) {
 	s.nexts.Add(1)
 	from := s.at.Load()
 	s.at.Add(1)
@@ -93,7 +93,7 @@ func (s *steps) Next(b []byte) ([]byte, ws.Place, error) {
 	return append(b, p.Data...), p.At, nil
 }
 
-func (s *steps) First(since *ws.Place, slow bool) (ws.Payload, error) {
+func (s *steps) First(since *ws.Position, slow bool) (ws.Payload, error) {
 	s.firsts.Add(1)
 	if s.alone(since, slow) {
 		return ws.Payload{}, ws.ErrAlone
@@ -112,7 +112,7 @@ func (s *steps) First(since *ws.Place, slow bool) (ws.Payload, error) {
 func (s *steps) payload(from int64, kind string) ws.Payload {
 	at := s.at.Load()
 	data := fmt.Sprintf(`{"data":{"from":%d,"to":%d,"kind":%q,"pad":%q}}`, from, at, kind, s.pad)
-	return ws.Payload{Data: []byte(data), At: ws.Place{Epoch: "e", Seq: at}}
+	return ws.Payload{Data: []byte(data), At: ws.Position{Epoch: "e", Seq: at}}
 }
 
 func (s *steps) Close() { s.closed.Add(1) }
@@ -194,7 +194,7 @@ func sharing(open func(context.Context) (ws.Source, error)) ws.Share {
 			if err != nil {
 				return nil, err
 			}
-			shared.Since = &ws.Place{Epoch: "e", Seq: n}
+			shared.Since = &ws.Position{Epoch: "e", Seq: n}
 		}
 		return shared, nil
 	}
@@ -414,7 +414,7 @@ func TestGroup_ErrorOfWaitEndsAllAndTheNextViewerOpensAnew(t *testing.T) {
 func TestGroup_ErrAloneRunsAlone(t *testing.T) {
 	t.Parallel()
 	source := newCounter(0)
-	source.alone = func(since *ws.Place, _ bool) bool { return since != nil }
+	source.alone = func(since *ws.Position, _ bool) bool { return since != nil }
 	s := start(t, ws.Config{Share: sharing(source.open)}, once(`"alone"`))
 	c := s.open(t)
 	c.subscribeSince("1", subscription, 7)

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// checkEvery is how often the rights of all members are asked for.
+// checkEvery is the interval at which all Tickets are checked, also without payloads.
 const checkEvery = time.Second
 
-// groups are those that viewers can join, and the warden of their rights, who is
-// there as long as there is one.
+// groups holds the groups that viewers can join. While there is one, a goroutine (watch) checks the Tickets of all
+// members.
 type groups struct {
 	srv *Server
 
 	mu    sync.Mutex
 	byKey map[string]*group
-	stop  chan struct{} // ends the warden
+	stop  chan struct{} // closed to end watch
 }
 
-// enter gives the group of a subscription, which begins with its first viewer. Whoever
-// enters is to exit, or to leave as a member.
+// enter returns the group of a subscription and starts it for the first viewer. The caller must call exit, or become a
+// member and leave.
 func (gs *groups) enter(shared *Shared) *group {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -42,7 +42,7 @@ func (gs *groups) enter(shared *Shared) *group {
 	return g
 }
 
-// exit is for who entered; the last one ends the group.
+// exit reverts enter. The last exit ends the group.
 func (gs *groups) exit(g *group) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -52,7 +52,7 @@ func (gs *groups) exit(g *group) {
 	}
 }
 
-// retire keeps viewers from joining a group that ends.
+// retire prevents viewers from joining a group that is ending; the next viewer starts a new one.
 func (gs *groups) retire(g *group) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -81,14 +81,14 @@ func (gs *groups) count() float64 {
 	return float64(len(gs.byKey))
 }
 
-// watch is the warden: it asks for all rights every second and when they may have changed.
+// watch checks all Tickets every checkEvery and when RightsChanged signals, until stop is closed.
 func (gs *groups) watch(stop <-chan struct{}) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
 		var changed <-chan struct{}
 		if gs.srv.cfg.RightsChanged != nil {
-			changed = gs.srv.cfg.RightsChanged() // before the check, or a change could fall between
+			changed = gs.srv.cfg.RightsChanged() // taken before the check, otherwise a change between the two would be missed
 		}
 		for _, g := range gs.all() {
 			g.check()

@@ -12,54 +12,53 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// maxMoves bounds how often a viewer is put into another group before it is let
-// into one; then it gets an execution of its own, which is always right.
+// maxMoves limits how often a viewer may be moved while it joins. After that it runs alone, which is always correct:
+// each execution checks the viewer's own rights.
 const maxMoves = 8
 
-// sink is where the responses of one operation go.
+// sink receives the responses of one operation.
 type sink interface {
-	// offer takes a payload without waiting, or refuses it because an earlier one is
-	// still on its way. Then it calls ready of the member once there is room.
-	offer(p *parcel) bool
-	// take waits until a response is written; false ends the operation.
+	// offer accepts a payload without blocking. It returns false if an earlier payload is still being written, and then
+	// calls the member's ready once there is room.
+	offer(p *frameBuf) bool
+	// take blocks until a response is written; false ends the operation.
 	take(r *graphql.Response) bool
-	// end is told once, after everything else: the errors that the operation ended
-	// with, if any.
+	// end is called once, as the last call, with the errors that the operation ended with, if any.
 	end(errs gqlerror.List)
 }
 
-// member is one operation: alone, or with others in a group.
+// member is one operation; it runs alone or in a group.
 type member struct {
 	srv     *Server
-	ctx     context.Context //nolint:containedctx // the life of the operation, which outlives the call that begins it
+	ctx     context.Context //nolint:containedctx // the lifetime of the operation, which outlives the call that starts it
 	request *graphql.OperationContext
 	sink    sink
 
-	group atomic.Pointer[group] // that it is a member of; set under the lock of that group
+	group atomic.Pointer[group] // nil outside a group; set under the lock of that group
 
-	// What the group knows of it, guarded by the lock of the group.
-	index  int // among the members
-	ticket Ticket
-	at     Place // of the viewer
-	placed bool  // at is known
-	behind bool  // the sink has refused a payload and has not been ready since
-	slow   bool  // payloads were dropped since it is behind
+	// Guarded by the lock of the group.
+	index   int // in group.members
+	ticket  Ticket
+	at      Position // position of the viewer
+	atKnown bool     // at is valid
+	behind  bool     // the sink refused a payload and has not called ready since
+	slow    bool     // payloads were skipped while it was behind
 }
 
-// follow serves the operation until it is a member of a group or has ended. moved
-// says that it was one already, so that its place means nothing any more.
+// follow makes the operation a member of a group, or runs it alone to its end. moved means that another group removed
+// it: its position is then ignored, because what it may see has changed.
 func (m *member) follow(moved bool) {
-	err := guarded(func() error { return m.join(moved) })
+	err := catchPanic(func() error { return m.join(moved) })
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrAlone):
 		m.sink.end(m.srv.respond(m.ctx, m.request, m.sink.take))
 	default:
-		m.sink.end(m.worded(err))
+		m.sink.end(m.present(err))
 	}
 }
 
-// join makes the operation a member of a group; ErrAlone when it cannot be.
+// join makes the operation a member of a group. It returns ErrAlone when the operation must run alone.
 func (m *member) join(moved bool) error {
 	if m.srv.cfg.Share == nil || m.request.Operation.Operation != ast.Subscription {
 		return ErrAlone
@@ -75,7 +74,7 @@ func (m *member) join(moved bool) error {
 			shared.Since = nil
 		}
 		g := m.srv.groups.enter(shared)
-		err = guarded(func() error { return g.admit(m, shared) })
+		err = catchPanic(func() error { return g.admit(m, shared) })
 		if err == nil {
 			return nil
 		}
@@ -88,49 +87,49 @@ func (m *member) join(moved bool) error {
 	return ErrAlone
 }
 
-// leave takes the operation out of its group; true for the one caller who did. An
-// operation whose context has ended is not let into another.
+// leave removes the operation from its group. It reports whether this call removed it; the caller must then call
+// sink.end. No other group admits an operation whose context has ended.
 func (m *member) leave() bool {
 	g := m.group.Load()
-	return g != nil && g.remove(m)
+	return g != nil && g.detach(m)
 }
 
-// ready is what the sink calls when there is room again after a refusal.
+// ready is called by the sink when there is room again after it refused an offer.
 func (m *member) ready() {
 	if g := m.group.Load(); g != nil {
 		g.catchUp(m)
 	}
 }
 
-func (m *member) place() *Place {
-	if !m.placed {
+func (m *member) position() *Position {
+	if !m.atKnown {
 		return nil
 	}
 	at := m.at
 	return &at
 }
 
-// worded is what the viewer is told about an error: nothing when it has left.
-func (m *member) worded(err error) gqlerror.List {
-	if told, ok := errors.AsType[worded](err); ok {
-		return told.List
+// present returns the errors to send for err: those of the executor's presenter, or none when the viewer has left.
+func (m *member) present(err error) gqlerror.List {
+	if presented, ok := errors.AsType[presentedError](err); ok {
+		return presented.List
 	}
 	switch cause := context.Cause(m.ctx); {
 	case errors.Is(cause, ErrShutdown):
 		err = ErrShutdown
 	case cause != nil:
-		return nil //nolint:nilerr // nobody listens any more
+		return nil //nolint:nilerr // the viewer has left
 	}
 	return m.srv.present(m.ctx, err)
 }
 
-// worded is an error that is told to many, and was worded once for all.
-type worded struct{ gqlerror.List }
+// presentedError is an error that the presenter has already converted. A group presents its error once for all members.
+type presentedError struct{ gqlerror.List }
 
 var errPanic = errors.New("ws: panic")
 
-// guarded turns a panic of what others have written into an error.
-func guarded(f func() error) (err error) {
+// catchPanic calls f and converts a panic into an error, because f is code of the executor, a Source or a Ticket.
+func catchPanic(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: %v\n%s", errPanic, v, debug.Stack())

@@ -11,7 +11,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// The message types of graphql-transport-ws.
+// Message types of graphql-transport-ws.
 const (
 	typeInit      = "connection_init"
 	typeAck       = "connection_ack"
@@ -57,7 +57,7 @@ func parseSubscribe(payload json.RawMessage) (*graphql.RawParams, error) {
 	return params, decode(payload, params)
 }
 
-// decode reads exactly one JSON value and keeps the digits of its numbers.
+// decode decodes exactly one JSON value. Numbers become json.Number, because a float64 loses digits of 64-bit integers.
 func decode(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -71,12 +71,12 @@ func decode(data []byte, into any) error {
 }
 
 func appendHead(b []byte, id, kind string) []byte {
-	quoted, _ := json.Marshal(id) // a string always has a JSON form
+	quoted, _ := json.Marshal(id) // encoding a string cannot fail
 	b = append(append(b, `{"id":`...), quoted...)
 	return append(append(append(b, `,"type":"`...), kind...), '"')
 }
 
-// nextHead is what stands before the payload of a next message; a brace follows it.
+// nextHead returns the start of a next message; the payload and a closing brace follow it.
 func nextHead(id string) string {
 	return string(append(appendHead(nil, id, typeNext), `,"payload":`...))
 }

@@ -7,17 +7,18 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// maxCodes bounds the values of the label code: close codes and error codes.
+// maxCodes limits the values of the label code, because error codes come from the executor. Further codes count as
+// codeOther.
 const maxCodes = 64
 
-// Codes of ends that have none of their own.
+// Values of the label code where there is neither a close code nor an error code.
 const (
-	codeClient = "client" // the other end has closed or is lost
-	codeSlow   = "slow"   // it did not read in time
-	codeOther  = "other"
+	codeClient = "client" // the client closed the socket, or the connection was lost
+	codeSlow   = "slow"   // the client did not read within the write timeout
+	codeOther  = "other"  // an error without a code, or more than maxCodes codes
 )
 
-// metrics of a Server.
+// metrics holds the collectors of a Server.
 type metrics struct {
 	viewers   prometheus.Gauge
 	conflated prometheus.Counter

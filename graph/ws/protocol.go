@@ -11,17 +11,17 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// errCompleted is the cause of an operation that its client ended.
+// errCompleted is the cancel cause of an operation that its client completed.
 var errCompleted = errors.New("ws: completed by the client")
 
-// handle does what a message asks for; a closure is the end of the socket.
-func (c *conn) handle(kind int, data []byte) *closure {
+// handle processes one message. If it returns a closeReason, the socket must be closed with it.
+func (c *conn) handle(kind int, data []byte) *closeReason {
 	if kind != websocket.TextMessage {
-		return &closure{closeBadMessage, "Binary messages are not part of the protocol"}
+		return &closeReason{closeBadMessage, "Binary messages are not part of the protocol"}
 	}
 	m, err := parseMessage(data)
 	if err != nil {
-		return &closure{closeBadMessage, "Invalid message"}
+		return &closeReason{closeBadMessage, "Invalid message"}
 	}
 	switch m.Type {
 	case typeInit:
@@ -34,45 +34,45 @@ func (c *conn) handle(kind int, data []byte) *closure {
 	case typeComplete:
 		c.complete(m.ID)
 	default:
-		return &closure{closeBadMessage, "Invalid message type"}
+		return &closeReason{closeBadMessage, "Invalid message type"}
 	}
 	return nil
 }
 
-func (c *conn) init(payload json.RawMessage) *closure {
+func (c *conn) init(payload json.RawMessage) *closeReason {
 	if c.peer != nil {
-		return &closure{closeSecondInit, "Too many initialisation requests"}
+		return &closeReason{closeSecondInit, "Too many initialisation requests"}
 	}
 	init, err := parseInit(payload)
 	if err != nil {
-		return &closure{closeBadMessage, "Invalid message"}
+		return &closeReason{closeBadMessage, "Invalid message"}
 	}
 	peer, err := c.srv.cfg.Connect(c.r, init)
 	c.r = nil
 	switch {
 	case errors.Is(err, ErrUnauthenticated):
-		return &closure{closeUnauthorized, "Unauthorized"}
+		return &closeReason{closeUnauthorized, "Unauthorized"}
 	case err != nil:
-		return &closure{websocket.CloseInternalServerErr, "Try again later"}
+		return &closeReason{websocket.CloseInternalServerErr, "Try again later"}
 	case !c.srv.join(peer.Key):
-		return &closure{websocket.CloseTryAgainLater, "Too many sockets"}
+		return &closeReason{websocket.CloseTryAgainLater, "Too many sockets"}
 	case !c.srv.know(c.address):
-		c.srv.part(peer.Key)
-		return &closure{websocket.CloseTryAgainLater, "Too many sockets"}
+		c.srv.release(peer.Key)
+		return &closeReason{websocket.CloseTryAgainLater, "Too many sockets"}
 	}
 	c.peer = &peer
-	c.alive()
+	c.extendDeadline()
 	c.write(`{"type":"` + typeAck + `"}`)
 	return nil
 }
 
-func (c *conn) subscribe(m message) *closure {
+func (c *conn) subscribe(m message) *closeReason {
 	if c.peer == nil {
-		return &closure{closeUnauthorized, "Unauthorized"}
+		return &closeReason{closeUnauthorized, "Unauthorized"}
 	}
 	params, err := parseSubscribe(m.Payload)
 	if err != nil {
-		return &closure{closeBadMessage, "Invalid message"}
+		return &closeReason{closeBadMessage, "Invalid message"}
 	}
 	op, why := c.begin(m.ID)
 	switch {
@@ -89,14 +89,14 @@ func (c *conn) subscribe(m message) *closure {
 	return nil
 }
 
-// begin takes an id for an operation; without one and without a closure there
-// are too many. A client that completes and subscribes faster than operations end
-// is held at twice the limit.
-func (c *conn) begin(id string) (*operation, *closure) {
+// begin registers an operation under its id. It returns nil, nil when the socket is closing or has too many operations.
+// A completed operation frees its id before it has ended. A client could pile up such operations by completing and
+// subscribing quickly, so operations that have not ended are limited too, to twice Config.Operations.
+func (c *conn) begin(id string) (*operation, *closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.find(id) != nil {
-		return nil, &closure{closeDuplicateID, "Subscriber for " + clip(id) + " already exists"}
+		return nil, &closeReason{closeDuplicateID, "Subscriber for " + clip(id) + " already exists"}
 	}
 	if limit := c.srv.cfg.Operations; c.closing || len(c.ops) >= limit || c.busy >= 2*limit {
 		return nil, nil
@@ -108,7 +108,7 @@ func (c *conn) begin(id string) (*operation, *closure) {
 	return op, nil
 }
 
-// find gives the operation that has an id, or nil. The lock is held.
+// find returns the operation with an id, or nil. The caller holds c.mu.
 func (c *conn) find(id string) *operation {
 	for _, op := range c.ops {
 		if op.id == id {
@@ -118,33 +118,33 @@ func (c *conn) find(id string) *operation {
 	return nil
 }
 
-// free gives back the id of an operation.
+// free makes the id of an operation available again.
 func (c *conn) free(op *operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ops = slices.DeleteFunc(c.ops, func(o *operation) bool { return o == op })
 }
 
-func (c *conn) ended() {
+func (c *conn) endOperation() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.busy--
 	c.running.Done()
 }
 
-// complete ends an operation on its client's wish.
+// complete ends an operation that the client has completed; an unknown id is ignored, as the protocol demands.
 func (c *conn) complete(id string) {
 	c.mu.Lock()
 	op := c.find(id)
 	c.mu.Unlock()
 	if op != nil {
 		c.free(op)
-		c.out.silence(op)
+		c.out.mute(op)
 		op.drop(errCompleted)
 	}
 }
 
-// write sends one message of the socket itself.
+// write sends a message that belongs to no operation.
 func (c *conn) write(message string) { c.out.send(newFrame(websocket.TextMessage, message), nil) }
 
 func (c *conn) fail(id string, errs gqlerror.List) {
@@ -152,13 +152,13 @@ func (c *conn) fail(id string, errs gqlerror.List) {
 	c.out.send(newFrame(websocket.TextMessage, errorMessage(id, errs)), nil)
 }
 
-// clip keeps a close frame within the 125 bytes that it may have.
+// clip shortens an id, because the payload of a close frame is limited to 125 bytes.
 func clip(id string) string {
 	if len(id) <= 64 {
 		return id
 	}
 	cut := 64
-	for cut > 0 && !utf8.RuneStart(id[cut]) { // a close frame with half a letter is a protocol error of its own
+	for cut > 0 && !utf8.RuneStart(id[cut]) { // the reason of a close frame must be valid UTF-8
 		cut--
 	}
 	return id[:cut]

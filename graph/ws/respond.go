@@ -13,8 +13,8 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// ending holds the error that ends one subscription. gqlgen has no place for
-// it: a resolver gives a channel and can only close it.
+// ending holds the error that ends one subscription. gqlgen has no way to return it: a resolver returns a channel and
+// can only close it.
 type ending struct {
 	mu  sync.Mutex
 	err error
@@ -22,9 +22,9 @@ type ending struct {
 
 type endingKey struct{}
 
-// Fail says why the subscription of ctx ends. A resolver calls it before it
-// closes its channel; the first call counts, and it does nothing for other
-// operations. The error is worded by the executor's presenter.
+// Fail sets the error that the subscription of ctx ends with. A resolver calls it before it closes its channel. The
+// first call wins. For a ctx of another transport it does nothing. The executor's error presenter converts the error.
+// It is safe for concurrent use.
 func Fail(ctx context.Context, err error) {
 	e, ok := ctx.Value(endingKey{}).(*ending)
 	if !ok {
@@ -43,10 +43,9 @@ func (e *ending) get() error {
 	return e.err
 }
 
-// respond runs an operation and hands its responses over one by one; it asks for
-// the next when take has returned, and stops when take says so. It returns the
-// errors that the operation ended with, nil for a good end and for one that
-// the client wished.
+// respond executes an operation and passes its responses to take, one at a time: it requests the next response after
+// take has returned, so that a slow client is not sent a backlog. It stops when take returns false. It returns the
+// errors that the operation ended with; nil if it completed or the client ended it.
 func (s *Server) respond(ctx context.Context, op *graphql.OperationContext, take func(*graphql.Response) bool) (
 	errs gqlerror.List) {
 	end := &ending{}
@@ -75,8 +74,8 @@ func (s *Server) respond(ctx context.Context, op *graphql.OperationContext, take
 	return nil
 }
 
-// AppendResponse appends a response as JSON. The data is what the executor
-// wrote; encoding/json would check and compact it twice.
+// AppendResponse appends a response as JSON. It copies r.Data unchanged, because the executor wrote valid JSON and
+// encoding/json would validate and compact it again.
 func AppendResponse(b []byte, r *graphql.Response) []byte {
 	b = append(b, '{')
 	if len(r.Errors) > 0 {
@@ -89,8 +88,7 @@ func AppendResponse(b []byte, r *graphql.Response) []byte {
 	return append(append(b, r.Data...), '}')
 }
 
-// appendErrors appends errors as JSON. What a presenter puts into extensions has
-// a JSON form; should it not, its code and message are still told.
+// appendErrors appends errors as JSON. If an extension cannot be encoded, it sends only the message of the first error.
 func appendErrors(b []byte, errs gqlerror.List) []byte {
 	list, err := json.Marshal(errs)
 	if err != nil {

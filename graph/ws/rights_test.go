@@ -38,7 +38,7 @@ func (c *class) share(_ context.Context, op *graphql.OperationContext) (*ws.Shar
 	c.tickets = append(c.tickets, &right{})
 	shared := &ws.Shared{Key: *c.key.Load(), Ticket: c.tickets[len(c.tickets)-1], Open: c.source.open}
 	if len(c.tickets) > 2 { // who is shared anew begins anew, whatever it once asked for
-		shared.Since = &ws.Place{Epoch: "e", Seq: 1}
+		shared.Since = &ws.Position{Epoch: "e", Seq: 1}
 	}
 	return shared, nil
 }

@@ -7,66 +7,65 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 )
 
-// Shared is a subscription that several viewers may have as one execution with one
-// rendered payload: a group. Viewers with equal keys make a group.
+// Shared describes a subscription that may run as a group: one execution whose payloads are rendered once for all
+// viewers. Viewers with equal keys join the same group.
 type Shared struct {
-	// Key is equal for operations whose payloads are the same bytes for everybody who
-	// is admitted: document, operation, variables but for the place to resume from,
-	// and the class of the viewer's rights.
+	// Key must be equal only if the payloads are the same bytes for all admitted viewers. It therefore covers the
+	// document, the operation, the variables (except the position to resume from) and the class of the viewer's rights.
 	Key string
-	// Ticket is this viewer's right to the payloads.
+	// Ticket checks this viewer's right to the payloads.
 	Ticket Ticket
-	// Since is the place that the viewer asks to resume from; nil: it has nothing.
-	Since *Place
-	// Open begins the execution of a group, once for all who join it; ctx is the
-	// group's and knows no viewer. The Source has a current payload when Open returns.
+	// Since is the position from which the viewer resumes; nil: it has no data yet.
+	Since *Position
+	// Open starts the execution of a group, once for all its members. ctx belongs to the group and carries no viewer.
+	// When Open returns, First can render the current state.
 	Open func(ctx context.Context) (Source, error)
 }
 
-// Ticket is the right of one viewer to what a group shows.
+// Ticket is the right of one viewer to the payloads of a group.
 type Ticket interface {
-	// Check is asked before every payload, when rights may have changed, and every
-	// second. It does no I/O. ErrMoved puts the viewer into another group; any other
-	// error ends its stream, worded by the executor's presenter.
+	// Check is called before every payload, when rights may have changed, and every second. It must not do I/O, because
+	// the group's lock is held. ErrMoved moves the viewer to another group and ErrAlone gives it an execution of its
+	// own. Any other error ends the viewer's operation, converted by the executor's error presenter.
 	Check() error
 }
 
-// ErrMoved says that a viewer's rights put it into another group: it is shared anew.
+// ErrMoved is returned by Ticket.Check when the viewer's rights belong to another group. The server calls Config.Share
+// again for the viewer.
 var ErrMoved = errors.New("ws: the viewer belongs to another group")
 
-// ErrAlone is what Source.First returns for a viewer that the group cannot bring up
-// to date: it gets an execution of its own.
+// ErrAlone is returned by Source.First when the group cannot bring the viewer up to date. The server runs the operation
+// alone.
 var ErrAlone = errors.New("ws: the viewer cannot be served by a group")
 
-// Place is where a viewer of a group is; opaque here, and comparable.
-type Place struct {
+// Position is the position of a viewer in the stream of a group. This package does not interpret it.
+type Position struct {
 	Epoch string
 	Seq   int64
 }
 
-// Source yields the payloads of a group. Wait may run beside the others; Next and
-// First are never called at once.
+// Source produces the payloads of a group. Wait may run concurrently with First. Next and First are never called
+// concurrently. A panic ends the group like an error.
 type Source interface {
-	// Wait blocks until there is something that Next would show. Its error ends the
-	// group: that of ctx, or one that every member is told.
+	// Wait blocks until Next has a payload. An error ends the group; every member receives it, unless ctx has ended.
 	Wait(ctx context.Context) error
-	// Next moves on by one step and appends to b, which has a length, the response that
-	// brings a member that was shown the one before to the new place. It keeps nothing of b.
-	Next(b []byte) (more []byte, at Place, err error)
-	// First renders what brings a viewer from since (nil: from nothing) to where the
-	// last Next was. slow says that the viewer missed payloads because it did not read.
-	// Data is never written to again.
-	First(since *Place, slow bool) (Payload, error)
-	// Close frees the source; Wait returns.
+	// Next advances by one step. It appends to b, which is not empty, the response for members that have the previous
+	// payload, and returns their new position. It must not retain b.
+	Next(b []byte) (more []byte, at Position, err error)
+	// First renders the response that brings a viewer from since (nil: it has no data) to the position of the last
+	// Next. slow means that the viewer skipped payloads because it did not read in time. First must not change the
+	// returned Data later.
+	First(since *Position, slow bool) (Payload, error)
+	// Close frees the source; it is called once, after the last Wait.
 	Close()
 }
 
-// Payload is one response as JSON, `{"data":…}`, and the place of who was shown it.
+// Payload is one response as JSON, `{"data":…}`, and the position of a viewer that has received it.
 type Payload struct {
 	Data []byte
-	At   Place
+	At   Position
 }
 
-// Share says whether a subscription may be shared, and with whom. ctx is the
-// viewer's. Without a Shared the operation runs alone; an error ends it.
+// Share decides whether and with which viewers a subscription shares one execution. ctx carries the viewer. If it
+// returns nil, nil the operation runs alone; an error ends the operation. Calls may be concurrent.
 type Share func(ctx context.Context, op *graphql.OperationContext) (*Shared, error)

@@ -12,11 +12,12 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// ServeEvents runs an operation and writes its responses as Server-Sent Events
-// in the distinct-connections mode of graphql-sse: `next` for each, an error that
-// ends it in a last `next`, then `complete`. A stream that is too many, or that
-// comes while the server stops, is refused as present words it, before anything
-// is written. key is the Peer.Key of the caller.
+// ServeEvents executes an operation and writes its responses as Server-Sent Events in the distinct-connections mode of
+// graphql-sse: a `next` event for each response, a `next` with the errors if the operation ends with an error, then
+// `complete`. It returns when the stream has ended. key is the Peer.Key of the caller.
+//
+// It returns errors, and has then written nothing, when there are too many streams (ErrTooManyStreams) or the server is
+// stopping (ErrShutdown). The executor's error presenter has converted them.
 func (s *Server) ServeEvents(w http.ResponseWriter, r *http.Request, key string,
 	op *graphql.OperationContext) gqlerror.List {
 	switch {
@@ -30,39 +31,39 @@ func (s *Server) ServeEvents(w http.ResponseWriter, r *http.Request, key string,
 		return s.present(r.Context(), ErrTooManyStreams)
 	}
 	defer s.leave()
-	defer s.part(key)
+	defer s.release(key)
 	e := newEventStream(r.Context(), s, w, op)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache, no-transform")
-	h.Set("X-Accel-Buffering", "no") // or nginx keeps the events to itself
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers the events
 	w.WriteHeader(http.StatusOK)
 	e.serve(r.Context())
-	_ = e.out.SetWriteDeadline(time.Time{}) // the connection may carry another request
+	_ = e.out.SetWriteDeadline(time.Time{}) // because the connection may serve another request
 	return nil
 }
 
-// eventStream is one event stream; only serve writes.
+// eventStream is one event stream. Only the goroutine of serve writes to it.
 type eventStream struct {
 	member
 	w      http.ResponseWriter
 	out    *http.ResponseController
 	cancel context.CancelCauseFunc
 
-	responses chan []byte   // of an execution of its own, each taken when the former is written
-	payloads  chan []byte   // of a group; one waits
-	last      chan []byte   // the end
-	gone      chan struct{} // nobody takes events any more
+	responses chan []byte   // from an execution of its own; unbuffered, so that take blocks until the previous is written
+	payloads  chan []byte   // from a group; one may wait
+	last      chan []byte   // the final events
+	done      chan struct{} // closed when serve receives no more responses
 
 	mu      sync.Mutex
-	refused bool // an offer, since payloads was empty
+	refused bool // offer refused a payload since payloads was last empty
 }
 
 func newEventStream(ctx context.Context, s *Server, w http.ResponseWriter,
 	request *graphql.OperationContext) *eventStream {
 	e := &eventStream{
 		w: w, out: http.NewResponseController(w),
-		responses: make(chan []byte), payloads: make(chan []byte, 1), last: make(chan []byte, 1), gone: make(chan struct{}),
+		responses: make(chan []byte), payloads: make(chan []byte, 1), last: make(chan []byte, 1), done: make(chan struct{}),
 	}
 	e.srv, e.request, e.sink = s, request, e
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
@@ -70,8 +71,8 @@ func newEventStream(ctx context.Context, s *Server, w http.ResponseWriter,
 }
 
 func (e *eventStream) serve(parent context.Context) {
-	stay := context.AfterFunc(e.srv.stopping, func() { e.drop(ErrShutdown) })
-	defer stay()
+	stop := context.AfterFunc(e.srv.stopping, func() { e.drop(ErrShutdown) })
+	defer stop()
 	go e.follow(false)
 	comment := time.NewTicker(e.srv.cfg.CommentEvery)
 	defer comment.Stop()
@@ -84,12 +85,12 @@ func (e *eventStream) serve(parent context.Context) {
 		case payload := <-e.payloads:
 			ok = e.write(payload)
 			comment.Reset(e.srv.cfg.CommentEvery)
-			e.again()
+			e.notifyReady()
 		case <-comment.C:
 			ok = e.write([]byte(":\n\n"))
 		case end := <-e.last:
 			select {
-			case payload := <-e.payloads: // it was offered before the end
+			case payload := <-e.payloads: // it was offered before the final events
 				ok = e.write(payload)
 			default:
 			}
@@ -103,19 +104,19 @@ func (e *eventStream) serve(parent context.Context) {
 		}
 	}
 	e.drop(context.Canceled)
-	close(e.gone)
+	close(e.done)
 	<-e.last
 }
 
-// drop ends the operation from outside; see operation.drop.
+// drop ends the operation with the cause why; see operation.drop.
 func (e *eventStream) drop(why error) {
 	e.cancel(why)
 	if e.leave() {
-		e.end(e.worded(why))
+		e.end(e.present(why))
 	}
 }
 
-func (e *eventStream) offer(p *parcel) bool {
+func (e *eventStream) offer(p *frameBuf) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.refused = len(e.payloads) > 0; e.refused {
@@ -125,8 +126,8 @@ func (e *eventStream) offer(p *parcel) bool {
 	return true
 }
 
-// again asks for what was refused, once nothing waits any more.
-func (e *eventStream) again() {
+// notifyReady calls ready if a payload was refused and none waits any more.
+func (e *eventStream) notifyReady() {
 	e.mu.Lock()
 	refused := e.refused && len(e.payloads) == 0
 	e.mu.Unlock()
@@ -139,7 +140,7 @@ func (e *eventStream) take(r *graphql.Response) bool {
 	select {
 	case e.responses <- nextEvent(AppendResponse(nil, r)):
 		return true
-	case <-e.gone:
+	case <-e.done:
 		return false
 	}
 }
@@ -153,9 +154,9 @@ func (e *eventStream) end(errs gqlerror.List) {
 	e.last <- append(b, "event: complete\ndata:\n\n"...)
 }
 
-// write sends at once, within the write timeout; false when the peer is gone.
+// write writes and flushes one event within the write timeout; false when the peer has left or is too slow.
 func (e *eventStream) write(event []byte) bool {
-	// A writer without deadlines, as tests have, cannot get stuck either.
+	// The error is ignored: a ResponseWriter without deadlines exists only in tests and does not block.
 	_ = e.out.SetWriteDeadline(e.srv.cfg.Now().Add(e.srv.cfg.WriteTimeout))
 	_, err := e.w.Write(event)
 	if err == nil {
@@ -168,7 +169,7 @@ func (e *eventStream) write(event []byte) bool {
 	return err == nil
 }
 
-// nextEvent is one event. A response is JSON on one line, so one data field holds it.
+// nextEvent returns a `next` event. A response is JSON without line breaks, so one data field holds it.
 func nextEvent(response []byte) []byte {
 	const head = "event: next\ndata: "
 	b := append(make([]byte, 0, len(head)+len(response)+2), head...)

@@ -3,7 +3,7 @@ package ws
 import "net/http"
 
 // unknownSockets counts sockets that are not authenticated yet. They have separate limits: anybody who reaches the port
-// may open them, so they must not use up the places of authenticated callers. The lock of the Server guards it.
+// may open them, so they must not use up the slots of authenticated callers. The lock of the Server guards it.
 type unknownSockets struct {
 	total     int
 	byAddress map[string]int // addresses without sockets have no entry
@@ -24,7 +24,7 @@ func (s *Server) admit(address string) bool {
 	return true
 }
 
-// know moves an admitted socket to the authenticated ones; false when there are too many of those. The socket then
+// know counts an admitted socket as authenticated. It returns false when there are too many of those; the socket then
 // stays counted as unauthenticated.
 func (s *Server) know(address string) bool {
 	s.mu.Lock()
@@ -42,7 +42,7 @@ func (s *Server) dropUnknown(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unknown.forget(address)
-	s.ended()
+	s.decRunning()
 }
 
 func (u *unknownSockets) forget(address string) {

@@ -10,45 +10,43 @@ import (
 	"time"
 )
 
-// outlet writes the frames of one socket, each whole before the next. Who offers
-// never waits; who sends waits for its turn and for the peer, within the timeout.
-type outlet struct {
+// frameWriter writes the frames of one socket, each completely before the next. offer never blocks. send blocks until
+// earlier frames are written and the peer has taken this one, at most for the timeout.
+type frameWriter struct {
 	net     net.Conn
 	now     func() time.Time
 	timeout time.Duration
-	// failed is told once that the socket takes nothing more; slow says that the peer
-	// did not read in time.
+	// failed is called when a write has failed; slow means that the peer did not read within the timeout.
 	failed func(slow bool)
 
-	raw     syscall.RawConn // nil: nothing can be written without waiting
+	raw     syscall.RawConn // nil if the connection has no non-blocking write
 	attempt func(fd uintptr) bool
 
 	mu       sync.Mutex
-	pending  []byte       // what attempt is to write, and then what it did not
-	err      error        // of attempt
-	flushing bool         // somebody waits for the peer
-	senders  int          // who wait for their turn
-	turn     sync.Cond    // of senders
-	refused  []*operation // whose offers were, since
-	shut     bool         // a close frame was written, or writing failed
+	pending  []byte       // input of attempt, then the part that it did not write
+	err      error        // result of attempt
+	flushing bool         // a goroutine waits for the peer to read
+	senders  int          // calls of send that wait for flushing to end
+	turn     sync.Cond    // wakes senders
+	refused  []*operation // their offers were refused; release notifies them
+	closed   bool         // a close frame was written, or a write failed
 }
 
-func (o *outlet) open(conn net.Conn, now func() time.Time, timeout time.Duration, failed func(slow bool)) {
+func (o *frameWriter) open(conn net.Conn, now func() time.Time, timeout time.Duration, failed func(slow bool)) {
 	o.net, o.now, o.timeout, o.failed = conn, now, timeout, failed
 	o.turn.L = &o.mu
 	o.raw = rawConn(conn)
 	o.attempt = o.writeOnce
 }
 
-// offer writes a frame of op unless earlier ones are still on their way: then it
-// returns false, and op is told when there is room again. What the kernel does not
-// take at once is finished by a goroutine.
-func (o *outlet) offer(frame []byte, op *operation) bool {
+// offer writes a frame of op without blocking. If an earlier frame is still being written it returns false and calls
+// op.ready later. If the kernel accepts only a part of the frame, a goroutine writes the rest.
+func (o *frameWriter) offer(frame []byte, op *operation) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.shut || op.over:
-		return true // to nobody
+	case o.closed || op.completed:
+		return true // discarded, because nobody may receive it
 	case o.flushing || o.senders > 0:
 		o.refused = append(o.refused, op)
 		return false
@@ -61,28 +59,28 @@ func (o *outlet) offer(frame []byte, op *operation) bool {
 	return true
 }
 
-// send writes a frame; false when the peer did not take it or nobody is to get it.
-// op is whose frame it is, nil for the socket's own.
-func (o *outlet) send(frame []byte, op *operation) bool { return o.write(frame, op, false) }
+// send writes a frame and blocks meanwhile. It returns false when the write failed, the socket is closed or the client
+// has completed op. op is nil for a frame that belongs to no operation.
+func (o *frameWriter) send(frame []byte, op *operation) bool { return o.write(frame, op, false) }
 
-// close writes the last frame.
-func (o *outlet) close(frame []byte) { o.write(frame, nil, true) }
+// close writes the last frame; later frames are discarded.
+func (o *frameWriter) close(frame []byte) { o.write(frame, nil, true) }
 
-func (o *outlet) write(frame []byte, op *operation, last bool) bool {
+func (o *frameWriter) write(frame []byte, op *operation, last bool) bool {
 	o.mu.Lock()
 	o.senders++
-	for o.flushing && !o.shut {
+	for o.flushing && !o.closed {
 		o.turn.Wait()
 	}
 	o.senders--
-	if o.shut || op != nil && op.over {
+	if o.closed || op != nil && op.completed {
 		o.release()
 		return false
 	}
 	rest := o.try(frame)
-	o.shut = o.shut || last
+	o.closed = o.closed || last
 	if len(rest) == 0 {
-		ok := !o.shut || last
+		ok := !o.closed || last
 		o.release()
 		return ok
 	}
@@ -91,8 +89,8 @@ func (o *outlet) write(frame []byte, op *operation, last bool) bool {
 	return o.flush(rest)
 }
 
-// try writes what the kernel takes now and returns the rest. The lock is held.
-func (o *outlet) try(frame []byte) []byte {
+// try writes as much as the kernel accepts now and returns the rest. The caller holds o.mu.
+func (o *frameWriter) try(frame []byte) []byte {
 	if o.raw == nil {
 		return frame
 	}
@@ -107,11 +105,11 @@ func (o *outlet) try(frame []byte) []byte {
 	return rest
 }
 
-// flush writes the rest of a frame, for the caller that set flushing.
-func (o *outlet) flush(rest []byte) bool {
+// flush writes the rest of a frame and blocks meanwhile. The caller has set flushing.
+func (o *frameWriter) flush(rest []byte) bool {
 	_ = o.net.SetWriteDeadline(o.now().Add(o.timeout))
 	_, err := o.net.Write(rest)
-	_ = o.net.SetWriteDeadline(time.Time{}) // an expired one would fail what is offered
+	_ = o.net.SetWriteDeadline(time.Time{}) // otherwise a later offer would fail with the expired deadline
 	o.mu.Lock()
 	o.flushing = false
 	if err != nil {
@@ -121,18 +119,18 @@ func (o *outlet) flush(rest []byte) bool {
 	return err == nil
 }
 
-// fail ends all writing. The lock is held.
-func (o *outlet) fail(err error) {
-	o.shut = true
+// fail ends all writing. The caller holds o.mu.
+func (o *frameWriter) fail(err error) {
+	o.closed = true
 	go o.failed(errors.Is(err, os.ErrDeadlineExceeded))
 }
 
-// release gives up the lock and passes on the turn: to senders before those whose
-// offers were refused, or a fast group would keep them waiting.
-func (o *outlet) release() {
+// release unlocks o.mu and lets the next writer proceed: first the senders, then the operations whose offers were
+// refused. In the other order a fast group could starve the senders.
+func (o *frameWriter) release() {
 	var refused []*operation
 	switch {
-	case o.shut:
+	case o.closed:
 		o.refused = nil
 		o.turn.Broadcast()
 	case o.flushing:
@@ -147,9 +145,9 @@ func (o *outlet) release() {
 	}
 }
 
-// silence makes sure that nothing more is written for op.
-func (o *outlet) silence(op *operation) {
+// mute discards all later frames of op.
+func (o *frameWriter) mute(op *operation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	op.over = true
+	op.completed = true
 }

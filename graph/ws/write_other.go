@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// rawConn is nil where a write that does not wait is not known: a goroutine writes.
+// rawConn returns nil, because this platform has no non-blocking write here; the frameWriter then writes in a
+// goroutine.
 func rawConn(net.Conn) syscall.RawConn { return nil }
 
-func (*outlet) writeOnce(uintptr) bool { return true }
+func (*frameWriter) writeOnce(uintptr) bool { return true }

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// rawConn gives access to the descriptor of a socket; nil for one that has none, such
-// as TLS.
+// rawConn returns access to the file descriptor of a socket, or nil if there is none, for example with TLS.
 func rawConn(conn net.Conn) syscall.RawConn {
 	c, ok := conn.(syscall.Conn)
 	if !ok {
@@ -22,8 +21,9 @@ func rawConn(conn net.Conn) syscall.RawConn {
 	return raw
 }
 
-// writeOnce is one write that does not wait: it never asks the runtime to try again.
-func (o *outlet) writeOnce(fd uintptr) bool {
+// writeOnce does one non-blocking write of o.pending. It always returns true, so that RawConn.Write does not wait until
+// the socket is writable.
+func (o *frameWriter) writeOnce(fd uintptr) bool {
 	for {
 		n, err := write(fd, o.pending)
 		switch {

@@ -1,34 +1,34 @@
-// Package ws carries GraphQL operations over graphql-transport-ws on
-// gorilla/websocket and over Server-Sent Events. It promises that a peer which
-// stops reading is gone within the write timeout, with every goroutine that
-// served it, and that nobody else notices; that at most one response of an
-// operation waits while the former one is written; that an operation which ends
-// by an error says so with its code; and that limits close or refuse what is too
-// much, by name. It knows nothing of what the operations mean.
+// Package ws serves GraphQL operations over graphql-transport-ws (on gorilla/websocket) and over Server-Sent Events. It
+// does not interpret the operations. It guarantees:
 //
-// Subscriptions that Config.Share finds equal are one execution, a group, whose
-// payloads are rendered once and written to every viewer's socket without waiting
-// for any. A viewer that is still busy with an earlier payload is not sent the
-// next ones, but one that brings it to the newest once it can take it (S14). Its
-// Ticket is asked before every payload, every second and when rights change: no
-// payload is begun after it said no (T178, T202).
+//   - A peer that stops reading is disconnected within the write timeout. All goroutines that served it end, and other
+//     peers are not delayed.
+//   - At most one response of an operation waits while the previous one is written.
+//   - An operation that ends with an error sends the error's code.
+//   - Each limit of Config refuses the operation or closes the socket with a code of its own.
 //
-// How a socket closes, and whether a client should connect again:
+// Subscriptions for which Config.Share returns equal keys run as one execution, a group. The group renders each payload
+// once and writes it to every viewer's socket without blocking. A viewer that is still receiving an earlier payload
+// skips the next ones; once it can receive again it gets one payload that brings it to the newest state (contract S14).
+// The group checks a viewer's Ticket before every payload, every second and when rights change. It starts no payload
+// after the Ticket refused (contract T178, T202).
 //
-//	1001  no sign of life for the idle timeout            yes
-//	1002  a frame that breaks the rules of websockets     no
+// Close codes, and whether a client should reconnect:
+//
+//	1001  no pong and no message within the idle timeout  yes
+//	1002  a frame violates the websocket protocol         no
 //	1009  a message is larger than Config.MessageBytes    no
-//	1011  the caller could not be identified just now     yes, later
+//	1011  the server cannot identify callers at present   yes, later
 //	1012  the server is shutting down                     yes, at once
 //	1013  the caller has too many sockets                 yes, later
-//	4400  a message that the protocol does not know       no
-//	4401  no or a wrong token, or a subscribe before init no, get a token
-//	4406  another subprotocol than graphql-transport-ws   no
+//	4400  a message violates graphql-transport-ws         no
+//	4401  no valid token, or a subscribe before init      no, get a token
+//	4406  a subprotocol other than graphql-transport-ws   no
 //	4408  no connection_init within the init timeout      yes
-//	4409  the id of an operation that still runs          no
+//	4409  the id belongs to an operation that still runs  no
 //	4429  a second connection_init                        no
 //
-// A peer that does not read in time is cut off without a close frame.
+// A peer that does not read in time is disconnected without a close frame, because it would not read that either.
 package ws
 
 import (
@@ -44,48 +44,47 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// Errors that the executor's error presenter is asked to word; the causes of
-// operations that end because of the transport.
+// Errors that end operations because of the transport. The executor's error presenter turns them into messages and
+// codes.
 var (
 	ErrTooManyOperations = errors.New("ws: too many operations on one socket")
 	ErrTooManyStreams    = errors.New("ws: too many streams of one caller")
 	ErrShutdown          = errors.New("ws: server is shutting down")
 )
 
-// ErrUnauthenticated is what Config.Connect wraps to close a socket with 4401.
+// ErrUnauthenticated closes the socket with 4401 when Config.Connect returns or wraps it.
 var ErrUnauthenticated = errors.New("ws: unauthenticated")
 
-// Config says how to serve. Exec and Connect are required; zero limits mean their defaults.
+// Config configures a Server. Exec and Connect are required; a zero limit or duration means the default in its comment.
 type Config struct {
 	Exec graphql.GraphExecutor
-	// Connect identifies who opened a socket, from the upgrade request and the
-	// payload of connection_init. ErrUnauthenticated closes with 4401, any other
-	// error with 1011.
+	// Connect identifies the caller of a socket from the upgrade request and the payload of connection_init.
+	// ErrUnauthenticated closes the socket with 4401, any other error with 1011.
 	Connect func(r *http.Request, init map[string]any) (Peer, error)
-	// Share finds subscriptions that may be shared; nil shares none.
+	// Share decides which subscriptions run as a group; nil: each runs alone.
 	Share Share
-	// RightsChanged gives a channel that is closed when tickets are to be checked; nil:
-	// they are checked every second only.
+	// RightsChanged returns a channel that closes at the next change of rights; then all tickets are checked.
+	// nil: tickets are checked before payloads and every second only.
 	RightsChanged func() <-chan struct{}
-	// Now is the clock of deadlines; default time.Now.
+	// Now is the clock for deadlines; default time.Now.
 	Now func() time.Time
-	// Metrics gets the collectors of the server; nil: none.
+	// Metrics registers the server's collectors; nil: none are registered.
 	Metrics prometheus.Registerer
 
-	MessageBytes int64 // largest message from a client; 1 MiB
-	Operations   int   // at once on one socket; 20
-	// Address is where a request comes from; nil counts no sockets by address.
+	MessageBytes int64 // largest message from a client, in bytes; default 1 MiB
+	Operations   int   // concurrent operations of one socket; default 20
+	// Address returns the client address of a request; nil: UnknownOfAddress does not apply.
 	Address          func(*http.Request) string
-	Unknown          int // sockets before connection_init was answered; 8,000
-	UnknownOfAddress int // the same, of one address, which may be a proxy with many viewers; 4,000
+	Unknown          int // sockets that are not authenticated yet; default 8,000
+	UnknownOfAddress int // the same per address, which may be a proxy with many viewers; default 4,000
 
-	StreamsOfPeer int           // sockets and event streams of one peer; 200
-	Streams       int           // sockets and event streams in all; 10,000
-	InitTimeout   time.Duration // for connection_init; 10 s
-	WriteTimeout  time.Duration // for each write; 5 s
-	PingEvery     time.Duration // of sockets; 15 s
-	IdleTimeout   time.Duration // without a pong or message; 30 s
-	CommentEvery  time.Duration // keep-alive of event streams; 12 s
+	StreamsOfPeer int           // sockets and event streams of one peer; default 200
+	Streams       int           // sockets and event streams of all peers; default 10,000
+	InitTimeout   time.Duration // from the upgrade to connection_init; default 10 s
+	WriteTimeout  time.Duration // of each write; default 5 s
+	PingEvery     time.Duration // interval of pings on sockets; default 15 s
+	IdleTimeout   time.Duration // longest time without a pong or message; default 30 s
+	CommentEvery  time.Duration // interval of keep-alive comments on event streams; default 12 s
 }
 
 func (c Config) withDefaults() Config {
@@ -116,35 +115,36 @@ func setDefault[N ~int | ~int64](v *N, def N) {
 	}
 }
 
-// Peer is who is at the other end.
+// Peer is the authenticated caller of a socket.
 type Peer struct {
-	// Key names the caller for the limit on streams.
+	// Key identifies the caller for Config.StreamsOfPeer.
 	Key string
-	// Attach gives the context of one operation, or the error that refuses it;
-	// it is asked anew for each, for a socket outlives tokens and rights.
+	// Attach returns the context of one operation, or an error that refuses the operation. The server calls it for
+	// every operation, because a socket outlives tokens and rights. Calls may be concurrent.
 	Attach func(ctx context.Context) (context.Context, error)
 }
 
-// Server serves sockets and event streams. Its methods are safe for concurrent use.
+// Server serves sockets and event streams. Create it with New. Its methods are safe for concurrent use.
 type Server struct {
-	cfg      Config
-	stopping context.Context //nolint:containedctx // done when Shutdown begins; nobody's request
-	stop     context.CancelCauseFunc
-	buffers  sync.Pool // of gorilla, which writes nothing
-	groups   groups
-	parcels  parcels
-	metrics  *metrics
+	cfg       Config
+	stopping  context.Context //nolint:containedctx // done when Shutdown begins; it belongs to no request
+	stop      context.CancelCauseFunc
+	buffers   sync.Pool // gorilla's write buffers; pooled because this package writes the frames itself
+	groups    groups
+	frameBufs frameBufs
+	metrics   *metrics
 
 	mu      sync.Mutex
 	total   int // sockets and event streams
-	running int // and what else is to end before Shutdown returns
+	running int // streams, unauthenticated sockets and goroutines that Shutdown waits for
 	byPeer  map[string]int
 	unknown unknownSockets
-	sockets map[*conn]struct{} // until they part
-	idle    chan struct{}      // closed when stopping and nothing is left
+	sockets map[*conn]struct{} // sockets that Shutdown must still close
+	idle    chan struct{}      // closed when the server is stopping and running is 0
 }
 
-// New makes a Server. It panics when Config.Metrics has its collectors already.
+// New returns a Server. It panics when Config.Metrics already has collectors of these names, because two servers on one
+// registry are a programming error.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg.withDefaults(), metrics: newMetrics(), byPeer: map[string]int{},
 		unknown: unknownSockets{byAddress: map[string]int{}}, sockets: map[*conn]struct{}{}, idle: make(chan struct{})}
@@ -154,8 +154,9 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Shutdown ends every operation with ErrShutdown, closes the sockets with 1012
-// and waits until all are gone or ctx ends. New ones are refused with 503.
+// Shutdown ends every operation with ErrShutdown, closes the sockets with 1012 and waits until everything has ended. It
+// returns the error of ctx when ctx ends first. From its first call on the server refuses new sockets with 503. It may
+// be called again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.stopping.Err() == nil && s.running == 0 {
@@ -163,7 +164,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.stop(ErrShutdown)
 	for c := range s.sockets {
-		s.dismiss(c)
+		s.startShutdown(c)
 	}
 	s.mu.Unlock()
 	select {
@@ -174,7 +175,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// enter counts a stream; false when there are too many or the server stops.
+// enter counts an event stream; false when there are too many streams or the server is stopping.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,11 +191,11 @@ func (s *Server) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total--
-	s.ended()
+	s.decRunning()
 }
 
-// spawn runs f in a goroutine that Shutdown waits for. The caller is such a one, or
-// a stream.
+// spawn runs f in a goroutine that Shutdown waits for. Only a stream or a spawned goroutine may call it: otherwise
+// running could rise again after idle was closed.
 func (s *Server) spawn(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,11 +204,11 @@ func (s *Server) spawn(f func()) {
 		f()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.ended()
+		s.decRunning()
 	}()
 }
 
-func (s *Server) ended() {
+func (s *Server) decRunning() {
 	if s.running--; s.running == 0 && s.stopping.Err() != nil {
 		close(s.idle)
 	}
@@ -219,29 +220,29 @@ func (s *Server) streams() float64 {
 	return float64(s.total)
 }
 
-// keep has Shutdown say goodbye to a socket.
+// keep registers a socket that Shutdown must close. If Shutdown has begun, it closes the socket now.
 func (s *Server) keep(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sockets[c] = struct{}{}
 	if s.stopping.Err() != nil {
-		s.dismiss(c)
+		s.startShutdown(c)
 	}
 }
 
-// forget ends keep. Who was dismissed is waited for with parted.
+// forget reverts keep. A shutdown of the socket may still run; c.done waits for it.
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sockets, c)
 }
 
-func (s *Server) dismiss(c *conn) {
+func (s *Server) startShutdown(c *conn) {
 	delete(s.sockets, c)
-	c.parted.Go(c.goodbye)
+	c.done.Go(c.shutdown)
 }
 
-// join counts a stream for a peer; false when it has too many.
+// join counts a stream of a peer; false when the peer has too many. release reverts it.
 func (s *Server) join(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +253,7 @@ func (s *Server) join(key string) bool {
 	return true
 }
 
-func (s *Server) part(key string) {
+func (s *Server) release(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byPeer[key]--; s.byPeer[key] <= 0 {
@@ -260,10 +261,10 @@ func (s *Server) part(key string) {
 	}
 }
 
-// IsUpgrade reports whether a request asks for a websocket.
+// IsUpgrade reports whether a request is a websocket handshake.
 func IsUpgrade(r *http.Request) bool { return websocket.IsWebSocketUpgrade(r) }
 
-// present words an error as the executor does.
+// present converts an error with the executor's error presenter.
 func (s *Server) present(ctx context.Context, err error) gqlerror.List {
 	return s.cfg.Exec.DispatchError(ctx, gqlerror.List{gqlerror.WrapPath(nil, err)}).Errors
 }

@@ -53,7 +53,7 @@ func LoadNames(root string, files []string) (Names, error) {
 			names.add("code", codeName, text)
 			names.add("event", eventName, text)
 			names.add("step", stepName, text)
-			if filepath.Dir(file) == "server" {
+			if filepath.Dir(file) == "server/config" {
 				names.add("setting", settingName, text)
 				for _, m := range settingList.FindAllStringSubmatch(text, -1) {
 					for key := range strings.FieldsSeq(m[1]) {

@@ -17,9 +17,6 @@ const (
 	maxMethods = 6  // of a store port of the use cases
 )
 
-// undivided packages are still to be divided by subject. Take a line out with the package's division; none is added.
-var undivided = []string{"bench"}
-
 // wholeStore lists where the sum of the store may stand: in the wiring, in its own packages, and in test support.
 var wholeStore = []string{"server", "store", "storeadmin", "bench", "engine/enginetest", "internal"}
 
@@ -30,10 +27,8 @@ func TestSize_PackagesAreAtMost40Files(t *testing.T) {
 		count[filepath.Dir(name)]++
 	}
 	for dir, n := range count {
-		if listed := slices.Contains(undivided, dir); n > maxFiles && !listed {
+		if n > maxFiles {
 			t.Errorf("%s has %d Go files, more than %d: divide it by subject", dir, n, maxFiles)
-		} else if n <= maxFiles && listed {
-			t.Errorf("%s has %d Go files: take it out of undivided", dir, n)
 		}
 	}
 }

@@ -88,7 +88,7 @@ var imports = map[string][]string{
 	// plans are tried out without a server; a sandbox and a private network execute this binary
 	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/runtext", "cmd/dvt/internal/watchview",
-		"engine/mock", "internal/privatenet", "plan", "run", "sandbox", "server"},
+		"engine/mock", "internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
 	"cmd/dvt/internal/cmdline":     {"client", "run"},
 	"cmd/dvt/internal/console":     {"run"},
 	"cmd/dvt/internal/consoletest": {},
@@ -97,6 +97,7 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/runtext":     {"client"},
 	"cmd/dvt/internal/watchview":   {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},
 	"bench":                        {everything},
+	"bench/rig":                    {everything},
 
 	"internal/attacks":   {}, // tests only, which speak to processes
 	"internal/vulncheck": {}, // tests only, which run govulncheck and npm audit
@@ -121,7 +122,7 @@ var pure = []string{"plan", "run", "store", "engine", "engine/interp", "engine/t
 
 // drivers are the libraries that only one package may speak.
 var drivers = map[string][]string{
-	"github.com/jackc/pgx": {"store/postgres", "internal/testserver", "bench"}, // a floor is raw SQL
+	"github.com/jackc/pgx": {"store/postgres", "internal/testserver", "bench", "bench/rig"}, // a floor is raw SQL
 	// a floor is a workflow written by hand
 	"go.temporal.io":                {"engine/temporal", "bench"},
 	"google.golang.org/grpc":        {"engine/temporal"}, // the SDK takes its options

@@ -1,5 +1,5 @@
-// Package config is the settings of every process of dvt: their defaults, where they come from, what is wrong with them,
-// and what follows from them alone. It opens nothing but the files that settings name.
+// Package config contains the settings of every dvt process. It loads them, validates them, and derives values that
+// depend on settings alone. It opens no files except those that settings name.
 package config
 
 import (
@@ -37,30 +37,30 @@ type Secret string
 // String hides the value.
 func (Secret) String() string { return "***" }
 
-// Config is every setting of every dvt process. docs/operations.md lists them
-// with their defaults; a flag wins over DVT_… in the environment, that over the
-// YAML file of --config, and an unknown key is an error.
+// Config contains every setting of every dvt process. docs/operations.md lists them with their defaults. A flag wins
+// over a DVT_… variable of the environment, which wins over the YAML file of --config. An unknown key is an error.
+// Create a Config with Load.
 type Config struct {
 	Listen string `koanf:"listen"` // host:port of the API
-	Data   string `koanf:"data"`   // directory of everything that `dvt dev` keeps
+	Data   string `koanf:"data"`   // files of this process; `dvt dev` stores everything there
 	Store  string `koanf:"store"`  // postgres://… or sqlite:FILE; empty in dev: a file under data
 	Redis  string `koanf:"redis"`  // redis://host:port/0; empty in dev: embedded
 
 	AppRole string `koanf:"app-role"` // the role that `dvt migrate` gives the rights of a server on PostgreSQL
 
-	Temporal          string `koanf:"temporal"`           // host:port; empty in dev: a server of our own
+	Temporal          string `koanf:"temporal"`           // host:port; empty in dev: dvt starts a server
 	TemporalNamespace string `koanf:"temporal-namespace"` // dvt
 	TemporalBinary    string `koanf:"temporal-binary"`    // the Temporal CLI that dev starts
-	TemporalPort      int    `koanf:"temporal-port"`      // opens the API of that server on loopback; 0: for dvt alone
-	TemporalUIPort    int    `koanf:"temporal-ui-port"`   // of the UI of the server that dev starts; 0: it has none
+	TemporalPort      int    `koanf:"temporal-port"`      // port that opens its API on loopback; 0: only dvt reaches it
+	TemporalUIPort    int    `koanf:"temporal-ui-port"`   // port of the UI of the server that dev starts; 0: no UI
 
-	Artifacts   string   `koanf:"artifacts"`    // bucket URL, file:///DIRECTORY ; empty: a folder under data
+	Artifacts   string   `koanf:"artifacts"`    // bucket URL, such as file:///DIRECTORY; empty: a directory under data
 	Workspace   string   `koanf:"workspace"`    // directory of the runs' workspaces; empty: under data
 	ProjectRoot string   `koanf:"project-root"` // where relative directories of plans resolve
 	DBT         string   `koanf:"dbt"`          // the dbt program
 	PlanRoots   []string `koanf:"plan-roots"`   // directories that file: plan references may point into
 
-	// Names of queues, in which {env} stands for the environment of a run and {tenant} for its tenant, see plan.Queues.
+	// Names of queues. {env} stands for the environment of a run and {tenant} for its tenant, see plan.Queues.
 	ControlQueue   string `koanf:"control-queue"`   // tq-control-{env}; in dev tq-control-dev
 	DataQueue      string `koanf:"data-queue"`      // tq-data-{env}; in dev tq-data-dev
 	IsolationQueue string `koanf:"isolation-queue"` // tq-isolation-{tenant}-{env}
@@ -68,55 +68,56 @@ type Config struct {
 	IsolationTenants []string `koanf:"isolation-tenants"`
 	KnownQueues      []string `koanf:"known-queues"` // further queues that plans may name
 	Queues           []string `koanf:"queues"`       // what `dvt worker` serves, exact names
-	// COMMAND steps, and dbt steps, at once per data queue; 4 in a worker, 16 in dev
+	// concurrent COMMAND steps, and concurrent dbt steps, per data queue; 4 in a worker, 16 in dev
 	Concurrency int      `koanf:"concurrency"`
-	SlotsByType []string `koanf:"slots-by-type"` // TYPE=N: steps of a type at once per queue
-	// TENANT=N%, of the slots of a type; * is every other tenant
+	SlotsByType []string `koanf:"slots-by-type"` // TYPE=N: concurrent steps of a type per queue
+	// TENANT=N%: share of the slots of a type; * is every other tenant
 	SlotsByTenant   []string `koanf:"slots-by-tenant"`
-	RateByType      []string `koanf:"rate-by-type"`       // TYPE=N: steps that this worker begins a second per queue
+	RateByType      []string `koanf:"rate-by-type"`       // TYPE=N: steps that this worker begins per second and queue
 	QueueRateByType []string `koanf:"queue-rate-by-type"` // the same for all workers of a queue together
-	// host:port of probes, health and metrics, which asks nobody for a token; empty: none
+	// host:port that serves probes, health and metrics without a token; empty: none
 	MetricsListen string `koanf:"metrics-listen"`
-	// silence of a queue that steps wait for, before people are told
+	// how long a queue with waiting steps may have no worker before dvt reports it
 	NoWorkerAfter time.Duration `koanf:"no-worker-after"`
 	// how long the engine may take to stop a run before dvt ends it
 	StopWithin time.Duration `koanf:"stop-within"`
 
 	Server      string `koanf:"server"`       // URL of the server whose Journal a data worker uses
-	WorkerToken Secret `koanf:"worker-token"` // of a data worker
-	// HTTP_NOTIFY of this worker may call private addresses (T225); off by default, on in dev
+	WorkerToken Secret `koanf:"worker-token"` // the token of a data worker
+	// HTTP_NOTIFY steps of this worker may call private addresses; off by default, because a plan could otherwise reach
+	// services of the network, and on in dev (contract T225)
 	AllowPrivate bool `koanf:"allow-private"`
 
-	// egress, in the file only: what calls of HTTP_NOTIFY and of plan references may reach, by tenant
+	// egress, in the file only: addresses that HTTP_NOTIFY steps and plan references may call, by tenant
 	Egress map[string]egress.Rules `koanf:"-"`
 
 	Accounts  []authz.Account `koanf:"-"`          // accounts, in the file only
 	Issuers   []Issuer        `koanf:"-"`          // oidc, in the file only
-	PublicURL string          `koanf:"public-url"` // where browsers reach this server; on loopback http://LISTEN
-	// seals the cookies of sign-ins under way, the same for all servers
+	PublicURL string          `koanf:"public-url"` // URL at which browsers reach this server; on loopback http://LISTEN
+	// encrypts the cookies of sign-ins that have begun; the same on all servers
 	SignInKey      Secret        `koanf:"sign-in-key"`
-	SessionLife    time.Duration `koanf:"session-life"`    // of a browser's session
-	SessionIdle    time.Duration `koanf:"session-idle"`    // without a request; 0 is no limit
-	ClockSkew      time.Duration `koanf:"clock-skew"`      // by which clocks of issuers may differ
-	TrustedProxies []string      `koanf:"trusted-proxies"` // whose X-Forwarded-For is believed
-	AllowedOrigins []string      `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
-	Duties         []string      `koanf:"duties"`          // of: api, project, reconcile, deliver, sweep
-	// id:secret of the tokens that complete manual steps, the one that signs first; in the file or the environment
+	SessionLife    time.Duration `koanf:"session-life"`    // of a browser session
+	SessionIdle    time.Duration `koanf:"session-idle"`    // ends a session without requests; 0: no limit
+	ClockSkew      time.Duration `koanf:"clock-skew"`      // tolerated difference of the issuers' clocks
+	TrustedProxies []string      `koanf:"trusted-proxies"` // whose X-Forwarded-For is trusted
+	AllowedOrigins []string      `koanf:"allowed-origins"` // further origins whose pages may call this server
+	Duties         []string      `koanf:"duties"`          // any of api, project, reconcile, deliver, sweep
+	// keys of tokens that complete manual steps, as id:secret; the first one signs; in the file or the environment
 	ManualKeys []Secret `koanf:"manual-keys"`
-	// id:secret of the tickets by which steps begin, the one that signs first; in the file or the environment
+	// keys of the tickets that steps need to begin, as id:secret; the first one signs; in the file or the environment
 	TicketKeys []Secret `koanf:"ticket-keys"`
 	NoSample   bool     `koanf:"no-sample"`
 	LogLevel   string   `koanf:"log-level"` // debug, info, warn, error
-	// What one principal, and one address, may ask of this server a minute.
+	// Requests per minute that this server accepts from one principal and from one client address.
 	RequestsPerMinute        int `koanf:"requests-per-minute"`
 	AddressRequestsPerMinute int `koanf:"address-requests-per-minute"`
 
-	// bucket URL or directory of the signed ends of the audit; empty: none are written
+	// bucket URL or directory for the signed heads of the audit log; empty: none are written
 	AuditHeads         string        `koanf:"audit-heads"`
 	AuditHeadsKey      string        `koanf:"audit-heads-key"`      // file of the Ed25519 private key that signs them
-	AuditHeadsInterval time.Duration `koanf:"audit-heads-interval"` // between two of them
+	AuditHeadsInterval time.Duration `koanf:"audit-heads-interval"` // time between two signed heads
 
-	Heartbeat time.Duration `koanf:"heartbeat"` // silence after which an execution counts as lost
+	Heartbeat time.Duration `koanf:"heartbeat"` // time without a heartbeat after which an execution counts as lost
 	// how long the store may take to confirm that a step begins or completed
 	WriteBudget time.Duration `koanf:"write-budget"`
 	RotateAfter int           `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
@@ -125,33 +126,35 @@ type Config struct {
 	OperatorsTenant string        `koanf:"operators-tenant"`
 	ApprovalTTL     time.Duration `koanf:"approval-ttl"` // how long a run waits for approval
 
-	HealthInterval time.Duration `koanf:"health-interval"` // between two samples that a server keeps of itself
+	HealthInterval time.Duration `koanf:"health-interval"` // time between two samples of a server's health history
 
-	Quotas *admission.Quotas `koanf:"-"` // quotas, in the file only; nil: nothing is limited
+	Quotas *admission.Quotas `koanf:"-"` // quotas, in the file only; nil: no limits
 
 	Encryption `koanf:",squash"`
 	Sandboxing `koanf:",squash"`
 
-	Dev          bool   `koanf:"-"` // `dvt dev`, which has other defaults and rules
-	SettingsFile string `koanf:"-"` // of --config; empty when there is none
+	Dev          bool   `koanf:"-"` // set for `dvt dev`, which has other defaults and rules
+	SettingsFile string `koanf:"-"` // path of --config; empty when there is none
 
 	Parts `koanf:"-"`
 }
 
-// Parts are what a program gives in place of what the settings name. No setting sets them.
+// Parts contains dependencies that a program, such as `dvt dev` or a test, supplies instead of settings. No setting
+// sets them, and each may be nil.
 type Parts struct {
-	Now           func() time.Time // the clock of this process; nil is time.Now
-	EngineTrouble func() string    // what a supervisor knows of its engine; may be nil
-	// DialTemporal and DialRedis connect to the embedded servers of dev; nil: by the addresses temporal and redis.
+	Now           func() time.Time // the clock of this process; nil means time.Now
+	EngineTrouble func() string    // returns the supervisor's reason why the engine does not answer, or ""
+	// DialTemporal and DialRedis connect to the embedded servers of dev. When they are nil, the settings temporal and
+	// redis give the addresses.
 	DialTemporal, DialRedis func(ctx context.Context) (net.Conn, error)
 
-	Opened store.Store // is used in place of Store, which is not opened then; may be nil
+	Opened store.Store // replaces the store that the setting store names
 }
 
-// maxSkew is the most that clock-skew may be.
+// maxSkew is the maximum of clock-skew.
 const maxSkew = 5 * time.Minute
 
-// Defaults are the settings that differ between `dvt dev` and the rest.
+// Defaults returns the default of each setting that has one, by key. With dev they are those of `dvt dev`.
 func Defaults(dev bool) map[string]any {
 	q := plan.DefaultQueues()
 	d := map[string]any{
@@ -176,9 +179,9 @@ func Defaults(dev bool) map[string]any {
 // Flags registers the settings that a command takes as flags, by name.
 func Flags(f *pflag.FlagSet, names ...string) {
 	help := map[string]string{
-		"listen": "host:port to listen on", "data": "directory that everything is kept in",
+		"listen": "host:port to listen on", "data": "data directory",
 		"store": "postgres://USER@HOST/NAME or sqlite:FILE", "redis": "redis://host:port/0",
-		"app-role":           "PostgreSQL role that servers connect as; it gets what they need and nothing else",
+		"app-role":           "PostgreSQL role that servers connect as; it gets the rights that they need and no others",
 		"temporal":           "host:port of a Temporal server",
 		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start",
 		"artifacts": "bucket URL of logs and artifacts, file:///DIRECTORY",
@@ -186,17 +189,17 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"dbt":           "the dbt program",
 		"control-queue": "queue of workflows and control steps; {env} and {tenant} stand for those of a run",
 		"data-queue":    "queue of data steps", "isolation-queue": "data queue of each of --isolation-tenants",
-		"no-worker-after":      "silence of a queue that steps wait for, before people are told",
+		"no-worker-after":      "how long a queue with waiting steps may have no worker before dvt reports it",
 		"stop-within":          "how long the engine may take to stop a run before dvt ends it",
 		"audit-heads":          "bucket URL or directory of the signed heads of the audit; none by default",
 		"audit-heads-key":      "PEM file of the Ed25519 private key that signs them",
-		"audit-heads-interval": "time between two of them",
+		"audit-heads-interval": "time between two signed heads",
 		"metrics-listen": "host:port that serves probes, health, metrics and profiles of this process without a " +
 			"token; none by default",
 		"server":       "URL of the server whose journal a data worker uses",
 		"log-level":    "debug, info, warn or error",
-		"public-url":   "where browsers reach this server, https://dvt.example",
-		"heartbeat":    "silence after which an execution counts as lost",
+		"public-url":   "URL at which browsers reach this server, such as https://dvt.example",
+		"heartbeat":    "time without a heartbeat after which an execution counts as lost",
 		"write-budget": "how long the store may take to confirm that a step begins or completed",
 	}
 	lists := map[string]string{
@@ -204,12 +207,12 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"known-queues":       "further queues that plans may name",
 		"isolation-tenants":  "tenants whose data steps run on their isolation queue only",
 		"queues":             "queues to serve, separated by commas",
-		"slots-by-type":      "TYPE=N: steps of a type at once per queue; types are NOOP, COMMAND, DBT and HTTP_NOTIFY",
+		"slots-by-type":      "TYPE=N: concurrent steps of a type per queue; types are NOOP, COMMAND, DBT and HTTP_NOTIFY",
 		"slots-by-tenant":    "TENANT=N%: share of the slots of each type that one tenant may hold; * is every other tenant",
 		"rate-by-type":       "TYPE=N: steps of a type that this worker begins per second and queue",
 		"queue-rate-by-type": "TYPE=N: the same for all workers of a queue together",
-		"allowed-origins":    "further origins that browsers may come from",
-		"trusted-proxies":    "addresses and networks of proxies whose X-Forwarded-For is believed",
+		"allowed-origins":    "further origins whose pages may call this server",
+		"trusted-proxies":    "addresses and networks of proxies whose X-Forwarded-For is trusted",
 		"duties":             "duties of this server: api, project, reconcile, deliver, sweep",
 	}
 	maps.Copy(help, helpOfEncryption)
@@ -226,7 +229,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		case n == "allow-private":
 			f.Bool(n, false, "HTTP_NOTIFY may call private addresses")
 		case n == "concurrency":
-			f.Int(n, 0, "COMMAND steps, and dbt steps, at once per data queue")
+			f.Int(n, 0, "concurrent COMMAND steps, and concurrent dbt steps, per data queue")
 		case n == "temporal-port":
 			f.Int(n, 0, "port on loopback of the API of the Temporal server that is started; 0: only dvt reaches it")
 		case n == "temporal-ui-port":
@@ -245,8 +248,8 @@ func Flags(f *pflag.FlagSet, names ...string) {
 	}
 }
 
-// Load reads the settings: defaults, then the file, the environment and the
-// flags that were given. It returns every problem at once.
+// Load reads the settings in the order of their precedence: defaults, the file of the flag config, the environment, and
+// the flags that were given. Its error joins all problems, so that an operator can fix them at once.
 func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	k := koanf.New("\x00")
 	if err := k.Load(confmap.Provider(Defaults(dev), "\x00"), nil); err != nil {
@@ -317,20 +320,20 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// unknownKey says that dvt has no such setting, and why it has none for events
-// that are written later than they are acted on (B05, T216).
+// unknownKey returns the error for a setting that dvt does not have. For a name that contains fail-open it also says
+// why: dvt never acts on an event before the log has accepted it (contract B05, T216).
 func unknownKey(key string) error {
 	key = strings.ReplaceAll(key, "\x00", ".")
 	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key))
 	if strings.Contains(plain, "failopen") && !strings.Contains(plain, "neverfailopen") {
 		return fmt.Errorf(
 			"%s is not offered: no event is fail-open, a step begins and ends only when the log has answered (StepStarted, "+
-				"StepCompleted, StepFailed)", key)
+				"StepCompleted, StepFailed); remove it", key)
 	}
 	return fmt.Errorf("%s is not a setting of dvt", key)
 }
 
-// accounts reads the list of accounts; a key that an account does not have is an error.
+// accounts decodes the setting accounts. An unknown key is an error.
 func accounts(list any) (out []authz.Account, err error) {
 	if list == nil {
 		return nil, nil
@@ -347,7 +350,7 @@ func accounts(list any) (out []authz.Account, err error) {
 	return out, nil
 }
 
-// clientVariables are DVT_… of the client commands, of the build and of its tests.
+// clientVariables are the DVT_… variables that are not settings: those of client commands, the build and its tests.
 //
 //nolint:gochecknoglobals // a table
 var clientVariables = map[string]bool{"token": true, "config": true, "chromium": true, "test-binary": true, "bin": true,
@@ -376,7 +379,8 @@ func knownKeys() map[string]bool {
 	return out
 }
 
-// verify names what is wrong with the settings taken together, and makes paths absolute.
+// verify returns all errors in the general settings. It also makes paths absolute and sets defaults that depend on
+// other settings.
 func (c *Config) verify() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	host, _, err := net.SplitHostPort(c.Listen)
@@ -468,7 +472,8 @@ func (c *Config) PlanQueues() plan.Queues {
 	}
 }
 
-// MakeData creates the data directory. Its error tells the operator what to do.
+// MakeData creates the data directory and the directory of workspaces, for the owner only, and checks that it can write
+// to the data directory. Its error tells the operator what to do.
 func (c *Config) MakeData() error {
 	for _, dir := range []string{c.Data, c.Workspace} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -483,14 +488,14 @@ func (c *Config) MakeData() error {
 	return errors.Join(probe.Close(), os.Remove(name))
 }
 
-// egressRules parses the setting egress. Unknown keys, and rules that are not a host, an address or a network, are
+// egressRules decodes the setting egress. Unknown keys, and rules that are not a host, an address or a network, are
 // errors.
-func egressRules(said any) (map[string]egress.Rules, error) {
-	if said == nil {
+func egressRules(setting any) (map[string]egress.Rules, error) {
+	if setting == nil {
 		return nil, nil
 	}
 	out := map[string]egress.Rules{}
-	if err := strict(said, &out); err != nil {
+	if err := strict(setting, &out); err != nil {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
 	if _, err := egress.New(egress.Settings{Rules: out}, nil); err != nil {

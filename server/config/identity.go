@@ -17,9 +17,9 @@ import (
 	"github.com/dvt-engine/dvt/authz/oidc"
 )
 
-// Issuer is an OIDC provider that this server trusts, as it stands under oidc in the file.
+// Issuer is an OIDC provider that this server trusts: an entry of the setting oidc.
 type Issuer struct {
-	Name             string   `json:"name"` // in addresses, the audit, and the policy's view of who came by it
+	Name             string   `json:"name"` // part of sign-in URLs, audit records and policy input
 	Label            string   `json:"label"`
 	Issuer           string   `json:"issuer"`
 	ClientID         string   `json:"clientId"`
@@ -35,7 +35,7 @@ type Issuer struct {
 	GroupsClaim      string   `json:"groupsClaim"`
 }
 
-// issuers reads the list; a key that an issuer does not have is an error.
+// issuers decodes the setting oidc. An unknown key is an error.
 func issuers(list any) (out []Issuer, err error) {
 	if list == nil {
 		return nil, nil
@@ -54,7 +54,7 @@ func issuers(list any) (out []Issuer, err error) {
 
 var issuerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
-// verify names what is wrong with an issuer and fills in what was left out.
+// verify returns all errors in an issuer and sets the defaults of missing fields.
 func (i *Issuer) verify() (errs []error) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -66,8 +66,8 @@ func (i *Issuer) verify() (errs []error) {
 	if i.Audience == "" {
 		i.Audience = i.ClientID
 	}
-	check(i.Audience != "", "audience is missing, or a clientId to take instead: tokens made for others must "+
-		"not count here")
+	check(i.Audience != "", "audience is missing, and clientId, which would replace it: set one of them, so that tokens "+
+		"for other applications are refused")
 	check(i.ClientSecret == "" || i.ClientSecretFile == "", "clientSecret and clientSecretFile are both given")
 	check(i.ClientSecret == "" && i.ClientSecretFile == "" || i.ClientID != "",
 		"a client secret is given and clientId is not")
@@ -83,8 +83,8 @@ func (i *Issuer) verify() (errs []error) {
 	return errs
 }
 
-// mayNameSame reports whether both may say the name of one principal: a person of the one would have the rights of a
-// person of the other.
+// mayNameSame reports whether two issuers could name the same principal. A person of one issuer would then have the
+// rights of a person of the other.
 func (i *Issuer) mayNameSame(other Issuer) bool {
 	if !strings.HasPrefix(i.Prefix, other.Prefix) && !strings.HasPrefix(other.Prefix, i.Prefix) {
 		return false
@@ -94,7 +94,7 @@ func (i *Issuer) mayNameSame(other Issuer) bool {
 		func(tenant string) bool { return slices.Contains(theirs, tenant) })
 }
 
-// mayServe lists the tenants that an issuer may speak for; nil is any.
+// mayServe returns the tenants to which an issuer may assign principals; nil means any.
 func (i *Issuer) mayServe() []string {
 	if i.Tenant != "" {
 		return []string{i.Tenant}
@@ -102,7 +102,8 @@ func (i *Issuer) mayServe() []string {
 	return i.Tenants
 }
 
-// httpsOrLoopback reports whether what is sent to an address stays secret.
+// httpsOrLoopback reports whether address is an https URL, or an http URL of loopback, so that a network cannot read
+// the data that is sent to it. URLs with a user, a query or a fragment are refused.
 func httpsOrLoopback(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -111,17 +112,17 @@ func httpsOrLoopback(address string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Host)
 }
 
-// IsLoopback reports whether host, with or without a port, is this machine's own.
+// IsLoopback reports whether host, with or without a port, is localhost or a loopback address.
 func IsLoopback(host string) bool {
 	name := (&url.URL{Host: host}).Hostname()
 	ip := net.ParseIP(name)
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// minSignInKey is the least length of sign-in-key, in bytes.
+// minSignInKey is the minimum length of sign-in-key, in bytes.
 const minSignInKey = 32
 
-// verifyIdentity names what is wrong with the settings that say who may come.
+// verifyIdentity returns all errors in the settings of authentication. It also sets the default of public-url.
 func (c *Config) verifyIdentity() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Dev && len(c.Issuers) > 0 {
@@ -145,7 +146,7 @@ func (c *Config) verifyIdentity() (errs []error) {
 	}
 	for _, a := range c.Accounts {
 		if a.OIDC && len(c.Issuers) == 0 {
-			bad("the account %q comes by OIDC, and no oidc is set", a.ID)
+			bad("the account %q needs OIDC, and the setting oidc is missing", a.ID)
 		}
 	}
 	if c.PublicURL == "" && IsLoopback(c.Listen) {
@@ -178,29 +179,32 @@ func (c *Config) SignsIn() bool {
 	return false
 }
 
-// ErrNoAuthentication is why a server does not start that others could reach and nobody could be
-// known to (O6).
+// ErrNoAuthentication is the error of a server that other machines could reach but that has neither accounts nor oidc.
+// Such a server could authenticate nobody, so it does not start.
 var ErrNoAuthentication = errors.New(
-	"nobody can be known to this server: give it accounts or oidc; without them it listens on loopback only")
+	"this server can authenticate nobody: set accounts or oidc; without them it may listen on loopback only")
 
-// VerifyForServer checks what only a server needs of these settings, and reads the secrets that lie in files.
-// A server without authentication is refused on anything but loopback.
+// VerifyForServer returns all errors in settings that only a server needs, and reads client secrets from their files.
+// The error wraps ErrNoAuthentication when a server without authentication would listen on another address than
+// loopback.
 func (c *Config) VerifyForServer() error {
 	var errs []error
 	if len(c.Accounts) == 0 && len(c.Issuers) == 0 && !IsLoopback(c.Listen) {
 		errs = append(errs, ErrNoAuthentication)
 	}
 	if c.SignsIn() && c.SignInKey == "" && !IsLoopback(c.Listen) {
-		errs = append(errs, errors.New("sign-in-key is missing: it seals the cookies of sign-ins, the same for all servers"))
+		errs = append(errs, errors.New("sign-in-key is missing: it encrypts the cookies of sign-ins; set the same secret of "+
+			"32 bytes or more on all servers"))
 	}
 	if c.SignsIn() && c.PublicURL == "" {
-		errs = append(errs, errors.New("public-url is missing: providers send browsers back to it"))
+		errs = append(errs, errors.New("public-url is missing: set the URL to which providers send browsers back, such as "+
+			"https://dvt.example"))
 	}
 	for i := range c.Issuers {
 		if issuer := &c.Issuers[i]; issuer.ClientSecretFile != "" {
 			secret, err := os.ReadFile(issuer.ClientSecretFile)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("oidc %q: clientSecretFile cannot be read", issuer.Name))
+				errs = append(errs, fmt.Errorf("oidc %q: clientSecretFile cannot be read: %w", issuer.Name, err))
 			}
 			issuer.ClientSecret = Secret(strings.TrimSpace(string(secret)))
 		}
@@ -215,7 +219,7 @@ func (c *Config) Proxies() (out []netip.Prefix, err error) {
 		if err != nil {
 			ip, err := netip.ParseAddr(s)
 			if err != nil {
-				return nil, fmt.Errorf("%q is no address and no network like 10.0.0.0/8", s)
+				return nil, fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", s)
 			}
 			p = netip.PrefixFrom(ip, ip.BitLen())
 		}

@@ -14,12 +14,12 @@ import (
 	"github.com/dvt-engine/dvt/engine/ticket"
 )
 
-// ParseManualKeys parses the keys of completion tokens, contract T201.
+// ParseManualKeys parses manual-keys, the keys of completion tokens (contract T201).
 func (c *Config) ParseManualKeys() ([]runs.ManualKey, error) {
 	return runs.ParseManualKeys(Strings(c.ManualKeys))
 }
 
-// ParseTicketKeys parses the keys of dispatch tickets.
+// ParseTicketKeys parses ticket-keys, the keys of dispatch tickets.
 func (c *Config) ParseTicketKeys() (ticket.Keys, error) {
 	return ticket.ParseKeys(Strings(c.TicketKeys))
 }
@@ -63,21 +63,21 @@ func (c *Config) makeKey(keys *[]Secret, file string, check func() error) error 
 		return nil
 	}
 	path := filepath.Join(c.Data, file)
-	kept, err := os.ReadFile(path)
+	line, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		secret := make([]byte, 32)
 		if _, err := rand.Read(secret); err != nil {
 			return err
 		}
-		kept = []byte("dev:" + base64.StdEncoding.EncodeToString(secret) + "\n")
-		err = os.WriteFile(path, kept, 0o600)
+		line = []byte("dev:" + base64.StdEncoding.EncodeToString(secret) + "\n")
+		err = os.WriteFile(path, line, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("the key of dvt dev: %w", err)
 	}
-	*keys = []Secret{Secret(strings.TrimSpace(string(kept)))}
+	*keys = []Secret{Secret(strings.TrimSpace(string(line)))}
 	if err := check(); err != nil {
-		return fmt.Errorf("%s cannot be used (%w): delete it, and dvt makes another", path, err)
+		return fmt.Errorf("%s cannot be used (%w): delete it, and dvt creates another", path, err)
 	}
 	return nil
 }

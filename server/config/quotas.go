@@ -13,7 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// defaultQuotas are those of §12.1; on a developer's machine nothing shall be in the way.
+// defaultQuotas returns the default quotas. In `dvt dev` the default tier is so large that it does not limit a
+// developer.
 func defaultQuotas(dev bool) *admission.Quotas {
 	tier := func(starts, heavy, signals, depth int) admission.Tier {
 		return admission.Tier{
@@ -33,12 +34,11 @@ func defaultQuotas(dev bool) *admission.Quotas {
 	return q
 }
 
-// quotas reads what the file says of quotas over the defaults. A tier that leaves something
-// out has it of the tier of its name among the defaults, else of the default tier. A key
-// that there is not is an error.
-func quotas(said any, dev bool) (*admission.Quotas, error) {
+// quotas decodes the setting quotas over the defaults. A tier inherits missing fields from the default of the same
+// name, or else from the tier admission.DefaultTier. An unknown key is an error.
+func quotas(setting any, dev bool) (*admission.Quotas, error) {
 	q := defaultQuotas(dev)
-	if said == nil {
+	if setting == nil {
 		return q, nil
 	}
 	in := struct {
@@ -49,7 +49,7 @@ func quotas(said any, dev bool) (*admission.Quotas, error) {
 		Strategy  store.Strategy                   `json:"strategy"`
 		TTL       string                           `json:"ttl"`
 	}{MaxActive: q.MaxActive, Strategy: q.Strategy, TTL: q.TTL.String()}
-	if err := strict(said, &in); err != nil {
+	if err := strict(setting, &in); err != nil {
 		return q, fmt.Errorf("quotas: %w", err)
 	}
 	var errs []error
@@ -61,7 +61,7 @@ func quotas(said any, dev bool) (*admission.Quotas, error) {
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(in.Tiers)),
 		func(name string) bool { return name == admission.DefaultTier })
 	for _, name := range append([]string{admission.DefaultTier}, others...) {
-		said, ok := in.Tiers[name]
+		tier, ok := in.Tiers[name]
 		if !ok {
 			continue
 		}
@@ -69,7 +69,7 @@ func quotas(said any, dev bool) (*admission.Quotas, error) {
 		if !known {
 			t = q.Tiers[admission.DefaultTier]
 		}
-		if err := strict(said, &t); err != nil {
+		if err := strict(tier, &t); err != nil {
 			errs = append(errs, fmt.Errorf("quotas: tiers.%s: %w", name, err))
 		}
 		q.Tiers[name] = t
@@ -82,9 +82,9 @@ func quotas(said any, dev bool) (*admission.Quotas, error) {
 	return q, errors.Join(errs...)
 }
 
-// strict reads said into v, whose names it must have.
-func strict(said, v any) error {
-	doc, err := json.Marshal(said)
+// strict decodes setting, a value of a YAML file, into v. A key without a field in v is an error.
+func strict(setting, v any) error {
+	doc, err := json.Marshal(setting)
 	if err != nil {
 		return err
 	}

@@ -41,11 +41,11 @@ var sandboxRuntimes = []string{ //nolint:gochecknoglobals // a constant
 var helpOfSandboxing = map[string]string{ //nolint:gochecknoglobals // a table
 	"sandbox-runtime":       "process, docker, gvisor, or none: programs of steps then run with all rights of the worker",
 	"sandbox-image":         "container image that the runtime docker starts programs in",
-	"sandbox-memory":        "memory of a step that asks for none, such as 2Gi",
-	"sandbox-cpu":           "processor time of a step that asks for none, in cores",
-	"sandbox-pids":          "processes and threads of a step that asks for none",
-	"sandbox-disk":          "size of one file that a step writes, unless it asks for another, such as 10Gi",
-	"sandbox-max":           "the most that a step gets: memory=8Gi,cpu=4,pids=256,disk=20Gi",
+	"sandbox-memory":        "default memory of a step, such as 2Gi",
+	"sandbox-cpu":           "default processor time of a step, in cores",
+	"sandbox-pids":          "default number of processes and threads of a step",
+	"sandbox-disk":          "default maximum size of one file that a step writes, such as 10Gi",
+	"sandbox-max":           "maximum for a step: memory=8Gi,cpu=4,pids=256,disk=20Gi",
 	"sandbox-read":          "files and directories that every step may read",
 	"sandbox-write":         "directories that every step may read and change",
 	"sandbox-roots":         "directories that plans may name beside the project root, to work in, read or change",
@@ -57,8 +57,8 @@ var RequiredParts = []plan.SandboxPart{ //nolint:gochecknoglobals // a constant
 	plan.SandboxFiles, plan.SandboxNetwork, plan.SandboxConnect, plan.SandboxProcesses, plan.SandboxSyscalls,
 }
 
-// Allowed range of the limits in the settings. It is that of plans, but for the fewest processes: a default that starts
-// no shell helps nobody.
+// Allowed range of the limits in the settings. It equals the range in plans, except that the minimum of processes is
+// higher: a default below it could not even start a shell.
 var (
 	leastLimits = sandbox.Limits{ //nolint:gochecknoglobals // constants
 		Memory: plan.MinSandboxMemory, CPU: plan.MinSandboxCPU, PIDs: 8, Disk: plan.MinSandboxDisk,

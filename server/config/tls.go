@@ -91,30 +91,30 @@ func groupedKeys() map[string]bool {
 
 // helpOfEncryption is the help text of the settings that are also flags of commands.
 var helpOfEncryption = map[string]string{ //nolint:gochecknoglobals // a table
-	"allow-plaintext":          "of temporal, store, redis, journal, metrics: what may cross a network in plain text",
+	"allow-plaintext":          "connections that may cross a network in plain text: temporal, store, redis, journal, metrics",
 	"temporal-tls":             "on, off, or auto: on when another setting of Temporal's TLS or an API key is given",
 	"temporal-tls-ca":          "PEM file of the authority of Temporal's certificate",
-	"temporal-tls-cert":        "PEM file of the certificate that Temporal is shown",
+	"temporal-tls-cert":        "PEM file of the certificate that dvt presents to Temporal",
 	"temporal-tls-key":         "PEM file of its private key",
 	"temporal-tls-server-name": "name in Temporal's certificate",
 	"temporal-api-key-file":    "file of the API key, for Temporal Cloud",
 	"store-password-file":      "file of the password of the store's role",
 	"redis-tls-ca":             "PEM file of the authority of Redis's certificate, for rediss://",
-	"redis-tls-cert":           "PEM file of the certificate that Redis is shown",
+	"redis-tls-cert":           "PEM file of the certificate that dvt presents to Redis",
 	"redis-tls-key":            "PEM file of its private key",
 	"redis-tls-server-name":    "name in Redis's certificate",
 	"redis-password-file":      "file of the password of Redis",
 	"listen-tls-cert":          "PEM file of the certificate of this server; with it the server speaks HTTPS",
 	"listen-tls-key":           "PEM file of its private key",
-	"listen-tls-client-ca":     "PEM file of the authority whose certificates workers must show",
+	"listen-tls-client-ca":     "PEM file of the authority whose certificates workers must present",
 	"server-tls-ca":            "PEM file of the authority of the server's certificate",
-	"server-tls-cert":          "PEM file of the certificate that the server is shown",
+	"server-tls-cert":          "PEM file of the certificate that this program presents to the server",
 	"server-tls-key":           "PEM file of its private key",
 	"server-tls-name":          "name in the server's certificate",
 	"worker-token-file":        "file of the token of a data worker",
-	"payload-keys-file":        "file of the keys of what Temporal stores, id:secret, one a line; the first encrypts",
-	"dispatch-keys-file":       "file of the keys of dispatches to workers of steps, one a line; the first encrypts",
-	"codec-origins":            "origins of Temporal UIs whose pages may ask this server for clear text",
+	"payload-keys-file":        "file of the keys of payloads in Temporal, id:secret, one per line; the first one encrypts",
+	"dispatch-keys-file":       "file of the keys of payloads for data workers, id:secret, one per line; the first one encrypts",
+	"codec-origins":            "origins of Temporal UIs whose pages may request decrypted payloads",
 }
 
 // verifyEncryption returns all errors in these settings. It does not open files; the code that opens them reports their
@@ -141,7 +141,7 @@ func (c *Config) verifyEncryption() (errs []error) {
 		bad("temporal-tls is for a Temporal server of your own: name its address in temporal")
 	}
 	if c.ListenTLSClientCA != "" && c.ListenTLSCert == "" {
-		bad("listen-tls-client-ca needs listen-tls-cert: without TLS nobody shows a certificate")
+		bad("listen-tls-client-ca needs listen-tls-cert: without TLS clients present no certificate")
 	}
 	if c.WorkerToken != "" && c.WorkerTokenFile != "" {
 		bad("worker-token and worker-token-file are both given: name the file alone")
@@ -281,9 +281,10 @@ func (c *Config) verifyJournal() (errs []error) {
 	return errs
 }
 
-// PlaintextWarning returns the reason why the listener at is unsafe, or "" when it is not exposed in plain text.
-func (c *Config) PlaintextWarning(at net.Addr) string {
-	if c.ListenTLSCert != "" || IsLoopback(at.String()) || slices.Contains(c.AllowPlaintext, "journal") {
+// PlaintextWarning returns the warning that a listener on address serves plain text to other machines, with the remedy,
+// or "" when the listener is not exposed in plain text.
+func (c *Config) PlaintextWarning(address net.Addr) string {
+	if c.ListenTLSCert != "" || IsLoopback(address.String()) || slices.Contains(c.AllowPlaintext, "journal") {
 		return ""
 	}
 	return "the API and the Journal are served in plain text to other machines: set listen-tls-cert and " +
@@ -301,7 +302,6 @@ func (c *Config) verifyMetricsListen() error {
 	if IsLoopback(c.MetricsListen) || slices.Contains(c.AllowPlaintext, "metrics") {
 		return nil
 	}
-	return fmt.Errorf("metrics-listen: %s is not on this machine's loopback, and it asks nobody for a token: use an "+
-		"address like "+
-		"127.0.0.1:9464, or, where only your monitoring reaches it, allow-plaintext: [metrics]", c.MetricsListen)
+	return fmt.Errorf("metrics-listen: %s is not on this machine's loopback, and it requires no token: use an "+
+		"address such as 127.0.0.1:9464 or, where only your monitoring reaches it, allow-plaintext: [metrics]", c.MetricsListen)
 }

@@ -1,5 +1,5 @@
-// Package usecases makes the use cases of control on one store, one engine and one bus. A server, the benchmarks and
-// the tests of packages get them here, so that they are wired in one place.
+// Package usecases wires the use cases of control to one store, one engine and one bus. Servers, benchmarks and tests
+// share this wiring, so that tests exercise the use cases of a server.
 package usecases
 
 import (
@@ -27,57 +27,58 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Config is what the use cases stand on. Store must wake the projector (see
-// decorate.WakeOnCommit).
+// Config contains the dependencies and settings of the use cases. Store must wake the projector, see
+// decorate.WakeOnCommit.
 type Config struct {
 	Store  store.Store
 	Engine engine.Engine
 	Hub    *live.Hub
-	// Lists are the pages of runs that are watched; nil: New makes them on Store and Bus.
+	// Lists are the watched pages of runs; nil: New creates them on Store and Bus.
 	Lists *live.Lists
 	Bus   live.Bus
 	Authz *authz.Authorizer
 	Logs  artifact.Logs
-	// AuditHeads says where the signed ends of the audit go.
+	// AuditHeads is the archive for the signed heads of the audit log; the zero value writes none.
 	AuditHeads control.AuditHeads
-	// Blobs keeps payloads of signals that are too large for a row (W-12).
+	// Blobs stores payloads of signals that are too large for a row.
 	Blobs  artifact.Blobs
-	Queues plan.Queues // templates; an engine gets those of its run
-	// Redriver publishes dead letters again; nil: RedriveDeadLetters is NOT_SUPPORTED.
+	Queues plan.Queues // templates; an engine gets the queues of its run
+	// Redriver publishes dead letters again; nil: RedriveDeadLetters returns NOT_SUPPORTED.
 	Redriver reads.Redriver
-	// Quotas is what tenants may use; nil: nothing is limited.
+	// Quotas are the limits of tenants; nil: no limits.
 	Quotas *admission.Quotas
-	// Policy is what runs get when their plan does not say; zero fields take O2 and O5.
+	// Policy is the policy of runs whose plan sets none. New sets the defaults of zero fields.
 	Policy run.Policy
 	Limits runs.Limits
-	// ManualKeys make completion tokens, the first one, and know them; none: manual
-	// steps cannot be completed here (T201).
+	// ManualKeys verify completion tokens, and the first one signs them. Without keys, manual steps cannot be completed
+	// here (contract T201).
 	ManualKeys []runs.ManualKey
 	// Sessions is how long browsers stay signed in.
 	Sessions access.Sessions
-	// Sweeping is how Sweep goes about.
+	// Sweeping contains the settings of Reconcile.
 	Sweeping duty.ReconcileSettings
 	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
 	OperatorsTenant string
-	// ApprovalTTL is how long a run waits for approval; 24 h.
+	// ApprovalTTL is how long a run waits for approval; 0 means 24 h.
 	ApprovalTTL time.Duration
 	// PublishGate is held while the engine's mode is READ_ONLY; may be nil.
 	PublishGate admission.PublishGate
-	// Quiet is the longest time between two frames of a stream; 15 s (O9).
+	// Quiet is the maximum time between two frames of a stream, so that clients notice a broken connection; 0 means 15 s.
 	Quiet time.Duration
-	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
+	// Recheck is the maximum time between two checks of a stream's rights, after which a revoked right ends the stream; 0
+	// means 60 s (contract T178).
 	Recheck time.Duration
-	// EngineTrouble says in a sentence why the engine does not answer, or ""; nil: nobody here supervises the engine.
-	// Health asks it only while the engine does not answer.
+	// EngineTrouble returns a sentence that explains why the engine does not answer, or "". It is nil when this process
+	// does not supervise the engine. Health calls it only while the engine does not answer.
 	EngineTrouble func() string
-	// Measuring is how MeasureHealth goes about.
+	// Measuring contains the settings of MeasureHealth.
 	Measuring health.Measuring
 	Now       func() time.Time
 	Metrics   prometheus.Registerer // none when nil
 	Logger    *slog.Logger
 }
 
-// UseCases is the use cases. It is safe for concurrent use.
+// UseCases contains the use cases of control by embedding. It is safe for concurrent use. Create it with New.
 type UseCases struct {
 	maxSteps int
 	*control.Rights
@@ -133,7 +134,7 @@ type UseCases struct {
 	*duty.Reconciler
 }
 
-// New makes the use cases.
+// New wires the use cases, sets the defaults of zero fields of cfg, and registers metrics.
 func New(cfg Config) *UseCases {
 	def := func(p *int, v int) {
 		if *p == 0 {
@@ -214,9 +215,8 @@ func New(cfg Config) *UseCases {
 	s.QueueViews = admission.NewQueueViews(s.Rights, st, s.Allowances)
 	s.ModeEditor = admission.NewModeEditor(s.Rights, st, modes, s.Loader)
 	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances,
-		Sandboxes: admission.NewSandboxes(s.Rights,
-			st, cfg.Queues),
-		Usage: usage, Waker: waker, Leases: leases}
+		Sandboxes: admission.NewSandboxes(s.Rights, st, cfg.Queues),
+		Usage:     usage, Waker: waker, Leases: leases}
 
 	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
 	s.Checks = health.NewChecks(st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
@@ -272,5 +272,5 @@ func New(cfg Config) *UseCases {
 	return s
 }
 
-// MaxSteps of a plan that runs here.
+// MaxSteps returns the maximum number of steps of a plan.
 func (s *UseCases) MaxSteps() int { return s.maxSteps }

@@ -76,7 +76,7 @@ func TestWakeOnCommit_WakesAfterEveryCommitThatMarksTheRun(t *testing.T) {
 		}},
 		{"InRun", func() error {
 			return d.InRun(ctx, runID, func(tx store.RunTx) error {
-				_, err := tx.PutReceipt(ctx, run.Receipt{
+				_, err := tx.PutReceipt(ctx, run.SignalReceipt{
 					Signal: run.Signal{ID: "u1", Type: run.Pause}, Actor: "ola", Reason: "because",
 					Payload: []byte(`{"pause":{"reason":"because"}}`), Application: run.SignalPending,
 				}, true)

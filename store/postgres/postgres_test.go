@@ -399,7 +399,7 @@ func TestInRun_RollsBackAndReturnsTheErrorUnchanged(t *testing.T) {
 		if _, err := tx.Append(ctx, store.Append{Events: []run.Draft{stepStarted("s1", 1)}}); err != nil {
 			return err
 		}
-		if _, err := tx.PutReceipt(ctx, run.Receipt{Signal: run.Signal{ID: "g1", Type: run.Pause}}, true); err != nil {
+		if _, err := tx.PutReceipt(ctx, run.SignalReceipt{Signal: run.Signal{ID: "g1", Type: run.Pause}}, true); err != nil {
 			return err
 		}
 		return refusal

@@ -16,7 +16,7 @@ const signalColumns = `run_id, signal_id, type, step_id, expected_attempt, force
   rejection, reject_text, application, application_reason, accepted_seq, applied_seq, quiescent_seq,
   received_at, delivered_at, applied_at`
 
-func scanReceipt(row pgx.Row) (r run.Receipt, err error) {
+func scanReceipt(row pgx.Row) (r run.SignalReceipt, err error) {
 	return r, row.Scan(&r.RunID, &r.Signal.ID, &r.Signal.Type, &r.Signal.StepID, &r.Signal.ExpectedAttempt,
 		&r.Signal.Force,
 		verbatim{&r.Payload}, &r.Actor, &r.Reason, &r.No, &r.Rejected, &r.Rejection, &r.RejectText, &r.Application,
@@ -27,7 +27,7 @@ func scanReceipt(row pgx.Row) (r run.Receipt, err error) {
 const receiptSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = $1 AND signal_id = $2`
 
 // Receipt implements store.Signals.
-func (s *Store) Receipt(ctx context.Context, runID, signalID string) (r run.Receipt, err error) {
+func (s *Store) Receipt(ctx context.Context, runID, signalID string) (r run.SignalReceipt, err error) {
 	err = s.do(ctx, "receipt", func(ctx context.Context, c *pgx.Conn) error {
 		r, err = scanReceipt(c.QueryRow(ctx, receiptSQL, runID, signalID))
 		return err
@@ -36,34 +36,35 @@ func (s *Store) Receipt(ctx context.Context, runID, signalID string) (r run.Rece
 }
 
 // Receipts implements store.Signals.
-func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.Receipt, error) {
+func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.SignalReceipt, error) {
 	return s.receipts(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = $1
 		AND pos > coalesce((SELECT pos FROM signal WHERE run_id = $1 AND signal_id = $2), 0) ORDER BY pos LIMIT $3`,
 		runID, afterSignalID, pageSize(limit))
 }
 
 // ReceiptsOf implements store.Senders.
-func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error) {
+func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error) {
 	return s.receipts(ctx, `SELECT `+signalColumns+` FROM signal
 		WHERE actor = $1 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = $2)
 		ORDER BY received_at DESC, run_id, pos DESC LIMIT $3`, actor, tenantID, pageSize(limit))
 }
 
 // After implements store.Signals.
-func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
+func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error) {
 	return s.receipts(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = $1 AND no > $2 AND no > 0
 		ORDER BY no LIMIT $3`, runID, no, store.MaxPage)
 }
 
-func (s *Store) receipts(ctx context.Context, sql string, args ...any) ([]run.Receipt, error) {
-	return collect(ctx, s, "receipts", func(row pgx.CollectableRow) (run.Receipt, error) { return scanReceipt(row) }, sql,
+func (s *Store) receipts(ctx context.Context, sql string, args ...any) ([]run.SignalReceipt, error) {
+	scan := func(row pgx.CollectableRow) (run.SignalReceipt, error) { return scanReceipt(row) }
+	return collect(ctx, s, "receipts", scan, sql,
 		args...)
 }
 
 // Receipt implements store.SignalTx.
-func (r runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error) {
+func (r runTx) Receipt(ctx context.Context, signalID string) (run.SignalReceipt, error) {
 	if err := r.t.flush(ctx); err != nil {
-		return run.Receipt{}, translate(ctx, err)
+		return run.SignalReceipt{}, translate(ctx, err)
 	}
 	out, err := scanReceipt(r.t.conn.QueryRow(ctx, receiptSQL, r.t.id.RunID, signalID))
 	return out, translate(ctx, err)
@@ -92,7 +93,7 @@ ON CONFLICT (run_id) DO UPDATE SET up_to = excluded.up_to,
   due_at = CASE WHEN d.delivered_no = d.up_to THEN excluded.due_at ELSE d.due_at END`
 
 // PutReceipt implements store.SignalTx. A zero ReceivedAt becomes the store's time.
-func (r runTx) PutReceipt(ctx context.Context, in run.Receipt, deliver bool) (run.Receipt, error) {
+func (r runTx) PutReceipt(ctx context.Context, in run.SignalReceipt, deliver bool) (run.SignalReceipt, error) {
 	t := r.t
 	in.RunID, in.No = t.id.RunID, 0
 	if !in.Rejected {
@@ -103,17 +104,17 @@ func (r runTx) PutReceipt(ctx context.Context, in run.Receipt, deliver bool) (ru
 		in.ReceivedAt = t.at()
 	}
 	if err := t.flush(ctx); err != nil {
-		return run.Receipt{}, translate(ctx, err)
+		return run.SignalReceipt{}, translate(ctx, err)
 	}
 	out, err := scanReceipt(t.conn.QueryRow(ctx, putReceiptSQL, in.RunID, in.Signal.ID, in.Signal.Type, in.Signal.StepID,
 		in.Signal.ExpectedAttempt, in.Signal.Force, text(in.Payload), in.Actor, in.Reason, in.No, in.Rejected, in.Rejection,
 		in.RejectText, in.Application, in.ApplicationReason, in.AcceptedSeq, in.AppliedSeq, in.QuiescentSeq,
 		in.ReceivedAt, in.DeliveredAt, in.AppliedAt))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return run.Receipt{}, store.ErrConflict
+		return run.SignalReceipt{}, store.ErrConflict
 	}
 	if err != nil {
-		return run.Receipt{}, translate(ctx, err)
+		return run.SignalReceipt{}, translate(ctx, err)
 	}
 	t.head.SignalNo = max(t.head.SignalNo, out.No)
 	t.ops = true
@@ -178,14 +179,15 @@ func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duratio
 // the newest one that concerns the step.
 const (
 	overlayType = `type IN ('UPDATE_PARAMS', 'INJECT_OVERRIDE', 'UPDATE_TARGET')`
-	overlaysSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = $1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType + ` AND step_id IN ('', $2)
+	overlaysSQL = `SELECT ` + signalColumns +
+		` FROM signal WHERE run_id = $1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType + ` AND step_id IN ('', $2)
 		AND accepted_seq > $3 AND accepted_seq <= $4 ORDER BY accepted_seq LIMIT $5`
 	overlaidSQL = `SELECT count(*), coalesce(max(accepted_seq) FILTER (WHERE step_id IN ('', $2)), 0)
 		FROM signal WHERE run_id = $1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType
 )
 
 // Overlays implements store.Overlays.
-func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.Receipt, error) {
+func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.SignalReceipt, error) {
 	return s.receipts(ctx, overlaysSQL, runID, stepID, after, upTo, store.MaxPage)
 }
 

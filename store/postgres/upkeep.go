@@ -77,7 +77,7 @@ func (s *Store) Repaired(ctx context.Context, runID string, known run.Seq) error
 }
 
 // importReceipts queues receipts unchanged and returns their highest number.
-func importReceipts(b *pgx.Batch, runID string, receipts []run.Receipt) (no int64) {
+func importReceipts(b *pgx.Batch, runID string, receipts []run.SignalReceipt) (no int64) {
 	for _, r := range receipts {
 		b.Queue(putReceiptSQL, runID, r.Signal.ID, r.Signal.Type, r.Signal.StepID,
 			r.Signal.ExpectedAttempt, r.Signal.Force, text(r.Payload), r.Actor, r.Reason, r.No, r.Rejected, r.Rejection,

@@ -102,7 +102,8 @@ func newRunWithSignals(t *testing.T, s *Store, id string) {
 	newWideRun(t, s, id, 3)
 	if err := s.InRun(t.Context(), id, func(tx store.RunTx) error {
 		for i := range signals {
-			r := run.Receipt{Signal: run.Signal{ID: fmt.Sprint("p", i), Type: []run.SignalType{run.Pause, run.Resume}[i%2]},
+			kind := []run.SignalType{run.Pause, run.Resume}[i%2]
+			r := run.SignalReceipt{Signal: run.Signal{ID: fmt.Sprint("p", i), Type: kind},
 				Actor: "ola"}
 			if _, err := tx.PutReceipt(t.Context(), r, true); err != nil {
 				return err

@@ -102,8 +102,8 @@ const signalColumns = `run_id, signal_id, type, step_id, expected_attempt, force
 	rejected, rejection, reject_text, application, application_reason,
 	accepted_seq, applied_seq, quiescent_seq, received_at, delivered_at, applied_at`
 
-func scanReceipt(row scanner) (run.Receipt, error) {
-	var r run.Receipt
+func scanReceipt(row scanner) (run.SignalReceipt, error) {
+	var r run.SignalReceipt
 	var payload []byte
 	var received int64
 	var delivered, applied sql.NullInt64

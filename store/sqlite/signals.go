@@ -13,35 +13,35 @@ import (
 )
 
 // Receipt implements store.Signals.
-func (s *Store) Receipt(ctx context.Context, runID, signalID string) (run.Receipt, error) {
+func (s *Store) Receipt(ctx context.Context, runID, signalID string) (run.SignalReceipt, error) {
 	return readOne(ctx, s, "receipt", scanReceipt, receiptSQL, runID, signalID)
 }
 
 const receiptSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = ? AND signal_id = ?`
 
 // Receipts implements store.Signals.
-func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.Receipt, error) {
+func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.SignalReceipt, error) {
 	return readAll(ctx, s, "receipts", scanReceipt, `SELECT `+signalColumns+` FROM signal WHERE run_id = ?1
 		AND pos > coalesce((SELECT pos FROM signal WHERE run_id = ?1 AND signal_id = ?2), 0) ORDER BY pos LIMIT ?3`,
 		runID, afterSignalID, clamp(limit, store.MaxPage))
 }
 
 // ReceiptsOf implements store.Senders.
-func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error) {
+func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error) {
 	return readAll(ctx, s, "receipts of", scanReceipt, `SELECT `+signalColumns+` FROM signal
 		WHERE actor = ?1 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = ?2)
 		ORDER BY received_at DESC, run_id, pos DESC LIMIT ?3`, actor, tenantID, clamp(limit, store.MaxPage))
 }
 
 // After implements store.Signals.
-func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
+func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error) {
 	return readAll(ctx, s, "signals after", scanReceipt, `SELECT `+signalColumns+
 		` FROM signal WHERE run_id = ? AND no > ? AND no > 0 ORDER BY no LIMIT ?`,
 		runID, no, store.MaxPage)
 }
 
 // Receipt implements store.SignalTx.
-func (t *runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error) {
+func (t *runTx) Receipt(ctx context.Context, signalID string) (run.SignalReceipt, error) {
 	return collectOne(ctx, t.conn, "receipt", scanReceipt, receiptSQL, t.id.RunID, signalID)
 }
 
@@ -54,7 +54,7 @@ func (t *runTx) Undecided(ctx context.Context) (bool, error) {
 }
 
 // PutReceipt implements store.SignalTx.
-func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (run.Receipt, error) {
+func (t *runTx) PutReceipt(ctx context.Context, r run.SignalReceipt, deliver bool) (run.SignalReceipt, error) {
 	r.RunID, r.No = t.id.RunID, 0
 	if !r.Rejected {
 		r.No = t.head.SignalNo + 1
@@ -64,7 +64,7 @@ func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (ru
 		r.ReceivedAt = t.at
 	}
 	if err := t.insertReceipt(ctx, r); err != nil {
-		return run.Receipt{}, err
+		return run.SignalReceipt{}, err
 	}
 	t.head.SignalNo = max(t.head.SignalNo, r.No)
 	t.bumpOpsRev()
@@ -76,7 +76,7 @@ func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (ru
 				delivered_no = CASE WHEN delivered_no = up_to THEN excluded.delivered_no ELSE delivered_no END,
 				due_at = CASE WHEN delivered_no = up_to THEN excluded.due_at ELSE due_at END`,
 			r.RunID, t.id.TenantID, r.No, micros(t.at)); err != nil {
-			return run.Receipt{}, err
+			return run.SignalReceipt{}, err
 		}
 	}
 	return t.Receipt(ctx, r.Signal.ID)
@@ -129,7 +129,7 @@ func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duratio
 	})
 }
 
-func (t *runTx) insertReceipt(ctx context.Context, r run.Receipt) error {
+func (t *runTx) insertReceipt(ctx context.Context, r run.SignalReceipt) error {
 	_, err := t.conn.exec(ctx, "insert receipt", `INSERT INTO signal (`+signalColumns+`)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.id.RunID, r.Signal.ID, r.Signal.Type, r.Signal.StepID, r.Signal.ExpectedAttempt, r.Signal.Force,
@@ -211,7 +211,7 @@ const (
 )
 
 // Overlays implements store.Overlays.
-func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.Receipt, error) {
+func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.SignalReceipt, error) {
 	return readAll(ctx, s, "overlays", scanReceipt, overlaysSQL, runID, stepID, after, upTo, store.MaxPage)
 }
 

@@ -78,7 +78,7 @@ func (t *runTx) repairedMinHead(ctx context.Context, minHead run.Seq) (run.Seq, 
 }
 
 // importReceipts writes receipts unchanged.
-func (t *runTx) importReceipts(ctx context.Context, receipts []run.Receipt) error {
+func (t *runTx) importReceipts(ctx context.Context, receipts []run.SignalReceipt) error {
 	for _, r := range receipts {
 		if err := t.insertReceipt(ctx, r); err != nil {
 			return err

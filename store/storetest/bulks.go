@@ -391,7 +391,7 @@ func testBulkRowsHaveTheirReceipts(f *fixture) {
 	b := f.putBulk(1, "ana", one, two, three)
 	for i, id := range []run.Identity{one, two} {
 		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
-			_, err := tx.PutReceipt(f.ctx(), run.Receipt{
+			_, err := tx.PutReceipt(f.ctx(), run.SignalReceipt{
 				Signal: run.Signal{ID: store.BulkSignalID(b.ID, i+1), Type: run.Pause}, Actor: "ana",
 				Payload: json.RawMessage(`{}`), Application: run.SignalPending,
 			}, false)

@@ -24,7 +24,7 @@ type model struct {
 	id       run.Identity
 	evs      []run.Event
 	head     store.Head
-	receipts []run.Receipt
+	receipts []run.SignalReceipt
 }
 
 func (m *model) facts() authority.Facts {
@@ -76,7 +76,7 @@ func (m *model) apply(p authority.Plan) {
 			}
 		}
 	}
-	applied := func(r *run.Receipt) bool { return r.Signal.Type == run.Pause && r.Application == run.SignalApplied }
+	applied := func(r *run.SignalReceipt) bool { return r.Signal.Type == run.Pause && r.Application == run.SignalApplied }
 	newest := run.Seq(-1)
 	for i := range m.receipts {
 		r := &m.receipts[i]

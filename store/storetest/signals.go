@@ -38,17 +38,17 @@ var deliveryCases = []testCase{
 	{"AppliedPauseIsStillDelivered", testAppliedPauseIsStillDelivered},
 }
 
-func newReceipt(id string, t run.SignalType) run.Receipt {
-	return run.Receipt{
+func newReceipt(id string, t run.SignalType) run.SignalReceipt {
+	return run.SignalReceipt{
 		Signal: run.Signal{ID: id, Type: t}, Actor: "ola", Reason: "because",
 		Payload: json.RawMessage(`{"pause":{"reason":"because"}}`),
 	}
 }
 
 // acceptSignal accepts a signal as control does: it appends the event and stores the receipt in one transaction.
-func (f *fixture) acceptSignal(id run.Identity, signalID string, t run.SignalType, deliver bool) run.Receipt {
+func (f *fixture) acceptSignal(id run.Identity, signalID string, t run.SignalType, deliver bool) run.SignalReceipt {
 	f.Helper()
-	var got run.Receipt
+	var got run.SignalReceipt
 	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 		out, err := tx.Append(f.ctx(), store.Append{Events: []run.Draft{runtest.Draft(run.SignalAccepted, signalID, 1)}})
 		if err != nil {
@@ -62,14 +62,14 @@ func (f *fixture) acceptSignal(id run.Identity, signalID string, t run.SignalTyp
 	return got
 }
 
-func (f *fixture) receipt(id run.Identity, signalID string) run.Receipt {
+func (f *fixture) receipt(id run.Identity, signalID string) run.SignalReceipt {
 	f.Helper()
 	r, err := f.store.Receipt(f.ctx(), id.RunID, signalID)
 	f.ok(err)
 	return r
 }
 
-func receiptIDs(rs []run.Receipt) []string {
+func receiptIDs(rs []run.SignalReceipt) []string {
 	out := []string{}
 	for _, r := range rs {
 		out = append(out, fmt.Sprintf("%s:%d", r.Signal.ID, r.No))
@@ -99,7 +99,7 @@ func testReceiptsAreNumbered(f *fixture) {
 	f.equal(int64(2), f.acceptSignal(id, "sig-a", run.Resume, true).No, "a rejection takes no number")
 	f.equal(int64(1), f.acceptSignal(other, "sig-z", run.Pause, true).No, "numbers are per run")
 	f.equal(int64(2), f.head(id).SignalNo, "head")
-	list := func(rs []run.Receipt, err error) []string { f.Helper(); f.ok(err); return receiptIDs(rs) }
+	list := func(rs []run.SignalReceipt, err error) []string { f.Helper(); f.ok(err); return receiptIDs(rs) }
 	f.equal([]string{"sig-z:1", "sig-m:0", "sig-a:2"}, list(f.store.Receipts(f.ctx(), id.RunID, "", 10)), "as received")
 	f.equal([]string{"sig-m:0"}, list(f.store.Receipts(f.ctx(), id.RunID, "sig-z", 1)), "a page")
 	f.equal([]string{"sig-z:1", "sig-a:2"}, list(f.store.After(f.ctx(), id.RunID, 0)), "accepted")

@@ -1,4 +1,4 @@
-/* Each flush of the process that preloads this takes 1 ms longer, after the disk has answered. */
+/* Makes each flush of the process that preloads this library take 1 ms longer, after the disk has finished. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <time.h>

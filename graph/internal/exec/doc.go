@@ -1,3 +1,2 @@
-// Package exec is the executable schema that gqlgen writes from schema.graphqls;
-// nothing in it is edited by hand.
+// Package exec is the executable schema that gqlgen generates from schema.graphqls. Do not edit its generated file.
 package exec

@@ -86,10 +86,9 @@ type ComplexityRoot struct {
 	}
 
 	AuditCheck struct {
-		Checked   func(childComplexity int) int
-		Next      func(childComplexity int) int
-		Problems  func(childComplexity int) int
-		Uncovered func(childComplexity int) int
+		Checked  func(childComplexity int) int
+		Next     func(childComplexity int) int
+		Problems func(childComplexity int) int
 	}
 
 	AuditConnection struct {
@@ -1446,12 +1445,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditCheck.Problems(childComplexity), true
-	case "AuditCheck.uncovered":
-		if e.ComplexityRoot.AuditCheck.Uncovered == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditCheck.Uncovered(childComplexity), true
 
 	case "AuditConnection.edges":
 		if e.ComplexityRoot.AuditConnection.Edges == nil {
@@ -6149,9 +6142,9 @@ scalar Duration
 "Any JSON value, verbatim."
 scalar JSON
 
-"Who may run a field is decided in the use case behind it; every type below shows only what belongs to the caller's tenant."
+"The use case behind a field decides who may call it. All data belongs to the caller's tenant."
 type Query {
-  "Who is asking, and what they may do where."
+  "The caller, and what they may do where."
   viewer: Viewer!
   "Any object by its opaque id; null when it does not exist or is not yours."
   node(id: ID!): Node
@@ -6161,7 +6154,7 @@ type Query {
   """
   run(runId: String!, at: Seq): Run
   """
-  What changed in a run between two moments of its log: what moved since one looked, or from here to now.
+  The changes in a run between two positions of its log.
   Null when the run does not exist or is not yours. Errors: BAD_USER_INPUT (` + "`" + `a` + "`" + ` above ` + "`" + `b` + "`" + `, or ` + "`" + `b` + "`" + ` above the head).
   Example: ` + "`" + `runDiff(runId: "r1", a: 812, b: 830) { to { status } steps { stepId from { status } to { status } } }` + "`" + `.
   """
@@ -6172,77 +6165,77 @@ type Query {
   """
   runs(first: Int, after: String, last: Int, before: String, filter: RunFilter, orderBy: RunOrder = CREATED_DESC): RunConnection!
   """
-  How many runs that the viewer may read were created when, and how many of them FAILED: ` + "`" + `buckets` + "`" + ` (at most 200) of the same
-  length from ` + "`" + `from` + "`" + ` on, the oldest first. createdFrom and createdTo of the filter are not looked at. Errors: BAD_USER_INPUT (also
-  for more than 31 days), QUERY_TOO_COMPLEX (more than 100,000 runs in that time).
+  Counts of the runs that the viewer may read by creation time, and of those that FAILED: ` + "`" + `buckets` + "`" + ` (at most 200) of equal
+  length, beginning at ` + "`" + `from` + "`" + `, the oldest first. createdFrom and createdTo of the filter are ignored. Errors: BAD_USER_INPUT
+  (also for more than 31 days), QUERY_TOO_COMPLEX (more than 100,000 runs in that time).
   Example: ` + "`" + `runHistogram(from: "2026-11-21T00:00:00Z", to: "2026-11-22T00:00:00Z", buckets: 96) { from total failed }` + "`" + `.
   """
   runHistogram(filter: RunFilter, from: Time!, to: Time!, buckets: Int! = 96): [RunBucket!]!
   """
-  What an action would do now, by the same interpreter and policy that would do it, without
-  a trace in the log. It holds while nothing else happens: send ` + "`" + `basedOnSeq` + "`" + ` along as
-  ` + "`" + `expectedRunSeq` + "`" + `. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
-  SIGNAL_TOO_LARGE, PLAN_INVALID (of ` + "`" + `start` + "`" + `), BULK_TOO_LARGE, FORBIDDEN (nothing to READ; of ` + "`" + `bulk` + "`" + `), STORE_UNAVAILABLE.
+  What an action would do now, decided by the interpreter and policy that would carry it out, without
+  a trace in the log. The preview is valid while nothing else happens: send ` + "`" + `basedOnSeq` + "`" + ` as
+  ` + "`" + `expectedRunSeq` + "`" + ` with the action. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
+  SIGNAL_TOO_LARGE, PLAN_INVALID (with ` + "`" + `start` + "`" + `), BULK_TOO_LARGE, FORBIDDEN (with ` + "`" + `bulk` + "`" + `: nothing to READ), STORE_UNAVAILABLE.
   Example: ` + "`" + `preview(action: {signal: {runId: "r1", signal: {pause: {}}}}) { outcome reason changes { stepId kind why } }` + "`" + `.
   """
   preview(action: ActionInput!): ActionPreview!
   """
   MANUAL steps that wait for a person, the longest wait first; ` + "`" + `first` + "`" + ` is at most 200.
-  Errors: BAD_USER_INPUT, CURSOR_INVALID, NOT_FOUND (of ` + "`" + `runId` + "`" + `).
+  Errors: BAD_USER_INPUT, CURSOR_INVALID, NOT_FOUND (no run ` + "`" + `runId` + "`" + `).
   """
   manualTasks(runId: String, first: Int = 50, after: String): ManualTaskConnection!
-  "The receipt of a signal; null when there is none."
+  "The receipt of a signal; null when it does not exist."
   signal(runId: String!, signalId: String!): Signal
   """
-  Lines of what one logical attempt printed, by number from 1. ` + "`" + `attempt` + "`" + ` defaults to the
-  latest; ` + "`" + `first` + "`" + ` is at most 1000. With ` + "`" + `find` + "`" + ` the matches are counted over the whole log.
+  The output of one logical attempt, with line numbers from 1. ` + "`" + `attempt` + "`" + ` defaults to the
+  latest; ` + "`" + `first` + "`" + ` is at most 1000. With ` + "`" + `find` + "`" + ` matches in the whole log are counted.
   """
   stepLog(runId: String!, stepId: String!, attempt: Int, fromLine: Int = 1, first: Int = 200, find: String): StepLog
   """
-  Messages that the bus refused until dvt gave them up, newest first. Nothing is lost:
-  the log has it, and viewers have resynced over the hole. ` + "`" + `open` + "`" + ` leaves out those that
-  were redriven since; ` + "`" + `first` + "`" + ` is at most 200. Takes the action READ_DEAD_LETTERS on the
-  whole tenant, or on the place of the run that ` + "`" + `runId` + "`" + ` names.
+  Messages that dvt gave up because the bus refused them, newest first. No event is lost:
+  the log has them, and viewers have resynced. ` + "`" + `open` + "`" + ` leaves out those that
+  were redriven; ` + "`" + `first` + "`" + ` is at most 200. Requires the action READ_DEAD_LETTERS on the
+  whole tenant, or in the project and environment of the run ` + "`" + `runId` + "`" + `.
   Example: ` + "`" + `deadLetters(open: true, first: 20) { edges { node { id runId cause } } }` + "`" + `.
   Errors: FORBIDDEN, NOT_FOUND (no such run, or not yours), BAD_USER_INPUT, CURSOR_INVALID.
   """
   deadLetters(runId: String, open: Boolean = false, first: Int = 50, after: String): DeadLetterConnection!
   """
-  The policy of the tenant: which role may do what where, and who has which role. Takes the action
+  The policy of the tenant: which role may do what where, and who has which role. Requires the action
   READ_POLICY on the whole tenant. Example: ` + "`" + `policy { version grants { principal role projectId } }` + "`" + `.
   Errors: FORBIDDEN, STORE_UNAVAILABLE.
   """
   policy: Policy!
-  "Earlier versions too, newest first; ` + "`" + `first` + "`" + ` is at most 200. Errors as policy, BAD_USER_INPUT, CURSOR_INVALID."
+  "All versions of the policy, newest first; ` + "`" + `first` + "`" + ` is at most 200. Errors as policy, BAD_USER_INPUT, CURSOR_INVALID."
   policyHistory(first: Int = 20, after: String): PolicyConnection!
   """
-  Principals of the tenant that may do the action to a run, or else in a place (both of its ids), at most ten. Takes the action READ_POLICY
-  there. Example: ` + "`" + `whoCould(action: "START", projectId: "shop", environmentId: "prod")` + "`" + `. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
+  At most ten principals of the tenant that may do the action to a run, or in a project and environment (both ids). Requires
+  the action READ_POLICY there. Example: ` + "`" + `whoCould(action: "START", projectId: "shop", environmentId: "prod")` + "`" + `. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
   """
   whoCould(action: String!, runId: String, projectId: String, environmentId: String): [String!]!
   """
-  API tokens and sessions of browsers, newest first; ` + "`" + `first` + "`" + ` is at most 200. The viewer's own, or with ` + "`" + `all` + "`" + ` everybody's, which takes
-  the action MANAGE_TOKENS. ` + "`" + `live` + "`" + ` leaves out those that were revoked or have expired.
+  API tokens and browser sessions of the viewer, newest first; ` + "`" + `first` + "`" + ` is at most 200. ` + "`" + `all` + "`" + ` also shows those of others and requires
+  the action MANAGE_TOKENS. ` + "`" + `live` + "`" + ` leaves out revoked and expired ones.
   Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
   """
   tokens(all: Boolean = false, live: Boolean = false, first: Int = 50, after: String): TokenConnection!
   """
-  Who did or was refused what, newest first, or from the first row on with ` + "`" + `oldestFirst` + "`" + `. The rows of a
-  tenant are a chain of hashes: ` + "`" + `dvt audit verify` + "`" + ` checks it. ` + "`" + `first` + "`" + ` is at most 200. Takes the action
+  The record of actions and refusals, newest first, or oldest first with ` + "`" + `oldestFirst` + "`" + `. The rows of a
+  tenant form a chain of hashes, which ` + "`" + `dvt audit verify` + "`" + ` checks. ` + "`" + `first` + "`" + ` is at most 200. Requires the action
   READ_AUDIT on the whole tenant.
   Example: ` + "`" + `audit(filter: {outcome: "DENIED"}, first: 20) { edges { node { at actor action code } } }` + "`" + `.
   Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
   """
   audit(filter: AuditFilter, oldestFirst: Boolean = false, first: Int = 50, after: String): AuditConnection!
   """
-  Compares a page of the tenant's tokens, policies, settings and approval decisions with the audit rows that made
-  them, and then the logs of runs with the rows that sealed them. Takes READ_AUDIT as ` + "`" + `audit` + "`" + ` does. Errors: FORBIDDEN, CURSOR_INVALID.
+  Compares a page of the tenant's tokens, policies, settings and approval decisions with the audit rows that created
+  them, and after those the logs of runs with the rows that sealed them. Requires READ_AUDIT as ` + "`" + `audit` + "`" + ` does. Errors: FORBIDDEN, CURSOR_INVALID.
   Example: ` + "`" + `auditCheck { checked problems next }` + "`" + `.
   """
   auditCheck(after: String): AuditCheck!
   """
-  Runs that wait for their quota or a free place, in the order of their lanes: by project, then priority, then
-  age. ` + "`" + `first` + "`" + ` is at most 200. Takes READ on the projects shown. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  Runs that wait for quota or a free slot, ordered by project, then priority, then
+  age. ` + "`" + `first` + "`" + ` is at most 200. Shows the projects that the viewer may READ. Errors: BAD_USER_INPUT, CURSOR_INVALID.
   Example: ` + "`" + `queue(first: 20) { edges { node { runId position estimatedWaitMs } } }` + "`" + `.
   """
   queue(projectId: String, first: Int = 50, after: String): QueueEntryConnection!
@@ -6252,33 +6245,33 @@ type Query {
   """
   approvals(first: Int = 50, after: String): RunConnection!
   """
-  What the tenant and those of its projects that have limits of their own may use, and how much of it is
-  used now; the tenant first, then the projects that the viewer may READ. Empty when nothing is limited.
+  Limits and current usage: of the tenant first, then of the projects with limits of their own that the viewer
+  may READ. Empty when nothing is limited.
   """
   quotas: [QuotaSnapshot!]!
-  "The tenant's own settings of its quotas. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE."
+  "The tenant's own quota settings. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE."
   quotaSettings: QuotaSettings!
-  "The versions of the tenant's own settings, newest first; ` + "`" + `first` + "`" + ` is at most 200. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID."
+  "The versions of the tenant's own quota settings, newest first; ` + "`" + `first` + "`" + ` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID."
   quotaHistory(first: Int = 20, after: String): QuotaSettingsConnection!
-  "In which mode dvt is, for the viewer's tenant: what a banner says."
+  "The mode of dvt as it affects the viewer's tenant, for a banner."
   service: ServiceState!
   "One of the viewer's own bulks; null when it does not exist or is not theirs."
   bulk(id: ID!): Bulk
-  "The bulks that the viewer asked for, newest first, at most the 50 that are kept; ` + "`" + `first` + "`" + ` is at most 50. Errors: BAD_USER_INPUT, CURSOR_INVALID."
+  "The viewer's own bulks, newest first. dvt keeps the newest 50; ` + "`" + `first` + "`" + ` is at most 50. Errors: BAD_USER_INPUT, CURSOR_INVALID."
   bulks(first: Int = 20, after: String): BulkConnection!
-  "What the engines can do."
+  "The capabilities of the engines."
   capabilities: [EngineCapability!]!
-  "Whether dvt and what it stands on are well."
+  "The health of dvt and of its dependencies."
   health: Health!
   """
-  What the server that answered has measured of itself, for at most 240 samples; of other servers, and of what was before
-  it started, it knows nothing. ` + "`" + `last` + "`" + ` is how many of the newest. Takes DEBUG on the whole tenant: of the operators, where
-  the installation has such a tenant. Errors: FORBIDDEN, BAD_USER_INPUT.
+  Measurements of the answering server since its start, at most 240 samples; it knows nothing about other servers. ` + "`" + `last` + "`" + ` is the
+  number of newest samples to return. Requires DEBUG on the whole tenant: that of the operators, if the installation has one.
+  Errors: FORBIDDEN, BAD_USER_INPUT.
   """
   healthHistory(last: Int = 240): HealthHistory!
   """
-  The newest report of each data worker about each of its queues, of the last 24 hours, at most 1,000. Takes DEBUG on the
-  whole tenant: of the operators, where the installation has such a tenant. Errors: FORBIDDEN.
+  The newest report of each data worker about each of its queues in the last 24 hours, at most 1,000. Requires DEBUG on the
+  whole tenant: that of the operators, if the installation has one. Errors: FORBIDDEN.
   """
   workers: [WorkerReport!]!
 }
@@ -6286,7 +6279,7 @@ type Query {
 type Mutation {
   """
   Starts a run of a plan. Safe to repeat: the same runRequestId with the same plan
-  answers with the same run and ` + "`" + `deduplicated: true` + "`" + `. A websocket takes messages of at
+  returns the same run and ` + "`" + `deduplicated: true` + "`" + `. A websocket accepts messages of at
   most 1 MiB: send larger plans by POST. Errors: PLAN_INVALID (all
   ` + "`" + `violations` + "`" + `), PLAN_SCHEMA_UNSUPPORTED, PLAN_TOO_LARGE, PLAN_TOO_MANY_STEPS, FORBIDDEN, BAD_USER_INPUT,
   STORE_UNAVAILABLE.
@@ -6295,92 +6288,92 @@ type Mutation {
   """
   Sends one signal to a run and returns its receipt. Safe to repeat: the same
   signalId with the same content returns the same receipt with ` + "`" + `duplicate: true` + "`" + `,
-  with other content SIGNAL_ID_CONFLICT. A refusal by the state of the run is a receipt
+  with other content SIGNAL_ID_CONFLICT. A refusal because of the state of the run is a receipt
   with ` + "`" + `decision: REJECTED` + "`" + `. Errors: FORBIDDEN, NOT_FOUND, RUN_MOVED, SIGNAL_ID_CONFLICT, SIGNAL_TOO_LARGE,
   BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   signalRun(input: SignalRunInput!): SignalRunPayload!
   """
-  Sends one signal to many runs, on the server: each gets its own receipt. The runs are fixed now, those that the viewer may
-  READ and at most 5,000; whether the viewer may do it to a run is decided when it is that run's turn. The bulk goes on when
-  nobody watches, with the rights of its asker, and ends with the token or session that it was asked with. Safe to repeat: the same
-  requestId with the same content answers with the same bulk and ` + "`" + `duplicate: true` + "`" + `. At most 5 of a principal may be open, and
-  the newest 50 are kept. Errors: BULK_MOVED with ` + "`" + `current{count}` + "`" + ` (as many runs as ` + "`" + `expectedCount` + "`" + ` says are not there now),
-  BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, FORBIDDEN (nothing to READ), NOT_FOUND (of ` + "`" + `failedOf` + "`" + `), SIGNAL_TOO_LARGE (64 KiB), BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Sends one signal to many runs, on the server: each run gets its own receipt. The set of runs is fixed when the request is
+  accepted: those that the viewer may READ, at most 5,000. The right to do the action is checked for each run when its signal is
+  sent. The bulk goes on without a watcher, with the rights of the viewer, and ends with the viewer's token or session. Safe to
+  repeat: the same requestId with the same content returns the same bulk and ` + "`" + `duplicate: true` + "`" + `. A principal may have at most 5
+  open bulks, and dvt keeps the newest 50. Errors: BULK_MOVED with ` + "`" + `current{count}` + "`" + ` (the number of runs is not ` + "`" + `expectedCount` + "`" + `),
+  BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, FORBIDDEN (nothing to READ), NOT_FOUND (no bulk ` + "`" + `failedOf` + "`" + `), SIGNAL_TOO_LARGE (64 KiB), BAD_USER_INPUT, STORE_UNAVAILABLE.
   Example: ` + "`" + `signalRuns(input: {requestId: "b-1", runs: {filter: {statuses: [RUNNING]}}, action: {signal: {pause: {}}}, reason: "release", expectedCount: 12}) { bulk { id } }` + "`" + `.
   """
   signalRuns(input: SignalRunsInput!): BulkSignalPayload!
   """
-  Stops one of the viewer's own bulks: signals that wait are not sent, and their rows say NOT_SENT. None is
-  sent after the answer; what was sent stays so. One that is done or was stopped is answered as it is. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Stops one of the viewer's own bulks: waiting signals are not sent, and their rows become NOT_SENT. No signal is
+  sent after the answer; signals that were sent stay valid. A bulk that is done or stopped is returned unchanged. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   Example: ` + "`" + `cancelBulk(input: {id: "…", requestId: "s-1", reason: "wrong runs"}) { bulk { state } }` + "`" + `.
   """
   cancelBulk(input: CancelBulkInput!): CancelBulkPayload!
-  "Cancels a run: what is in flight is stopped, nothing else starts. Receipts and errors as signalRun."
+  "Cancels a run: running steps are stopped, and no other step starts. Receipts and errors as signalRun."
   cancelRun(input: CancelRunInput!): SignalRunPayload!
   """
-  Completes a MANUAL step that waits for a person, by the token of its task. Safe to repeat: the
-  first outcome stands, and the same token again returns its receipt with ` + "`" + `duplicate: true` + "`" + `, whatever it says.
+  Completes a MANUAL step that waits for a person, with the token of its task. Safe to repeat: the
+  first outcome is final, and the same token returns its receipt again with ` + "`" + `duplicate: true` + "`" + `, also for another outcome.
   Errors: MANUAL_TOKEN_INVALID, MANUAL_NOT_WAITING, SOD_VIOLATION, FORBIDDEN, NOT_FOUND, RUN_MOVED, BAD_USER_INPUT,
   STORE_UNAVAILABLE.
   """
   completeManualStep(input: CompleteManualStepInput!): SignalRunPayload!
   """
-  Starts a new run of the same plan that takes the outputs of steps of a run that has ended
-  instead of running them again. Safe to repeat as startRun. Errors: INVALID_RUN_STATE (it has not ended),
+  Starts a new run of the same plan that reuses the outputs of steps of an ended run
+  instead of running them again. Safe to repeat like startRun. Errors: INVALID_RUN_STATE (the run has not ended),
   STEP_NOT_FOUND, NOT_FOUND, FORBIDDEN, REQUEST_ID_CONFLICT, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   rerun(input: RerunInput!): StartRunPayload!
   """
-  Publishes dead letters again, with what their runs are now. Harmless when it was
-  delivered meanwhile: whoever has seen later states ignores it. Safe to repeat: a letter that was redriven is
-  left alone. Takes the action REDRIVE where deadLetters takes READ_DEAD_LETTERS, and is audited.
+  Publishes dead letters again, with the current state of their runs. Harmless if the events were
+  delivered in the meantime: viewers that have seen later states ignore the message. Safe to repeat: a letter that was
+  redriven is not published again. Requires the action REDRIVE where deadLetters requires READ_DEAD_LETTERS, and is audited.
   Example: ` + "`" + `redriveDeadLetters(input: {requestId: "r-1", letters: {allOpen: true}}) { results { id outcome } more }` + "`" + `.
   Errors: FORBIDDEN, NOT_FOUND (no such run, or not yours), BAD_USER_INPUT, NOT_SUPPORTED, STORE_UNAVAILABLE.
   """
   redriveDeadLetters(input: RedriveDeadLettersInput!): RedriveDeadLettersPayload!
   """
-  Replaces the policy of the tenant, whole. In force on this server when it answers, on every other within 2 s;
-  streams of those who lose a right end. Compare-and-set: POLICY_MOVED with ` + "`" + `current{policyVersion}` + "`" + ` when the policy is not
-  at ` + "`" + `expectedVersion` + "`" + `. Everything wrong is said at once in ` + "`" + `violations` + "`" + `, also that nobody could change the policy any more
-  (LOCKED_OUT). Safe to repeat. Takes the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, POLICY_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Replaces the whole policy of the tenant. It is in force on this server with the answer, and on every other within 2 s;
+  streams of principals that lose a right end. Compare-and-set: POLICY_MOVED with ` + "`" + `current{policyVersion}` + "`" + ` when the policy is not
+  at ` + "`" + `expectedVersion` + "`" + `. ` + "`" + `violations` + "`" + ` lists every problem, including LOCKED_OUT: nobody could change the policy any more.
+  Safe to repeat. Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, POLICY_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   setPolicy(input: SetPolicyInput!): SetPolicyPayload!
   """
-  Takes a role on the whole tenant for some minutes, in an emergency: only for principals that the policy names for
-  it under ` + "`" + `breakGlass` + "`" + `. It becomes a version of the policy and stands in the audit. Safe to repeat.
+  Gives the viewer a role on the whole tenant for some minutes, in an emergency. Only principals that the policy names for
+  the role under ` + "`" + `breakGlass` + "`" + ` may do so. It makes a new version of the policy and is audited. Safe to repeat.
   Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   breakGlass(input: BreakGlassInput!): BreakGlassPayload!
   """
-  Makes an API token with at most the rights of who makes it. Its secret is in this answer and nowhere else; a repeated
-  request answers with the token without it. It may do what its grants and the rights of its principal, as they are
-  when it is used, both allow. Takes the action CREATE_TOKEN where its grants are, or with ` + "`" + `service` + "`" + ` MANAGE_TOKENS on the
+  Makes an API token with at most the rights of the viewer. Its secret is only in this answer; a repeated
+  request returns the token without it. The token allows what both its grants and the rights of its principal at the time
+  of use allow. Requires the action CREATE_TOKEN in the scope of its grants, or with ` + "`" + `service` + "`" + ` MANAGE_TOKENS on the
   whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
   """
   createToken(input: CreateTokenInput!): CreateTokenPayload!
   """
-  Ends a token or a session for good, with its streams: on this server at once, on every other within 2 s. One's own, or
-  with the action MANAGE_TOKENS anybody's. Safe to repeat. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Revokes a token or session for good and ends its streams: on this server at once, on every other within 2 s. Tokens
+  of others require the action MANAGE_TOKENS. Safe to repeat. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   revokeToken(input: RevokeTokenInput!): RevokeTokenPayload!
   """
-  Approves or rejects a run that waits for approval. A run starts when as many people as its policy asks for have
-  approved; one rejection ends it as CANCELLED. Who asked for it may not (SOD_VIOLATION). Safe to repeat: one's first
-  decision stands. Errors: FORBIDDEN, SOD_VIOLATION, NOT_FOUND, INVALID_RUN_STATE (it does not wait), RUN_MOVED,
+  Approves or rejects a run that waits for approval. The run starts when the number of people that the policy requires have
+  approved; one rejection ends it as CANCELLED. The requester of the run may not decide (SOD_VIOLATION). Safe to repeat: the
+  first decision of a principal is final. Errors: FORBIDDEN, SOD_VIOLATION, NOT_FOUND, INVALID_RUN_STATE (it does not wait), RUN_MOVED,
   BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   approveRun(input: ApproveRunInput!): RunPayload!
   """
-  Replaces the tenant's own settings of its quotas, whole; they may not go above the limits of its tier. In force on
-  this server when it answers, on every other within 2 s. Compare-and-set as setPolicy (QUOTA_MOVED). Takes the
+  Replaces all of the tenant's own quota settings; they may not exceed the limits of its tier. They are in force on
+  this server with the answer, and on every other within 2 s. Compare-and-set like setPolicy (QUOTA_MOVED). Requires the
   action SET_QUOTA on the whole tenant. Errors: FORBIDDEN, QUOTA_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   setQuota(input: SetQuotaInput!): SetQuotaPayload!
   """
-  Freezes a tenant or lifts its freeze: while it holds, nothing new starts (TENANT_FROZEN), what runs goes on, what
-  waits goes on waiting. Takes the action FREEZE_TENANT on the whole tenant; for another tenant than one's own it
-  takes SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Freezes or unfreezes a tenant. In a frozen tenant no new run starts (TENANT_FROZEN), running ones go on, and waiting
+  ones keep waiting. Requires the action FREEZE_TENANT on the whole tenant; another tenant than the viewer's
+  requires SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   freezeTenant(input: FreezeTenantInput!): ServicePayload!
   """
@@ -6392,30 +6385,30 @@ type Mutation {
 
 type Subscription {
   """
-  A run as it moves. Frames never go back within a ` + "`" + `storeEpoch` + "`" + `; ` + "`" + `sync` + "`" + ` says honestly
-  whether the view is fresh. At least one frame every 15 s. ` + "`" + `after` + "`" + ` (with the ` + "`" + `storeEpoch` + "`" + ` it
-  came from) resumes from any runSeq of the run's life. Ends with a named error:
+  The changing state of a run. Frames never go back within a ` + "`" + `storeEpoch` + "`" + `; ` + "`" + `sync` + "`" + ` tells
+  whether the view is fresh. At least one frame every 15 s. ` + "`" + `after` + "`" + `, together with its ` + "`" + `storeEpoch` + "`" + `,
+  resumes from any runSeq of the run. Ends with a named error:
   NOT_FOUND, FORBIDDEN, TOKEN_EXPIRED, RESYNC_FAILED, SERVER_SHUTDOWN, CURSOR_INVALID.
   """
   runUpdates(runId: String!, after: Seq, storeEpoch: String, mode: UpdateMode! = SNAPSHOT): RunUpdate!
-  "The log as it grows: every event after ` + "`" + `after` + "`" + `, in order, none twice, none missing."
+  "The growing log: every event after ` + "`" + `after` + "`" + `, in order, each exactly once."
   runEvents(runId: String!, after: Seq, storeEpoch: String): RunEventUpdate!
-  "The runs page, live: first the page, then rows as they change."
+  "A page of runs: first the whole page, then the rows that change."
   runListUpdates(filter: RunFilter, first: Int): RunListUpdate!
-  "Receipts of a run as they move; one receipt when signalId is given."
+  "Receipts of a run whenever they change; only one receipt when signalId is given."
   signalUpdates(runId: String!, signalId: String): Signal!
-  "Lines as a step prints them, from ` + "`" + `fromLine` + "`" + ` on (default 1)."
+  "The lines of a step while it prints them, beginning with ` + "`" + `fromLine` + "`" + ` (default 1)."
   stepLogUpdates(runId: String!, stepId: String!, attempt: Int, fromLine: Int): StepLogUpdate!
   """
-  One of the viewer's own bulks: first as it is, then with the rows that changed since, also when a receipt moves. Read ` + "`" + `bulk { rows }` + "`" + `
-  after the first frame, and again after one with ` + "`" + `reset` + "`" + `. At least one frame every 15 s. Ends as runUpdates.
+  One of the viewer's own bulks: first its current state, then the changed rows, also when only a receipt changes. Read ` + "`" + `bulk { rows }` + "`" + `
+  after the first frame, and again after one with ` + "`" + `reset` + "`" + `. At least one frame every 15 s. Ends like runUpdates.
   """
   bulkUpdates(id: ID!): BulkUpdate!
-  "The state of the service for the viewer's tenant: first as it is, then at every change. Ends as runUpdates."
+  "The state of the service for the viewer's tenant: first the current one, then each change. Ends like runUpdates."
   serviceUpdates: ServiceState!
   """
-  What waits for people, live: first how much waits for the viewer, then that again at every change with what changed. At
-  least one frame every 15 s. Ends as runUpdates. Errors: FORBIDDEN (the viewer may read nothing), TOO_MANY_STREAMS.
+  Items that wait for people: first the number that waits for the viewer, then that number and the changed items at every change. At
+  least one frame every 15 s. Ends like runUpdates. Errors: FORBIDDEN (the viewer may read nothing), TOO_MANY_STREAMS.
   Example: ` + "`" + `subscription { inboxUpdates { count changed { runId stepId yours } removed { runId stepId } } }` + "`" + `.
   """
   inboxUpdates: InboxUpdate!
@@ -6433,22 +6426,22 @@ type Viewer {
   "What the viewer may do, by project and environment; ` + "`" + `*` + "`" + ` is all."
   grants: [Grant!]!
   """
-  Where the viewer may read: places that their grants name, and those that have runs, by name; ` + "`" + `first` + "`" + ` is at most 500. Of the
-  places that have runs 1,000 are looked at. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Projects and environments in which the viewer may read: those that their grants name and those that have runs, by name;
+  ` + "`" + `first` + "`" + ` is at most 500. At most 1,000 with runs are considered. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   places(first: Int = 200): [Place!]!
-  "The newest signals the viewer sent, newest first, at most 50."
+  "The signals that the viewer sent, newest first, at most 50."
   signals(first: Int = 20): [Signal!]!
   """
-  How many approvals and manual tasks the viewer may decide now; 100 stands for 100 or more. The oldest 500 of each that the
-  viewer may see are looked at. Errors: STORE_UNAVAILABLE.
+  How many approvals and manual tasks the viewer may decide now; 100 means 100 or more. Only the oldest 500 of each that the
+  viewer may see are considered. Errors: STORE_UNAVAILABLE.
   """
   inboxCount: Int!
-  "The principals that one may become here: those of ` + "`" + `dvt dev` + "`" + `, else empty."
+  "The principals that the viewer may switch to: those of ` + "`" + `dvt dev` + "`" + `; empty on other servers."
   devPrincipals: [DevPrincipal!]!
-  "Version of the tenant's policy; 0: it has none of its own, and the server's settings hold."
+  "Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply."
   policyVersion: Int!
-  "When the last role that the viewer took in an emergency ends; null mostly."
+  "When the last role that the viewer took in an emergency expires; null when there is none."
   breakGlassUntil: Time
 }
 
@@ -6461,7 +6454,7 @@ type Grant {
   role: Role!
   projectId: String!
   environmentId: String!
-  "Null: it stays."
+  "Null: it does not expire."
   expiresAt: Time
   "It was taken in an emergency."
   breakGlass: Boolean!
@@ -6476,7 +6469,7 @@ type DevPrincipal {
 
 enum Role { VIEWER OPERATOR ENGINEER ADMIN PLANNER SYSTEM SRE }
 
-"What one can do."
+"An action that a principal may be allowed to do."
 enum Action {
   READ START PAUSE RESUME RETRY_STEP SKIP_STEP UPDATE_PARAMS INJECT_OVERRIDE ESCALATE_ALERT UPDATE_TARGET EMERGENCY_STOP
   CANCEL RERUN COMPLETE_MANUAL_STEP APPROVE READ_DEAD_LETTERS REDRIVE READ_AUDIT
@@ -6492,7 +6485,7 @@ enum RunOrder { CREATED_DESC CREATED_ASC }
 enum UpdateMode {
   "Every frame that changes state carries the whole run."
   SNAPSHOT
-  "The first frame carries the run (unless ` + "`" + `after` + "`" + ` was given), later ones what changed."
+  "The first frame carries the run (unless ` + "`" + `after` + "`" + ` was given), later ones only the changes."
   DELTA
 }
 
@@ -6503,16 +6496,16 @@ type Run implements Node {
   projectId: String!
   environmentId: String!
   status: RunStatus!
-  "The stored word, also when ` + "`" + `status` + "`" + ` is UNKNOWN."
+  "The stored value, also when ` + "`" + `status` + "`" + ` is UNKNOWN."
   statusRaw: String!
   substatus: RunSubstatus
-  "The substatus in words, for people."
+  "A text about the substatus, for people."
   message: String
   "Position of this state in the log."
   runSeq: Seq!
-  "Opaque: compare for equality only. Another epoch is another history."
+  "Opaque: compare for equality only. Positions of another epoch belong to another history."
   storeEpoch: String!
-  "Clock of receipts and other operational fields, which move without runSeq."
+  "Revision of receipts and other operational fields, which change without runSeq."
   opsRev: Seq!
   plan: PlanRef!
   engine: EngineRunRef
@@ -6525,7 +6518,7 @@ type Run implements Node {
   totalDurationMs: Duration
   stepCounts: StepCounts!
   failedSteps: Int!
-  "The error that explains the run's failure, or the failed step that holds it up."
+  "The error that explains the run's failure, or that of the failed step that holds the run up."
   rootCause: RunError
   "In plan order; empty before the run has started. A page of ` + "`" + `runs` + "`" + ` has at most 20,000 steps; not available in runListUpdates."
   steps: [Step!]!
@@ -6533,18 +6526,18 @@ type Run implements Node {
   step(stepId: String!): Step
   "A page of the log. ` + "`" + `first` + "`" + ` with ` + "`" + `after` + "`" + `, or ` + "`" + `last` + "`" + ` with ` + "`" + `before` + "`" + `; at most 200. Not available in lists and subscriptions."
   events(first: Int, after: Seq, last: Int, before: Seq, types: [String!]): EventConnection!
-  "Receipts in the order they were received. Not available in lists and subscriptions."
+  "Receipts in the order of their arrival. Not available in lists and subscriptions."
   signals(first: Int = 50, after: String): SignalConnection!
   artifacts: [Artifact!]!
-  "While PAUSED."
+  "Null unless the run is PAUSED."
   pause: PauseInfo
-  "While the retry window is open: when the run will fail if nobody retries."
+  "When the run will fail if nobody retries; null unless the retry window is open."
   retryDeadline: Time
-  "While it waits to be started; null in lists and subscriptions."
+  "Null unless the run waits to be started, and in lists and subscriptions."
   queue: QueueEntry
-  "While it waits for approval, and what was decided; null when it needed none. Not available in lists and subscriptions."
+  "The approval and its decisions; null when the run needs none. Not available in lists and subscriptions."
   approval: RunApproval
-  "What the viewer may do now and why not. Not available inside runUpdates and runListUpdates."
+  "What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
   """
   The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
@@ -6552,37 +6545,38 @@ type Run implements Node {
   """
   lastGreen: RunRef
   """
-  When the run may end, by the newest runs, from 5 to 20, of the same plan in the same project and environment that were created before
-  this one and COMPLETED: four of five of them took so long from their start, pauses and waits included. It does not move with the run.
-  Null before it has started, after it has ended, and when fewer are known. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  When the run is expected to end, from the durations of the newest 5 to 20 runs of the same plan in the same project and environment
+  that were created before this one and COMPLETED. Four of five of them had a duration in this range, including pauses and waits. The
+  progress of this run does not change the forecast. Null before the start, after the end, and when fewer than 5 are known.
+  Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   forecast: Forecast
   """
-  The document of the plan, without the values of members that look like a secret by their names: ` + "`" + `***` + "`" + ` stands there. Null when no
-  worker has fetched it yet, or when it is of another place than the run. Its digest is ` + "`" + `plan.sha256` + "`" + `. What was changed of it for this run are the ` + "`" + `signals` + "`" + ` of the types
-  UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  The document of the plan. ` + "`" + `***` + "`" + ` replaces the values of members whose names look like those of secrets. Null when no
+  worker has fetched it yet, or when its scope is not that of the run. Its digest is ` + "`" + `plan.sha256` + "`" + `. Changes for this run are the
+  ` + "`" + `signals` + "`" + ` of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   planDocument: JSON
   """
-  How the plan differs from that of the newest run of the same plan id in the same project and environment that was created before
-  this one, whatever became of it. Null when there is none that the viewer may read, or when one of the two documents is not known
-  as ` + "`" + `planDocument` + "`" + ` says. What looks like a secret is compared as it is shown, hidden. Not available in lists and subscriptions.
+  The difference to the plan of the previous run: the newest run, with any status, of the same plan id in the same project and
+  environment that was created before this one. Null when there is none that the viewer may read, or when ` + "`" + `planDocument` + "`" + ` of one of
+  the two runs is null. Hidden secrets compare as equal. Not available in lists and subscriptions.
   Errors: STORE_UNAVAILABLE.
   """
   planDiff: PlanDiff
 }
 
-"Between which moments something is expected."
+"The range of times in which something is expected."
 type Forecast {
   low: Time!
   high: Time!
-  "The part of what is known that lies between them, above 0 and below 1."
+  "The share of the known runs that lies in the range, above 0 and below 1."
   confidence: Float!
-  "How many runs are known."
+  "The number of known runs."
   runs: Int!
 }
 
-"A run, told by another one."
+"A reference to another run."
 type RunRef {
   runId: String!
   planVersion: String!
@@ -6593,15 +6587,15 @@ type RunRef {
   completedAt: Time
 }
 
-"From the moment ` + "`" + `from.runSeq` + "`" + ` to the moment ` + "`" + `to.runSeq` + "`" + `."
+"The difference between the plan of a previous run and that of this one."
 type PlanDiff {
   previous: RunRef!
-  "How many steps the plan of this run has."
+  "The number of steps in the plan of this run."
   total: Int!
   added: Int!
   removed: Int!
   changed: Int!
-  "What differs outside of the steps, at most 20."
+  "The differences outside of the steps, at most 20."
   parts: [PlanPartDiff!]!
   "The steps that differ, at most 200, in the order of the document; removed ones come last."
   steps: [PlanStepDiff!]!
@@ -6609,22 +6603,23 @@ type PlanDiff {
 type PlanStepDiff {
   stepId: String!
   change: PlanChange!
-  "Of CHANGED, at most 20."
+  "The differences of a CHANGED step, at most 20."
   parts: [PlanPartDiff!]!
 }
 enum PlanChange { ADDED REMOVED CHANGED }
-"A member that differs, its path with dots, its values as JSON, at most 300 bytes; null where there is none."
+"A member that differs: its path with dots, and its values as JSON, at most 300 bytes; null where it does not exist."
 type PlanPartDiff {
   path: String!
   from: String
   to: String
 }
+"The changes of a run from the position ` + "`" + `from.runSeq` + "`" + ` to ` + "`" + `to.runSeq` + "`" + `."
 type RunDiff {
   from: Run!
   to: Run!
   "Steps that changed, in plan order."
   steps: [StepDiff!]!
-  "What people and dvt decided about the run meanwhile, in order, at most 200: approvals, pauses, signals, its end."
+  "Decisions of people and dvt about the run in between, in order, at most 200: approvals, pauses, signals, its end."
   decisions: [RunEvent!]!
 }
 type StepDiff {
@@ -6646,7 +6641,7 @@ type EngineRunRef {
   provider: String!
   namespace: String
   workflowId: String!
-  "The first execution; for people, never an address."
+  "The id of the first execution. For people only: do not address the workflow with it."
   engineRunId: String
 }
 
@@ -6666,13 +6661,13 @@ type RunError {
   category: FailureCategory
   message: String
   retryable: Boolean!
-  "runSeq of the event that says so."
+  "runSeq of the event that reported the error."
   firstSeq: Seq!
-  "How many steps wait behind it; 0 in lists without ` + "`" + `steps` + "`" + `."
+  "The number of steps that wait for it; 0 in lists without ` + "`" + `steps` + "`" + `."
   blockedSteps: Int!
   """
-  The line of the failed attempt's log at which to begin to read, as StepLog.errorLine; null when no step is meant or it
-  printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  The line of the failed attempt's log at which to start reading, like StepLog.errorLine; null when the error belongs to no
+  step or the step printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   logLine: Int
 }
@@ -6686,7 +6681,7 @@ type Step {
   status: StepStatus!
   statusRaw: String!
   substatus: RunSubstatus
-  "0 before the first attempt began. 2 is shown as \"Retry #1\"."
+  "0 before the first attempt. People see 2 as \"Retry #1\"."
   logicalAttemptId: Int!
   engineAttemptId: Int
   startedAt: Time
@@ -6695,39 +6690,39 @@ type Step {
   error: StepError
   artifacts: [Artifact!]!
   skip: Skip
-  "What the step returned, at most 16 KiB."
+  "The result of the step, at most 16 KiB."
   result: JSON
-  "A retry was accepted and has not begun."
+  "A retry was accepted and has not started yet."
   pendingRetry: Boolean!
-  "One entry for each logical attempt that began or was skipped."
+  "One entry for each logical attempt that started or was skipped."
   attempts: [StepAttempt!]!
   taskQueue: String
   resourceClass: String
   "runSeq of the last event that changed this step."
   changedSeq: Seq!
   """
-  How long the step mostly takes: the median of its successful attempts in the newest runs, up to 10 and 20,000 steps together,
-  of the same plan in the same project and environment that were created before this one and have ended. Null when nothing is
-  known. One read for all steps of a run. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  The usual duration of the step: the median of its successful attempts in the newest ended runs of the same plan in the same
+  project and environment that were created before this one, up to 10 runs and 20,000 steps in total. Null when none is
+  known. All steps of a run cost one read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   medianMs: Duration
-  "Follows from the whole run; a DELTA brings a step again only when its own events changed it."
+  "Depends on the whole run. A DELTA contains a step only when its own events changed it, so ` + "`" + `wait` + "`" + ` may be outdated there."
   wait: Wait
   "Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
   """
-  What dbt says of its models, tests and other nodes after an attempt (default the one that is shown), whether it succeeded or
-  failed, in the order in which they ended; ` + "`" + `status` + "`" + ` are dbt's words. Null when the attempt kept no run_results.json: it is no
-  dbt step, has not ended, or dbt got nowhere. ` + "`" + `first` + "`" + ` is at most 200. Only on ` + "`" + `Run.step` + "`" + `: not in lists, not even of steps, nor
-  in subscriptions.
+  dbt's results for its models, tests and other nodes after an attempt (default: the one shown), successful or failed, in the
+  order in which the nodes ended; ` + "`" + `status` + "`" + ` uses dbt's words. Null when the attempt has no run_results.json: it is not a
+  dbt step, has not ended, or dbt failed early. ` + "`" + `first` + "`" + ` is at most 200. Available only on ` + "`" + `Run.step` + "`" + `: not in lists, also not in
+  lists of steps, nor in subscriptions.
   Example: ` + "`" + `dbtNodes(status: ["error", "fail", "skipped"]) { byStatus { status count } edges { node { name message } } }` + "`" + `.
   Errors: BAD_USER_INPUT, CURSOR_INVALID, QUERY_TOO_COMPLEX (the file is larger than 16 MiB).
   """
   dbtNodes(status: [String!], attempt: Int, first: Int = 50, after: String): DbtNodeConnection
   """
-  What an attempt (default the latest; one that has not begun: as things are) is given: what the plan and the run say with the
-  changes that were accepted before it began. ` + "`" + `***` + "`" + ` stands for what looks like a secret. Null when ` + "`" + `Run.planDocument` + "`" + ` is. Only on
-  ` + "`" + `Run.step` + "`" + `: not in lists, not even of steps, nor in subscriptions. Errors: BAD_USER_INPUT (no such attempt), STORE_UNAVAILABLE.
+  The inputs of an attempt (default: the latest): those of the plan and the run with the changes that were accepted before it
+  started, or until now if it has not started. ` + "`" + `***` + "`" + ` replaces values that look like secrets. Null when ` + "`" + `Run.planDocument` + "`" + ` is null.
+  Available only on ` + "`" + `Run.step` + "`" + `: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT (no such attempt), STORE_UNAVAILABLE.
   Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { inputs { inputs secrets { provider key } changes { type acceptedSeq } } } }` + "`" + `.
   """
   inputs(attempt: Int): StepInputs
@@ -6736,9 +6731,9 @@ type StepInputs {
   inputs: JSON!
   "Parameters of the run; null for none."
   params: JSON
-  "Secrets that the step asks for, by name: never their values."
+  "The names of the secrets that the step requests, never their values."
   secrets: [SecretRef!]!
-  "Signals of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET that changed it, in their order, at most 1,000."
+  "Signals of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET that changed the inputs, in order, at most 1,000."
   changes: [Signal!]!
 }
 type SecretRef {
@@ -6750,11 +6745,11 @@ type SecretRef {
 type DbtNodeConnection {
   edges: [DbtNodeEdge!]!
   pageInfo: PageInfo!
-  "The logical attempt that they are of."
+  "The logical attempt of the nodes."
   attempt: Int!
-  "How many nodes have the statuses asked for."
+  "The number of nodes with the requested statuses."
   total: Int!
-  "Of all nodes, whatever statuses are asked for; the most frequent first."
+  "Counts of all nodes, regardless of the requested statuses; the most frequent first."
   byStatus: [DbtStatusCount!]!
 }
 type DbtNodeEdge {
@@ -6768,22 +6763,22 @@ type DbtStatusCount {
 "A node of dbt: a model, a test, a seed, …"
 type DbtNode {
   uniqueId: String!
-  "Within its package, of a test without the digest that dbt adds. Example: ` + "`" + `not_null_stg_orders_order_id` + "`" + `"
+  "The name within its package; that of a test lacks the digest that dbt adds. Example: ` + "`" + `not_null_stg_orders_order_id` + "`" + `"
   name: String!
-  "dbt's kind of it: a string on purpose."
+  "dbt's type of the node. A string, because later versions of dbt may add types."
   resourceType: String!
-  "dbt's word: success, error, skipped, pass, fail, warn, …"
+  "dbt's status: success, error, skipped, pass, fail, warn, …"
   status: String!
   executionTimeMs: Duration!
   "At most 4 KiB."
   message: String
-  "How many rows a test found."
+  "The number of rows that a test found."
   failures: Float
-  "As far as the adapter says."
+  "Null when the adapter does not report it."
   rowsAffected: Float
   "At most 32 KiB; null when dbt compiled nothing."
   compiledSql: String
-  "There is more of compiledSql."
+  "compiledSql was cut."
   compiledSqlCut: Boolean!
 }
 
@@ -6822,13 +6817,13 @@ type Wait {
   since: Time
   until: Time
   blockingSteps: [String!]!
-  "Who can end the wait."
+  "With kind PAUSED: the principal that paused the run; else null."
   who: String
-  "Of kind WORKER: the queue that a worker must serve."
+  "With kind WORKER: the queue that a worker must serve."
   taskQueue: String
   """
-  Of kind WORKER: when a worker last asked that queue for work, as this server knew at most 15 s ago; null when none is known to
-  have. A worker whose slots are all taken asks for nothing. Not in subscriptions, which say nothing while the run stands still.
+  With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known.
+  A worker without a free slot does not poll. Not available in subscriptions, which send nothing while the run does not change.
   """
   pollerSeenAt: Time
 }
@@ -6848,42 +6843,42 @@ type PauseInfo {
   reason: String
   since: Time!
   runSeq: Seq!
-  "Steps still running when this was shown."
+  "The number of steps that are still running."
   draining: Int!
 }
 
-"A run that is to be started."
+"A run that waits to be started."
 type QueueEntry {
   runId: String!
   projectId: String!
   environmentId: String!
   planId: String!
   planVersion: String!
-  "Who asked for the run: a principal id."
+  "The principal that requested the run."
   triggeredBy: String!
-  "PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED."
+  "PENDING, LOCKED while a server starts it, STARTED, FAILED or CANCELLED."
   status: String!
-  "From 0 to 9; higher goes first within a project."
+  "From 0 to 9; a higher one starts first within a project."
   priority: Int!
   createdAt: Time!
-  "It is not started before."
+  "The run is not started before this time."
   notBefore: Time
-  "When it fails with QUEUE_TTL_EXCEEDED if it still waits then."
+  "The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time."
   expiresAt: Time
   attempts: Int!
-  "What it waits for; null: it is being started."
+  "What the run waits for; null: it is being started."
   waitsFor: QueueWait
-  "Among the waiting runs of its project, from 1; null when it does not wait."
+  "Position among the waiting runs of its project, from 1; null when it does not wait."
   position: Int
-  "From now; null when nothing is known."
+  "Expected remaining wait; null when unknown."
   estimatedWaitMs: Duration
 }
 enum QueueWait {
   "Tokens of its tenant or project."
   QUOTA
-  "A place: as many runs as may be active at once are."
+  "A free slot: the maximum number of runs is active."
   PLACE
-  "Those before it."
+  "The runs before it."
   TURN
   "The mode of the engine or a freeze of the tenant."
   HOLD
@@ -6891,7 +6886,7 @@ enum QueueWait {
 type QueueEntryConnection {
   edges: [QueueEntryEdge!]!
   pageInfo: PageInfo!
-  "How many runs of the tenant wait, whoever may see them."
+  "The number of waiting runs of the tenant, including those that the viewer may not see."
   depth: Int!
 }
 type QueueEntryEdge {
@@ -6899,10 +6894,10 @@ type QueueEntryEdge {
   node: QueueEntry!
 }
 
-"A run's way through approval."
+"The approval of a run."
 type RunApproval {
   required: Int!
-  "Null: it is decided."
+  "When the run is cancelled without a decision; null: it is decided."
   expiresAt: Time
   decisions: [ApprovalDecision!]!
 }
@@ -6940,19 +6935,19 @@ type QuotaBucket {
   perMinute: Int!
   tokensRemaining: Int!
   usedPercent: Float!
-  "When there is another token; null: it is full, or never."
+  "When the next token is available; null: the bucket is full, or there will be none."
   nextRefillAt: Time
 }
 enum BackpressureStrategy {
-  "What is over the quota waits in the queue."
+  "Runs over the quota wait in the queue."
   QUEUE
-  "It is refused with QUOTA_EXCEEDED."
+  "Runs over the quota are refused with QUOTA_EXCEEDED."
   REJECT
-  "It is accepted for the time at which there will be a token."
+  "Runs over the quota are accepted and start when a token becomes available."
   DELAY
 }
 type QuotaSettings {
-  "0: the tenant has none of its own, its tier holds."
+  "0: the tenant has no settings of its own, those of its tier apply."
   version: Int!
   tier: String!
   tenant: QuotaLimits!
@@ -6973,8 +6968,8 @@ type QuotaSettingsEdge {
   node: QuotaSettings!
 }
 """
-A limit that is null is that of the tier, or for a project that of its tenant. Limits per minute of projects come
-out of the tier's: the tenant has what they leave, unless the operators gave a project its own.
+A null limit inherits from the tier, or for a project from its tenant. Limits per minute of projects are part of
+the tier's limit: the tenant has the rest, unless the operators gave a project an additional limit.
 """
 type QuotaLimits {
   startRunPerMinute: Int
@@ -6983,7 +6978,7 @@ type QuotaLimits {
   maxActive: Int
   maxQueueDepth: Int
 }
-"A project with limits per minute of its own takes nothing from its tenant's."
+"A project with limits per minute of its own does not use those of its tenant."
 type ProjectQuota {
   projectId: String!
   limits: QuotaLimits!
@@ -7004,7 +6999,7 @@ input QuotaSettingsInput {
   "From 1,000 to 86,400,000."
   ttlMs: Duration
 }
-"0 to what the tier has. 0 lets nothing through."
+"From 0 to the limit of the tier. 0 permits nothing."
 input QuotaLimitsInput {
   startRunPerMinute: Int
   heavyStepsPerMinute: Int
@@ -7021,24 +7016,24 @@ type SetQuotaPayload { settings: QuotaSettings! }
 
 enum EngineMode {
   NORMAL
-  "Nothing new starts and nothing is published: viewers read the store. What runs goes on."
+  "No new run starts and nothing is published: viewers read the store. Running runs go on."
   READ_ONLY
-  "Nothing new starts; what runs ends. Then the installation may be stopped."
+  "No new run starts, and running ones go on to their end. After that the installation may be stopped."
   DRAINED
 }
-"What a banner says; everything here holds for the viewer's tenant."
+"The state of the service for the viewer's tenant, for a banner."
 type ServiceState {
   mode: EngineMode!
-  "Why; null in NORMAL mode that nobody set."
+  "Why the mode was set; null in a NORMAL mode that nobody set."
   modeReason: String
   modeSince: Time
   "The viewer's tenant is frozen."
   frozen: Boolean!
   frozenReason: String
   frozenSince: Time
-  "The engine starts runs too slowly: startRun answers ENGINE_DEGRADED until it is well again."
+  "The engine starts runs too slowly: startRun returns ENGINE_DEGRADED until it has recovered."
   degraded: Boolean!
-  "When to try again, while new runs are refused for a reason that passes by itself."
+  "When to try again, while new runs are refused for a temporary reason."
   retryAfterMs: Duration
   "Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others."
   activeRuns: Int
@@ -7058,7 +7053,7 @@ input SetEngineModeInput {
 type ServicePayload { service: ServiceState! }
 
 enum ActionOutcome { APPLY NOOP REFUSED UNSUPPORTED }
-"How strongly a person should be asked to confirm."
+"How strong the confirmation by a person should be."
 enum ActionStrength { REVERSIBLE NORMAL STRONG }
 
 type ActionAvailability {
@@ -7071,7 +7066,7 @@ type ActionAvailability {
   "The rule that decided."
   rule: String
   requiredRole: Role
-  "Principals of the tenant that could, within what the viewer may know."
+  "Principals of the tenant that could do it, as far as the viewer may know."
   whoCould: [String!]!
   reasonRequired: Boolean!
   strength: ActionStrength!
@@ -7103,7 +7098,7 @@ input RunFilter {
   environmentId: String
   statuses: [RunStatus!]
   planId: String
-  "The principal that started them; ` + "`" + `me` + "`" + ` is the viewer."
+  "The principal that started the runs; ` + "`" + `me` + "`" + ` is the viewer."
   triggeredBy: String
   "Beginning of a runId, or part of a planId."
   text: String
@@ -7123,7 +7118,7 @@ type EventEdge {
 "A fact of the log, verbatim."
 type RunEvent {
   eventId: String!
-  "A string on purpose: later versions may add types."
+  "A string, because later versions may add types."
   eventType: String!
   runId: String!
   runSeq: Seq!
@@ -7148,7 +7143,7 @@ enum SignalType { PAUSE RESUME RETRY_STEP SKIP_STEP UPDATE_PARAMS INJECT_OVERRID
 enum SignalDecision { ACCEPTED REJECTED }
 enum SignalApplication { PENDING DELIVERED APPLIED NOOP NOT_APPLIED }
 
-"The receipt of a command: how far it has come."
+"The receipt of a signal: its decision and how far the engine has applied it."
 type Signal implements Node {
   id: ID!
   signalId: String!
@@ -7156,7 +7151,7 @@ type Signal implements Node {
   type: SignalType!
   typeRaw: String!
   stepId: String
-  "What was sent; above 64 KiB {artifact: {uri sha256 sizeBytes}} instead."
+  "The content of the signal; above 64 KiB {artifact: {uri sha256 sizeBytes}} instead."
   payload: JSON
   actor: String!
   reason: String
@@ -7165,8 +7160,8 @@ type Signal implements Node {
   "Null when rejected."
   application: SignalApplication
   """
-  Why it is NOOP or NOT_APPLIED. Of a CANCEL or EMERGENCY_STOP while it is PENDING or DELIVERED: how far the engine has
-  come, and when dvt ends the run by itself; once it is APPLIED, that dvt did so because the engine did not.
+  Why it is NOOP or NOT_APPLIED. For a CANCEL or EMERGENCY_STOP that is PENDING or DELIVERED: the progress of the engine,
+  and when dvt will end the run itself; for one that is APPLIED: that dvt ended the run because the engine did not.
   """
   applicationReason: String
   "True when this answer repeats an earlier one."
@@ -7175,7 +7170,7 @@ type Signal implements Node {
   acceptedSeq: Seq
   "runSeq of the effect."
   appliedSeq: Seq
-  "PAUSE: runSeq at which nothing ran any more."
+  "With PAUSE: the runSeq from which on no step runs."
   quiescentSeq: Seq
   receivedAt: Time!
   deliveredAt: Time
@@ -7200,15 +7195,15 @@ input StartRunInput {
   runRequestId: String!
   projectId: String!
   environmentId: String!
-  "Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own."
+  "Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them."
   params: JSON
-  "From 0 to 9: while runs wait, higher goes first within a project."
+  "From 0 to 9: while runs wait, a higher one starts first within a project."
   priority: Int! = 5
 }
 input PlanInput @oneOf {
-  "A plan that lies somewhere: fetched and checked by a control activity."
+  "A plan at an address. A control activity fetches and checks it."
   ref: PlanRefInput
-  "The plan document itself: validated at once, kept by its hash."
+  "The plan document itself. It is validated at once and stored under its hash."
   inline: JSON
 }
 input PlanRefInput {
@@ -7230,7 +7225,7 @@ input SignalRunInput {
   runId: String!
   "Client key, alphabet [A-Za-z0-9_.-], at most 128."
   signalId: String!
-  "Refuse with RUN_MOVED when what the signal concerns has changed since."
+  "Refuse with RUN_MOVED if the target of the signal has changed since this runSeq."
   expectedRunSeq: Seq
   signal: SignalInput!
 }
@@ -7249,27 +7244,27 @@ input PauseInput { reason: String }
 input ResumeInput { reason: String }
 input RetryStepInput {
   stepId: String!
-  "Retry although the policy says no; audited."
+  "Retry even if the policy forbids it; audited."
   force: Boolean = false
   reason: String
-  "The failed attempt that is meant; default the latest."
+  "The failed attempt to retry; default the latest."
   expectedLogicalAttemptId: Int
 }
 input SkipStepInput {
-  "PENDING or FAILED; what depends on it goes on as if it had succeeded."
+  "A PENDING or FAILED step; its dependants go on as if it had succeeded."
   stepId: String!
   reason: String
 }
 input UpdateParamsInput {
   "Only this step; default the whole run."
   stepId: String
-  "Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that begin from now on; at most 1 MiB. Members that look like a secret are refused."
+  "Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that start from now on; at most 1 MiB. Members that look like a secret are refused."
   newParams: JSON!
   reason: String
 }
 input InjectOverrideInput {
   stepId: String!
-  "A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets."
+  "A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets."
   override: JSON!
   reason: String!
 }
@@ -7285,14 +7280,14 @@ input UpdateTargetInput {
 }
 "Where a dbt step writes; at least one member. Other steps have no target: use injectOverride."
 input TargetInput {
-  "The var dvt_target_database, which the profile is to read."
+  "The value of the var dvt_target_database, which the dbt profile must read."
   destinationDb: String
-  "The var dvt_target_schema, which the profile is to read."
+  "The value of the var dvt_target_schema, which the dbt profile must read."
   schema: String
 }
 input EmergencyStopInput {
   reason: String!
-  "End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while."
+  "End the execution in the engine at once, without its cooperation: running attempts end as TERMINATED, and their programs may go on for a while."
   forceKill: Boolean = false
 }
 input CancelRunInput {
@@ -7310,21 +7305,21 @@ input SignalRunsInput {
   requestId: String!
   runs: BulkRunsInput!
   action: BulkActionInput!
-  "At most 1,000 bytes; it stands in the audit, and with each run whose action says no other."
+  "At most 1,000 bytes; kept in the audit, and used for each run unless the action has a reason of its own."
   reason: String!
-  "How many runs are meant, as ` + "`" + `preview` + "`" + ` counts them."
+  "The number of runs, as ` + "`" + `preview` + "`" + ` counted them."
   expectedCount: Int!
 }
-"Which runs are meant."
+"The selection of the runs of a bulk."
 input BulkRunsInput @oneOf {
   "runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out."
   ids: [String!]
-  "All that match now."
+  "All runs that match now."
   filter: RunFilter
-  "Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED."
+  "The runs for which one of the viewer's bulks has failed so far: REJECTED, REFUSED, or NOT_APPLIED."
   failedOf: ID
 }
-"What is done to each of them."
+"The action of a bulk, for each of its runs."
 input BulkActionInput @oneOf {
   signal: SignalInput
   cancel: BulkCancelInput
@@ -7332,7 +7327,7 @@ input BulkActionInput @oneOf {
 input BulkCancelInput { reason: String }
 type BulkSignalPayload {
   bulk: Bulk!
-  "The request was carried out before."
+  "An earlier request with this requestId was accepted already."
   duplicate: Boolean!
 }
 
@@ -7350,13 +7345,13 @@ type CancelBulkPayload {
 enum BulkState {
   "Signals are being sent."
   RUNNING
-  "It waits before it goes on: ` + "`" + `pacedCode` + "`" + ` says why."
+  "It waits before it continues; ` + "`" + `pacedCode` + "`" + ` is the reason."
   PACED
-  "It was stopped, and what was not sent is not yet marked."
+  "It was stopped, and the remaining runs are not marked NOT_SENT yet."
   STOPPING
-  "It was stopped: some runs have no signal. Receipts of the others may go on."
+  "It was stopped: some runs got no signal. Receipts of the others may still change."
   STOPPED
-  "Each run has its outcome; receipts may go on."
+  "Each run has its outcome; receipts may still change."
   DONE
 }
 """
@@ -7367,7 +7362,7 @@ type Bulk implements Node {
   state: BulkState!
   type: SignalType!
   typeRaw: String!
-  "Null when no step is meant."
+  "Null when the signal concerns no step."
   stepId: String
   "The action as it was given."
   payload: JSON!
@@ -7376,19 +7371,19 @@ type Bulk implements Node {
   createdAt: Time!
   "When the last run got its outcome; null before."
   finishedAt: Time
-  "When it was asked to stop."
+  "When a stop was requested."
   stoppedAt: Time
   "A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …"
   pacedCode: String
-  "When it goes on, while PACED."
+  "When it continues, while PACED."
   pacedUntil: Time
   counts: BulkCounts!
-  "How far the receipts have come. Not available in lists of bulks."
+  "The progress of the receipts. Not available in lists of bulks."
   applications: BulkApplications!
   "The runs by number; ` + "`" + `first` + "`" + ` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID."
   rows(outcome: BulkOutcome, failed: Boolean = false, first: Int = 50, after: String): BulkRowConnection!
 }
-"Runs by outcome; together they are ` + "`" + `total` + "`" + `."
+"Numbers of runs by outcome; their sum is ` + "`" + `total` + "`" + `."
 type BulkCounts {
   total: Int!
   waiting: Int!
@@ -7397,7 +7392,7 @@ type BulkCounts {
   refused: Int!
   notSent: Int!
 }
-"Accepted signals by how far they have come; together they are ` + "`" + `counts.accepted` + "`" + `."
+"Numbers of accepted signals by their progress; their sum is ` + "`" + `counts.accepted` + "`" + `."
 type BulkApplications {
   pending: Int!
   delivered: Int!
@@ -7408,13 +7403,13 @@ type BulkApplications {
 enum BulkOutcome {
   "It was not sent yet."
   WAITING
-  "The receipt says how far it has come."
+  "The signal was accepted; the receipt has its progress."
   ACCEPTED
-  "By the state of the run; the receipt says why."
+  "Rejected because of the state of the run; the receipt has the reason."
   REJECTED
-  "For another reason, which ` + "`" + `code` + "`" + ` says; there is no receipt."
+  "Refused for another reason, see ` + "`" + `code` + "`" + `; there is no receipt."
   REFUSED
-  "The bulk was stopped before."
+  "The bulk was stopped before the signal was sent."
   NOT_SENT
   UNKNOWN
 }
@@ -7431,7 +7426,7 @@ type BulkRow {
   code: String
   "For people: what to do."
   message: String
-  "When it got its outcome."
+  "When the run got its outcome."
   at: Time
   "REJECTED, REFUSED, or NOT_APPLIED."
   failed: Boolean!
@@ -7458,7 +7453,7 @@ type BulkUpdate {
   sync: SyncState!
   reason: SyncReason
   asOf: Time!
-  "Forget what you had, and read the rows."
+  "Discard all earlier frames, and read the rows again."
   reset: Boolean!
   bulk: Bulk!
   "Rows that changed, by number, at most 200; empty in the first frame and in quiet ones."
@@ -7474,16 +7469,16 @@ type ManualTask {
   logicalAttemptId: Int!
   projectId: String!
   environmentId: String!
-  "What to do, from the plan."
+  "Instructions from the plan."
   instructions: String
-  "What the plan asks to be left as evidence."
+  "The evidence that the plan requests."
   evidence: JSON
   since: Time!
   "When the wait times out; null for never."
   deadline: Time
   "Whether the viewer may complete it, and why not."
   action: ActionAvailability!
-  "What completes it; null for those who may not. A retry of the step makes it void."
+  "The token that completes the step; null if the viewer may not complete it. A retry of the step makes it invalid."
   token: String
 }
 type ManualTaskConnection {
@@ -7497,15 +7492,15 @@ type ManualTaskEdge {
 input CompleteManualStepInput {
   runId: String!
   stepId: String!
-  "Of the open task; see manualTasks."
+  "Token of the open task; see manualTasks."
   token: String!
   outcome: ManualOutcome!
   notes: String
-  "Addresses of what proves it, at most 50."
+  "Addresses of evidence, at most 50."
   evidenceRefs: [String!]
-  "When it was done, if that was earlier."
+  "When the work was done, if earlier than now."
   completedAt: Time
-  "If given it must be the caller."
+  "If given, it must be the caller."
   actor: String
   expectedRunSeq: Seq
 }
@@ -7518,17 +7513,17 @@ input RerunInput {
   from: RerunFromInput!
   reason: String
 }
-"What runs again; the steps that do not are taken over with their outputs."
+"The steps that run again. The new run takes over the outputs of the others."
 input RerunFromInput @oneOf {
-  "Everything; ` + "`" + `true` + "`" + `."
+  "All steps; ` + "`" + `true` + "`" + `."
   start: Boolean
-  "What did not succeed, and all that depends on it; ` + "`" + `true` + "`" + `."
+  "The steps that did not succeed, and their dependants; ` + "`" + `true` + "`" + `."
   failed: Boolean
-  "These steps and all that depends on them, with what did not succeed."
+  "These steps and their dependants, and the steps that did not succeed."
   steps: [String!]
 }
 
-"One action on one thing."
+"One action with its target."
 input ActionInput @oneOf {
   signal: SignalActionInput
   cancel: CancelActionInput
@@ -7550,31 +7545,31 @@ input BulkPreviewInput {
 }
 
 type ActionPreview {
-  "runSeq of the state that was looked at; 0 for ` + "`" + `start` + "`" + `."
+  "runSeq of the state on which the preview is based; 0 for ` + "`" + `start` + "`" + `."
   basedOnSeq: Seq!
   outcome: ActionOutcome!
   "A code of the error table when refused, or why it would do nothing."
   code: String
-  "For people."
+  "Explanation for people."
   reason: String
-  "Status of the run once the action is applied and nothing else happens; null when refused."
+  "Status of the run after the action if nothing else happens; null when refused."
   status: RunStatus
-  "What becomes of steps, in plan order."
+  "Changes of steps, in plan order."
   changes: [StepChange!]!
-  "Steps that would wait on, and could not start."
+  "Steps that would still not be able to start."
   blocked: [String!]!
-  "What one should know before."
+  "Facts that a person should know before."
   warnings: [String!]!
-  "Of ` + "`" + `bulk` + "`" + `, whose outcome is APPLY when there is a run that nothing is known to refuse; null for other actions."
+  "With ` + "`" + `bulk` + "`" + `, whose outcome is APPLY if at least one run would not refuse as far as known; null for other actions."
   bulk: BulkPreview
 }
-"Of which runs a bulk would be, and what is known of them now."
+"The runs of a bulk, and what is known about them now."
 type BulkPreview {
-  "What ` + "`" + `expectedCount` + "`" + ` is to be."
+  "The value for ` + "`" + `expectedCount` + "`" + `."
   count: Int!
-  "Runs that were named and would not be in it."
+  "Named runs that the bulk would leave out."
   excluded: [BulkReason!]!
-  "Runs that would be in it and, as things are, refuse: those where the viewer may not do it, and those that have ended."
+  "Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended."
   refusals: [BulkReason!]!
   "The first runs, at most 5."
   samples: [BulkSample!]!
@@ -7582,37 +7577,37 @@ type BulkPreview {
 type BulkReason {
   "A code of the error table."
   code: String!
-  "For people."
+  "Explanation for people."
   reason: String!
-  "How many runs."
+  "The number of runs."
   count: Int!
 }
-"What would become of one run; fields as of ActionPreview."
+"The preview for one run; fields like those of ActionPreview."
 type BulkSample {
   runId: String!
-  "As it is."
+  "The current status."
   status: RunStatus!
   basedOnSeq: Seq!
   outcome: ActionOutcome!
   code: String
   reason: String
-  "Status of the run once the action is applied; null when refused."
+  "Status of the run after the action; null when refused."
   statusAfter: RunStatus
   changes: [StepChange!]!
   warnings: [String!]!
 }
 enum StepChangeKind {
-  "It starts."
+  "The step starts."
   SCHEDULE
-  "It starts again, as a new attempt."
+  "The step starts again, as a new attempt."
   RERUN
-  "It is asked to stop."
+  "The step is told to stop."
   CANCEL
-  "It will never run."
+  "The step will never run."
   SKIP
-  "Its outputs are taken over from the earlier run."
+  "The outputs are taken over from the earlier run."
   REUSE
-  "Its coming attempts see other inputs."
+  "Later attempts get other inputs."
   CHANGE
 }
 type StepChange {
@@ -7624,20 +7619,20 @@ type StepChange {
 }
 
 """
-A message that was given up: what changed in a run after fromSeq, up to toSeq, was
-not published by itself. Example: ` + "`" + `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}` + "`" + `
+A message that dvt gave up: the changes of a run after fromSeq, up to toSeq, were
+not published separately. Example: ` + "`" + `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}` + "`" + `
 """
 type DeadLetter implements Node {
   id: ID!
   projectId: String!
   runId: String!
-  "What changed after this runSeq."
+  "The message has the changes after this runSeq."
   fromSeq: Seq!
-  "What changed up to this runSeq."
+  "The message has the changes up to this runSeq."
   toSeq: Seq!
-  "How often the bus refused it."
+  "The number of refusals by the bus."
   attempts: Int!
-  "What the bus said the last time, at most 500 bytes."
+  "The last error of the bus, at most 500 bytes."
   cause: String!
   buriedAt: Time!
   "Null while it is open."
@@ -7663,28 +7658,23 @@ input AuditFilter {
   runId: String
   "ACCEPTED, REJECTED, DENIED, …"
   outcome: String
-  "false leaves out the rows SEAL_LOG, by which dvt itself seals the log of each run; the numbers then have gaps."
+  "false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps."
   seals: Boolean = true
 }
 type AuditConnection {
   edges: [AuditEdge!]!
   pageInfo: PageInfo!
-  "Rows that were committed a moment ago and are not in the chain yet."
+  "The number of new rows that are not in the chain yet."
   waiting: Float!
-  "Rows that are not in the chain and never will be: they did not come through dvt."
+  "The number of rows that are not in the chain and never will be, because dvt did not write them."
   stray: Float!
-  "How many seconds the oldest waiting row has waited; 0 when none waits. More than 10 is a fault."
+  "Seconds that the oldest waiting row has waited; 0 when none waits. More than 10 is a fault."
   oldestWaitingSeconds: Float!
 }
 "One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows."
 type AuditCheck {
   checked: Int!
-  """
-  Objects among ` + "`" + `checked` + "`" + ` whose row comes from an earlier version and recorded no digest. They are compared only by what the row
-  names, and are no problem.
-  """
-  uncovered: Int!
-  "One sentence for each object or log that no row accounts for."
+  "One sentence for each object or log without a matching row."
   problems: [String!]!
   "Pass it as ` + "`" + `after` + "`" + ` for the next page; null at the end."
   next: String
@@ -7695,9 +7685,9 @@ type AuditEdge {
 }
 "One link of the tenant's chain."
 type AuditEntry {
-  "From 1, without holes."
+  "From 1, without gaps."
   no: Seq!
-  "Of the row, a UUID."
+  "Id of the row, a UUID."
   id: String!
   """
   SHA-256 in hex over the strings v2, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
@@ -7706,7 +7696,7 @@ type AuditEntry {
   with detail.
   """
   hash: String!
-  "Null when the row was taken away."
+  "Null when the row was removed."
   row: AuditRow
 }
 type AuditRow {
@@ -7714,24 +7704,24 @@ type AuditRow {
   tenantId: String!
   actor: String!
   action: String!
-  "Empty when no run is meant, as are the other strings."
+  "Empty when the row concerns no run. Other strings are empty in the same way."
   runId: String!
   signalId: String!
   outcome: String!
   code: String!
   reason: String!
   requestId: String!
-  "A JSON document as it is kept, or empty."
+  "The stored JSON document, or empty."
   detail: String!
-  "Of the hash: 1 does not cover the fields below."
+  "Format of the hash: 1 does not cover the fields below."
   format: Int!
-  "That the actor showed, without its secret: token:ID, session:ID, jwt or account, and @PROVIDER behind it."
+  "The credential of the actor without its secret: token:ID, session:ID, jwt or account, followed by @PROVIDER."
   credential: String!
-  "That the request came from, behind trusted proxies."
+  "Client address of the request, behind trusted proxies."
   address: String!
   "http, websocket, sign-in or worker."
   via: String!
-  "That the row made: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID."
+  "The object that the action created: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID."
   object: String!
   "SHA-256 in hex of the content of the object."
   digest: String!
@@ -7742,7 +7732,7 @@ input RedriveDeadLettersInput {
   requestId: String!
   letters: DeadLettersInput!
 }
-"Which dead letters are meant."
+"The selection of dead letters."
 input DeadLettersInput @oneOf {
   "Ids of DeadLetter, 1 to 200."
   ids: [ID!]
@@ -7752,9 +7742,9 @@ input DeadLettersInput @oneOf {
   allOpen: Boolean
 }
 type RedriveDeadLettersPayload {
-  "One for each letter: in the order of ` + "`" + `ids` + "`" + `, else newest first."
+  "One for each dead letter: in the order of ` + "`" + `ids` + "`" + `, otherwise newest first."
   results: [RedriveResult!]!
-  "More than 200 were open: look at the results, then ask again."
+  "More than 200 were open: check the results, then repeat the request."
   more: Boolean!
 }
 type RedriveResult {
@@ -7763,21 +7753,21 @@ type RedriveResult {
   "A code of the error table when FAILED: NOT_FOUND, or UNAVAILABLE when the bus does not answer or still refuses."
   code: String
   message: String
-  "As it is now; null when there is none."
+  "The current dead letter; null when it does not exist."
   letter: DeadLetter
 }
 enum RedriveOutcome {
-  "It was published now."
+  "The message was published now."
   REDRIVEN
-  "It had been published before; nothing was done."
+  "The message had been published before; nothing was done."
   ALREADY_REDRIVEN
-  "It is as it was."
+  "The dead letter is unchanged."
   FAILED
 }
 
-"What a data worker says about its sandbox. Runtimes and parts are strings on purpose: later versions may add some."
+"The report of a data worker about its sandbox. Runtimes and parts are strings, because later versions may add some."
 type WorkerReport {
-  "The account that sent it, and the name that the worker gave itself."
+  "The account that sent the report; ` + "`" + `worker` + "`" + ` is the name that the worker gave itself."
   account: String!
   worker: String!
   queue: String!
@@ -7793,7 +7783,7 @@ type WorkerReport {
   "The user that programs run as."
   uid: Int!
   reportedAt: Time!
-  "It reported in the last two minutes, so that plans are admitted by it."
+  "The worker reported in the last two minutes, so its report counts when plans are admitted."
   live: Boolean!
 }
 type MissingSandboxPart {
@@ -7802,22 +7792,22 @@ type MissingSandboxPart {
 }
 
 """
-One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
 """
 type Policy {
-  "0: the tenant has none of its own; this is what the server's settings and the defaults amount to."
+  "0: the tenant has no policy of its own; the document shows the server's settings and the defaults."
   version: Int!
-  "The rules are the defaults of this version of dvt, and follow them."
+  "The rules are the defaults of dvt, and change with them in later versions."
   defaultRules: Boolean!
   rules: [PolicyRule!]!
   grants: [PolicyGrant!]!
-  "Separation of duties: who asked for a run may not decide these for it."
+  "Separation of duties: what the requester of a run may not decide for it."
   sod: PolicySod!
   approvals: [PolicyApproval!]!
   breakGlass: [PolicyBreakGlass!]!
-  "Ceilings of the sandboxes that plans ask for."
+  "Ceilings for the sandboxes that plans request."
   sandbox: [PolicySandbox!]!
-  "Who made this version; null for version 0."
+  "The principal that made this version; null for version 0."
   actor: String
   reason: String
   at: Time
@@ -7837,11 +7827,11 @@ type PolicyGrant {
   expiresAt: Time
   breakGlass: Boolean!
 }
-"Separation of duties. While a part is on, a service, which has API tokens and no person, does not decide in that part."
+"Separation of duties. While a part is on, services may not decide in it, because people act through their API tokens."
 type PolicySod {
-  "Who asked for a run may not approve it."
+  "The requester of a run may not approve it."
   approve: Boolean!
-  "Who asked for or approved a run may not complete its manual steps, unless the plan says ` + "`" + `sod: false` + "`" + `."
+  "The requester and the approvers of a run may not complete its manual steps, unless the plan says ` + "`" + `sod: false` + "`" + `."
   completeManual: Boolean!
   "A plan cannot lift completeManual by ` + "`" + `sod: false` + "`" + `."
   completeManualInEveryPlan: Boolean!
@@ -7852,25 +7842,25 @@ type PolicyApproval {
   environmentId: String!
   required: Int!
 }
-"Who may take a role in an emergency, for how long at most."
+"A principal that may take a role in an emergency, and for how long at most."
 type PolicyBreakGlass {
   principal: String!
   role: String!
   maxMinutes: Int!
 }
-"The most that programs of a project and environment may use and reach; null bounds nothing."
+"Upper bounds for the programs of a project and environment; null sets no bound."
 type PolicySandbox {
   projectId: String!
   environmentId: String!
-  "Bytes of all processes of a step together."
+  "Bytes, for all processes of a step together."
   memory: Float
   "Cores."
   cpu: Float
-  "Processes and threads at once."
+  "Number of processes and threads at the same time."
   pids: Int
-  "Bytes of one file that a program writes."
+  "Bytes, for each file that a program writes."
   disk: Float
-  "Permitted TCP destinations, PORT or HOST:PORT; null permits all that the guard of outgoing addresses permits."
+  "Permitted TCP destinations, PORT or HOST:PORT; null permits every destination that the egress rules permit."
   connect: [String!]
   "Parts that every program must have."
   require: [String!]!
@@ -7895,13 +7885,13 @@ input SetPolicyInput {
 }
 "At most 10,000 rules, grants, approvals, break-glass entries and ceilings of sandboxes together, and 200 grants of one principal."
 input PolicyInput {
-  "Null: the defaults of dvt, now and after upgrades."
+  "Null: the defaults of dvt, which may change with an upgrade."
   rules: [PolicyRuleInput!]
   grants: [PolicyGrantInput!]!
   sod: PolicySodInput! = {}
   approvals: [PolicyApprovalInput!]! = []
   breakGlass: [PolicyBreakGlassInput!]! = []
-  "Null keeps the ceilings as they are, so that a client that does not know them removes none."
+  "Null keeps the current ceilings, so that a client that does not know them removes none."
   sandbox: [PolicySandboxInput!]
 }
 input PolicyRuleInput {
@@ -7916,7 +7906,7 @@ input PolicyGrantInput {
   projectId: String! = "*"
   environmentId: String! = "*"
   expiresAt: Time
-  "Keep the mark of a role that was taken in an emergency."
+  "true keeps the mark of a role that was taken in an emergency."
   breakGlass: Boolean! = false
 }
 input PolicySodInput {
@@ -7935,7 +7925,7 @@ input PolicyBreakGlassInput {
   role: String!
   maxMinutes: Int!
 }
-"A field that is null or 0 bounds nothing."
+"A field that is null or 0 sets no bound."
 input PolicySandboxInput {
   projectId: String! = "*"
   environmentId: String! = "*"
@@ -7943,7 +7933,7 @@ input PolicySandboxInput {
   cpu: Float
   pids: Int
   disk: Float
-  "An empty list permits no connection; null permits all that the guard of outgoing addresses permits."
+  "An empty list permits no connection; null permits every destination that the egress rules permit."
   connect: [String!]
   require: [String!]! = []
 }
@@ -7966,21 +7956,21 @@ type BreakGlassPayload {
 }
 
 enum TokenKind {
-  "Somebody made it."
+  "A token for programs, made with createToken."
   API
-  "A browser signed in; it is in its cookie. Its grants are empty: it has all rights of its principal."
+  "The session of a browser that signed in, kept in a cookie. Its grants are empty: it has all rights of its principal."
   SESSION
   UNKNOWN
 }
 """
-An API token, or the session of a browser. Example: ` + "`" + `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}` + "`" + `
+An API token or the session of a browser. Example: ` + "`" + `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}` + "`" + `
 """
 type Token {
   tokenId: String!
   kind: TokenKind!
   kindRaw: String!
   name: String!
-  "Whose rights it has, at most."
+  "The principal whose rights are the upper bound."
   principal: String!
   grants: [TokenGrant!]!
   createdBy: String!
@@ -7988,9 +7978,9 @@ type Token {
   expiresAt: Time!
   revokedAt: Time
   revokedBy: String
-  "Which OIDC provider said who the principal is; null: its account is in the settings, or it is a service."
+  "The OIDC provider that identified the principal; null: an account in the settings, or a service."
   provider: String
-  "Known to the hour, of sessions to a tenth of their longest idle time; null: never used."
+  "Accurate to one hour, for sessions to a tenth of their longest idle time; null: never used."
   lastUsedAt: Time
 }
 type TokenGrant {
@@ -8009,13 +7999,13 @@ type TokenEdge {
 input CreateTokenInput {
   "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
   requestId: String!
-  "For people, at most 100 bytes."
+  "A name for people, at most 100 bytes."
   name: String!
-  "Make it for the principal ` + "`" + `service/NAME` + "`" + `, which has an account nowhere; the policy gives it rights. Null: for oneself."
+  "Makes the token for the principal ` + "`" + `service/NAME` + "`" + `, which has no account; the policy gives it rights. Null: for the viewer."
   service: String
   "1 to 20."
   grants: [TokenGrantInput!]!
-  "At most a year away; null: in 90 days."
+  "At most one year from now; null: in 90 days."
   expiresAt: Time
 }
 input TokenGrantInput {
@@ -8025,7 +8015,7 @@ input TokenGrantInput {
 }
 type CreateTokenPayload {
   token: Token!
-  "Shown this once; null when this answer repeats an earlier one."
+  "Shown only in this answer; null when it repeats an earlier one."
   secret: String
 }
 input RevokeTokenInput {
@@ -8042,37 +8032,37 @@ type RevokeTokenPayload {
 enum SyncState {
   "The frame shows the head of the log as of ` + "`" + `asOf` + "`" + `."
   LIVE
-  "The frame may be behind; ` + "`" + `reason` + "`" + ` says why."
+  "The frame may be behind; ` + "`" + `reason` + "`" + ` is the cause."
   STALE
-  "Being brought up to date."
+  "The view is being brought up to date."
   RESYNCING
-  "Being compared with the head."
+  "The view is being compared with the head."
   VERIFYING
 }
 enum SyncReason { GAP TAIL_LOSS PROJECTOR_LAG BUS_DEGRADED STORE_DOWN EPOCH_CHANGED SLOW_CONSUMER RECONNECTED }
 
 type RunUpdate {
   sync: SyncState!
-  "Null when LIVE for no special cause."
+  "The cause of a state other than LIVE, or a restriction of LIVE; else null."
   reason: SyncReason
-  "What this frame shows."
+  "Position of the state in this frame."
   runSeq: Seq!
-  "What the store is known to have."
+  "Highest known position of the store."
   headSeq: Seq
   storeEpoch: String!
   opsRev: Seq!
-  "The store's clock at which this was known."
+  "Time of this knowledge by the store's clock."
   asOf: Time!
-  "When the newest fact that this frame shows was committed, by the store's clock; null when that is not known."
+  "Commit time of the newest event in this frame, by the store's clock; null when unknown."
   committedAt: Time
-  "Age of the oldest fact not shown; 0 when none."
+  "Age of the oldest event that is not in the frame; 0 when there is none."
   lagMs: Duration!
-  "Forget what you had: this frame starts anew."
+  "Discard all earlier frames: this one starts over."
   reset: Boolean!
   snapshot: Run
   delta: RunDelta
 }
-"Header fields and the steps that changed in (fromSeq, toSeq], whole."
+"The header, and all fields of the steps that changed in (fromSeq, toSeq]."
 type RunDelta {
   fromSeq: Seq!
   toSeq: Seq!
@@ -8096,7 +8086,7 @@ type RunListUpdate {
   sync: SyncState!
   reason: SyncReason
   asOf: Time!
-  "The first frame, and after a loss: ` + "`" + `runs` + "`" + ` is the whole page."
+  "True in the first frame and after a loss: ` + "`" + `runs` + "`" + ` is the whole page."
   reset: Boolean!
   "Rows that entered or changed."
   runs: [Run!]!
@@ -8104,25 +8094,25 @@ type RunListUpdate {
   removed: [String!]!
 }
 
-"What moved in the viewer's inbox. Whose an item is depends on the viewer: streams of two viewers may differ."
+"Changes in the viewer's inbox. Streams of two viewers may differ, because ` + "`" + `yours` + "`" + ` depends on the viewer."
 type InboxUpdate {
   sync: SyncState!
   reason: SyncReason
-  "The store's clock at which this was known; null: nothing could be read yet."
+  "Time of this knowledge by the store's clock; null: nothing could be read yet."
   asOf: Time
-  "The first frame, and after a change of rights: ask ` + "`" + `approvals` + "`" + ` and ` + "`" + `manualTasks` + "`" + ` again."
+  "True in the first frame and after a change of rights: query ` + "`" + `approvals` + "`" + ` and ` + "`" + `manualTasks` + "`" + ` again."
   reset: Boolean!
-  "As Viewer.inboxCount; null: nothing could be read yet."
+  "Like Viewer.inboxCount; null: nothing could be read yet."
   count: Int
-  "What entered or changed, the oldest first."
+  "Items that entered or changed, the oldest first."
   changed: [InboxItem!]!
-  "What waits no longer."
+  "Items that no longer wait."
   removed: [InboxItem!]!
 }
-"Something that the viewer may see and that waits for a person."
+"An item that waits for a person and that the viewer may see."
 type InboxItem {
   runId: String!
-  "Of a MANUAL step; null: the run waits for approval."
+  "A MANUAL step; null: the run waits for approval."
   stepId: String
   logicalAttemptId: Int
   projectId: String!
@@ -8131,10 +8121,10 @@ type InboxItem {
   "The viewer may decide it now."
   yours: Boolean!
 }
-"Lines that a log past its limits lost between its beginning and its end, both numbers included."
+"The inclusive range of lines that were dropped from the middle of a log that exceeds its limits."
 type MissingLines {
   from: Int!
-  "Under this number stands a line of the stream dvt that says what is missing."
+  "The line with this number is in the stream dvt and reports what is missing."
   to: Int!
 }
 
@@ -8142,18 +8132,18 @@ type StepLog {
   runId: String!
   stepId: String!
   attempt: Int!
-  "In order, from the line that was asked for or the first one kept behind it."
+  "In order, from the requested line or the first stored one after it."
   lines: [LogLine!]!
   "The number of the last line."
   totalLines: Int!
-  "Null while the whole log is kept."
+  "Null while the log is complete."
   missing: MissingLines
   "Line numbers that contain ` + "`" + `find` + "`" + `, at most 1000."
   matches: [Int!]!
   totalMatches: Int!
   """
-  Where to begin to read why the attempt failed: the first line on stderr that speaks of an error or failure, else the first
-  on stderr, else the last. dbt's messages of level error are on stderr. Null while it has not failed or when it printed nothing.
+  The line at which to start reading why the attempt failed: the first line on stderr that mentions an error or failure, else the
+  first on stderr, else the last. dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
   """
   errorLine: Int
 }
@@ -8194,34 +8184,34 @@ type HealthCheck {
   message: String
 }
 type HealthHistory {
-  "The server that measured: its host and process."
+  "The measuring server: its host and process."
   server: String!
-  "When it began to."
+  "Start of the measurements."
   since: Time!
-  "How long after one sample the next is taken."
+  "Time between two samples."
   intervalMs: Duration!
   "Oldest first."
   samples: [HealthSample!]!
 }
-"One moment of a server, and the interval before it."
+"The state of a server at one moment, and measurements of the interval before it."
 type HealthSample {
   at: Time!
   status: HealthStatus!
-  "From the commit of an event until a stream gave out the frame that shows it: half of the interval's frames took at most this long. An estimate; null when none was measured."
+  "Median of the time from the commit of an event until a stream returned the frame that shows it. An estimate; null when nothing was measured."
   lagP50Ms: Duration
-  "The same of 99 in 100."
+  "The 99th percentile of the same."
   lagP99Ms: Duration
-  "Frames that streams of runs gave out in the interval; a shared stream counts once."
+  "Frames per second that streams of runs returned in the interval; a shared stream counts once."
   framesPerSecond: Float!
-  "Subscriptions to runs and to lists of runs that are served."
+  "The number of served subscriptions to runs and lists of runs."
   viewers: Int!
-  "Streams of runs that they are served by."
+  "The number of streams that serve them."
   streams: Int!
-  "Streams that said STALE last."
+  "The number of streams whose last frame was STALE."
   staleStreams: Int!
-  "In which the store answered; null when it did not."
+  "Response time of the store; null when it did not answer."
   stateStoreMs: Duration
-  "In which the engine answered; null when it did not."
+  "Response time of the engine; null when it did not answer."
   temporalMs: Duration
 }
 `, BuiltIn: false},
@@ -8314,8 +8304,6 @@ func (ec *executionContext) childFields_AuditCheck(ctx context.Context, field gr
 	switch field.Name {
 	case "checked":
 		return ec.fieldContext_AuditCheck_checked(ctx, field)
-	case "uncovered":
-		return ec.fieldContext_AuditCheck_uncovered(ctx, field)
 	case "problems":
 		return ec.fieldContext_AuditCheck_problems(ctx, field)
 	case "next":
@@ -12331,29 +12319,6 @@ func (ec *executionContext) _AuditCheck_checked(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_AuditCheck_checked(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditCheck", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _AuditCheck_uncovered(ctx context.Context, field graphql.CollectedField, obj *model.AuditCheck) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditCheck_uncovered(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Uncovered, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditCheck_uncovered(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AuditCheck", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -34771,11 +34736,6 @@ func (ec *executionContext) _AuditCheck(ctx context.Context, sel ast.SelectionSe
 			out.Values[i] = graphql.MarshalString("AuditCheck")
 		case "checked":
 			out.Values[i] = ec._AuditCheck_checked(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "uncovered":
-			out.Values[i] = ec._AuditCheck_uncovered(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -51,7 +51,7 @@ func mapSandbox(b authz.Sandbox) model.PolicySandbox {
 	}
 }
 
-// sandboxOf reads a ceiling. Numbers of bytes are whole: half a byte is no ceiling.
+// sandboxOf converts a limit of sandboxes. It truncates numbers of bytes to whole ones.
 func sandboxOf(in model.PolicySandboxInput) authz.Sandbox {
 	return authz.Sandbox{
 		ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, Memory: bytesOf(in.Memory), CPU: OrZero(in.CPU),

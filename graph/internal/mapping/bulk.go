@@ -77,7 +77,7 @@ func mapBulkRow(r bulk.BulkRow) model.BulkRow {
 		OutcomeRaw: string(r.Outcome), Code: Text(r.Code), Message: Text(r.Message), At: r.At, Failed: r.Failed(),
 	}
 	if rc := r.Receipt; rc != nil {
-		out.Signal = new(Receipt(runs.SignalReceipt{Receipt: *rc}))
+		out.Signal = new(Receipt(runs.SignalReceipt{SignalReceipt: *rc}))
 		if rc.Rejected {
 			out.Code, out.Message = Text(rc.Rejection), Text(rc.RejectText)
 		}

@@ -35,8 +35,8 @@ func FrameView(f live.Frame) control.RunView {
 	return control.RunView{State: f.State, Epoch: f.Epoch, OpsRev: f.OpsRev, AsOf: f.AsOf}
 }
 
-// Update maps f, whose state is that of g. A frame that resets carries the whole run, and in the mode SNAPSHOT every
-// frame that changes the state does.
+// Update maps f, whose state is that of g. A frame that resets carries the whole run. In the mode SNAPSHOT each frame
+// that changes the state carries it too. whole forces it.
 func Update(g *Graph, f live.Frame, mode model.UpdateMode, whole bool) *model.RunUpdate {
 	u := &model.RunUpdate{
 		Sync: model.SyncState(f.Sync), Reason: SyncReason(f.Reason), RunSeq: f.State.Seq, HeadSeq: Optional(f.HeadSeq),

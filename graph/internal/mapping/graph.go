@@ -11,19 +11,19 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Graph is the steps of one view with what follows from their edges, which is computed when it is first asked for.
-// It is safe for concurrent use.
+// Graph maps the steps of one view. It computes once, when it is first needed, what follows from the edges between
+// steps. It is safe for concurrent use.
 type Graph struct {
 	View      control.RunView
 	available model.Available // nil in streams
 	Wants     Wants
-	former    former // of the view before, in a stream; of the same epoch
+	former    former // the previous view of a stream, if it has the same epoch
 	edges     func() *edges
 	failures  func() failures
 	medians   medians
 }
 
-// former is what was before.
+// former is the previous state of a stream.
 type former struct {
 	seq   run.Seq
 	steps []*run.Step
@@ -50,7 +50,7 @@ func (g *Graph) Median(stepID string, read func() (map[string]time.Duration, err
 	return g.medians.of(stepID, read)
 }
 
-// edges are the dependencies between the steps of a state, by their places in it.
+// edges are the dependencies between the steps of a state, by their indexes in it.
 type edges struct {
 	byID       map[string]int
 	dependents [][]int
@@ -70,8 +70,8 @@ func GraphOf(v control.RunView, available model.Available, w Wants) *Graph {
 	return g
 }
 
-// Moved returns the graph of the view that follows that of g in a stream. It reuses the edges of g where the steps kept
-// them. g may be nil.
+// Moved returns the graph of the next view of a stream after g. It reuses the edges of g if no dependency has changed.
+// g may be nil.
 func (g *Graph) Moved(v control.RunView, w Wants) *Graph {
 	next := GraphOf(v, nil, w)
 	if g != nil && g.View.Epoch == v.Epoch {
@@ -83,8 +83,8 @@ func (g *Graph) Moved(v control.RunView, w Wants) *Graph {
 	return next
 }
 
-// since is what changed after from: of a state that differs from the former one in
-// few steps without a look at the others.
+// since returns the changes after from. If the former state is that of from, it compares only pointers of steps, which
+// is cheap for a state with few changed steps.
 func (g *Graph) since(from run.Seq) run.Delta {
 	s := g.View.State
 	if from == 0 || g.former.seq != from || len(g.former.steps) != len(s.Steps) {
@@ -114,7 +114,7 @@ func edgesOf(steps []*run.Step) *edges {
 	return e
 }
 
-// sameEdges looks only at steps that are not the same.
+// sameEdges reports whether two states have equal step ids and dependencies. It skips steps with equal pointers.
 func sameEdges(a, b []*run.Step) bool {
 	if len(a) != len(b) {
 		return false
@@ -139,7 +139,7 @@ func (g *Graph) findFailures() failures {
 	return f
 }
 
-// reach is the pending steps that depend, directly or not, on some steps.
+// reach returns the indexes of the pending steps that depend, directly or not, on the steps from.
 func (g *Graph) reach(from ...int) map[int]bool {
 	seen := map[int]bool{}
 	for len(from) > 0 {
@@ -163,14 +163,14 @@ func (g *Graph) waitingBehind(stepID string) int {
 	return len(g.reach(i))
 }
 
-// Waits reports whether the wait of a step may depend on anything but the step.
+// Waits reports whether the wait of a step may depend on anything else than the step: on other steps or on the run.
 func Waits(s *run.Step) bool {
 	return s.Status == run.StepPending || s.Status == run.StepFailed || s.Status == run.StepRunning &&
 		s.Substatus == run.WaitingManual
 }
 
-// wait says why a step is not running; nil when it runs, is over, or nothing
-// will run any more.
+// wait returns the cause why a step does not run. It returns nil when the step runs or has ended, or when the run has
+// ended.
 func (g *Graph) wait(s *run.Step) *model.Wait {
 	h := &g.View.State.Header
 	wait := func(kind model.WaitKind) *model.Wait { return &model.Wait{Kind: kind, BlockingSteps: []string{}} }
@@ -205,7 +205,7 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 		w.Since, w.Who = &h.Pause.Since, Text(h.Pause.RequestedBy)
 		return w
 	}
-	if failed := g.failures().steps; len(failed) > 0 { // the gate is closed by a failure (T217)
+	if failed := g.failures().steps; len(failed) > 0 { // a failed step keeps other steps from starting (contract T217)
 		w := wait(model.WaitKindFailedStep)
 		w.BlockingSteps, w.Until = failed, h.RetryDeadline
 		return w
@@ -217,7 +217,7 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 	return w
 }
 
-// unfinished is the dependencies of a step that are not over well.
+// unfinished returns the dependencies of a step that are neither SUCCESS nor SKIPPED.
 func (g *Graph) unfinished(s *run.Step) []string {
 	var open []string
 	for _, d := range s.DependsOn {

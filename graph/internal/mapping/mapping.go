@@ -1,5 +1,5 @@
-// Package mapping turns the answers of the use cases into the types of the public schema. It reads nothing
-// itself. Medians and actions are functions that the caller gives, called when they are selected.
+// Package mapping converts results of the use cases into the types of the public schema. It does no I/O. The caller
+// passes functions for medians and actions, which are called only when an operation selects them.
 package mapping
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// enum is a generated enum.
+// enum is the constraint of generated enums.
 type enum interface {
 	~string
 	IsValid() bool
 }
 
-// enumOf keeps a stored word that the schema does not know from breaking typed
-// clients: it becomes UNKNOWN, with the word itself in the field beside it (T153).
+// enumOf returns the enum value of a stored word, or UNKNOWN for a word that the schema does not have. A newer version
+// may have stored it, and it must not break typed clients. The field …Raw has the word itself (contract T153).
 func enumOf[E enum, S ~string](s S) E {
 	if e := E(s); e.IsValid() {
 		return e
@@ -27,7 +27,7 @@ func enumOf[E enum, S ~string](s S) E {
 	return "UNKNOWN"
 }
 
-// optionalEnum is enumOf with nothing for the empty word.
+// optionalEnum is enumOf that returns nil for the empty word.
 func optionalEnum[E enum, S ~string](s S) *E {
 	if s == "" {
 		return nil
@@ -35,7 +35,7 @@ func optionalEnum[E enum, S ~string](s S) *E {
 	return new(enumOf[E](s))
 }
 
-// knownEnums keeps the words that the schema has.
+// knownEnums returns the words that the schema has and drops the others.
 func knownEnums[E enum, S ~string](words []S) []E {
 	out := make([]E, 0, len(words))
 	for _, s := range words {
@@ -58,8 +58,7 @@ func Optional[T comparable](v T) *T {
 // Text returns a pointer to s, or nil for the empty string.
 func Text[S ~string](s S) *string { return Optional(string(s)) }
 
-// given is p itself, or nil where it points to the zero value: for what lies in a
-// state, which never changes.
+// given returns p, or nil when p points to the zero value. It does not copy, because states are immutable.
 func given[T comparable](p *T) *T {
 	var zero T
 	if *p == zero {
@@ -88,7 +87,7 @@ func OrZero[T any](p *T) T {
 	return *p
 }
 
-// Opaque ids of nodes: base64 of the type and what names it.
+// These are the kinds of node ids. A node id is opaque for clients: base64 of "kind:part/part".
 const (
 	RunNode        = "Run"
 	SignalNode     = "Signal"

@@ -19,7 +19,7 @@ func (g *Graph) Run() *model.Run {
 	return r
 }
 
-// header is a run without its steps but with what follows from them.
+// header maps the run without its steps, but with the number of blocked steps.
 func (g *Graph) header() *model.Run {
 	r := mapRow(g.View, g.available, g.Wants)
 	if g.Wants.Blocked && r.RootCause != nil && r.RootCause.StepID != nil {
@@ -28,7 +28,7 @@ func (g *Graph) header() *model.Run {
 	return r
 }
 
-// mapRow is a run as lists show it: without its steps.
+// mapRow maps a run for a list: without its steps.
 func mapRow(v control.RunView, available model.Available, w Wants) *model.Run {
 	h := v.State.Header
 	r := &model.Run{
@@ -57,8 +57,8 @@ func mapRow(v control.RunView, available model.Available, w Wants) *model.Run {
 	return r
 }
 
-// message is the header's, or says that the run waits for people: it is PENDING and does
-// not wait in the queue (T36).
+// message returns the message of the header. A run that is PENDING but not in the queue waits for approval (contract
+// T36).
 func message(v control.RunView) string {
 	h := v.State.Header
 	if h.Status == run.Pending && !h.Queued && !v.Past {
@@ -89,8 +89,8 @@ func mapCounts(c run.StepCounts) *model.StepCounts {
 	}
 }
 
-// mapRootCause is the error that the run ended with, else the failed attempt
-// that holds it up (T214). Blocked steps are counted by header.
+// mapRootCause maps the error with which the run ended, or else the failed attempt that blocks it (contract T214).
+// header adds the number of blocked steps.
 func mapRootCause(s run.State) *model.RunError {
 	switch f := s.Failure; {
 	case f != nil:

@@ -57,7 +57,7 @@ func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 			mapAttempt(&out.Attempts[i], &s.Attempts[i])
 		}
 	}
-	if n := len(s.Attempts); n > 0 { // the step mirrors its latest attempt (T60)
+	if n := len(s.Attempts); n > 0 { // a step shows the fields of its latest attempt (contract T60)
 		var a model.StepAttempt
 		mapAttempt(&a, &s.Attempts[n-1])
 		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = given(&s.Attempts[n-1].EngineAttempt),

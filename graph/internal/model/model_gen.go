@@ -27,13 +27,13 @@ type ActionAvailability struct {
 	// The rule that decided.
 	Rule         *string `json:"rule,omitempty"`
 	RequiredRole *Role   `json:"requiredRole,omitempty"`
-	// Principals of the tenant that could, within what the viewer may know.
+	// Principals of the tenant that could do it, as far as the viewer may know.
 	WhoCould       []string       `json:"whoCould"`
 	ReasonRequired bool           `json:"reasonRequired"`
 	Strength       ActionStrength `json:"strength"`
 }
 
-// One action on one thing.
+// One action with its target.
 type ActionInput struct {
 	Signal             *SignalActionInput       `json:"signal,omitempty"`
 	Cancel             *CancelActionInput       `json:"cancel,omitempty"`
@@ -45,22 +45,22 @@ type ActionInput struct {
 }
 
 type ActionPreview struct {
-	// runSeq of the state that was looked at; 0 for `start`.
+	// runSeq of the state on which the preview is based; 0 for `start`.
 	BasedOnSeq run.Seq       `json:"basedOnSeq"`
 	Outcome    ActionOutcome `json:"outcome"`
 	// A code of the error table when refused, or why it would do nothing.
 	Code *string `json:"code,omitempty"`
-	// For people.
+	// Explanation for people.
 	Reason *string `json:"reason,omitempty"`
-	// Status of the run once the action is applied and nothing else happens; null when refused.
+	// Status of the run after the action if nothing else happens; null when refused.
 	Status *RunStatus `json:"status,omitempty"`
-	// What becomes of steps, in plan order.
+	// Changes of steps, in plan order.
 	Changes []StepChange `json:"changes"`
-	// Steps that would wait on, and could not start.
+	// Steps that would still not be able to start.
 	Blocked []string `json:"blocked"`
-	// What one should know before.
+	// Facts that a person should know before.
 	Warnings []string `json:"warnings"`
-	// Of `bulk`, whose outcome is APPLY when there is a run that nothing is known to refuse; null for other actions.
+	// With `bulk`, whose outcome is APPLY if at least one run would not refuse as far as known; null for other actions.
 	Bulk *BulkPreview `json:"bulk,omitempty"`
 }
 
@@ -95,10 +95,7 @@ type Artifact struct {
 // One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows.
 type AuditCheck struct {
 	Checked int `json:"checked"`
-	// Objects among `checked` whose row comes from an earlier version and recorded no digest. They are compared only by what the row
-	// names, and are no problem.
-	Uncovered int `json:"uncovered"`
-	// One sentence for each object or log that no row accounts for.
+	// One sentence for each object or log without a matching row.
 	Problems []string `json:"problems"`
 	// Pass it as `after` for the next page; null at the end.
 	Next *string `json:"next,omitempty"`
@@ -107,11 +104,11 @@ type AuditCheck struct {
 type AuditConnection struct {
 	Edges    []AuditEdge `json:"edges"`
 	PageInfo *PageInfo   `json:"pageInfo"`
-	// Rows that were committed a moment ago and are not in the chain yet.
+	// The number of new rows that are not in the chain yet.
 	Waiting float64 `json:"waiting"`
-	// Rows that are not in the chain and never will be: they did not come through dvt.
+	// The number of rows that are not in the chain and never will be, because dvt did not write them.
 	Stray float64 `json:"stray"`
-	// How many seconds the oldest waiting row has waited; 0 when none waits. More than 10 is a fault.
+	// Seconds that the oldest waiting row has waited; 0 when none waits. More than 10 is a fault.
 	OldestWaitingSeconds float64 `json:"oldestWaitingSeconds"`
 }
 
@@ -122,16 +119,16 @@ type AuditEdge struct {
 
 // One link of the tenant's chain.
 type AuditEntry struct {
-	// From 1, without holes.
+	// From 1, without gaps.
 	No run.Seq `json:"no"`
-	// Of the row, a UUID.
+	// Id of the row, a UUID.
 	ID string `json:"id"`
 	// SHA-256 in hex over the strings v2, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
 	// second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, credential, address,
 	// via, object, digest, each written as its length in bytes, a colon and itself. Rows of format 1 begin with v1 and end
 	// with detail.
 	Hash string `json:"hash"`
-	// Null when the row was taken away.
+	// Null when the row was removed.
 	Row *AuditRow `json:"row,omitempty"`
 }
 
@@ -146,7 +143,7 @@ type AuditFilter struct {
 	RunID  *string    `json:"runId,omitempty"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome,omitempty"`
-	// false leaves out the rows SEAL_LOG, by which dvt itself seals the log of each run; the numbers then have gaps.
+	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
 	Seals *bool `json:"seals,omitempty"`
 }
 
@@ -155,24 +152,24 @@ type AuditRow struct {
 	TenantID string    `json:"tenantId"`
 	Actor    string    `json:"actor"`
 	Action   string    `json:"action"`
-	// Empty when no run is meant, as are the other strings.
+	// Empty when the row concerns no run. Other strings are empty in the same way.
 	RunID     string `json:"runId"`
 	SignalID  string `json:"signalId"`
 	Outcome   string `json:"outcome"`
 	Code      string `json:"code"`
 	Reason    string `json:"reason"`
 	RequestID string `json:"requestId"`
-	// A JSON document as it is kept, or empty.
+	// The stored JSON document, or empty.
 	Detail string `json:"detail"`
-	// Of the hash: 1 does not cover the fields below.
+	// Format of the hash: 1 does not cover the fields below.
 	Format int `json:"format"`
-	// That the actor showed, without its secret: token:ID, session:ID, jwt or account, and @PROVIDER behind it.
+	// The credential of the actor without its secret: token:ID, session:ID, jwt or account, followed by @PROVIDER.
 	Credential string `json:"credential"`
-	// That the request came from, behind trusted proxies.
+	// Client address of the request, behind trusted proxies.
 	Address string `json:"address"`
 	// http, websocket, sign-in or worker.
 	Via string `json:"via"`
-	// That the row made: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID.
+	// The object that the action created: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID.
 	Object string `json:"object"`
 	// SHA-256 in hex of the content of the object.
 	Digest string `json:"digest"`
@@ -199,7 +196,7 @@ type Bulk struct {
 	State   BulkState  `json:"state"`
 	Type    SignalType `json:"type"`
 	TypeRaw string     `json:"typeRaw"`
-	// Null when no step is meant.
+	// Null when the signal concerns no step.
 	StepID *string `json:"stepId,omitempty"`
 	// The action as it was given.
 	Payload   json.RawMessage `json:"payload"`
@@ -208,14 +205,14 @@ type Bulk struct {
 	CreatedAt time.Time       `json:"createdAt"`
 	// When the last run got its outcome; null before.
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
-	// When it was asked to stop.
+	// When a stop was requested.
 	StoppedAt *time.Time `json:"stoppedAt,omitempty"`
 	// A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …
 	PacedCode *string `json:"pacedCode,omitempty"`
-	// When it goes on, while PACED.
+	// When it continues, while PACED.
 	PacedUntil *time.Time  `json:"pacedUntil,omitempty"`
 	Counts     *BulkCounts `json:"counts"`
-	// How far the receipts have come. Not available in lists of bulks.
+	// The progress of the receipts. Not available in lists of bulks.
 	Applications *BulkApplications `json:"applications"`
 	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Rows *BulkRowConnection `json:"rows"`
@@ -223,13 +220,13 @@ type Bulk struct {
 
 func (Bulk) IsNode() {}
 
-// What is done to each of them.
+// The action of a bulk, for each of its runs.
 type BulkActionInput struct {
 	Signal *SignalInput     `json:"signal,omitempty"`
 	Cancel *BulkCancelInput `json:"cancel,omitempty"`
 }
 
-// Accepted signals by how far they have come; together they are `counts.accepted`.
+// Numbers of accepted signals by their progress; their sum is `counts.accepted`.
 type BulkApplications struct {
 	Pending    int `json:"pending"`
 	Delivered  int `json:"delivered"`
@@ -247,7 +244,7 @@ type BulkConnection struct {
 	PageInfo *PageInfo  `json:"pageInfo"`
 }
 
-// Runs by outcome; together they are `total`.
+// Numbers of runs by outcome; their sum is `total`.
 type BulkCounts struct {
 	Total    int `json:"total"`
 	Waiting  int `json:"waiting"`
@@ -262,13 +259,13 @@ type BulkEdge struct {
 	Node   *Bulk  `json:"node"`
 }
 
-// Of which runs a bulk would be, and what is known of them now.
+// The runs of a bulk, and what is known about them now.
 type BulkPreview struct {
-	// What `expectedCount` is to be.
+	// The value for `expectedCount`.
 	Count int `json:"count"`
-	// Runs that were named and would not be in it.
+	// Named runs that the bulk would leave out.
 	Excluded []BulkReason `json:"excluded"`
-	// Runs that would be in it and, as things are, refuse: those where the viewer may not do it, and those that have ended.
+	// Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended.
 	Refusals []BulkReason `json:"refusals"`
 	// The first runs, at most 5.
 	Samples []BulkSample `json:"samples"`
@@ -282,9 +279,9 @@ type BulkPreviewInput struct {
 type BulkReason struct {
 	// A code of the error table.
 	Code string `json:"code"`
-	// For people.
+	// Explanation for people.
 	Reason string `json:"reason"`
-	// How many runs.
+	// The number of runs.
 	Count int `json:"count"`
 }
 
@@ -301,7 +298,7 @@ type BulkRow struct {
 	Code *string `json:"code,omitempty"`
 	// For people: what to do.
 	Message *string `json:"message,omitempty"`
-	// When it got its outcome.
+	// When the run got its outcome.
 	At *time.Time `json:"at,omitempty"`
 	// REJECTED, REFUSED, or NOT_APPLIED.
 	Failed bool `json:"failed"`
@@ -319,26 +316,26 @@ type BulkRowEdge struct {
 	Node   *BulkRow `json:"node"`
 }
 
-// Which runs are meant.
+// The selection of the runs of a bulk.
 type BulkRunsInput struct {
 	// runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out.
 	Ids []string `json:"ids,omitempty"`
-	// All that match now.
+	// All runs that match now.
 	Filter *RunFilter `json:"filter,omitempty"`
-	// Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED.
+	// The runs for which one of the viewer's bulks has failed so far: REJECTED, REFUSED, or NOT_APPLIED.
 	FailedOf *string `json:"failedOf,omitempty"`
 }
 
-// What would become of one run; fields as of ActionPreview.
+// The preview for one run; fields like those of ActionPreview.
 type BulkSample struct {
 	RunID string `json:"runId"`
-	// As it is.
+	// The current status.
 	Status     RunStatus     `json:"status"`
 	BasedOnSeq run.Seq       `json:"basedOnSeq"`
 	Outcome    ActionOutcome `json:"outcome"`
 	Code       *string       `json:"code,omitempty"`
 	Reason     *string       `json:"reason,omitempty"`
-	// Status of the run once the action is applied; null when refused.
+	// Status of the run after the action; null when refused.
 	StatusAfter *RunStatus   `json:"statusAfter,omitempty"`
 	Changes     []StepChange `json:"changes"`
 	Warnings    []string     `json:"warnings"`
@@ -346,7 +343,7 @@ type BulkSample struct {
 
 type BulkSignalPayload struct {
 	Bulk *Bulk `json:"bulk"`
-	// The request was carried out before.
+	// An earlier request with this requestId was accepted already.
 	Duplicate bool `json:"duplicate"`
 }
 
@@ -354,7 +351,7 @@ type BulkUpdate struct {
 	Sync   SyncState   `json:"sync"`
 	Reason *SyncReason `json:"reason,omitempty"`
 	AsOf   time.Time   `json:"asOf"`
-	// Forget what you had, and read the rows.
+	// Discard all earlier frames, and read the rows again.
 	Reset bool  `json:"reset"`
 	Bulk  *Bulk `json:"bulk"`
 	// Rows that changed, by number, at most 200; empty in the first frame and in quiet ones.
@@ -387,15 +384,15 @@ type CancelRunInput struct {
 type CompleteManualStepInput struct {
 	RunID  string `json:"runId"`
 	StepID string `json:"stepId"`
-	// Of the open task; see manualTasks.
+	// Token of the open task; see manualTasks.
 	Token   string        `json:"token"`
 	Outcome ManualOutcome `json:"outcome"`
 	Notes   *string       `json:"notes,omitempty"`
-	// Addresses of what proves it, at most 50.
+	// Addresses of evidence, at most 50.
 	EvidenceRefs []string `json:"evidenceRefs,omitempty"`
-	// When it was done, if that was earlier.
+	// When the work was done, if earlier than now.
 	CompletedAt *time.Time `json:"completedAt,omitempty"`
-	// If given it must be the caller.
+	// If given, it must be the caller.
 	Actor          *string  `json:"actor,omitempty"`
 	ExpectedRunSeq *run.Seq `json:"expectedRunSeq,omitempty"`
 }
@@ -403,52 +400,52 @@ type CompleteManualStepInput struct {
 type CreateTokenInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
 	RequestID string `json:"requestId"`
-	// For people, at most 100 bytes.
+	// A name for people, at most 100 bytes.
 	Name string `json:"name"`
-	// Make it for the principal `service/NAME`, which has an account nowhere; the policy gives it rights. Null: for oneself.
+	// Makes the token for the principal `service/NAME`, which has no account; the policy gives it rights. Null: for the viewer.
 	Service *string `json:"service,omitempty"`
 	// 1 to 20.
 	Grants []TokenGrantInput `json:"grants"`
-	// At most a year away; null: in 90 days.
+	// At most one year from now; null: in 90 days.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 }
 
 type CreateTokenPayload struct {
 	Token *Token `json:"token"`
-	// Shown this once; null when this answer repeats an earlier one.
+	// Shown only in this answer; null when it repeats an earlier one.
 	Secret *string `json:"secret,omitempty"`
 }
 
 // A node of dbt: a model, a test, a seed, …
 type DbtNode struct {
 	UniqueID string `json:"uniqueId"`
-	// Within its package, of a test without the digest that dbt adds. Example: `not_null_stg_orders_order_id`
+	// The name within its package; that of a test lacks the digest that dbt adds. Example: `not_null_stg_orders_order_id`
 	Name string `json:"name"`
-	// dbt's kind of it: a string on purpose.
+	// dbt's type of the node. A string, because later versions of dbt may add types.
 	ResourceType string `json:"resourceType"`
-	// dbt's word: success, error, skipped, pass, fail, warn, …
+	// dbt's status: success, error, skipped, pass, fail, warn, …
 	Status          string        `json:"status"`
 	ExecutionTimeMs time.Duration `json:"executionTimeMs"`
 	// At most 4 KiB.
 	Message *string `json:"message,omitempty"`
-	// How many rows a test found.
+	// The number of rows that a test found.
 	Failures *float64 `json:"failures,omitempty"`
-	// As far as the adapter says.
+	// Null when the adapter does not report it.
 	RowsAffected *float64 `json:"rowsAffected,omitempty"`
 	// At most 32 KiB; null when dbt compiled nothing.
 	CompiledSQL *string `json:"compiledSql,omitempty"`
-	// There is more of compiledSql.
+	// compiledSql was cut.
 	CompiledSQLCut bool `json:"compiledSqlCut"`
 }
 
 type DbtNodeConnection struct {
 	Edges    []DbtNodeEdge `json:"edges"`
 	PageInfo *PageInfo     `json:"pageInfo"`
-	// The logical attempt that they are of.
+	// The logical attempt of the nodes.
 	Attempt int `json:"attempt"`
-	// How many nodes have the statuses asked for.
+	// The number of nodes with the requested statuses.
 	Total int `json:"total"`
-	// Of all nodes, whatever statuses are asked for; the most frequent first.
+	// Counts of all nodes, regardless of the requested statuses; the most frequent first.
 	ByStatus []DbtStatusCount `json:"byStatus"`
 }
 
@@ -462,19 +459,19 @@ type DbtStatusCount struct {
 	Count  int    `json:"count"`
 }
 
-// A message that was given up: what changed in a run after fromSeq, up to toSeq, was
-// not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
+// A message that dvt gave up: the changes of a run after fromSeq, up to toSeq, were
+// not published separately. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
 type DeadLetter struct {
 	ID        string `json:"id"`
 	ProjectID string `json:"projectId"`
 	RunID     string `json:"runId"`
-	// What changed after this runSeq.
+	// The message has the changes after this runSeq.
 	FromSeq run.Seq `json:"fromSeq"`
-	// What changed up to this runSeq.
+	// The message has the changes up to this runSeq.
 	ToSeq run.Seq `json:"toSeq"`
-	// How often the bus refused it.
+	// The number of refusals by the bus.
 	Attempts int `json:"attempts"`
-	// What the bus said the last time, at most 500 bytes.
+	// The last error of the bus, at most 500 bytes.
 	Cause    string    `json:"cause"`
 	BuriedAt time.Time `json:"buriedAt"`
 	// Null while it is open.
@@ -493,7 +490,7 @@ type DeadLetterEdge struct {
 	Node   *DeadLetter `json:"node"`
 }
 
-// Which dead letters are meant.
+// The selection of dead letters.
 type DeadLettersInput struct {
 	// Ids of DeadLetter, 1 to 200.
 	Ids []string `json:"ids,omitempty"`
@@ -511,7 +508,7 @@ type DevPrincipal struct {
 
 type EmergencyStopInput struct {
 	Reason string `json:"reason"`
-	// End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while.
+	// End the execution in the engine at once, without its cooperation: running attempts end as TERMINATED, and their programs may go on for a while.
 	ForceKill *bool `json:"forceKill,omitempty"`
 }
 
@@ -526,7 +523,7 @@ type EngineRunRef struct {
 	Provider   string  `json:"provider"`
 	Namespace  *string `json:"namespace,omitempty"`
 	WorkflowID string  `json:"workflowId"`
-	// The first execution; for people, never an address.
+	// The id of the first execution. For people only: do not address the workflow with it.
 	EngineRunID *string `json:"engineRunId,omitempty"`
 }
 
@@ -545,13 +542,13 @@ type EventEdge struct {
 	Node   *RunEvent `json:"node"`
 }
 
-// Between which moments something is expected.
+// The range of times in which something is expected.
 type Forecast struct {
 	Low  time.Time `json:"low"`
 	High time.Time `json:"high"`
-	// The part of what is known that lies between them, above 0 and below 1.
+	// The share of the known runs that lies in the range, above 0 and below 1.
 	Confidence float64 `json:"confidence"`
-	// How many runs are known.
+	// The number of known runs.
 	Runs int `json:"runs"`
 }
 
@@ -567,7 +564,7 @@ type Grant struct {
 	Role          Role   `json:"role"`
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
-	// Null: it stays.
+	// Null: it does not expire.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// It was taken in an emergency.
 	BreakGlass bool     `json:"breakGlass"`
@@ -587,42 +584,42 @@ type HealthCheck struct {
 }
 
 type HealthHistory struct {
-	// The server that measured: its host and process.
+	// The measuring server: its host and process.
 	Server string `json:"server"`
-	// When it began to.
+	// Start of the measurements.
 	Since time.Time `json:"since"`
-	// How long after one sample the next is taken.
+	// Time between two samples.
 	IntervalMs time.Duration `json:"intervalMs"`
 	// Oldest first.
 	Samples []HealthSample `json:"samples"`
 }
 
-// One moment of a server, and the interval before it.
+// The state of a server at one moment, and measurements of the interval before it.
 type HealthSample struct {
 	At     time.Time    `json:"at"`
 	Status HealthStatus `json:"status"`
-	// From the commit of an event until a stream gave out the frame that shows it: half of the interval's frames took at most this long. An estimate; null when none was measured.
+	// Median of the time from the commit of an event until a stream returned the frame that shows it. An estimate; null when nothing was measured.
 	LagP50Ms *time.Duration `json:"lagP50Ms,omitempty"`
-	// The same of 99 in 100.
+	// The 99th percentile of the same.
 	LagP99Ms *time.Duration `json:"lagP99Ms,omitempty"`
-	// Frames that streams of runs gave out in the interval; a shared stream counts once.
+	// Frames per second that streams of runs returned in the interval; a shared stream counts once.
 	FramesPerSecond float64 `json:"framesPerSecond"`
-	// Subscriptions to runs and to lists of runs that are served.
+	// The number of served subscriptions to runs and lists of runs.
 	Viewers int `json:"viewers"`
-	// Streams of runs that they are served by.
+	// The number of streams that serve them.
 	Streams int `json:"streams"`
-	// Streams that said STALE last.
+	// The number of streams whose last frame was STALE.
 	StaleStreams int `json:"staleStreams"`
-	// In which the store answered; null when it did not.
+	// Response time of the store; null when it did not answer.
 	StateStoreMs *time.Duration `json:"stateStoreMs,omitempty"`
-	// In which the engine answered; null when it did not.
+	// Response time of the engine; null when it did not answer.
 	TemporalMs *time.Duration `json:"temporalMs,omitempty"`
 }
 
-// Something that the viewer may see and that waits for a person.
+// An item that waits for a person and that the viewer may see.
 type InboxItem struct {
 	RunID string `json:"runId"`
-	// Of a MANUAL step; null: the run waits for approval.
+	// A MANUAL step; null: the run waits for approval.
 	StepID           *string   `json:"stepId,omitempty"`
 	LogicalAttemptID *int      `json:"logicalAttemptId,omitempty"`
 	ProjectID        string    `json:"projectId"`
@@ -632,25 +629,25 @@ type InboxItem struct {
 	Yours bool `json:"yours"`
 }
 
-// What moved in the viewer's inbox. Whose an item is depends on the viewer: streams of two viewers may differ.
+// Changes in the viewer's inbox. Streams of two viewers may differ, because `yours` depends on the viewer.
 type InboxUpdate struct {
 	Sync   SyncState   `json:"sync"`
 	Reason *SyncReason `json:"reason,omitempty"`
-	// The store's clock at which this was known; null: nothing could be read yet.
+	// Time of this knowledge by the store's clock; null: nothing could be read yet.
 	AsOf *time.Time `json:"asOf,omitempty"`
-	// The first frame, and after a change of rights: ask `approvals` and `manualTasks` again.
+	// True in the first frame and after a change of rights: query `approvals` and `manualTasks` again.
 	Reset bool `json:"reset"`
-	// As Viewer.inboxCount; null: nothing could be read yet.
+	// Like Viewer.inboxCount; null: nothing could be read yet.
 	Count *int `json:"count,omitempty"`
-	// What entered or changed, the oldest first.
+	// Items that entered or changed, the oldest first.
 	Changed []InboxItem `json:"changed"`
-	// What waits no longer.
+	// Items that no longer wait.
 	Removed []InboxItem `json:"removed"`
 }
 
 type InjectOverrideInput struct {
 	StepID string `json:"stepId"`
-	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets.
+	// A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets.
 	Override json.RawMessage `json:"override"`
 	Reason   string          `json:"reason"`
 }
@@ -671,16 +668,16 @@ type ManualTask struct {
 	LogicalAttemptID int    `json:"logicalAttemptId"`
 	ProjectID        string `json:"projectId"`
 	EnvironmentID    string `json:"environmentId"`
-	// What to do, from the plan.
+	// Instructions from the plan.
 	Instructions *string `json:"instructions,omitempty"`
-	// What the plan asks to be left as evidence.
+	// The evidence that the plan requests.
 	Evidence json.RawMessage `json:"evidence,omitempty"`
 	Since    time.Time       `json:"since"`
 	// When the wait times out; null for never.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	// Whether the viewer may complete it, and why not.
 	Action *ActionAvailability `json:"action"`
-	// What completes it; null for those who may not. A retry of the step makes it void.
+	// The token that completes the step; null if the viewer may not complete it. A retry of the step makes it invalid.
 	Token *string `json:"token,omitempty"`
 }
 
@@ -694,10 +691,10 @@ type ManualTaskEdge struct {
 	Node   *ManualTask `json:"node"`
 }
 
-// Lines that a log past its limits lost between its beginning and its end, both numbers included.
+// The inclusive range of lines that were dropped from the middle of a log that exceeds its limits.
 type MissingLines struct {
 	From int `json:"from"`
-	// Under this number stands a line of the stream dvt that says what is missing.
+	// The line with this number is in the stream dvt and reports what is missing.
 	To int `json:"to"`
 }
 
@@ -722,7 +719,7 @@ type PauseInfo struct {
 	Reason      *string   `json:"reason,omitempty"`
 	Since       time.Time `json:"since"`
 	RunSeq      run.Seq   `json:"runSeq"`
-	// Steps still running when this was shown.
+	// The number of steps that are still running.
 	Draining int `json:"draining"`
 }
 
@@ -735,28 +732,28 @@ type Place struct {
 	EnvironmentID string `json:"environmentId"`
 }
 
-// From the moment `from.runSeq` to the moment `to.runSeq`.
+// The difference between the plan of a previous run and that of this one.
 type PlanDiff struct {
 	Previous *RunRef `json:"previous"`
-	// How many steps the plan of this run has.
+	// The number of steps in the plan of this run.
 	Total   int `json:"total"`
 	Added   int `json:"added"`
 	Removed int `json:"removed"`
 	Changed int `json:"changed"`
-	// What differs outside of the steps, at most 20.
+	// The differences outside of the steps, at most 20.
 	Parts []PlanPartDiff `json:"parts"`
 	// The steps that differ, at most 200, in the order of the document; removed ones come last.
 	Steps []PlanStepDiff `json:"steps"`
 }
 
 type PlanInput struct {
-	// A plan that lies somewhere: fetched and checked by a control activity.
+	// A plan at an address. A control activity fetches and checks it.
 	Ref *PlanRefInput `json:"ref,omitempty"`
-	// The plan document itself: validated at once, kept by its hash.
+	// The plan document itself. It is validated at once and stored under its hash.
 	Inline json.RawMessage `json:"inline,omitempty"`
 }
 
-// A member that differs, its path with dots, its values as JSON, at most 300 bytes; null where there is none.
+// A member that differs: its path with dots, and its values as JSON, at most 300 bytes; null where it does not exist.
 type PlanPartDiff struct {
 	Path string  `json:"path"`
 	From *string `json:"from,omitempty"`
@@ -784,25 +781,25 @@ type PlanRefInput struct {
 type PlanStepDiff struct {
 	StepID string     `json:"stepId"`
 	Change PlanChange `json:"change"`
-	// Of CHANGED, at most 20.
+	// The differences of a CHANGED step, at most 20.
 	Parts []PlanPartDiff `json:"parts"`
 }
 
-// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+// One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
 type Policy struct {
-	// 0: the tenant has none of its own; this is what the server's settings and the defaults amount to.
+	// 0: the tenant has no policy of its own; the document shows the server's settings and the defaults.
 	Version int `json:"version"`
-	// The rules are the defaults of this version of dvt, and follow them.
+	// The rules are the defaults of dvt, and change with them in later versions.
 	DefaultRules bool          `json:"defaultRules"`
 	Rules        []PolicyRule  `json:"rules"`
 	Grants       []PolicyGrant `json:"grants"`
-	// Separation of duties: who asked for a run may not decide these for it.
+	// Separation of duties: what the requester of a run may not decide for it.
 	Sod        *PolicySod         `json:"sod"`
 	Approvals  []PolicyApproval   `json:"approvals"`
 	BreakGlass []PolicyBreakGlass `json:"breakGlass"`
-	// Ceilings of the sandboxes that plans ask for.
+	// Ceilings for the sandboxes that plans request.
 	Sandbox []PolicySandbox `json:"sandbox"`
-	// Who made this version; null for version 0.
+	// The principal that made this version; null for version 0.
 	Actor  *string    `json:"actor,omitempty"`
 	Reason *string    `json:"reason,omitempty"`
 	At     *time.Time `json:"at,omitempty"`
@@ -821,7 +818,7 @@ type PolicyApprovalInput struct {
 	Required      int    `json:"required"`
 }
 
-// Who may take a role in an emergency, for how long at most.
+// A principal that may take a role in an emergency, and for how long at most.
 type PolicyBreakGlass struct {
 	Principal  string `json:"principal"`
 	Role       string `json:"role"`
@@ -859,19 +856,19 @@ type PolicyGrantInput struct {
 	ProjectID     string     `json:"projectId"`
 	EnvironmentID string     `json:"environmentId"`
 	ExpiresAt     *time.Time `json:"expiresAt,omitempty"`
-	// Keep the mark of a role that was taken in an emergency.
+	// true keeps the mark of a role that was taken in an emergency.
 	BreakGlass bool `json:"breakGlass"`
 }
 
 // At most 10,000 rules, grants, approvals, break-glass entries and ceilings of sandboxes together, and 200 grants of one principal.
 type PolicyInput struct {
-	// Null: the defaults of dvt, now and after upgrades.
+	// Null: the defaults of dvt, which may change with an upgrade.
 	Rules      []PolicyRuleInput       `json:"rules,omitempty"`
 	Grants     []PolicyGrantInput      `json:"grants"`
 	Sod        *PolicySodInput         `json:"sod"`
 	Approvals  []PolicyApprovalInput   `json:"approvals"`
 	BreakGlass []PolicyBreakGlassInput `json:"breakGlass"`
-	// Null keeps the ceilings as they are, so that a client that does not know them removes none.
+	// Null keeps the current ceilings, so that a client that does not know them removes none.
 	Sandbox []PolicySandboxInput `json:"sandbox,omitempty"`
 }
 
@@ -890,25 +887,25 @@ type PolicyRuleInput struct {
 	EnvironmentID string `json:"environmentId"`
 }
 
-// The most that programs of a project and environment may use and reach; null bounds nothing.
+// Upper bounds for the programs of a project and environment; null sets no bound.
 type PolicySandbox struct {
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
-	// Bytes of all processes of a step together.
+	// Bytes, for all processes of a step together.
 	Memory *float64 `json:"memory,omitempty"`
 	// Cores.
 	CPU *float64 `json:"cpu,omitempty"`
-	// Processes and threads at once.
+	// Number of processes and threads at the same time.
 	Pids *int `json:"pids,omitempty"`
-	// Bytes of one file that a program writes.
+	// Bytes, for each file that a program writes.
 	Disk *float64 `json:"disk,omitempty"`
-	// Permitted TCP destinations, PORT or HOST:PORT; null permits all that the guard of outgoing addresses permits.
+	// Permitted TCP destinations, PORT or HOST:PORT; null permits every destination that the egress rules permit.
 	Connect []string `json:"connect,omitempty"`
 	// Parts that every program must have.
 	Require []string `json:"require"`
 }
 
-// A field that is null or 0 bounds nothing.
+// A field that is null or 0 sets no bound.
 type PolicySandboxInput struct {
 	ProjectID     string   `json:"projectId"`
 	EnvironmentID string   `json:"environmentId"`
@@ -916,16 +913,16 @@ type PolicySandboxInput struct {
 	CPU           *float64 `json:"cpu,omitempty"`
 	Pids          *int     `json:"pids,omitempty"`
 	Disk          *float64 `json:"disk,omitempty"`
-	// An empty list permits no connection; null permits all that the guard of outgoing addresses permits.
+	// An empty list permits no connection; null permits every destination that the egress rules permit.
 	Connect []string `json:"connect,omitempty"`
 	Require []string `json:"require"`
 }
 
-// Separation of duties. While a part is on, a service, which has API tokens and no person, does not decide in that part.
+// Separation of duties. While a part is on, services may not decide in it, because people act through their API tokens.
 type PolicySod struct {
-	// Who asked for a run may not approve it.
+	// The requester of a run may not approve it.
 	Approve bool `json:"approve"`
-	// Who asked for or approved a run may not complete its manual steps, unless the plan says `sod: false`.
+	// The requester and the approvers of a run may not complete its manual steps, unless the plan says `sod: false`.
 	CompleteManual bool `json:"completeManual"`
 	// A plan cannot lift completeManual by `sod: false`.
 	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan"`
@@ -938,7 +935,7 @@ type PolicySodInput struct {
 	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan"`
 }
 
-// A project with limits per minute of its own takes nothing from its tenant's.
+// A project with limits per minute of its own does not use those of its tenant.
 type ProjectQuota struct {
 	ProjectID string       `json:"projectId"`
 	Limits    *QuotaLimits `json:"limits"`
@@ -952,41 +949,41 @@ type ProjectQuotaInput struct {
 	Weight    int               `json:"weight"`
 }
 
-// Who may run a field is decided in the use case behind it; every type below shows only what belongs to the caller's tenant.
+// The use case behind a field decides who may call it. All data belongs to the caller's tenant.
 type Query struct {
 }
 
-// A run that is to be started.
+// A run that waits to be started.
 type QueueEntry struct {
 	RunID         string `json:"runId"`
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
 	PlanID        string `json:"planId"`
 	PlanVersion   string `json:"planVersion"`
-	// Who asked for the run: a principal id.
+	// The principal that requested the run.
 	TriggeredBy string `json:"triggeredBy"`
-	// PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED.
+	// PENDING, LOCKED while a server starts it, STARTED, FAILED or CANCELLED.
 	Status string `json:"status"`
-	// From 0 to 9; higher goes first within a project.
+	// From 0 to 9; a higher one starts first within a project.
 	Priority  int       `json:"priority"`
 	CreatedAt time.Time `json:"createdAt"`
-	// It is not started before.
+	// The run is not started before this time.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
-	// When it fails with QUEUE_TTL_EXCEEDED if it still waits then.
+	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	Attempts  int        `json:"attempts"`
-	// What it waits for; null: it is being started.
+	// What the run waits for; null: it is being started.
 	WaitsFor *QueueWait `json:"waitsFor,omitempty"`
-	// Among the waiting runs of its project, from 1; null when it does not wait.
+	// Position among the waiting runs of its project, from 1; null when it does not wait.
 	Position *int `json:"position,omitempty"`
-	// From now; null when nothing is known.
+	// Expected remaining wait; null when unknown.
 	EstimatedWaitMs *time.Duration `json:"estimatedWaitMs,omitempty"`
 }
 
 type QueueEntryConnection struct {
 	Edges    []QueueEntryEdge `json:"edges"`
 	PageInfo *PageInfo        `json:"pageInfo"`
-	// How many runs of the tenant wait, whoever may see them.
+	// The number of waiting runs of the tenant, including those that the viewer may not see.
 	Depth int `json:"depth"`
 }
 
@@ -1001,12 +998,12 @@ type QuotaBucket struct {
 	PerMinute       int         `json:"perMinute"`
 	TokensRemaining int         `json:"tokensRemaining"`
 	UsedPercent     float64     `json:"usedPercent"`
-	// When there is another token; null: it is full, or never.
+	// When the next token is available; null: the bucket is full, or there will be none.
 	NextRefillAt *time.Time `json:"nextRefillAt,omitempty"`
 }
 
-// A limit that is null is that of the tier, or for a project that of its tenant. Limits per minute of projects come
-// out of the tier's: the tenant has what they leave, unless the operators gave a project its own.
+// A null limit inherits from the tier, or for a project from its tenant. Limits per minute of projects are part of
+// the tier's limit: the tenant has the rest, unless the operators gave a project an additional limit.
 type QuotaLimits struct {
 	StartRunPerMinute   *int `json:"startRunPerMinute,omitempty"`
 	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute,omitempty"`
@@ -1015,7 +1012,7 @@ type QuotaLimits struct {
 	MaxQueueDepth       *int `json:"maxQueueDepth,omitempty"`
 }
 
-// 0 to what the tier has. 0 lets nothing through.
+// From 0 to the limit of the tier. 0 permits nothing.
 type QuotaLimitsInput struct {
 	StartRunPerMinute   *int `json:"startRunPerMinute,omitempty"`
 	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute,omitempty"`
@@ -1025,7 +1022,7 @@ type QuotaLimitsInput struct {
 }
 
 type QuotaSettings struct {
-	// 0: the tenant has none of its own, its tier holds.
+	// 0: the tenant has no settings of its own, those of its tier apply.
 	Version  int                   `json:"version"`
 	Tier     string                `json:"tier"`
 	Tenant   *QuotaLimits          `json:"tenant"`
@@ -1075,9 +1072,9 @@ type RedriveDeadLettersInput struct {
 }
 
 type RedriveDeadLettersPayload struct {
-	// One for each letter: in the order of `ids`, else newest first.
+	// One for each dead letter: in the order of `ids`, otherwise newest first.
 	Results []RedriveResult `json:"results"`
-	// More than 200 were open: look at the results, then ask again.
+	// More than 200 were open: check the results, then repeat the request.
 	More bool `json:"more"`
 }
 
@@ -1087,7 +1084,7 @@ type RedriveResult struct {
 	// A code of the error table when FAILED: NOT_FOUND, or UNAVAILABLE when the bus does not answer or still refuses.
 	Code    *string `json:"code,omitempty"`
 	Message *string `json:"message,omitempty"`
-	// As it is now; null when there is none.
+	// The current dead letter; null when it does not exist.
 	Letter *DeadLetter `json:"letter,omitempty"`
 }
 
@@ -1096,13 +1093,13 @@ type Rejection struct {
 	Message string `json:"message"`
 }
 
-// What runs again; the steps that do not are taken over with their outputs.
+// The steps that run again. The new run takes over the outputs of the others.
 type RerunFromInput struct {
-	// Everything; `true`.
+	// All steps; `true`.
 	Start *bool `json:"start,omitempty"`
-	// What did not succeed, and all that depends on it; `true`.
+	// The steps that did not succeed, and their dependants; `true`.
 	Failed *bool `json:"failed,omitempty"`
-	// These steps and all that depends on them, with what did not succeed.
+	// These steps and their dependants, and the steps that did not succeed.
 	Steps []string `json:"steps,omitempty"`
 }
 
@@ -1121,10 +1118,10 @@ type ResumeInput struct {
 
 type RetryStepInput struct {
 	StepID string `json:"stepId"`
-	// Retry although the policy says no; audited.
+	// Retry even if the policy forbids it; audited.
 	Force  *bool   `json:"force,omitempty"`
 	Reason *string `json:"reason,omitempty"`
-	// The failed attempt that is meant; default the latest.
+	// The failed attempt to retry; default the latest.
 	ExpectedLogicalAttemptID *int `json:"expectedLogicalAttemptId,omitempty"`
 }
 
@@ -1147,16 +1144,16 @@ type Run struct {
 	ProjectID     string    `json:"projectId"`
 	EnvironmentID string    `json:"environmentId"`
 	Status        RunStatus `json:"status"`
-	// The stored word, also when `status` is UNKNOWN.
+	// The stored value, also when `status` is UNKNOWN.
 	StatusRaw string        `json:"statusRaw"`
 	Substatus *RunSubstatus `json:"substatus,omitempty"`
-	// The substatus in words, for people.
+	// A text about the substatus, for people.
 	Message *string `json:"message,omitempty"`
 	// Position of this state in the log.
 	RunSeq run.Seq `json:"runSeq"`
-	// Opaque: compare for equality only. Another epoch is another history.
+	// Opaque: compare for equality only. Positions of another epoch belong to another history.
 	StoreEpoch string `json:"storeEpoch"`
-	// Clock of receipts and other operational fields, which move without runSeq.
+	// Revision of receipts and other operational fields, which change without runSeq.
 	OpsRev      run.Seq       `json:"opsRev"`
 	Plan        *PlanRef      `json:"plan"`
 	Engine      *EngineRunRef `json:"engine,omitempty"`
@@ -1169,7 +1166,7 @@ type Run struct {
 	TotalDurationMs *time.Duration `json:"totalDurationMs,omitempty"`
 	StepCounts      *StepCounts    `json:"stepCounts"`
 	FailedSteps     int            `json:"failedSteps"`
-	// The error that explains the run's failure, or the failed step that holds it up.
+	// The error that explains the run's failure, or that of the failed step that holds the run up.
 	RootCause *RunError `json:"rootCause,omitempty"`
 	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []Step `json:"steps"`
@@ -1177,33 +1174,34 @@ type Run struct {
 	Step *Step `json:"step,omitempty"`
 	// A page of the log. `first` with `after`, or `last` with `before`; at most 200. Not available in lists and subscriptions.
 	Events *EventConnection `json:"events"`
-	// Receipts in the order they were received. Not available in lists and subscriptions.
+	// Receipts in the order of their arrival. Not available in lists and subscriptions.
 	Signals   *SignalConnection `json:"signals"`
 	Artifacts []Artifact        `json:"artifacts"`
-	// While PAUSED.
+	// Null unless the run is PAUSED.
 	Pause *PauseInfo `json:"pause,omitempty"`
-	// While the retry window is open: when the run will fail if nobody retries.
+	// When the run will fail if nobody retries; null unless the retry window is open.
 	RetryDeadline *time.Time `json:"retryDeadline,omitempty"`
-	// While it waits to be started; null in lists and subscriptions.
+	// Null unless the run waits to be started, and in lists and subscriptions.
 	Queue *QueueEntry `json:"queue,omitempty"`
-	// While it waits for approval, and what was decided; null when it needed none. Not available in lists and subscriptions.
+	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
 	Approval *RunApproval `json:"approval,omitempty"`
-	// What the viewer may do now and why not. Not available inside runUpdates and runListUpdates.
+	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
 	// The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
 	// there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	LastGreen *RunRef `json:"lastGreen,omitempty"`
-	// When the run may end, by the newest runs, from 5 to 20, of the same plan in the same project and environment that were created before
-	// this one and COMPLETED: four of five of them took so long from their start, pauses and waits included. It does not move with the run.
-	// Null before it has started, after it has ended, and when fewer are known. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	// When the run is expected to end, from the durations of the newest 5 to 20 runs of the same plan in the same project and environment
+	// that were created before this one and COMPLETED. Four of five of them had a duration in this range, including pauses and waits. The
+	// progress of this run does not change the forecast. Null before the start, after the end, and when fewer than 5 are known.
+	// Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	Forecast *Forecast `json:"forecast,omitempty"`
-	// The document of the plan, without the values of members that look like a secret by their names: `***` stands there. Null when no
-	// worker has fetched it yet, or when it is of another place than the run. Its digest is `plan.sha256`. What was changed of it for this run are the `signals` of the types
-	// UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	// The document of the plan. `***` replaces the values of members whose names look like those of secrets. Null when no
+	// worker has fetched it yet, or when its scope is not that of the run. Its digest is `plan.sha256`. Changes for this run are the
+	// `signals` of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	PlanDocument json.RawMessage `json:"planDocument,omitempty"`
-	// How the plan differs from that of the newest run of the same plan id in the same project and environment that was created before
-	// this one, whatever became of it. Null when there is none that the viewer may read, or when one of the two documents is not known
-	// as `planDocument` says. What looks like a secret is compared as it is shown, hidden. Not available in lists and subscriptions.
+	// The difference to the plan of the previous run: the newest run, with any status, of the same plan id in the same project and
+	// environment that was created before this one. Null when there is none that the viewer may read, or when `planDocument` of one of
+	// the two runs is null. Hidden secrets compare as equal. Not available in lists and subscriptions.
 	// Errors: STORE_UNAVAILABLE.
 	PlanDiff *PlanDiff `json:"planDiff,omitempty"`
 	// What the viewer may do, computed once and only when asked for.
@@ -1214,10 +1212,10 @@ type Run struct {
 
 func (Run) IsNode() {}
 
-// A run's way through approval.
+// The approval of a run.
 type RunApproval struct {
 	Required int `json:"required"`
-	// Null: it is decided.
+	// When the run is cancelled without a decision; null: it is decided.
 	ExpiresAt *time.Time         `json:"expiresAt,omitempty"`
 	Decisions []ApprovalDecision `json:"decisions"`
 }
@@ -1233,7 +1231,7 @@ type RunConnection struct {
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
-// Header fields and the steps that changed in (fromSeq, toSeq], whole.
+// The header, and all fields of the steps that changed in (fromSeq, toSeq].
 type RunDelta struct {
 	FromSeq run.Seq `json:"fromSeq"`
 	ToSeq   run.Seq `json:"toSeq"`
@@ -1242,12 +1240,13 @@ type RunDelta struct {
 	Steps  []Step `json:"steps"`
 }
 
+// The changes of a run from the position `from.runSeq` to `to.runSeq`.
 type RunDiff struct {
 	From *Run `json:"from"`
 	To   *Run `json:"to"`
 	// Steps that changed, in plan order.
 	Steps []StepDiff `json:"steps"`
-	// What people and dvt decided about the run meanwhile, in order, at most 200: approvals, pauses, signals, its end.
+	// Decisions of people and dvt about the run in between, in order, at most 200: approvals, pauses, signals, its end.
 	Decisions []RunEvent `json:"decisions"`
 }
 
@@ -1263,12 +1262,12 @@ type RunError struct {
 	Category         *FailureCategory `json:"category,omitempty"`
 	Message          *string          `json:"message,omitempty"`
 	Retryable        bool             `json:"retryable"`
-	// runSeq of the event that says so.
+	// runSeq of the event that reported the error.
 	FirstSeq run.Seq `json:"firstSeq"`
-	// How many steps wait behind it; 0 in lists without `steps`.
+	// The number of steps that wait for it; 0 in lists without `steps`.
 	BlockedSteps int `json:"blockedSteps"`
-	// The line of the failed attempt's log at which to begin to read, as StepLog.errorLine; null when no step is meant or it
-	// printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	// The line of the failed attempt's log at which to start reading, like StepLog.errorLine; null when the error belongs to no
+	// step or the step printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	LogLine *int `json:"logLine,omitempty"`
 	// Of the run whose error it is.
 	RunID string `json:"-"`
@@ -1277,7 +1276,7 @@ type RunError struct {
 // A fact of the log, verbatim.
 type RunEvent struct {
 	EventID string `json:"eventId"`
-	// A string on purpose: later versions may add types.
+	// A string, because later versions may add types.
 	EventType        string  `json:"eventType"`
 	RunID            string  `json:"runId"`
 	RunSeq           run.Seq `json:"runSeq"`
@@ -1314,7 +1313,7 @@ type RunFilter struct {
 	EnvironmentID *string     `json:"environmentId,omitempty"`
 	Statuses      []RunStatus `json:"statuses,omitempty"`
 	PlanID        *string     `json:"planId,omitempty"`
-	// The principal that started them; `me` is the viewer.
+	// The principal that started the runs; `me` is the viewer.
 	TriggeredBy *string `json:"triggeredBy,omitempty"`
 	// Beginning of a runId, or part of a planId.
 	Text        *string    `json:"text,omitempty"`
@@ -1326,7 +1325,7 @@ type RunListUpdate struct {
 	Sync   SyncState   `json:"sync"`
 	Reason *SyncReason `json:"reason,omitempty"`
 	AsOf   time.Time   `json:"asOf"`
-	// The first frame, and after a loss: `runs` is the whole page.
+	// True in the first frame and after a loss: `runs` is the whole page.
 	Reset bool `json:"reset"`
 	// Rows that entered or changed.
 	Runs []Run `json:"runs"`
@@ -1338,7 +1337,7 @@ type RunPayload struct {
 	Run *Run `json:"run"`
 }
 
-// A run, told by another one.
+// A reference to another run.
 type RunRef struct {
 	RunID       string     `json:"runId"`
 	PlanVersion string     `json:"planVersion"`
@@ -1351,21 +1350,21 @@ type RunRef struct {
 
 type RunUpdate struct {
 	Sync SyncState `json:"sync"`
-	// Null when LIVE for no special cause.
+	// The cause of a state other than LIVE, or a restriction of LIVE; else null.
 	Reason *SyncReason `json:"reason,omitempty"`
-	// What this frame shows.
+	// Position of the state in this frame.
 	RunSeq run.Seq `json:"runSeq"`
-	// What the store is known to have.
+	// Highest known position of the store.
 	HeadSeq    *run.Seq `json:"headSeq,omitempty"`
 	StoreEpoch string   `json:"storeEpoch"`
 	OpsRev     run.Seq  `json:"opsRev"`
-	// The store's clock at which this was known.
+	// Time of this knowledge by the store's clock.
 	AsOf time.Time `json:"asOf"`
-	// When the newest fact that this frame shows was committed, by the store's clock; null when that is not known.
+	// Commit time of the newest event in this frame, by the store's clock; null when unknown.
 	CommittedAt *time.Time `json:"committedAt,omitempty"`
-	// Age of the oldest fact not shown; 0 when none.
+	// Age of the oldest event that is not in the frame; 0 when there is none.
 	LagMs time.Duration `json:"lagMs"`
-	// Forget what you had: this frame starts anew.
+	// Discard all earlier frames: this one starts over.
 	Reset    bool      `json:"reset"`
 	Snapshot *Run      `json:"snapshot,omitempty"`
 	Delta    *RunDelta `json:"delta,omitempty"`
@@ -1381,19 +1380,19 @@ type ServicePayload struct {
 	Service *ServiceState `json:"service"`
 }
 
-// What a banner says; everything here holds for the viewer's tenant.
+// The state of the service for the viewer's tenant, for a banner.
 type ServiceState struct {
 	Mode EngineMode `json:"mode"`
-	// Why; null in NORMAL mode that nobody set.
+	// Why the mode was set; null in a NORMAL mode that nobody set.
 	ModeReason *string    `json:"modeReason,omitempty"`
 	ModeSince  *time.Time `json:"modeSince,omitempty"`
 	// The viewer's tenant is frozen.
 	Frozen       bool       `json:"frozen"`
 	FrozenReason *string    `json:"frozenReason,omitempty"`
 	FrozenSince  *time.Time `json:"frozenSince,omitempty"`
-	// The engine starts runs too slowly: startRun answers ENGINE_DEGRADED until it is well again.
+	// The engine starts runs too slowly: startRun returns ENGINE_DEGRADED until it has recovered.
 	Degraded bool `json:"degraded"`
-	// When to try again, while new runs are refused for a reason that passes by itself.
+	// When to try again, while new runs are refused for a temporary reason.
 	RetryAfterMs *time.Duration `json:"retryAfterMs,omitempty"`
 	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
 	ActiveRuns *int `json:"activeRuns,omitempty"`
@@ -1430,7 +1429,7 @@ type SetQuotaPayload struct {
 	Settings *QuotaSettings `json:"settings"`
 }
 
-// The receipt of a command: how far it has come.
+// The receipt of a signal: its decision and how far the engine has applied it.
 type Signal struct {
 	ID       string     `json:"id"`
 	SignalID string     `json:"signalId"`
@@ -1438,7 +1437,7 @@ type Signal struct {
 	Type     SignalType `json:"type"`
 	TypeRaw  string     `json:"typeRaw"`
 	StepID   *string    `json:"stepId,omitempty"`
-	// What was sent; above 64 KiB {artifact: {uri sha256 sizeBytes}} instead.
+	// The content of the signal; above 64 KiB {artifact: {uri sha256 sizeBytes}} instead.
 	Payload   json.RawMessage `json:"payload,omitempty"`
 	Actor     string          `json:"actor"`
 	Reason    *string         `json:"reason,omitempty"`
@@ -1446,8 +1445,8 @@ type Signal struct {
 	Rejection *Rejection      `json:"rejection,omitempty"`
 	// Null when rejected.
 	Application *SignalApplication `json:"application,omitempty"`
-	// Why it is NOOP or NOT_APPLIED. Of a CANCEL or EMERGENCY_STOP while it is PENDING or DELIVERED: how far the engine has
-	// come, and when dvt ends the run by itself; once it is APPLIED, that dvt did so because the engine did not.
+	// Why it is NOOP or NOT_APPLIED. For a CANCEL or EMERGENCY_STOP that is PENDING or DELIVERED: the progress of the engine,
+	// and when dvt will end the run itself; for one that is APPLIED: that dvt ended the run because the engine did not.
 	ApplicationReason *string `json:"applicationReason,omitempty"`
 	// True when this answer repeats an earlier one.
 	Duplicate bool `json:"duplicate"`
@@ -1455,7 +1454,7 @@ type Signal struct {
 	AcceptedSeq *run.Seq `json:"acceptedSeq,omitempty"`
 	// runSeq of the effect.
 	AppliedSeq *run.Seq `json:"appliedSeq,omitempty"`
-	// PAUSE: runSeq at which nothing ran any more.
+	// With PAUSE: the runSeq from which on no step runs.
 	QuiescentSeq *run.Seq   `json:"quiescentSeq,omitempty"`
 	ReceivedAt   time.Time  `json:"receivedAt"`
 	DeliveredAt  *time.Time `json:"deliveredAt,omitempty"`
@@ -1495,7 +1494,7 @@ type SignalRunInput struct {
 	RunID string `json:"runId"`
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128.
 	SignalID string `json:"signalId"`
-	// Refuse with RUN_MOVED when what the signal concerns has changed since.
+	// Refuse with RUN_MOVED if the target of the signal has changed since this runSeq.
 	ExpectedRunSeq *run.Seq     `json:"expectedRunSeq,omitempty"`
 	Signal         *SignalInput `json:"signal"`
 }
@@ -1509,9 +1508,9 @@ type SignalRunsInput struct {
 	RequestID string           `json:"requestId"`
 	Runs      *BulkRunsInput   `json:"runs"`
 	Action    *BulkActionInput `json:"action"`
-	// At most 1,000 bytes; it stands in the audit, and with each run whose action says no other.
+	// At most 1,000 bytes; kept in the audit, and used for each run unless the action has a reason of its own.
 	Reason string `json:"reason"`
-	// How many runs are meant, as `preview` counts them.
+	// The number of runs, as `preview` counted them.
 	ExpectedCount int `json:"expectedCount"`
 }
 
@@ -1521,7 +1520,7 @@ type Skip struct {
 }
 
 type SkipStepInput struct {
-	// PENDING or FAILED; what depends on it goes on as if it had succeeded.
+	// A PENDING or FAILED step; its dependants go on as if it had succeeded.
 	StepID string  `json:"stepId"`
 	Reason *string `json:"reason,omitempty"`
 }
@@ -1532,9 +1531,9 @@ type StartRunInput struct {
 	RunRequestID  string `json:"runRequestId"`
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
-	// Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own.
+	// Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them.
 	Params json.RawMessage `json:"params,omitempty"`
-	// From 0 to 9: while runs wait, higher goes first within a project.
+	// From 0 to 9: while runs wait, a higher one starts first within a project.
 	Priority int `json:"priority"`
 }
 
@@ -1553,7 +1552,7 @@ type Step struct {
 	Status    StepStatus    `json:"status"`
 	StatusRaw string        `json:"statusRaw"`
 	Substatus *RunSubstatus `json:"substatus,omitempty"`
-	// 0 before the first attempt began. 2 is shown as "Retry #1".
+	// 0 before the first attempt. People see 2 as "Retry #1".
 	LogicalAttemptID int            `json:"logicalAttemptId"`
 	EngineAttemptID  *int           `json:"engineAttemptId,omitempty"`
 	StartedAt        *time.Time     `json:"startedAt,omitempty"`
@@ -1562,34 +1561,34 @@ type Step struct {
 	Error            *StepError     `json:"error,omitempty"`
 	Artifacts        []Artifact     `json:"artifacts"`
 	Skip             *Skip          `json:"skip,omitempty"`
-	// What the step returned, at most 16 KiB.
+	// The result of the step, at most 16 KiB.
 	Result json.RawMessage `json:"result,omitempty"`
-	// A retry was accepted and has not begun.
+	// A retry was accepted and has not started yet.
 	PendingRetry bool `json:"pendingRetry"`
-	// One entry for each logical attempt that began or was skipped.
+	// One entry for each logical attempt that started or was skipped.
 	Attempts      []StepAttempt `json:"attempts"`
 	TaskQueue     *string       `json:"taskQueue,omitempty"`
 	ResourceClass *string       `json:"resourceClass,omitempty"`
 	// runSeq of the last event that changed this step.
 	ChangedSeq run.Seq `json:"changedSeq"`
-	// How long the step mostly takes: the median of its successful attempts in the newest runs, up to 10 and 20,000 steps together,
-	// of the same plan in the same project and environment that were created before this one and have ended. Null when nothing is
-	// known. One read for all steps of a run. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	// The usual duration of the step: the median of its successful attempts in the newest ended runs of the same plan in the same
+	// project and environment that were created before this one, up to 10 runs and 20,000 steps in total. Null when none is
+	// known. All steps of a run cost one read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	MedianMs *time.Duration `json:"medianMs,omitempty"`
-	// Follows from the whole run; a DELTA brings a step again only when its own events changed it.
+	// Depends on the whole run. A DELTA contains a step only when its own events changed it, so `wait` may be outdated there.
 	Wait *Wait `json:"wait,omitempty"`
 	// Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
-	// What dbt says of its models, tests and other nodes after an attempt (default the one that is shown), whether it succeeded or
-	// failed, in the order in which they ended; `status` are dbt's words. Null when the attempt kept no run_results.json: it is no
-	// dbt step, has not ended, or dbt got nowhere. `first` is at most 200. Only on `Run.step`: not in lists, not even of steps, nor
-	// in subscriptions.
+	// dbt's results for its models, tests and other nodes after an attempt (default: the one shown), successful or failed, in the
+	// order in which the nodes ended; `status` uses dbt's words. Null when the attempt has no run_results.json: it is not a
+	// dbt step, has not ended, or dbt failed early. `first` is at most 200. Available only on `Run.step`: not in lists, also not in
+	// lists of steps, nor in subscriptions.
 	// Example: `dbtNodes(status: ["error", "fail", "skipped"]) { byStatus { status count } edges { node { name message } } }`.
 	// Errors: BAD_USER_INPUT, CURSOR_INVALID, QUERY_TOO_COMPLEX (the file is larger than 16 MiB).
 	DbtNodes *DbtNodeConnection `json:"dbtNodes,omitempty"`
-	// What an attempt (default the latest; one that has not begun: as things are) is given: what the plan and the run say with the
-	// changes that were accepted before it began. `***` stands for what looks like a secret. Null when `Run.planDocument` is. Only on
-	// `Run.step`: not in lists, not even of steps, nor in subscriptions. Errors: BAD_USER_INPUT (no such attempt), STORE_UNAVAILABLE.
+	// The inputs of an attempt (default: the latest): those of the plan and the run with the changes that were accepted before it
+	// started, or until now if it has not started. `***` replaces values that look like secrets. Null when `Run.planDocument` is null.
+	// Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT (no such attempt), STORE_UNAVAILABLE.
 	// Example: `run(runId: "r1") { step(stepId: "load") { inputs { inputs secrets { provider key } changes { type acceptedSeq } } } }`.
 	Inputs *StepInputs `json:"inputs,omitempty"`
 	// Of the run; nil where actions are not available.
@@ -1650,9 +1649,9 @@ type StepInputs struct {
 	Inputs json.RawMessage `json:"inputs"`
 	// Parameters of the run; null for none.
 	Params json.RawMessage `json:"params,omitempty"`
-	// Secrets that the step asks for, by name: never their values.
+	// The names of the secrets that the step requests, never their values.
 	Secrets []SecretRef `json:"secrets"`
-	// Signals of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET that changed it, in their order, at most 1,000.
+	// Signals of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET that changed the inputs, in order, at most 1,000.
 	Changes []Signal `json:"changes"`
 }
 
@@ -1660,17 +1659,17 @@ type StepLog struct {
 	RunID   string `json:"runId"`
 	StepID  string `json:"stepId"`
 	Attempt int    `json:"attempt"`
-	// In order, from the line that was asked for or the first one kept behind it.
+	// In order, from the requested line or the first stored one after it.
 	Lines []LogLine `json:"lines"`
 	// The number of the last line.
 	TotalLines int `json:"totalLines"`
-	// Null while the whole log is kept.
+	// Null while the log is complete.
 	Missing *MissingLines `json:"missing,omitempty"`
 	// Line numbers that contain `find`, at most 1000.
 	Matches      []int `json:"matches"`
 	TotalMatches int   `json:"totalMatches"`
-	// Where to begin to read why the attempt failed: the first line on stderr that speaks of an error or failure, else the first
-	// on stderr, else the last. dbt's messages of level error are on stderr. Null while it has not failed or when it printed nothing.
+	// The line at which to start reading why the attempt failed: the first line on stderr that mentions an error or failure, else the
+	// first on stderr, else the last. dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
 	ErrorLine *int `json:"errorLine,omitempty"`
 }
 
@@ -1689,19 +1688,19 @@ type Subscription struct {
 
 // Where a dbt step writes; at least one member. Other steps have no target: use injectOverride.
 type TargetInput struct {
-	// The var dvt_target_database, which the profile is to read.
+	// The value of the var dvt_target_database, which the dbt profile must read.
 	DestinationDb *string `json:"destinationDb,omitempty"`
-	// The var dvt_target_schema, which the profile is to read.
+	// The value of the var dvt_target_schema, which the dbt profile must read.
 	Schema *string `json:"schema,omitempty"`
 }
 
-// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type Token struct {
 	TokenID string    `json:"tokenId"`
 	Kind    TokenKind `json:"kind"`
 	KindRaw string    `json:"kindRaw"`
 	Name    string    `json:"name"`
-	// Whose rights it has, at most.
+	// The principal whose rights are the upper bound.
 	Principal string       `json:"principal"`
 	Grants    []TokenGrant `json:"grants"`
 	CreatedBy string       `json:"createdBy"`
@@ -1709,9 +1708,9 @@ type Token struct {
 	ExpiresAt time.Time    `json:"expiresAt"`
 	RevokedAt *time.Time   `json:"revokedAt,omitempty"`
 	RevokedBy *string      `json:"revokedBy,omitempty"`
-	// Which OIDC provider said who the principal is; null: its account is in the settings, or it is a service.
+	// The OIDC provider that identified the principal; null: an account in the settings, or a service.
 	Provider *string `json:"provider,omitempty"`
-	// Known to the hour, of sessions to a tenth of their longest idle time; null: never used.
+	// Accurate to one hour, for sessions to a tenth of their longest idle time; null: never used.
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 }
 
@@ -1740,7 +1739,7 @@ type TokenGrantInput struct {
 type UpdateParamsInput struct {
 	// Only this step; default the whole run.
 	StepID *string `json:"stepId,omitempty"`
-	// Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that begin from now on; at most 1 MiB. Members that look like a secret are refused.
+	// Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that start from now on; at most 1 MiB. Members that look like a secret are refused.
 	NewParams json.RawMessage `json:"newParams"`
 	Reason    *string         `json:"reason,omitempty"`
 }
@@ -1757,19 +1756,19 @@ type Viewer struct {
 	Roles     []Role `json:"roles"`
 	// What the viewer may do, by project and environment; `*` is all.
 	Grants []Grant `json:"grants"`
-	// Where the viewer may read: places that their grants name, and those that have runs, by name; `first` is at most 500. Of the
-	// places that have runs 1,000 are looked at. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Projects and environments in which the viewer may read: those that their grants name and those that have runs, by name;
+	// `first` is at most 500. At most 1,000 with runs are considered. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
 	Places []Place `json:"places"`
-	// The newest signals the viewer sent, newest first, at most 50.
+	// The signals that the viewer sent, newest first, at most 50.
 	Signals []Signal `json:"signals"`
-	// How many approvals and manual tasks the viewer may decide now; 100 stands for 100 or more. The oldest 500 of each that the
-	// viewer may see are looked at. Errors: STORE_UNAVAILABLE.
+	// How many approvals and manual tasks the viewer may decide now; 100 means 100 or more. Only the oldest 500 of each that the
+	// viewer may see are considered. Errors: STORE_UNAVAILABLE.
 	InboxCount int `json:"inboxCount"`
-	// The principals that one may become here: those of `dvt dev`, else empty.
+	// The principals that the viewer may switch to: those of `dvt dev`; empty on other servers.
 	DevPrincipals []DevPrincipal `json:"devPrincipals"`
-	// Version of the tenant's policy; 0: it has none of its own, and the server's settings hold.
+	// Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply.
 	PolicyVersion int `json:"policyVersion"`
-	// When the last role that the viewer took in an emergency ends; null mostly.
+	// When the last role that the viewer took in an emergency expires; null when there is none.
 	BreakGlassUntil *time.Time `json:"breakGlassUntil,omitempty"`
 }
 
@@ -1779,18 +1778,18 @@ type Wait struct {
 	Since         *time.Time `json:"since,omitempty"`
 	Until         *time.Time `json:"until,omitempty"`
 	BlockingSteps []string   `json:"blockingSteps"`
-	// Who can end the wait.
+	// With kind PAUSED: the principal that paused the run; else null.
 	Who *string `json:"who,omitempty"`
-	// Of kind WORKER: the queue that a worker must serve.
+	// With kind WORKER: the queue that a worker must serve.
 	TaskQueue *string `json:"taskQueue,omitempty"`
-	// Of kind WORKER: when a worker last asked that queue for work, as this server knew at most 15 s ago; null when none is known to
-	// have. A worker whose slots are all taken asks for nothing. Not in subscriptions, which say nothing while the run stands still.
+	// With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known.
+	// A worker without a free slot does not poll. Not available in subscriptions, which send nothing while the run does not change.
 	PollerSeenAt *time.Time `json:"pollerSeenAt,omitempty"`
 }
 
-// What a data worker says about its sandbox. Runtimes and parts are strings on purpose: later versions may add some.
+// The report of a data worker about its sandbox. Runtimes and parts are strings, because later versions may add some.
 type WorkerReport struct {
-	// The account that sent it, and the name that the worker gave itself.
+	// The account that sent the report; `worker` is the name that the worker gave itself.
 	Account string `json:"account"`
 	Worker  string `json:"worker"`
 	Queue   string `json:"queue"`
@@ -1806,11 +1805,11 @@ type WorkerReport struct {
 	// The user that programs run as.
 	UID        int       `json:"uid"`
 	ReportedAt time.Time `json:"reportedAt"`
-	// It reported in the last two minutes, so that plans are admitted by it.
+	// The worker reported in the last two minutes, so its report counts when plans are admitted.
 	Live bool `json:"live"`
 }
 
-// What one can do.
+// An action that a principal may be allowed to do.
 type Action string
 
 const (
@@ -1973,7 +1972,7 @@ func (e ActionOutcome) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// How strongly a person should be asked to confirm.
+// How strong the confirmation by a person should be.
 type ActionStrength string
 
 const (
@@ -2091,11 +2090,11 @@ func (e AlertLevel) MarshalJSON() ([]byte, error) {
 type BackpressureStrategy string
 
 const (
-	// What is over the quota waits in the queue.
+	// Runs over the quota wait in the queue.
 	BackpressureStrategyQueue BackpressureStrategy = "QUEUE"
-	// It is refused with QUOTA_EXCEEDED.
+	// Runs over the quota are refused with QUOTA_EXCEEDED.
 	BackpressureStrategyReject BackpressureStrategy = "REJECT"
-	// It is accepted for the time at which there will be a token.
+	// Runs over the quota are accepted and start when a token becomes available.
 	BackpressureStrategyDelay BackpressureStrategy = "DELAY"
 )
 
@@ -2153,13 +2152,13 @@ type BulkOutcome string
 const (
 	// It was not sent yet.
 	BulkOutcomeWaiting BulkOutcome = "WAITING"
-	// The receipt says how far it has come.
+	// The signal was accepted; the receipt has its progress.
 	BulkOutcomeAccepted BulkOutcome = "ACCEPTED"
-	// By the state of the run; the receipt says why.
+	// Rejected because of the state of the run; the receipt has the reason.
 	BulkOutcomeRejected BulkOutcome = "REJECTED"
-	// For another reason, which `code` says; there is no receipt.
+	// Refused for another reason, see `code`; there is no receipt.
 	BulkOutcomeRefused BulkOutcome = "REFUSED"
-	// The bulk was stopped before.
+	// The bulk was stopped before the signal was sent.
 	BulkOutcomeNotSent BulkOutcome = "NOT_SENT"
 	BulkOutcomeUnknown BulkOutcome = "UNKNOWN"
 )
@@ -2221,13 +2220,13 @@ type BulkState string
 const (
 	// Signals are being sent.
 	BulkStateRunning BulkState = "RUNNING"
-	// It waits before it goes on: `pacedCode` says why.
+	// It waits before it continues; `pacedCode` is the reason.
 	BulkStatePaced BulkState = "PACED"
-	// It was stopped, and what was not sent is not yet marked.
+	// It was stopped, and the remaining runs are not marked NOT_SENT yet.
 	BulkStateStopping BulkState = "STOPPING"
-	// It was stopped: some runs have no signal. Receipts of the others may go on.
+	// It was stopped: some runs got no signal. Receipts of the others may still change.
 	BulkStateStopped BulkState = "STOPPED"
-	// Each run has its outcome; receipts may go on.
+	// Each run has its outcome; receipts may still change.
 	BulkStateDone BulkState = "DONE"
 )
 
@@ -2341,9 +2340,9 @@ type EngineMode string
 
 const (
 	EngineModeNormal EngineMode = "NORMAL"
-	// Nothing new starts and nothing is published: viewers read the store. What runs goes on.
+	// No new run starts and nothing is published: viewers read the store. Running runs go on.
 	EngineModeReadOnly EngineMode = "READ_ONLY"
-	// Nothing new starts; what runs ends. Then the installation may be stopped.
+	// No new run starts, and running ones go on to their end. After that the installation may be stopped.
 	EngineModeDrained EngineMode = "DRAINED"
 )
 
@@ -2633,9 +2632,9 @@ type QueueWait string
 const (
 	// Tokens of its tenant or project.
 	QueueWaitQuota QueueWait = "QUOTA"
-	// A place: as many runs as may be active at once are.
+	// A free slot: the maximum number of runs is active.
 	QueueWaitPlace QueueWait = "PLACE"
-	// Those before it.
+	// The runs before it.
 	QueueWaitTurn QueueWait = "TURN"
 	// The mode of the engine or a freeze of the tenant.
 	QueueWaitHold QueueWait = "HOLD"
@@ -2751,11 +2750,11 @@ func (e QuotaAction) MarshalJSON() ([]byte, error) {
 type RedriveOutcome string
 
 const (
-	// It was published now.
+	// The message was published now.
 	RedriveOutcomeRedriven RedriveOutcome = "REDRIVEN"
-	// It had been published before; nothing was done.
+	// The message had been published before; nothing was done.
 	RedriveOutcomeAlreadyRedriven RedriveOutcome = "ALREADY_REDRIVEN"
-	// It is as it was.
+	// The dead letter is unchanged.
 	RedriveOutcomeFailed RedriveOutcome = "FAILED"
 )
 
@@ -3252,17 +3251,17 @@ func (e SignalType) MarshalJSON() ([]byte, error) {
 type StepChangeKind string
 
 const (
-	// It starts.
+	// The step starts.
 	StepChangeKindSchedule StepChangeKind = "SCHEDULE"
-	// It starts again, as a new attempt.
+	// The step starts again, as a new attempt.
 	StepChangeKindRerun StepChangeKind = "RERUN"
-	// It is asked to stop.
+	// The step is told to stop.
 	StepChangeKindCancel StepChangeKind = "CANCEL"
-	// It will never run.
+	// The step will never run.
 	StepChangeKindSkip StepChangeKind = "SKIP"
-	// Its outputs are taken over from the earlier run.
+	// The outputs are taken over from the earlier run.
 	StepChangeKindReuse StepChangeKind = "REUSE"
-	// Its coming attempts see other inputs.
+	// Later attempts get other inputs.
 	StepChangeKindChange StepChangeKind = "CHANGE"
 )
 
@@ -3453,11 +3452,11 @@ type SyncState string
 const (
 	// The frame shows the head of the log as of `asOf`.
 	SyncStateLive SyncState = "LIVE"
-	// The frame may be behind; `reason` says why.
+	// The frame may be behind; `reason` is the cause.
 	SyncStateStale SyncState = "STALE"
-	// Being brought up to date.
+	// The view is being brought up to date.
 	SyncStateResyncing SyncState = "RESYNCING"
-	// Being compared with the head.
+	// The view is being compared with the head.
 	SyncStateVerifying SyncState = "VERIFYING"
 )
 
@@ -3514,9 +3513,9 @@ func (e SyncState) MarshalJSON() ([]byte, error) {
 type TokenKind string
 
 const (
-	// Somebody made it.
+	// A token for programs, made with createToken.
 	TokenKindAPI TokenKind = "API"
-	// A browser signed in; it is in its cookie. Its grants are empty: it has all rights of its principal.
+	// The session of a browser that signed in, kept in a cookie. Its grants are empty: it has all rights of its principal.
 	TokenKindSession TokenKind = "SESSION"
 	TokenKindUnknown TokenKind = "UNKNOWN"
 )
@@ -3575,7 +3574,7 @@ type UpdateMode string
 const (
 	// Every frame that changes state carries the whole run.
 	UpdateModeSnapshot UpdateMode = "SNAPSHOT"
-	// The first frame carries the run (unless `after` was given), later ones what changed.
+	// The first frame carries the run (unless `after` was given), later ones only the changes.
 	UpdateModeDelta UpdateMode = "DELTA"
 )
 

@@ -1,6 +1,5 @@
-// Package model is the Go shape of the public schema: the types that gqlgen
-// writes from schema.graphqls, and the scalars, which keep the wire forms that
-// the schema promises. It holds no rule of the product.
+// Package model contains the Go types of the public schema: the types that gqlgen generates from schema.graphqls, and
+// the scalars with the wire formats that the schema documents. It contains no business rules.
 package model
 
 import (
@@ -19,24 +18,25 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Available gives what a viewer may do to a run and its steps. It does no I/O
-// and computes once.
+// Available returns the actions that a viewer may take on a run and its steps. It does no I/O, computes the result once
+// and is safe for concurrent use.
 type Available func() runs.Availability
 
-// StepsOf makes the steps of one run, in plan order. It does no I/O and is safe
-// for concurrent use.
+// StepsOf maps the steps of one run. It does no I/O and is safe for concurrent use.
 type StepsOf interface {
+	// Steps returns all steps in plan order.
 	Steps() []Step
-	// Step is the one named, nil when there is none.
+	// Step returns the step with an id, or nil when there is none.
 	Step(stepID string) *Step
 }
 
-// MarshalSeq writes a position as a JSON number (T154).
+// MarshalSeq writes a position as a JSON number. It is exact, because run.MaxSeq is 2^53-1 (contract T154).
 func MarshalSeq(s run.Seq) graphql.Marshaler {
 	return number(strconv.FormatInt(int64(s), 10))
 }
 
-// UnmarshalSeq reads a JSON number or a decimal string from 0 to 2^53-1 (T154, T228).
+// UnmarshalSeq reads a JSON number or a decimal string from 0 to 2^53-1. Its error is BAD_USER_INPUT (contract T154,
+// T228).
 func UnmarshalSeq(v any) (run.Seq, error) {
 	n, ok := integer(v, true)
 	if !ok || n < 0 || n > int64(run.MaxSeq) {
@@ -48,7 +48,7 @@ func UnmarshalSeq(v any) (run.Seq, error) {
 // MarshalInt writes a GraphQL Int.
 func MarshalInt(i int) graphql.Marshaler { return number(strconv.Itoa(i)) }
 
-// UnmarshalInt reads a GraphQL Int: a whole number of 32 bits.
+// UnmarshalInt reads a GraphQL Int: a whole number of 32 bits. Its error is BAD_USER_INPUT.
 func UnmarshalInt(v any) (int, error) {
 	n, ok := integer(v, false)
 	if !ok || n < math.MinInt32 || n > math.MaxInt32 {
@@ -81,7 +81,7 @@ func integer(v any, strings bool) (int64, bool) {
 // MarshalTime writes RFC 3339 in UTC with milliseconds or finer.
 func MarshalTime(t time.Time) graphql.Marshaler { return number(string(AppendTime(nil, t))) }
 
-// AppendTime appends what MarshalTime writes.
+// AppendTime appends the same bytes as MarshalTime writes.
 func AppendTime(b []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -103,7 +103,7 @@ func AppendTime(b []byte, t time.Time) []byte {
 	return append(b, 'Z', '"')
 }
 
-// appendDigits appends the last digits of a number that is not negative.
+// appendDigits appends the last digits, at most 4, of a number that is not negative.
 func appendDigits(b []byte, n, digits int) []byte {
 	b = append(b, "0000"[:digits]...)
 	for i := len(b) - 1; n > 0 && i >= len(b)-digits; i-- {
@@ -113,8 +113,8 @@ func appendDigits(b []byte, n, digits int) []byte {
 	return b
 }
 
-// UnmarshalTime reads RFC 3339 with any offset. The moment must be in the years 1 to 9999 in UTC, or no answer could
-// write it.
+// UnmarshalTime reads RFC 3339 with any offset. The moment must be in the years 1 to 9999 in UTC, because RFC 3339 can
+// express no other. Its error is BAD_USER_INPUT.
 func UnmarshalTime(v any) (time.Time, error) {
 	s, _ := v.(string)
 	t, err := time.Parse(time.RFC3339Nano, s)
@@ -127,12 +127,12 @@ func UnmarshalTime(v any) (time.Time, error) {
 	return t, nil
 }
 
-// MarshalDuration writes milliseconds, with what is finer behind the point.
+// MarshalDuration writes milliseconds as a JSON number, with decimals for microseconds.
 func MarshalDuration(d time.Duration) graphql.Marshaler {
 	return number(string(AppendDuration(nil, d)))
 }
 
-// AppendDuration appends what MarshalDuration writes.
+// AppendDuration appends the same bytes as MarshalDuration writes.
 func AppendDuration(b []byte, d time.Duration) []byte {
 	if us := d.Microseconds(); us%1000 != 0 {
 		return strconv.AppendFloat(b, float64(us)/1000, 'f', -1, 64)
@@ -140,7 +140,7 @@ func AppendDuration(b []byte, d time.Duration) []byte {
 	return strconv.AppendInt(b, d.Milliseconds(), 10)
 }
 
-// UnmarshalDuration reads milliseconds.
+// UnmarshalDuration reads a whole number of milliseconds. Its error is BAD_USER_INPUT.
 func UnmarshalDuration(v any) (time.Duration, error) {
 	n, ok := integer(v, false)
 	if !ok || n > int64(math.MaxInt64/time.Millisecond) || n < int64(math.MinInt64/time.Millisecond) {
@@ -149,8 +149,8 @@ func UnmarshalDuration(v any) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// MarshalJSON writes the stored document as it is, on one line so that every
-// transport can frame it.
+// MarshalJSON writes the stored document without changes except line breaks, which Server-Sent Events cannot frame. An
+// empty document is null.
 func MarshalJSON(doc json.RawMessage) graphql.Marshaler {
 	if len(doc) == 0 {
 		return graphql.Null
@@ -158,7 +158,7 @@ func MarshalJSON(doc json.RawMessage) graphql.Marshaler {
 	return graphql.WriterFunc(func(w io.Writer) { _, _ = w.Write(AppendJSON(nil, doc)) })
 }
 
-// AppendJSON appends what MarshalJSON writes.
+// AppendJSON appends the same bytes as MarshalJSON writes.
 func AppendJSON(b []byte, doc json.RawMessage) []byte {
 	if len(doc) == 0 {
 		return append(b, "null"...)
@@ -172,8 +172,8 @@ func AppendJSON(b []byte, doc json.RawMessage) []byte {
 	return append(b, doc...)
 }
 
-// UnmarshalJSON gives back the document that the request carried: numbers keep
-// their digits, objects have their keys in order of the alphabet.
+// UnmarshalJSON encodes a decoded value of the request again. Numbers keep their digits, and the keys of objects are
+// sorted. Its error is BAD_USER_INPUT.
 func UnmarshalJSON(v any) (json.RawMessage, error) {
 	var doc bytes.Buffer
 	enc := json.NewEncoder(&doc)

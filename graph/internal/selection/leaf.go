@@ -13,13 +13,13 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// scalar is one that is known in one Go type.
+// scalar is a supported scalar with its only supported Go type.
 type scalar struct {
 	of     reflect.Type
 	append Append
 }
 
-// scalars of the schema as package model has them.
+// scalars maps the scalars of the schema to their Go types in package model.
 var scalars = map[string]scalar{
 	"String":   {reflect.TypeFor[string](), appendString},
 	"ID":       {reflect.TypeFor[string](), appendString},
@@ -32,7 +32,8 @@ var scalars = map[string]scalar{
 	"JSON":     {reflect.TypeFor[json.RawMessage](), appendJSON},
 }
 
-// leaf is a scalar or an enum. What may be null is a pointer in Go, and JSON.
+// leaf returns the Append of a scalar or an enum. promised says that the value is never null. A nullable value is a
+// pointer, whose element is promised, except JSON, which represents null itself.
 func leaf(def *ast.Definition, of reflect.Type, promised bool) (Append, error) {
 	s, known := scalars[def.Name]
 	switch {
@@ -49,7 +50,7 @@ func appendString(b []byte, v reflect.Value) ([]byte, error) {
 	return appendQuoted(b, v.String()), nil
 }
 
-// appendEnum quotes as generated enums do.
+// appendEnum uses strconv quoting, as the generated enums do.
 func appendEnum(b []byte, v reflect.Value) ([]byte, error) {
 	return strconv.AppendQuote(b, v.String()), nil
 }
@@ -84,7 +85,7 @@ func appendJSON(b []byte, v reflect.Value) ([]byte, error) {
 
 const hex = "0123456789ABCDEF"
 
-// appendQuoted escapes what gqlgen escapes and nothing else.
+// appendQuoted escapes exactly the characters that gqlgen escapes, so that the bytes are equal.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0

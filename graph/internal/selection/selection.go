@@ -1,8 +1,6 @@
-// Package selection compiles what an operation selects of the types of package
-// model into functions that append JSON, once per operation. It promises the bytes
-// that gqlgen writes for the same selection and value, and to say when it cannot:
-// at compile time for whatever it does not know, at run time for a null where the
-// schema promises a value. gqlgen then answers.
+// Package selection compiles the selections of an operation on types of package model into functions that append JSON.
+// A compiled plan writes the same bytes as gqlgen. Where it cannot, it returns an error and the caller falls back on
+// gqlgen: ErrUnknown for a selection that it does not support, and ErrNull for a value that the schema does not allow.
 package selection
 
 import (
@@ -16,25 +14,24 @@ import (
 )
 
 var (
-	// ErrUnknown says that a selection has something that only gqlgen can answer.
-	ErrUnknown = errors.New("selection: not known")
-	// ErrNull says that a value has a null where the schema promises none, or a number
-	// that JSON does not have.
-	ErrNull = errors.New("selection: a null that may not be")
+	// ErrUnknown means that only gqlgen can render the selection, or that the value has another type than the plan.
+	ErrUnknown = errors.New("selection: not supported")
+	// ErrNull means that a value has a null where the schema allows none, or a number that JSON cannot express.
+	ErrNull = errors.New("selection: value that the schema does not allow")
 )
 
-// Append appends a value as JSON. Values are addressable.
+// Append appends an addressable value as JSON to b. After an error the returned slice has a part of the value.
 type Append func(b []byte, v reflect.Value) ([]byte, error)
 
-// Hook renders a list field itself. It gets the Append of one element and gives
-// that of the field, whose value is the object that the field is of.
+// Hook replaces the rendering of a list field. It gets the Append of one element and returns the Append of the field,
+// which gets the object that contains the field.
 type Hook func(element Append) Append
 
-// Compiler knows a schema.
+// Compiler compiles selections on the types of a schema. It is safe for concurrent use if Resolved is.
 type Compiler struct {
 	Schema *ast.Schema
-	// Resolved says that the field of a type, by the name it has in Go, is not a value
-	// of its struct.
+	// Resolved reports whether a field, by the name of its type and its Go name, has a resolver. Its value is then not in
+	// the struct.
 	Resolved func(object, field string) bool
 }
 
@@ -45,7 +42,7 @@ type Plan struct {
 	fields map[string]bool
 }
 
-// Append appends what is selected of v, a pointer to a struct.
+// Append appends the selection on v, a pointer to the struct of the plan. Its errors are ErrUnknown and ErrNull.
 func (p *Plan) Append(b []byte, v any) ([]byte, error) {
 	of := reflect.ValueOf(v)
 	if of.Type() != reflect.PointerTo(p.of) {
@@ -60,8 +57,8 @@ func (p *Plan) Append(b []byte, v any) ([]byte, error) {
 // Selects reports whether a field, such as "Step.wait", is selected anywhere.
 func (p *Plan) Selects(field string) bool { return p.fields[field] }
 
-// Compile compiles the selections of a field whose value is a pointer to the
-// struct of. Hooks are by type and field, such as "Run.steps".
+// Compile compiles the selections of a field whose value is a pointer to the struct of. The keys of hooks are a type
+// and a field, such as "Run.steps". Its error is ErrUnknown.
 func (c *Compiler) Compile(op *graphql.OperationContext, field graphql.CollectedField, of reflect.Type,
 	hooks map[string]Hook) (*Plan, error) {
 	in := &compiling{Compiler: c, op: op, hooks: hooks, fields: map[string]bool{}}
@@ -72,7 +69,7 @@ func (c *Compiler) Compile(op *graphql.OperationContext, field graphql.Collected
 	return &Plan{of: of, append: f, fields: in.fields}, nil
 }
 
-// compiling is one compilation.
+// compiling is the state of one compilation.
 type compiling struct {
 	*Compiler
 	op     *graphql.OperationContext
@@ -86,7 +83,7 @@ func unknown(format string, args ...any) error {
 
 // member is one entry of a JSON object.
 type member struct {
-	key    string // with what stands before and behind it
+	key    string // with its quotes and colon, and the comma before it
 	index  int    // of the struct field; none for a constant or a hook
 	append Append // nil for a constant
 }
@@ -102,7 +99,7 @@ func (c *compiling) object(name string, of reflect.Type, set ast.SelectionSet) (
 	written := map[string]bool{}
 	for _, f := range graphql.CollectFields(c.op, set, append([]string{name}, def.Interfaces...)) {
 		if written[f.Alias] {
-			continue // gqlgen writes what comes first
+			continue // gqlgen writes the first one
 		}
 		written[f.Alias] = true
 		m, err := c.member(def, of, f)
@@ -168,7 +165,7 @@ func (c *compiling) member(def *ast.Definition, of reflect.Type, f graphql.Colle
 	return m, err
 }
 
-// structField finds what gqlgen has made of a field: its tag has the name.
+// structField finds the struct field of a field of the schema by the json tag that gqlgen generates.
 func structField(of reflect.Type, name string) (reflect.StructField, bool) {
 	for i := range of.NumField() {
 		tag, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
@@ -211,7 +208,7 @@ func pointer(inner Append, promised bool) Append {
 	}
 }
 
-// list is a list that is never null; a nil slice is empty.
+// list returns the Append of a list that is never null. A nil slice is an empty list.
 func (c *compiling) list(t *ast.Type, of reflect.Type, set ast.SelectionSet) (Append, error) {
 	if of.Kind() != reflect.Slice || !t.NonNull {
 		return nil, unknown("%s as %s", t, of)

@@ -153,7 +153,7 @@ func (p *pen) signal() {
 	id := p.call("w1", KindTransact, events(accepted))
 	out := p.insert(accepted)
 	p.answer(id, p.result(out...))
-	receipt := run.Receipt{Signal: run.Signal{ID: "sig-1"}, No: 1, AcceptedSeq: out[0].Seq,
+	receipt := run.SignalReceipt{Signal: run.Signal{ID: "sig-1"}, No: 1, AcceptedSeq: out[0].Seq,
 		Application: run.SignalNotApply}
 	switch {
 	case p.is("an accepted signal without a receipt"):
@@ -161,7 +161,7 @@ func (p *pen) signal() {
 		receipt.Application = run.SignalPending
 		fallthrough
 	default:
-		p.log.Receipts = []run.Receipt{receipt}
+		p.log.Receipts = []run.SignalReceipt{receipt}
 	}
 	p.page("r1", 0, 5, 0)
 	var skip run.Seq

@@ -127,7 +127,7 @@ func (c *Client) oneByOne(ctx context.Context, entries []store.Entry) (err error
 
 // Accept appends a and stores the receipt of an accepted signal in one InRun. It returns false if the run has ended or
 // has the receipt already; then it wrote nothing.
-func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.Receipt) (accepted bool, err error) {
+func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.SignalReceipt) (accepted bool, err error) {
 	err = c.record(Call{Kind: KindTransact, RunID: a.RunID, Entries: []Entry{{Append: &a}}}, func(r *Return) error {
 		var own error
 		err := c.store.InRun(ctx, a.RunID, func(tx store.RunTx) error {

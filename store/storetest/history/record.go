@@ -151,7 +151,7 @@ type Log struct {
 	TriggeredBy string        `json:"triggeredBy"`
 	Head        store.Head    `json:"head"`
 	Events      []Event       `json:"events"`
-	Receipts    []run.Receipt `json:"receipts,omitempty"`
+	Receipts    []run.SignalReceipt `json:"receipts,omitempty"`
 }
 
 // Event is a run.Event whose SignalID is also encoded in JSON.

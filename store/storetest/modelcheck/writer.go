@@ -165,7 +165,7 @@ func (w *writer) signal(id string, s *runView) calls {
 	if w.IntN(3) == 0 {
 		a.Events = append(a.Events, w.drafts(s, 2)...)
 	}
-	receipt := run.Receipt{
+	receipt := run.SignalReceipt{
 		Signal: run.Signal{ID: signalID, Type: run.Pause}, Actor: "ola", Reason: "maintenance",
 		Payload: []byte(`{"pause":{"reason":"maintenance"}}`),
 	}

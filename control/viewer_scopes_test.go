@@ -43,7 +43,7 @@ func TestPlaces_ListsOnlyReadableScopes(t *testing.T) {
 	if err := w.raw.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.Places(t.Context(), w.who("dev-viewer"), 0)
+	_, err := w.Scopes(t.Context(), w.who("dev-viewer"), 0)
 	refusal(t, err, run.CodeStoreUnavailable)
 	if diff := cmp.Diff([]string(nil), w.places("nobody", 0)); diff != "" {
 		t.Errorf("a principal that may read nothing gets places:\n%s", diff)
@@ -52,7 +52,7 @@ func TestPlaces_ListsOnlyReadableScopes(t *testing.T) {
 
 func (w *world) places(token string, first int) (out []string) {
 	w.t.Helper()
-	for _, at := range must[[]access.Place](w.t)(w.Places(w.t.Context(), w.who(token), first)) {
+	for _, at := range must[[]access.Scope](w.t)(w.Scopes(w.t.Context(), w.who(token), first)) {
 		out = append(out, at.ProjectID+"/"+at.EnvironmentID)
 	}
 	return out
