@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// counts are the tests of a suite; packages, skips and flaky are lines for the reader.
+// counts contains the numbers of tests of a suite, and lines of text for its report.
 type counts struct {
 	passed, failed, skipped int
 	packages, skips         []string
@@ -30,14 +30,15 @@ func (c counts) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
 }
 
-// goTest reads the events of `go test -json`, writes their text to a log and keeps what the report needs.
+// goTest reads the events of `go test -json`, writes their text to a log and collects the counts and outputs for the
+// report.
 type goTest struct {
 	counts
 
 	log     io.Writer
-	partial []byte
-	output  map[string]*strings.Builder // of each test, and of each package under its own name
-	broken  []string                    // keys of output, in the order of failing
+	partial []byte                      // the begin of a line whose end is not written yet
+	output  map[string]*strings.Builder // by "PACKAGE TEST"; TEST is empty for the package itself
+	failing []string                    // keys of output, in the order of their failures
 }
 
 type event struct {
@@ -58,15 +59,15 @@ func (g *goTest) Write(b []byte) (int, error) {
 		g.partial = rest
 		var e event
 		if json.Unmarshal(line, &e) != nil {
-			e = event{Action: "output", Output: string(line) + "\n"} // not an event: what some program printed
+			e = event{Action: "output", Output: string(line) + "\n"} // a program printed this line
 		}
-		if err := g.take(e); err != nil {
+		if err := g.handle(e); err != nil {
 			return 0, err
 		}
 	}
 }
 
-func (g *goTest) take(e event) error {
+func (g *goTest) handle(e event) error {
 	key := e.Package + " " + e.Test
 	switch e.Action {
 	case "output", "build-output":
@@ -96,19 +97,19 @@ func (g *goTest) take(e event) error {
 		if e.Test != "" {
 			g.failed++
 		}
-		g.broken = append(g.broken, key)
+		g.failing = append(g.failing, key)
 	case "build-fail":
-		g.broken = append(g.broken, e.ImportPath+" ")
+		g.failing = append(g.failing, e.ImportPath+" ")
 	}
 	return nil
 }
 
-// failures is the output of what failed, the tests before their packages.
+// failures returns the output of all tests and packages that failed, each test before its package.
 func (g *goTest) failures() string {
 	var b strings.Builder
-	for _, key := range g.broken {
-		if said := g.said(key); said != "" {
-			fmt.Fprintf(&b, "%s\n%s\n", strings.TrimSpace(key), lastLines(said))
+	for _, key := range g.failing {
+		if text := g.outputOf(key); text != "" {
+			fmt.Fprintf(&b, "%s\n%s\n", strings.TrimSpace(key), lastLines(text))
 		}
 	}
 	return b.String()
@@ -118,19 +119,19 @@ func isPackageLine(s string) bool {
 	return strings.HasPrefix(s, "ok  \t") || strings.HasPrefix(s, "FAIL\t")
 }
 
-// reason is what a skipped test said, without go test's own lines.
+// reason returns the output of a skipped test without the lines of go test itself.
 func reason(out *strings.Builder) string {
 	if out == nil {
 		return "no reason"
 	}
-	var said []string
+	var lines []string
 	for line := range strings.Lines(out.String()) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
-			said = append(said, line)
+			lines = append(lines, line)
 		}
 	}
-	return strings.Join(said, " ")
+	return strings.Join(lines, " ")
 }
 
 // flakyIn reads the tests that Playwright lists as flaky in its closing lines.

@@ -1,11 +1,12 @@
-// Command suites runs the project's checks side by side and says at the end what ran: suites [-long] [NAME...].
+// Command suites runs the project's checks concurrently and prints a report: suites [-long] [NAME...].
 //
 // Without -long it runs each test once. With -long it runs the suites that repeat tests: under the race detector, with
 // many random draws, with long checks of the stores against their model.
 //
-// It prepares what the chosen suites need, runs at most two heavy suites and a light one at a time, keeps one log for
-// each under .tools/logs, prints the log of what fails, and ends with a table, the skipped tests with their reasons,
-// and one line that counts. It exits 1 when a suite failed, 2 when it was called wrongly.
+// It installs the tools that the chosen suites need, and runs at most two heavy suites and one light suite at a time.
+// It writes one log per suite under .tools/logs and prints the logs of failed suites. The report lists the skipped
+// tests with their reasons, a table of the suites, and one line of totals. The exit status is 1 when a suite failed,
+// and 2 for wrong arguments.
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 		fail(err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		fail(fmt.Errorf("run it in the repository's root: %w", err))
+		fail(fmt.Errorf("run this program in the root of the repository: %w", err))
 	}
 	args, long := os.Args[1:], false
 	if len(args) > 0 && args[0] == "-long" {
@@ -54,7 +55,7 @@ func main() {
 		fail(fmt.Errorf("cannot write the logs: make %s writable: %w", r.logs, err))
 	}
 	if r.files, err = filesInMemory(); err != nil {
-		fail(fmt.Errorf("cannot keep the files of tests in memory: set TMPDIR to where they may be: %w", err))
+		fail(fmt.Errorf("cannot keep the files of tests in memory: set TMPDIR to another directory: %w", err))
 	}
 	passed := r.run(ctx, preparations(), chosen)
 	if r.files != "" {
@@ -73,14 +74,14 @@ func fail(err error) {
 	os.Exit(2)
 }
 
-// canRace tells whether the race detector, which needs cgo, can be built here.
+// canRace reports whether this machine can build the race detector, which needs cgo.
 func canRace(ctx context.Context) bool {
 	c := exec.CommandContext(ctx, "go", "build", "runtime/cgo")
 	c.Env = append(os.Environ(), "CGO_ENABLED=1")
 	return c.Run() == nil
 }
 
-// withOutput adds what a failed program wrote to standard error.
+// withOutput adds the standard error of a failed program to its error.
 func withOutput(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -10,14 +10,14 @@ import (
 
 const (
 	sharedMemory = "/dev/shm"
-	// Tests keep less than 2 GiB at a time; what they run in needs the rest.
+	// Files of tests take less than 2 GiB at a time. The tests and their servers need the rest of the memory.
 	freeFiles  = 4 << 30
 	freeMemory = 8 << 30
 )
 
-// filesInMemory makes a folder for what tests keep while they run. Hundreds of databases are made and dropped, which
-// costs most disks more than all that the tests do in them; none of them ends the machine, so nothing shows whether it
-// was on a disk. It returns "" when the machine has too little memory, or somebody has chosen where by TMPDIR.
+// filesInMemory creates a directory in memory for the files of tests. Tests create and drop hundreds of databases,
+// which takes most disks longer than the queries of the tests. No test stops the machine, so none can notice that its
+// files are not on a disk. It returns "" when the machine has too little memory or when TMPDIR is set.
 func filesInMemory() (dir string, err error) {
 	if os.Getenv("TMPDIR") != "" || freeIn(sharedMemory) < freeFiles || availableMemory() < freeMemory {
 		return "", nil
@@ -30,7 +30,7 @@ func filesInMemory() (dir string, err error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// freeIn is in bytes, 0 for what is no file system.
+// freeIn returns the free bytes of the file system of dir, or 0 when there is none.
 func freeIn(dir string) uint64 {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
@@ -39,7 +39,7 @@ func freeIn(dir string) uint64 {
 	return fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a size is not negative
 }
 
-// availableMemory is in bytes, 0 where the system does not say it.
+// availableMemory returns the available memory in bytes, or 0 when the system does not report it.
 func availableMemory() (bytes uint64) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// maxRepeated is how many tests of a suite may be repeated: more have not failed by chance.
+// maxRepeated is the maximum number of failed tests of a suite that are repeated: more did not fail by chance.
 const maxRepeated = 5
 
-// repeated runs what failed of a suite once more, alone, where continuous integration has nobody who could. Tests that
-// then pass are flaky, and named so, with what they said, in the report. Nothing is repeated that is broken whatever
-// comes of it: a race, a panic, what does not build.
-func (r *runner) repeated(ctx context.Context, t task, log *os.File, first *goTest) (passed bool) {
+// repeatFailed runs the failed tests of a suite once more, alone, and reports whether all of them passed. It does so
+// only in continuous integration, where nobody can repeat a test by hand. The report lists the tests that then pass as
+// flaky, with the output of their failures. Races, panics and build errors are never repeated, because a repetition
+// proves nothing.
+func (r *runner) repeatFailed(ctx context.Context, t task, log *os.File, first *goTest) (passed bool) {
 	tests := first.repeatable()
 	if os.Getenv("CI") == "" || len(tests) == 0 {
 		return false
@@ -30,9 +31,9 @@ func (r *runner) repeated(ctx context.Context, t task, log *os.File, first *goTe
 		}
 		again.add(parser.counts)
 	}
-	for _, key := range first.broken {
+	for _, key := range first.failing {
 		if pkg, test, _ := strings.Cut(key, " "); test != "" {
-			first.flaky = append(first.flaky, fmt.Sprintf("%s %s\n%s", pkg, test, lastLines(first.said(key))))
+			first.flaky = append(first.flaky, fmt.Sprintf("%s %s\n%s", pkg, test, lastLines(first.outputOf(key))))
 		}
 	}
 	first.passed, first.failed = first.passed+first.failed, 0
@@ -40,18 +41,18 @@ func (r *runner) repeated(ctx context.Context, t task, log *os.File, first *goTe
 	return true
 }
 
-// noChance is what a test or its package says when repeating proves nothing: the race detector, a panic or a time that
-// was over, goroutines that were left.
-var noChance = []string{"DATA RACE", "race detected", "panic: ", "found unexpected goroutines"}
+// certainFailures are parts of outputs after which a repetition proves nothing: a data race, a panic, which includes
+// the timeout of go test, or leaked goroutines.
+var certainFailures = []string{"DATA RACE", "race detected", "panic: ", "found unexpected goroutines"}
 
-// repeatable are the tests that failed, of each package; none when something failed that is no
-// test's, or that no repetition makes good.
+// repeatable returns the failed tests by package. It returns none when a package failed without a failed test, when a
+// failure is certain, or when more than maxRepeated tests failed.
 func (g *goTest) repeatable() map[string][]string {
 	tests := map[string][]string{}
-	for _, key := range g.broken {
+	for _, key := range g.failing {
 		pkg, test, _ := strings.Cut(key, " ")
 		test, _, _ = strings.Cut(test, "/")
-		if slices.ContainsFunc(noChance, func(words string) bool { return strings.Contains(g.said(key), words) }) {
+		if slices.ContainsFunc(certainFailures, func(s string) bool { return strings.Contains(g.outputOf(key), s) }) {
 			return nil
 		}
 		switch {
@@ -71,7 +72,7 @@ func (g *goTest) repeatable() map[string][]string {
 	return tests
 }
 
-func (g *goTest) said(key string) string {
+func (g *goTest) outputOf(key string) string {
 	if out := g.output[key]; out != nil {
 		return out.String()
 	}

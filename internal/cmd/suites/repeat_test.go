@@ -9,29 +9,29 @@ import (
 	"testing"
 )
 
-// once fails the first time that it is run in a directory.
+// once is the body of a test that fails only at its first run in a directory.
 const once = `
 	if _, err := os.Stat("seen"); err != nil {
 		os.WriteFile("seen", nil, 0o600)
 		t.Fatal("only once")
 	}`
 
-// What failed by chance passes, and is named with what it said; what fails again, or is broken
-// whatever a repetition says, fails.
-func TestRepeated_OnlyWhatMayBeChance(t *testing.T) {
+// A suite passes when its failed tests pass at a repetition, and the report names them with their output. A test that
+// fails again, and a failure that is certain, fail the suite.
+func TestRepeatFailed_RepeatsOnlyPossibleChance(t *testing.T) {
 	for name, c := range map[string]struct {
 		body    string
-		outside bool // of continuous integration
+		outside bool // not in continuous integration
 		passes  bool
 	}{
-		"by chance": {body: "func TestA(t *testing.T) { t.Run(`sub`, func(t *testing.T) {" + once + "}) }",
+		"a failure by chance": {body: "func TestA(t *testing.T) { t.Run(`sub`, func(t *testing.T) {" + once + "}) }",
 			passes: true},
-		"always":         {body: "func TestA(t *testing.T) { t.Error(`never`) }"},
-		"one of two":     {body: "func TestA(t *testing.T) {" + once + "}\nfunc TestB(t *testing.T) { t.Error(`never`) }"},
-		"a panic":        {body: "func TestA(t *testing.T) {" + strings.Replace(once, "t.Fatal", "panic", 1) + "}"},
-		"no test's":      {body: "func TestMain(m *testing.M) { m.Run(); os.Exit(3) }\nfunc TestA(*testing.T) {}"},
-		"does not build": {body: "func TestA(t *testing.T) { no }"},
-		"somebody looks": {body: "func TestA(t *testing.T) {" + once + "}", outside: true},
+		"a test that always fails":      {body: "func TestA(t *testing.T) { t.Error(`never`) }"},
+		"one of two tests always fails": {body: "func TestA(t *testing.T) {" + once + "}\nfunc TestB(t *testing.T) { t.Error(`never`) }"},
+		"a panic":                       {body: "func TestA(t *testing.T) {" + strings.Replace(once, "t.Fatal", "panic", 1) + "}"},
+		"a failure outside of tests":    {body: "func TestMain(m *testing.M) { m.Run(); os.Exit(3) }\nfunc TestA(*testing.T) {}"},
+		"a package that does not build": {body: "func TestA(t *testing.T) { no }"},
+		"not in continuous integration": {body: "func TestA(t *testing.T) {" + once + "}", outside: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CI", map[bool]string{false: "true"}[c.outside])
@@ -50,11 +50,11 @@ func TestRepeated_OnlyWhatMayBeChance(t *testing.T) {
 			r := &runner{root: dir, logs: dir, out: &out}
 			suite := task{name: "go", goTest: true, argv: []string{"go", "test", "-json", "-count=1", "./a"}}
 			if passed := r.run(context.Background(), nil, []task{suite}); passed != c.passes {
-				t.Errorf("passed: %t\n%s", passed, &out)
+				t.Errorf("the suite passed: %t, want %t\n%s", passed, c.passes, &out)
 			}
 			if named := strings.Contains(out.String(), "flaky tests") && strings.Contains(out.String(),
 				"example/a TestA/sub\n") && strings.Contains(out.String(), "only once"); named != c.passes {
-				t.Errorf("named as flaky: %t\n%s", named, &out)
+				t.Errorf("the test is named as flaky: %t, want %t\n%s", named, c.passes, &out)
 			}
 		})
 	}

@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	sayRunning   = 30 * time.Second
-	stopTimeout  = 15 * time.Second
-	printedLines = 200
+	progressEvery = 30 * time.Second // interval of the lines that list running tasks
+	stopTimeout   = 15 * time.Second // time for an interrupted task to end before it is killed
+	printedLines  = 200              // maximum of a log that the report prints
 )
 
-// result is how a task ended.
+// result is the result of one task.
 type result struct {
 	task    task
 	err     error // nil: it passed
 	time    time.Duration
 	counts  counts
-	printed string // what a reader needs when it failed
+	printed string // the end of the output, for the report of a failure
 }
 
 type runner struct {
 	root, logs string
-	files      string // where tests keep theirs, "" for where others do
+	files      string // TMPDIR of tests; "" for that of this process
 	out        io.Writer
 
 	mu      sync.Mutex
 	running map[string]time.Time
 }
 
-// run runs the suites and what they need and reports whether all passed.
+// run runs the chosen suites after the preparations that they need, prints the report, and returns whether all passed.
 func (r *runner) run(ctx context.Context, preparations, chosen []task) bool {
 	began := time.Now()
 	r.running = map[string]time.Time{}
 	done := make(chan struct{})
-	go r.sayWhatRuns(done)
+	go r.printProgress(done)
 	results := r.schedule(ctx, needed(preparations, chosen), chosen)
 	close(done)
 	return r.report(results, time.Since(began))
@@ -59,7 +59,7 @@ func needed(preparations, chosen []task) []task {
 			want[n] = true
 		}
 	}
-	for range preparations { // a need of a need, and so on
+	for range preparations { // preparations can need other preparations
 		for _, p := range preparations {
 			if want[p.name] {
 				for _, n := range p.needs {
@@ -71,7 +71,7 @@ func needed(preparations, chosen []task) []task {
 	return slices.DeleteFunc(slices.Clone(preparations), func(t task) bool { return !want[t.name] })
 }
 
-// execute runs one task with its output in its log.
+// execute runs one task and writes its output to its log.
 func (r *runner) execute(ctx context.Context, t task, kind string) result {
 	began := time.Now()
 	r.mu.Lock()
@@ -109,7 +109,7 @@ func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, str
 		parser := newGoTest(log)
 		c.Stdout, c.Stderr = parser, log
 		err := c.Run()
-		if err != nil && r.repeated(ctx, t, log, parser) {
+		if err != nil && r.repeatFailed(ctx, t, log, parser) {
 			return parser.counts, "", nil
 		}
 		return parser.counts, parser.failures() + stderrOf(log.Name(), err, parser.counts), err
@@ -120,7 +120,7 @@ func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, str
 	return countsIn(text), lastLines(text), err
 }
 
-// process is argv where and as a task runs.
+// process returns the command argv with the directory and environment of a task.
 func (r *runner) process(ctx context.Context, t task, argv []string) *exec.Cmd {
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Dir = filepath.Join(r.root, t.dir)
@@ -136,14 +136,14 @@ func (r *runner) process(ctx context.Context, t task, argv []string) *exec.Cmd {
 		name, value, _ := strings.Cut(kv, "=")
 		c.Env = append(c.Env, name+"="+strings.ReplaceAll(value, "$"+name, last(c.Env, name)))
 	}
-	// Its own group, so that everything it started ends with it.
+	// A process group of its own, so that an interrupt also ends the children of the task.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 	c.WaitDelay = stopTimeout
 	return c
 }
 
-// stderrOf shows the log itself when go test failed before any test did.
+// stderrOf returns the end of the log when go test failed but no test did, for example in a build.
 func stderrOf(log string, err error, c counts) string {
 	if err == nil || c.failed > 0 {
 		return ""
@@ -151,8 +151,9 @@ func stderrOf(log string, err error, c counts) string {
 	return lastLines(readLog(log))
 }
 
-func (r *runner) sayWhatRuns(done <-chan struct{}) {
-	tick := time.NewTicker(sayRunning)
+// printProgress lists the running tasks every progressEvery until done is closed.
+func (r *runner) printProgress(done <-chan struct{}) {
+	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -171,7 +172,8 @@ func (r *runner) sayWhatRuns(done <-chan struct{}) {
 	}
 }
 
-// report prints what failed, then the packages, the skipped tests, the table and the last line.
+// report prints the failures, the packages, the skipped and flaky tests, the table and the totals. It returns whether
+// all suites passed.
 func (r *runner) report(results []result, took time.Duration) bool {
 	var total counts
 	passed, failed := 0, 0
@@ -210,7 +212,7 @@ func (r *runner) report(results []result, took time.Duration) bool {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", res.task.name, verdict, seconds(res.time), res.counts, res.task.what)
 	}
-	_ = table.Flush() // Standard output: nobody is left to tell.
+	_ = table.Flush() // there is no other output to report an error to
 	fmt.Fprintf(r.out, "\n%d passed, %d failed (suites; tests: %s) in %s; logs in .tools/logs\n", passed, failed, total,
 		seconds(took))
 	return failed == 0

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// slots are how many tasks of a kind run at once. Two heavy suites keep two cores busy while some of their tests wait;
-// preparations mostly wait for the network.
+// slots is the maximum number of concurrent tasks by kind. Two heavy suites keep two cores busy while some of their
+// tests wait. Preparations mostly wait for the network.
 var slots = map[string]int{"heavy": 2, "light": 1, "prepare": 3}
 
-// job is one task on its way.
+// job is one task to run, with the kind of slot that it takes.
 type job struct {
 	task
 	kind string // prepare or suite
@@ -28,8 +28,9 @@ func newJob(t task, kind string) *job {
 	return j
 }
 
-// schedule runs every task once, after what it needs: whenever there is a free slot, the first in order that may start.
-// A task whose need failed fails with that reason. The results are those of the chosen.
+// schedule runs every task once, after the preparations that it needs. A free slot goes to the first task in order that
+// may start. A task fails when a preparation that it needs failed. The results are those of the chosen suites, in their
+// order.
 func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []result {
 	var waiting []*job
 	for _, t := range preparations {
@@ -45,7 +46,7 @@ func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []re
 	ends := make(chan end)
 	running, used := 0, map[string]int{}
 	prepared, results := map[string]error{}, map[string]result{}
-	take := func(j *job, res result) {
+	record := func(j *job, res result) {
 		switch {
 		case j.kind == "suite":
 			results[j.name] = res
@@ -61,11 +62,11 @@ func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []re
 			need, err, ready := state(j.task, prepared)
 			switch {
 			case err != nil:
-				take(j, result{task: j.task, err: fmt.Errorf("%s could not be prepared", need), printed: err.Error()})
+				record(j, result{task: j.task, err: fmt.Errorf("%s could not be prepared", need), printed: err.Error()})
 			case !ready || used[j.slot] == slots[j.slot]:
 				later = append(later, j)
 			case ctx.Err() != nil:
-				take(j, result{task: j.task, err: errors.New("interrupted")})
+				record(j, result{task: j.task, err: errors.New("interrupted")})
 			default:
 				used[j.slot]++
 				running++
@@ -73,12 +74,12 @@ func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []re
 			}
 		}
 		if waiting = later; running == 0 {
-			continue // what failed may let others fail
+			continue // a failed task can make tasks fail that need it
 		}
 		e := <-ends
 		used[e.slot]--
 		running--
-		take(e.job, e.result)
+		record(e.job, e.result)
 	}
 	out := make([]result, len(chosen))
 	for i, t := range chosen {
@@ -87,9 +88,9 @@ func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []re
 	return out
 }
 
-// state tells whether all that a task needs is prepared, or what of it failed and why.
+// state returns whether all preparations that a task needs are done, or the name and error of one that failed.
 //
-//nolint:revive // the error is that of the need
+//nolint:revive // err belongs to need, and ready follows both
 func state(t task, prepared map[string]error) (need string, err error, ready bool) {
 	ready = true
 	for _, n := range t.needs {

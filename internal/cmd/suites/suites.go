@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -10,7 +11,7 @@ import (
 	"strings"
 )
 
-// task is one thing to run: a preparation, which others need, or a suite, which somebody asked for.
+// task is one command to run: a preparation, which other tasks need, or a suite.
 type task struct {
 	name  string
 	what  string
@@ -20,30 +21,30 @@ type task struct {
 	dir   string
 	env   []string
 	argv  []string
-	// goTest says that the output is `go test -json`.
+	// goTest is set when the output is that of `go test -json`.
 	goTest bool
-	// tests says that it starts servers, whose files may be in memory.
+	// tests is set when the task starts servers, whose files may be in memory.
 	tests bool
 }
 
-// serverPackages start real servers or link large databases. The race detector would multiply their time, and the
-// packages that they drive run under it by themselves. A path stands for itself and all below it. They start in this
-// order, the long ones first.
+// serverPackages are packages whose tests start real servers or link large databases. They do not run under the race
+// detector, which would multiply their time; the packages that they use run under it on their own. An entry also stands
+// for all packages below it. They start in this order, the slowest first.
 var serverPackages = []string{
 	"server", "engine/temporal", "store/postgres", "store/sqlite", "storeadmin", "cmd", "store/storetest",
 	"internal/testserver", "engine/remote",
-	"sandbox", // its limits of memory hold for the shim too, which the race detector's hooks make too large
+	"sandbox", // its memory limits apply to the shim too, which the race detector makes too large
 }
 
-// plainPackages start no goroutine, so the race detector would find nothing in them and multiply their time.
+// plainPackages start no goroutine, so the race detector would only multiply their time.
 var plainPackages = []string{"run", "plan", "engine/interp", "store/admission"}
 
-// longPackages take longest of the others, and start first.
+// longPackages are the slowest of the other packages. They start first.
 var longPackages = []string{"control", "store/coalesce", "engine/executor", "live", "authz"}
 
-// unraced are C libraries translated to Go, which are compiled without the hooks of the race detector. Their memory is
-// outside the heap, so the detector finds nothing there, and hooks on each read multiply the time of every test with a
-// store. Their callers run under the detector.
+// unraced are C libraries translated to Go. They are compiled without the race detector. Their memory is outside the
+// heap, so the detector finds nothing there but multiplies the time of every test with a store. Their callers run under
+// the detector.
 var unraced = []string{"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory"}
 
 func preparations() []task {
@@ -69,7 +70,7 @@ func preparations() []task {
 	}
 }
 
-// suites are what `make test` runs, in the order in which they start, the long ones first. Each test runs once.
+// suites returns the suites of `make test` in the order in which they start, the slowest first. Each test runs once.
 func suites(root string) ([]task, error) {
 	pure, plain, servers, err := goPackages(root)
 	if err != nil {
@@ -81,7 +82,7 @@ func suites(root string) ([]task, error) {
 			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true,
 			env:   []string{path, binary},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
-			// Their tests wait for servers more than they compute: twice as many run at once as there are cores.
+			// These tests mostly wait for servers, so twice as many run at once as there are cores.
 			argv: goTestOf([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()), fmt.Sprintf("-parallel=%d",
 				2*runtime.NumCPU())}, servers),
 		},
@@ -94,7 +95,7 @@ func suites(root string) ([]task, error) {
 		{
 			name: "attacks", what: "attacks on real processes", heavy: true, goTest: true, tests: true, env: []string{binary},
 			needs: []string{"temporal", "postgres", "redis", "binary"},
-			// All its tests share one installation, and wait for it more than they compute.
+			// All tests share one installation and mostly wait for it.
 			argv: goTestOf([]string{"-parallel=8"}, []string{"./internal/attacks"}),
 		},
 		{
@@ -104,6 +105,8 @@ func suites(root string) ([]task, error) {
 		},
 		{name: "lint", what: "golangci-lint", needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
 		{name: "vet", what: "go vet", argv: []string{"go", "vet", "./..."}},
+		{name: "macos", what: "dvt builds on macOS", env: []string{"GOOS=darwin"},
+			argv: []string{"go", "build", "-o", os.DevNull, "./cmd/dvt"}},
 		{name: "archtest", what: "import table, contract ids, text", goTest: true,
 			argv: goTestOf(nil, []string{"./internal/archtest"})},
 		{name: "generate-check", what: "generated code is current", needs: []string{"npm"},
@@ -128,7 +131,8 @@ func suites(root string) ([]task, error) {
 	}, nil
 }
 
-// longSuites are what `make test/long` runs: tests of `make test` again, under the race detector or with more chance.
+// longSuites returns the suites of `make test/long`. They repeat tests of `make test` under the race detector or with
+// more random trials.
 func longSuites(root string) ([]task, error) {
 	pure, _, _, err := goPackages(root)
 	if err != nil {
@@ -165,21 +169,22 @@ func longSuites(root string) ([]task, error) {
 	}, nil
 }
 
-// goTestOf returns the arguments of one `go test` of packages. Flags of the tests themselves stand behind the packages,
-// because go takes every word behind an unknown flag for the tests. The suite vet vets all packages.
+// goTestOf returns the arguments of one `go test` of packages. packages may end with flags of the tests: go passes
+// every argument after an unknown flag to the tests, so they must come last. The suite vet runs go vet, so -vet is off.
 func goTestOf(args, packages []string) []string {
 	return slices.Concat([]string{"go", "test", "-json", "-count=1", "-timeout=40m", "-vet=off"}, args, packages)
 }
 
-// dbtPath puts the dbt that the project prepared on the PATH of tests, and testBinary names the dvt that it built.
+// dbtPath returns the variable that puts the dbt under .tools on the PATH of tests.
 func dbtPath(root string) string {
 	return fmt.Sprintf("PATH=%s:$PATH", filepath.Join(root, ".tools", "dbt", "bin"))
 }
 
+// testBinary returns the variable that tells tests to use bin/dvt instead of building it.
 func testBinary(root string) string { return "DVT_TEST_BINARY=" + filepath.Join(root, "bin", "dvt") }
 
-// goPackages splits the module's packages into those of serverPackages, of plainPackages and the others;
-// internal/archtest, internal/attacks and internal/vulncheck are suites of their own.
+// goPackages splits the packages of the module into serverPackages, plainPackages and pure, which contains the others.
+// It leaves out internal/archtest, internal/attacks and internal/vulncheck, which are suites of their own.
 func goPackages(root string) (pure, plain, servers []string, err error) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
 	list.Dir = root
@@ -196,7 +201,7 @@ func goPackages(root string) (pure, plain, servers []string, err error) {
 		pkg := filepath.ToSlash(rel)
 		below := func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }
 		switch {
-		// A folder named node_modules may hold Go code that is not ours.
+		// node_modules may contain Go code of other projects.
 		case pkg == "internal/archtest", pkg == "internal/attacks", pkg == "internal/vulncheck", below("web/node_modules"):
 		case slices.ContainsFunc(serverPackages, below):
 			i := slices.IndexFunc(serverPackages, below)
@@ -211,7 +216,7 @@ func goPackages(root string) (pure, plain, servers []string, err error) {
 	return pure, plain, slices.Concat(order...), nil
 }
 
-// rank is a package's place among longPackages, or behind them.
+// rank returns the index of a package in longPackages, or their number for other packages.
 func rank(pkg string) int {
 	if i := slices.Index(longPackages, strings.TrimPrefix(pkg, "./")); i >= 0 {
 		return i
@@ -219,7 +224,8 @@ func rank(pkg string) int {
 	return len(longPackages)
 }
 
-// choose returns the suites that the arguments name, all of them for none; "web" stands for every "web-...".
+// choose returns the suites that names select, in the order of all. Without names it returns all suites. The name "web"
+// selects every suite "web-...".
 func choose(all []task, names []string) ([]task, error) {
 	if len(names) == 0 {
 		return all, nil
@@ -236,7 +242,7 @@ func choose(all []task, names []string) ([]task, error) {
 			for i, t := range all {
 				known[i] = t.name
 			}
-			return nil, fmt.Errorf("there is no suite %q; there are: %s", n, strings.Join(known, " "))
+			return nil, fmt.Errorf("there is no suite %q: use one of %s", n, strings.Join(known, " "))
 		}
 	}
 	return chosen, nil

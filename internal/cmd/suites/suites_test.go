@@ -20,7 +20,7 @@ func TestPlainPackages_StartNoGoroutine(t *testing.T) {
 	for _, pkg := range plainPackages {
 		files, err := filepath.Glob(filepath.Join("../../..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %d files, %v", pkg, len(files), err)
+			t.Fatalf("%s has %d files (%v), want at least one", pkg, len(files), err)
 		}
 		for _, name := range files {
 			positions := token.NewFileSet()
@@ -31,10 +31,10 @@ func TestPlainPackages_StartNoGoroutine(t *testing.T) {
 			ast.Inspect(file, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.GoStmt:
-					t.Errorf("%s: a goroutine: the package belongs to those that are raced", positions.Position(n.Pos()))
+					t.Errorf("%s: a goroutine is started: remove the package from plainPackages", positions.Position(n.Pos()))
 				case *ast.SelectorExpr:
 					if n.Sel.Name == "Go" {
-						t.Errorf("%s: a goroutine: the package belongs to those that are raced", positions.Position(n.Pos()))
+						t.Errorf("%s: a goroutine is started: remove the package from plainPackages", positions.Position(n.Pos()))
 					}
 				}
 				return true
@@ -43,7 +43,7 @@ func TestPlainPackages_StartNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestCountsIn_NamesWhatIsFlaky(t *testing.T) {
+func TestCountsIn_NamesFlakyTests(t *testing.T) {
 	t.Parallel()
 	got := countsIn(`  ✓  2 e2e/b.spec.ts:9:1 › 39 the last (1.2s)
 
@@ -60,55 +60,55 @@ func TestCountsIn_NamesWhatIsFlaky(t *testing.T) {
 	want := counts{passed: 86, failed: 1, flaky: []string{"e2e/a.spec.ts:3:1 › 39 the first",
 		"e2e/b.spec.ts:5:1 › 40 the second"}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{})); diff != "" {
-		t.Error(diff)
+		t.Errorf("counts of the output of Playwright (-want +got):\n%s", diff)
 	}
 }
 
-func TestSchedule_AfterWhatIsNeededAndInOrder(t *testing.T) {
+func TestSchedule_RunsTasksAfterTheirNeedsAndInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// Each says when it begins and when it ends.
-	say := func(name string, heavy bool, needs ...string) task {
+	// Each task appends a line to a file when it begins and when it ends.
+	logged := func(name string, heavy bool, needs ...string) task {
 		return task{name: name, heavy: heavy, needs: needs, argv: []string{"sh", "-c", "echo +" + name +
-			" >>said; sleep 0.05; echo -" + name + " >>said"}}
+			" >>log; sleep 0.05; echo -" + name + " >>log"}}
 	}
 	broken := task{name: "broken", argv: []string{"false"}}
 	r := &runner{root: dir, logs: dir, out: io.Discard}
-	passed := r.run(context.Background(), []task{say("tool", false), say("tool2", false, "tool"), broken,
-		say("unneeded", false)}, []task{
-		say("first", true, "tool2"), say("second", true, "tool2"), say("third", true, "tool2"), say("fourth", true, "tool2"),
-		say("small", false), say("tiny", false),
-		say("lame", false, "broken"),
+	passed := r.run(context.Background(), []task{logged("tool", false), logged("tool2", false, "tool"), broken,
+		logged("unneeded", false)}, []task{
+		logged("first", true, "tool2"), logged("second", true, "tool2"), logged("third", true, "tool2"), logged("fourth", true, "tool2"),
+		logged("small", false), logged("tiny", false),
+		logged("lame", false, "broken"),
 	})
 	if passed {
-		t.Error("a suite whose need failed has passed")
+		t.Error("the run passed, want a failure, because a preparation failed")
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "said"))
+	text, err := os.ReadFile(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := string(text)
-	if n := strings.Count(said, "+"); n != 8 || strings.Contains(said, "unneeded") || strings.Contains(said, "lame") {
-		t.Errorf("%d tasks ran:\n%s", n, said)
+	log := string(text)
+	if n := strings.Count(log, "+"); n != 8 || strings.Contains(log, "unneeded") || strings.Contains(log, "lame") {
+		t.Errorf("%d tasks ran, want 8, without the unneeded one and the one whose preparation failed:\n%s", n, log)
 	}
 	for _, order := range [][2]string{{"-tool\n", "+tool2"}, {"-tool2", "+first"}, {"-tool2", "+second"},
 		{"-tool2", "+third"}, {"-tool2", "+fourth"}, {"-small", "+tiny"}} {
-		if before, after := strings.Index(said, order[0]), strings.Index(said, order[1]); before < 0 || after < before {
-			t.Errorf("%q is not before %q:\n%s", order[0], order[1], said)
+		if before, after := strings.Index(log, order[0]), strings.Index(log, order[1]); before < 0 || after < before {
+			t.Errorf("%q is not before %q:\n%s", order[0], order[1], log)
 		}
 	}
 	heavy := 0
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(log) {
 		if name := strings.TrimSpace(line[1:]); name == "first" || name == "second" || name == "third" || name == "fourth" {
 			heavy += map[byte]int{'+': 1, '-': -1}[line[0]]
 		}
 		if heavy > 2 {
-			t.Fatalf("%d heavy suites at once:\n%s", heavy, said)
+			t.Fatalf("%d heavy suites ran at once, want at most 2:\n%s", heavy, log)
 		}
 	}
 }
 
-func TestGoPackages_LongOnesFirst(t *testing.T) {
+func TestGoPackages_AreInTheOrderOfTheirTime(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -116,11 +116,11 @@ func TestGoPackages_LongOnesFirst(t *testing.T) {
 	}
 	pure, plain, servers, err := goPackages(root)
 	if err != nil || len(plain) != len(plainPackages) {
-		t.Fatalf("%v, %v", plain, err)
+		t.Fatalf("the plain packages are %v (%v), want all of %v", plain, err, plainPackages)
 	}
 	for i, name := range longPackages {
 		if pure[i] != "./"+name {
-			t.Errorf("%d is %s, want %s", i, pure[i], name)
+			t.Errorf("package %d is %s, want %s", i, pure[i], name)
 		}
 	}
 	for _, name := range serverPackages {
@@ -128,7 +128,7 @@ func TestGoPackages_LongOnesFirst(t *testing.T) {
 			t.Errorf("%s is missing: %v", name, servers)
 		}
 	}
-	// Packages below server may stand between the two.
+	// Packages below server can be between the two.
 	if temporal := slices.Index(servers, "./engine/temporal"); servers[0] != "./server" ||
 		temporal > slices.Index(servers, "./store/postgres") {
 		t.Errorf("server and engine/temporal are not the first: %v", servers)
