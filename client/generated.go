@@ -1146,9 +1146,6 @@ func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { 
 // One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows.
 type CheckAuditAuditCheck struct {
 	Checked int `json:"checked"`
-	// The number of objects in `checked` whose row comes from an earlier version and recorded no digest. Only the other fields of the
-	// row are compared. They are not a problem.
-	Uncovered int `json:"uncovered"`
 	// One sentence for each object or log without a matching row.
 	Problems []string `json:"problems"`
 	// Pass it as `after` for the next page; null at the end.
@@ -1157,9 +1154,6 @@ type CheckAuditAuditCheck struct {
 
 // GetChecked returns CheckAuditAuditCheck.Checked, and is useful for accessing the field via an interface.
 func (v *CheckAuditAuditCheck) GetChecked() int { return v.Checked }
-
-// GetUncovered returns CheckAuditAuditCheck.Uncovered, and is useful for accessing the field via an interface.
-func (v *CheckAuditAuditCheck) GetUncovered() int { return v.Uncovered }
 
 // GetProblems returns CheckAuditAuditCheck.Problems, and is useful for accessing the field via an interface.
 func (v *CheckAuditAuditCheck) GetProblems() []string { return v.Problems }
@@ -11679,7 +11673,6 @@ const CheckAudit_Operation = `
 query CheckAudit ($after: String) {
 	auditCheck(after: $after) {
 		checked
-		uncovered
 		problems
 		next
 	}

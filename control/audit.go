@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // AuditQuery asks for a page of the audit of the caller's tenant.
 type AuditQuery struct {
-	Filter store.AuditFilter // its TenantID, numbers and Limit are ignored
+	Filter store.AuditFilter // TenantID, After, Before and Limit are ignored
 	First  int
 	After  string // cursor: the number of the link before the page
 	Loose  bool   // count the rows without a link, over the whole audit of the tenant
@@ -24,13 +25,13 @@ type AuditQuery struct {
 type AuditPage struct {
 	Links   []store.AuditLink
 	HasNext bool
-	// Waiting rows were committed a moment ago and have no link yet. Stray ones never
-	// get one: they did not come through dvt. Counted only when AuditQuery.Loose asks for it.
+	// Waiting counts the rows that were committed a moment ago and have no link yet. Stray counts the rows that never
+	// get one, because they were not written by dvt. Both are counted only when AuditQuery.Loose asks for it.
 	Waiting, Stray int64
 	Oldest         time.Duration // how long the oldest waiting row waits; counted with Waiting
 }
 
-// AuditCursor is the cursor of a link.
+// AuditCursor returns the cursor of a link.
 func AuditCursor(l store.AuditLink) string { return strconv.FormatInt(l.No, 10) }
 
 // AuditStore reads the chains of audit rows.
@@ -42,7 +43,7 @@ type AuditStore interface {
 	AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]store.AuditLink, error)
 }
 
-// SealedLogs reads the logs of runs and the seals of those that ended.
+// SealedLogs reads the logs of runs, their heads, and their seals.
 type SealedLogs interface {
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
@@ -58,13 +59,13 @@ type Audits struct {
 	now       func() time.Time
 }
 
-// NewAudits makes Audits; operators is the tenant that has the objects of the installation, or "".
+// NewAudits makes Audits. operators is the tenant that also checks the objects of the installation, or "".
 func NewAudits(r *Rights, s AuditStore, logs SealedLogs, operators string, now func() time.Time) *Audits {
 	return &Audits{rights: r, store: s, logs: logs, operators: operators, now: now}
 }
 
-// Audit reads who did or was refused what (T208), newest first or from the first row
-// on. It takes READ_AUDIT on the whole tenant. FORBIDDEN, CURSOR_INVALID.
+// Audit reads who did what and whose requests were refused (contract T208), in the order that the filter asks for. The
+// caller needs READ_AUDIT on the whole tenant. Errors: FORBIDDEN, CURSOR_INVALID, BAD_USER_INPUT.
 func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (AuditPage, error) {
 	n, err := PageSize(q.First, 50)
 	if err != nil {
@@ -99,8 +100,8 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 	return out, Translate(err)
 }
 
-// oldestUnlinked is how long the oldest row of a tenant waits for its link. It looks at the tenants with the longest
-// waits only: beyond store.MaxPage of them the audit stands still for all.
+// oldestUnlinked returns how long the oldest row of a tenant has waited for its link. It reads only the store.MaxPage
+// tenants with the longest waits: when more tenants wait, the linking has stopped for all of them.
 func (s *Audits) oldestUnlinked(ctx context.Context, tenantID string) (time.Duration, error) {
 	backlog, err := s.store.AuditBacklog(ctx, store.MaxPage)
 	for _, b := range backlog {
@@ -111,20 +112,19 @@ func (s *Audits) oldestUnlinked(ctx context.Context, tenantID string) (time.Dura
 	return 0, err
 }
 
-// AuditCheckPage is what one page of objects showed.
+// AuditCheckPage is the result of one page of CheckAudit.
 type AuditCheckPage struct {
-	Checked int // objects
-	// Uncovered objects have a row of an earlier version, which recorded no digest. They are compared by what the row
-	// names, and are no problem.
-	Uncovered int
-	Problems  []string // in words, one for each object that no row accounts for
-	Next      string   // cursor of the next page; "": there is none
+	Checked  int      // objects
+	Problems []string // a sentence for each object that does not match its audit row
+	Next     string   // cursor of the next page; "" after the last page
 }
 
 // CheckAudit compares a page of the tenant's tokens, policies, settings, decisions, runs and signals with the audit
-// rows that made them, and the plans of runs with their digests. Then it looks for objects that are gone, and compares
-// the logs of runs with their seals. The operators' tenant has the objects of the installation beside its own.
-// FORBIDDEN, CURSOR_INVALID.
+// rows that created them, and the plans of runs with their digests. The last pages look for objects that were removed,
+// and compare the logs of runs with their seals. The operators' tenant also checks the objects of the installation.
+// A row that cannot be read is a problem, too, and the check goes on: behind that row where the store can tell which one
+// it is, otherwise with the next kind of objects. after is Next of the page before, "" for the first page. Errors:
+// FORBIDDEN, CURSOR_INVALID, and those of a store that does not answer.
 func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
 	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditCheckPage{}, err
@@ -137,42 +137,75 @@ func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string
 			return AuditCheckPage{}, CursorInvalid()
 		}
 	}
+	var page AuditCheckPage
+	var err error
+	what := "removed objects"
 	switch kind {
 	case len(parts):
-		return s.checkMissing(ctx, p.TenantID, kind, cursor)
+		page, err = s.checkMissing(ctx, p.TenantID, kind, cursor)
 	case len(parts) + 1:
-		return s.checkLogs(ctx, p.TenantID, kind, cursor)
+		what = "logs"
+		page, err = s.checkLogs(ctx, p.TenantID, kind, cursor)
+	default:
+		what = string(parts[kind].Kind) + "s"
+		page, err = s.checkObjects(ctx, parts[kind], kind, cursor)
 	}
-	f := parts[kind]
-	f.After, f.Limit = cursor, CheckedObjects
+	if isDamage(err) {
+		page = AuditCheckPage{Checked: 1, Problems: []string{stoppedProblem(what, cursor, err)}}
+		if kind <= len(parts) {
+			page.Next = fmt.Sprintf("%d:", kind+1)
+		}
+		return page, nil
+	}
+	return page, Translate(err)
+}
+
+// isDamage reports whether err says that the store answers and cannot read a row.
+func isDamage(err error) bool {
+	if err == nil {
+		return false
+	}
+	var own *Error
+	return errors.As(Translate(err), &own) && (own.Code == run.CodeInternal || errors.Is(err, store.ErrNotFound))
+}
+
+// stoppedProblem returns the sentence for a page that cannot be read. The objects behind it are not compared.
+func stoppedProblem(what, cursor string, err error) string {
+	where := "its start"
+	if cursor != "" {
+		where = run.Text(cursor, maxNamedFact)
+	}
+	return fmt.Sprintf("the check of %s stopped behind %s, because a row cannot be read: %s", what, where,
+		run.Text(err.Error(), maxNamedFact))
+}
+
+// checkObjects compares a page of objects of one kind with their rows.
+func (s *Audits) checkObjects(ctx context.Context, f store.AuditObjectFilter, kind int, after string) (AuditCheckPage,
+	error) {
+	f.After, f.Limit = after, CheckedObjects
 	if f.Kind == store.AuditRun {
 		f.Limit = store.MaxCheckedRuns
 	}
 	objects, err := s.store.AuditObjects(ctx, f)
 	if err != nil {
-		return AuditCheckPage{}, Translate(err)
+		return AuditCheckPage{}, err
 	}
-	out := AuditCheckPage{Checked: len(objects)}
+	out := AuditCheckPage{Checked: len(objects), Next: fmt.Sprintf("%d:", kind+1)}
 	for _, o := range objects {
-		if problem := unaccounted(f.Kind, o); problem != "" {
+		if problem := describeMismatch(f.Kind, o); problem != "" {
 			out.Problems = append(out.Problems, problem)
-		} else if o.Uncovered {
-			out.Uncovered++
 		}
 	}
-	switch {
-	case len(objects) == f.Limit:
+	if len(objects) == f.Limit {
 		out.Next = fmt.Sprintf("%d:%s", kind, objects[len(objects)-1].Cursor)
-	default:
-		out.Next = fmt.Sprintf("%d:", kind+1)
 	}
 	return out, nil
 }
 
-// CheckedObjects is how many objects one page of CheckAudit compares.
+// CheckedObjects is the number of objects that one page of CheckAudit compares.
 const CheckedObjects = 200
 
-// checkedParts lists what CheckAudit goes through for a tenant.
+// checkedParts lists the kinds of objects that CheckAudit compares for a tenant.
 func (s *Audits) checkedParts(tenantID string) (out []store.AuditObjectFilter) {
 	for _, kind := range store.AuditObjectKinds() {
 		out = append(out, store.AuditObjectFilter{Kind: kind, TenantID: tenantID})
@@ -183,41 +216,46 @@ func (s *Audits) checkedParts(tenantID string) (out []store.AuditObjectFilter) {
 	return out
 }
 
-// unaccounted says why no row accounts for an object; "" when one does.
-func unaccounted(kind store.AuditObjectKind, o store.AuditObject) string {
+// describeMismatch returns a sentence that says why an object does not match its audit row, "" when it does.
+func describeMismatch(kind store.AuditObjectKind, o store.AuditObject) string {
 	name := string(kind) + " " + strings.TrimPrefix(o.Object, string(kind)+"/")
 	whose := "the installation"
 	if o.TenantID != "" {
 		whose = "tenant " + o.TenantID
 	}
+	row := "the row that created it"
+	if o.MadeNo > 0 {
+		row = fmt.Sprintf("the row that created it (number %d of the audit)", o.MadeNo)
+	}
+	differs := fmt.Sprintf("%s of %s differs from %s", name, whose, row)
 	switch {
-	case o.Made == "" && !o.Uncovered:
+	case o.Made == "":
 		return fmt.Sprintf("%s of %s has no row that created it", name, whose)
 	case len(o.Differences) > 0:
-		return fmt.Sprintf("%s of %s is not as the row that created it recorded it: %s", name, whose,
-			inWords(o.Differences))
-	case o.Uncovered:
-		return ""
+		return differs + ": " + describeDifferences(o.Differences)
 	case o.Made != o.Digest && (kind == store.AuditRun || kind == store.AuditSignal):
-		return fmt.Sprintf("%s of %s is not as the row that created it recorded it: its content has the digest %s, recorded "+
-			"as %s", name, whose, o.Digest, o.Made)
+		return fmt.Sprintf("%s: its content has the digest %s, recorded as %s", differs, o.Digest, o.Made)
 	case o.Made != o.Digest:
-		return fmt.Sprintf("%s of %s is not as the row that created it recorded it", name, whose)
+		return differs
 	case o.Revoked && !o.Revocation:
-		return fmt.Sprintf("%s of %s was revoked, and no row says so", name, whose)
+		return fmt.Sprintf("%s of %s, see %s, was revoked, but no row says so", name, whose, row)
 	case !o.Revoked && o.Revocation:
-		return fmt.Sprintf("%s of %s is good although a row revoked it", name, whose)
+		return fmt.Sprintf("%s of %s, see %s, is still valid although a row says that it was revoked", name, whose, row)
 	}
 	return ""
 }
 
-// maxNamedFact bounds each text of a difference in a problem, in bytes.
+// maxNamedFact bounds each value of a difference in a problem, in bytes.
 const maxNamedFact = 200
 
-// inWords names each fact with both values.
-func inWords(differences []store.AuditDifference) string {
+// describeDifferences lists each difference with the stored and the recorded value.
+func describeDifferences(differences []store.AuditDifference) string {
 	out := make([]string, len(differences))
 	for i, d := range differences {
+		if d.Note != "" {
+			out[i] = run.Text(d.Note, maxNamedFact)
+			continue
+		}
 		out[i] = fmt.Sprintf("the %s is %q, recorded as %q", d.Fact, run.Text(d.Stored, maxNamedFact),
 			run.Text(d.Recorded, maxNamedFact))
 	}

@@ -12,29 +12,29 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// checkedEvents is how many events one page of CheckAudit hashes before it ends; the seal that reaches it is finished.
-// Seals lie about 1,000 events apart.
+// checkedEvents is the number of events after which a page of CheckAudit ends. The page finishes the seal that reaches
+// the number. Seals are about 1,000 events apart.
 const checkedEvents = 20_000
 
-// sealedWithin is how soon after an event the projector has sealed the log of a run that ended, with room for an outage
+// sealedWithin is the time within which the projector seals an event of a run that ended. It leaves room for an outage
 // of the bus.
 const sealedWithin = 5 * time.Minute
 
-// checkMissing names the objects that a row made and that are gone: an older version of a policy would be in force.
+// checkMissing names the objects that have an audit row and were removed. For example, without the newest version of a
+// policy an older version is in force.
 func (s *Audits) checkMissing(ctx context.Context, tenantID string, kind int, after string) (AuditCheckPage, error) {
-	no, err := numberIn(after)
+	no, err := parseLinkNumber(after)
 	if err != nil {
 		return AuditCheckPage{}, err
 	}
 	links, err := s.store.AuditMissing(ctx, tenantID, no, CheckedObjects)
 	if err != nil {
-		return AuditCheckPage{}, Translate(err)
+		return AuditCheckPage{}, err
 	}
 	out := AuditCheckPage{Next: fmt.Sprintf("%d:", kind+1)}
 	for _, l := range links {
-		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s made it by number %d of the audit",
-			l.Row.Object,
-			l.Row.Actor, l.No))
+		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s created it by number %d of the audit",
+			l.Row.Object, l.Row.Actor, l.No))
 		out.Checked++
 	}
 	if len(links) == CheckedObjects {
@@ -43,8 +43,8 @@ func (s *Audits) checkMissing(ctx context.Context, tenantID string, kind int, af
 	return out, nil
 }
 
-// numberIn reads the number of a link from a cursor; "" is 0. CURSOR_INVALID.
-func numberIn(cursor string) (int64, error) {
+// parseLinkNumber reads the number of a link from a cursor; "" gives 0. Error: CURSOR_INVALID.
+func parseLinkNumber(cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
 	}
@@ -56,27 +56,33 @@ func numberIn(cursor string) (int64, error) {
 }
 
 // checkLogs compares the logs of runs with their seals, in the order of the tenant's chain. Each log is hashed from the
-// seal before, so all pages together read each sealed event once.
+// seal before, so that all pages together read each sealed event once.
 func (s *Audits) checkLogs(ctx context.Context, tenantID string, kind int, after string) (AuditCheckPage, error) {
 	f := store.AuditFilter{TenantID: tenantID, Action: store.ActionSealLog, Outcome: "ACCEPTED", Limit: CheckedObjects}
 	var err error
-	if f.After, err = numberIn(after); err != nil {
+	if f.After, err = parseLinkNumber(after); err != nil {
 		return AuditCheckPage{}, err
 	}
 	links, err := s.store.AuditLinks(ctx, f)
 	if err != nil {
-		return AuditCheckPage{}, Translate(err)
+		return AuditCheckPage{}, err
 	}
 	heads, err := s.headsOf(ctx, links)
 	if err != nil {
-		return AuditCheckPage{}, Translate(err)
+		return AuditCheckPage{}, err
 	}
 	var out AuditCheckPage
 	var read int64
 	for i, l := range links {
-		problem, events, err := s.checkLog(ctx, *l.Row, heads)
-		if err != nil {
-			return AuditCheckPage{}, Translate(err)
+		problem, events, err := s.checkLog(ctx, l, heads)
+		switch sealed := sealOf(l); {
+		case errors.Is(err, store.ErrNotFound):
+			problem = fmt.Sprintf("the run of the log %s was removed: run %s", sealed, l.Row.RunID)
+		case isDamage(err):
+			problem = fmt.Sprintf("the log of run %s, %s, cannot be read: %s", l.Row.RunID, sealed,
+				run.Text(err.Error(), maxNamedFact))
+		case err != nil:
+			return AuditCheckPage{}, err
 		}
 		if out.Checked++; problem != "" {
 			out.Problems = append(out.Problems, problem)
@@ -89,36 +95,58 @@ func (s *Audits) checkLogs(ctx context.Context, tenantID string, kind int, after
 	return out, nil
 }
 
-// checkLog says why a log is not as a row sealed it, "" when it is, and how many events that took.
-func (s *Audits) checkLog(ctx context.Context, row store.AuditRow, heads map[string]store.Head) (problem string,
+// sealOf returns a clause that names the row of a seal.
+func sealOf(l store.AuditLink) string {
+	return fmt.Sprintf("that was sealed at %s (number %d of the audit)", l.Row.At.UTC().Format(time.RFC3339), l.No)
+}
+
+// checkLog returns a sentence that says how a log differs from its seal in l, "" when it does not, and how many events
+// it hashed. store.ErrNotFound: the run was removed.
+func (s *Audits) checkLog(ctx context.Context, l store.AuditLink, heads map[string]store.Head) (problem string,
 	events int64, err error) {
+	row := *l.Row
 	seal, err := store.ParseLogSeal(row.Object, row.Digest)
 	if err != nil || row.Object != store.LogSealObject(row.RunID, seal.Seq) { //nolint:nilerr // the row is what is wrong
-		return fmt.Sprintf("audit row %s names no log that dvt sealed", row.ID), 0, nil
+		return fmt.Sprintf("audit row %s (number %d of the audit) names no log that dvt sealed", row.ID, l.No), 0, nil
 	}
 	before, err := s.logs.LastLogSeal(ctx, row.TenantID, row.RunID, seal.Seq)
 	if err != nil {
 		return "", 0, err
 	}
 	events = int64(seal.Seq - before.Seq)
-	now, err := store.LogHash(ctx, s.logs, row.RunID, before, seal.Seq)
-	switch sealed := row.At.UTC().Format(time.RFC3339); {
+	now, err := store.LogHash(ctx, logsOf{s.logs, row.TenantID}, row.RunID, before, seal.Seq)
+	switch {
 	case errors.Is(err, store.ErrLogShort):
-		return fmt.Sprintf("the log of run %s lacks events between %d and %d, which were sealed at %s", row.RunID,
-			before.Seq+
-				1, seal.Seq, sealed), events, nil
+		return fmt.Sprintf("the log of run %s, %s, lacks events between %d and %d", row.RunID, sealOf(l), before.Seq+1,
+			seal.Seq), events, nil
 	case err != nil:
-		return "", 0, err
+		return "", events, err
 	case now.Hash != seal.Hash:
-		return fmt.Sprintf("the log of run %s is not as it was sealed at %s: an event between %d and %d was changed",
-			row.RunID, sealed, before.Seq+1, seal.Seq), events, nil
+		return fmt.Sprintf("the log of run %s, %s, differs from its seal: an event between %d and %d was changed, or the scope "+
+			"or plan of the run", row.RunID, sealOf(l), before.Seq+1, seal.Seq), events, nil
 	}
-	problem, err = s.checkUnsealed(ctx, row, seal, heads[row.RunID].Terminal)
+	problem, err = s.checkUnsealed(ctx, l, seal, heads[row.RunID].Terminal)
 	return problem, events, err
 }
 
+// logsOf reads the logs of a tenant's runs. A run that was moved to another tenant is named as removed, and its events
+// did not change.
+type logsOf struct {
+	SealedLogs
+	tenantID string
+}
+
+func (s logsOf) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
+	events, err := s.SealedLogs.Events(ctx, runID, after, limit)
+	events = slices.Clone(events)
+	for i := range events {
+		events[i].TenantID = s.tenantID
+	}
+	return events, err
+}
+
 // headsOf reads the heads of all runs whose logs a page of seals covers. A run that ends after this read counts as
-// open: its last event is then newer than sealedWithin.
+// open. That is harmless: its last event is then newer than sealedWithin.
 func (s *Audits) headsOf(ctx context.Context, links []store.AuditLink) (map[string]store.Head, error) {
 	if len(links) == 0 {
 		return nil, nil //nolint:nilnil // no run has a head
@@ -132,10 +160,11 @@ func (s *Audits) headsOf(ctx context.Context, links []store.AuditLink) (map[stri
 	return heads.ByRun, err
 }
 
-// checkUnsealed says whether events stand behind the newest seal of a log that the projector would have sealed: those
-// of a run that had ended before.
-func (s *Audits) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal, ended bool) (problem string,
+// checkUnsealed returns a problem when events follow the newest seal of a log, although the run had ended at that seal.
+// The projector seals every event of a run that ended, so dvt did not write them.
+func (s *Audits) checkUnsealed(ctx context.Context, l store.AuditLink, seal store.LogSeal, ended bool) (problem string,
 	err error) {
+	row := *l.Row
 	newest, err := s.logs.LastLogSeal(ctx, row.TenantID, row.RunID, maxSeq)
 	if err != nil || newest.Seq != seal.Seq {
 		return "", err
@@ -148,8 +177,9 @@ func (s *Audits) checkUnsealed(ctx context.Context, row store.AuditRow, seal sto
 	if err != nil || !ended && (len(last) == 0 || !last[0].Type.EndsRun()) {
 		return "", err
 	}
-	return fmt.Sprintf("the log of run %s has events after its end at %d that dvt did not seal", row.RunID, seal.Seq), nil
+	return fmt.Sprintf("the log of run %s, %s, has events after its end at %d that dvt did not seal", row.RunID,
+		sealOf(l), seal.Seq), nil
 }
 
-// maxSeq lies behind every event: seals have twelve digits.
+// maxSeq is larger than the seq of every event: seals have twelve digits.
 const maxSeq run.Seq = 999_999_999_999

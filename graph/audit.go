@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"encoding/hex"
+	"time"
 
 	"github.com/dvt-engine/dvt/graph/internal/mapping"
 
@@ -40,7 +41,7 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 		e := &model.AuditEntry{No: run.Seq(l.No), ID: l.ID, Hash: hex.EncodeToString(l.Hash[:])}
 		if r := l.Row; r != nil {
 			e.Row = &model.AuditRow{
-				At: r.At, TenantID: r.TenantID, Actor: r.Actor, Action: r.Action, RunID: r.RunID, SignalID: r.SignalID,
+				At: printableTime(r.At), TenantID: r.TenantID, Actor: r.Actor, Action: r.Action, RunID: r.RunID, SignalID: r.SignalID,
 				Outcome: r.Outcome,
 				Code:    string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail), Format: r.Format,
 				Credential: r.Credential, Address: r.Address, Via: r.Via, Object: r.Object, Digest: r.Digest,
@@ -65,11 +66,24 @@ func (q queries) AuditCheck(ctx context.Context, after *string) (*model.AuditChe
 		return nil, err
 	}
 	out := &model.AuditCheck{
-		Checked: page.Checked, Uncovered: page.Uncovered, Problems: append([]string{}, page.Problems...),
+		Checked: page.Checked, Problems: append([]string{}, page.Problems...),
 	}
 	if page.Next != "" {
 		next := mapping.EncodeCursor(page.Next)
 		out.Next = &next
 	}
 	return out, nil
+}
+
+// printableTime returns t, or the nearest time that RFC 3339 can express. dvt writes only times in that range, but a
+// row that somebody changed in the database may have another one. A client must get that row too, because it detects
+// the change by the hash.
+func printableTime(t time.Time) time.Time {
+	if first := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC); t.Before(first) {
+		return first
+	}
+	if last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC); t.After(last) {
+		return last
+	}
+	return t
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// AuditObjectKind is a kind of objects that only an audited action makes.
+// AuditObjectKind is a kind of objects that are made only by audited actions.
 type AuditObjectKind string
 
 // Kinds of AuditObject.
@@ -24,47 +24,55 @@ func AuditObjectKinds() []AuditObjectKind {
 	return []AuditObjectKind{AuditToken, AuditPolicy, AuditSetting, AuditDecision, AuditRun, AuditSignal}
 }
 
-// ActionImport is the action of rows that dvt store import writes for its runs and receipts.
+// ActionImport is the action of the audit rows that dvt store import writes for imported runs and receipts.
 const ActionImport = "IMPORT"
 
 // AuditObjectFilter selects objects of one kind and tenant.
 type AuditObjectFilter struct {
 	Kind     AuditObjectKind
 	TenantID string
-	After    string // cursor of the object before; "": from the first
+	After    string // cursor of an object: only objects after it; "": from the first
 	Limit    int    // 1..MaxPage
 }
 
-// AuditObject is an object of the store beside the audit row that made it.
+// AuditObject compares an object of the store with the audit row that made it. The object is unchanged when Digest
+// equals Made and there are no Differences.
 type AuditObject struct {
-	Cursor   string
+	Cursor   string // for AuditObjectFilter.After
 	TenantID string
 	Object   string // as AuditRow.Object
-	Digest   string // of the content that the store holds now
+	Digest   string // of the content in the store
 	Made     string // digest that the row recorded; "": no row made the object
-	// Revoked says that a token has ended, and Revocation that a row ended it.
+	MadeNo   int64  // number of the row in the tenant's chain; 0 while it has no link
+	// Revoked says that the store has the token as revoked, Revocation that an audit row revoked it.
 	Revoked, Revocation bool
-	// Uncovered is true when the row comes from an earlier version and recorded no digest. Such an object is compared
-	// only by what the row names.
-	Uncovered bool
-	// Differences are the facts that the row names and the store holds otherwise.
+	// Differences are the facts whose values in the store and in the row differ.
 	Differences []AuditDifference
 }
 
-// AuditDifference is a fact that the store holds otherwise than an audit row recorded it.
+// AuditDifference is a fact whose values in the store and in an audit row differ.
 type AuditDifference struct {
-	Fact             string // in words
+	Fact             string // in words, for people
 	Stored, Recorded string
+	Note             string // a clause that replaces the others, where there are no two values
 }
 
-// madeBy returns the row as the row that made an object.
+// SetMade sets the digest and the number of the row that made o from the text NUMBER/DIGEST that adapters read; "" when
+// no row made o.
+func (o *AuditObject) SetMade(text string) {
+	no, digest, _ := strings.Cut(text, "/")
+	o.MadeNo, _ = strconv.ParseInt(no, 10, 64)
+	o.Made = digest
+}
+
+// madeBy returns row with the name of an object and the digest of its parts.
 func madeBy(row AuditRow, object string, parts ...string) AuditRow {
 	sum := Digest(parts...)
 	row.Object, row.Digest = object, hex.EncodeToString(sum[:])
 	return row
 }
 
-// MadeToken returns row as the row that made t.
+// MadeToken returns row as the audit row that made t: with the name of t and the digest of its content.
 func MadeToken(row AuditRow, t StoredToken) AuditRow {
 	kind := t.Kind
 	if kind == "" {
@@ -75,25 +83,25 @@ func MadeToken(row AuditRow, t StoredToken) AuditRow {
 		t.SHA256, string(t.Grants), t.CreatedBy, strconv.FormatInt(t.ExpiresAt.UnixMicro(), 10))
 }
 
-// RevokedToken returns row as the row that revoked the token id.
+// RevokedToken returns row as the audit row that revoked the token id.
 func RevokedToken(row AuditRow, id string) AuditRow {
 	return madeBy(row, "revocation/"+id, "revocation", id)
 }
 
-// MadePolicy returns row as the row that made p.
+// MadePolicy returns row as the audit row that made p.
 func MadePolicy(row AuditRow, p StoredPolicy) AuditRow {
 	version := strconv.FormatInt(p.Version, 10)
 	return madeBy(row, "policy/"+version, "policy", p.TenantID, version, string(p.Doc), p.Actor, p.Reason, p.RequestID)
 }
 
-// MadeSetting returns row as the row that made v.
+// MadeSetting returns row as the audit row that made v.
 func MadeSetting(row AuditRow, v StoredSetting) AuditRow {
 	version := strconv.FormatInt(v.Version, 10)
 	return madeBy(row, "setting/"+string(v.Kind)+"/"+v.TenantID+"/"+version,
 		"setting", string(v.Kind), v.TenantID, version, string(v.Doc), v.Actor, v.Reason, v.RequestID)
 }
 
-// MadeDecision returns row as the row that made the decision d about a run.
+// MadeDecision returns row as the audit row that made the decision d about a run.
 func MadeDecision(row AuditRow, runID string, d ApprovalDecision) AuditRow {
 	return madeBy(row, "decision/"+runID+"/"+d.Principal,
 		"decision", runID, d.Principal, strconv.FormatBool(d.Approved), d.Reason, d.RequestID)

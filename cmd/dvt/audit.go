@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/csv"
@@ -24,15 +25,16 @@ import (
 
 func auditCommand() *cobra.Command {
 	s := &session{}
-	return s.command("audit", "Who did or was refused what: read it, check that nobody changed it", s.auditExportCommand(),
+	return s.command("audit", "Export and verify the audit: the record of who did what and who was refused",
+		s.auditExportCommand(),
 		s.auditVerifyCommand())
 }
 
-// auditEntry is one link of the chain as the API gives it.
+// auditEntry is one link of the chain of the audit, with its row.
 type auditEntry = client.ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry
 
-// auditAll gives every link of the caller's tenant that f selects to each, the first
-// one first.
+// auditAll calls each with every link of the caller's tenant that f selects, the oldest first. It reads page by page
+// and stops at the first error.
 func (s *session) auditAll(ctx context.Context, f *client.AuditFilter, each func(auditEntry) error) error {
 	oldest, size := true, 200
 	var after *string
@@ -56,7 +58,7 @@ func (s *session) auditAll(ctx context.Context, f *client.AuditFilter, each func
 func (s *session) auditExportCommand() *cobra.Command {
 	var from, to, actor, action, runID, outcome, format string
 	c := &cobra.Command{
-		Use: "export", Short: "Print audit rows, the first one first: JSON lines or CSV", Args: cmdline.ExactArgs(0),
+		Use: "export", Short: "Print audit rows, the oldest first: JSON lines or CSV", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			f := &client.AuditFilter{}
 			for _, t := range []struct {
@@ -68,7 +70,7 @@ func (s *session) auditExportCommand() *cobra.Command {
 				}
 				at, err := time.Parse(time.RFC3339, t.value)
 				if err != nil {
-					return cmdline.Usage(fmt.Errorf("--%s is a time like 2026-11-21T00:00:00Z", t.name))
+					return cmdline.Usage(fmt.Errorf("--%s must be a time like 2026-11-21T00:00:00Z", t.name))
 				}
 				*t.into = &at
 			}
@@ -88,15 +90,16 @@ func (s *session) auditExportCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&from, "from", "", "not before this time")
 	c.Flags().StringVar(&to, "to", "", "before this time")
-	c.Flags().StringVar(&actor, "actor", "", "only of this principal")
-	c.Flags().StringVar(&action, "action", "", "only this action")
-	c.Flags().StringVar(&runID, "run", "", "only of this run")
-	c.Flags().StringVar(&outcome, "outcome", "", "only ACCEPTED, REJECTED, DENIED, and so on")
+	c.Flags().StringVar(&actor, "actor", "", "only rows of this principal")
+	c.Flags().StringVar(&action, "action", "", "only rows of this action")
+	c.Flags().StringVar(&runID, "run", "", "only rows of this run")
+	c.Flags().StringVar(&outcome, "outcome", "", "only rows with this outcome: ACCEPTED, REJECTED, DENIED, ...")
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or csv")
 	return c
 }
 
-// auditWriter prints entries one by one.
+// auditWriter returns a function that prints one entry in the format, and one that flushes the output at the end. Its
+// error is that of a wrong format.
 func (s *session) auditWriter(format string) (write func(auditEntry) error, flush func() error, err error) {
 	switch format {
 	case "jsonl":
@@ -123,11 +126,11 @@ func (s *session) auditWriter(format string) (write func(auditEntry) error, flus
 			return w.Write(cells)
 		}, func() error { w.Flush(); return w.Error() }, err
 	}
-	return nil, nil, fmt.Errorf("--format is jsonl or csv, not %q", format)
+	return nil, nil, fmt.Errorf("--format must be jsonl or csv, not %q", format)
 }
 
-// cell is a text as a spreadsheet shows it. A spreadsheet computes a text that begins with one of these signs, so a
-// reason that somebody wrote would run in the program of the auditor; an apostrophe before it makes it a text.
+// cell returns text for a cell of CSV. Spreadsheets evaluate text that begins with one of these characters, so a reason
+// in the audit could run as a formula on the auditor's machine. An apostrophe before it makes it text.
 func cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text
@@ -138,23 +141,23 @@ func cell(text string) string {
 func (s *session) auditVerifyCommand() *cobra.Command {
 	var head, heads, headsKey string
 	c := &cobra.Command{
-		Use: "verify", Short: "Check the audit's chain: name each row that was changed, removed or moved",
+		Use: "verify", Short: "Verify the audit's chain: report each row that was changed, removed or moved",
 		Args: cmdline.ExactArgs(0),
 		Long: "Reads the tenant's whole audit and computes its chain of hashes. Compares each token, policy, setting, " +
 			"approval decision,\n" +
-			"run and signal with the row that made it, each stored plan with its digest, and the log of each run with its " +
-			"seals. Status 1 when a row was changed, removed or " +
-			"moved, did\n" +
-			"not come through dvt, or has waited for its link for more than 10 s, when an object has no row, and when a " +
-			"sealed event was\n" +
-			"changed, removed or added. The owner of the database could write a whole new chain: compare\n" +
-			"with the signed heads that servers write (--heads), or keep the head that this prints and pass it to --head " +
-			"the next time.",
+			"run and signal with the row that created it, each stored plan with its digest, and the log of each run with its " +
+			"seals.\n" +
+			"Exit status 1: a row was changed, removed or moved, was not written by dvt, or has waited for its link for more " +
+			"than 10 s;\n" +
+			"an object has no row; or a sealed event was changed, removed or added.\n" +
+			"The owner of the database could write a whole new chain. To detect that, compare with the signed heads that " +
+			"servers write\n" +
+			"(--heads), or keep the head that verify prints and pass it to --head the next time.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			no, hash, _ := strings.Cut(head, ":")
 			known, err := strconv.ParseInt(no, 10, 64)
 			if head != "" && (err != nil || hash == "") {
-				return cmdline.Usage(errors.New("--head is what an earlier verify printed, NUMBER:HASH"))
+				return cmdline.Usage(errors.New("--head must be NUMBER:HASH, as an earlier verify printed it"))
 			}
 			if (heads == "") != (headsKey == "") {
 				return cmdline.Usage(errors.New("--heads and --heads-key must be given together"))
@@ -175,31 +178,30 @@ func (s *session) auditVerifyCommand() *cobra.Command {
 	return c
 }
 
-// auditCheck is what verify found.
+// auditCheck is the result of verify, and its state while it reads the chain.
 type auditCheck struct {
 	Rows     int64    `json:"rows"`
 	Head     string   `json:"head"`
 	Problems []string `json:"problems"`
 	Waiting  int64    `json:"waiting"`
-	// tokens, policies, settings, decisions, runs, signals and seals of logs that are as their rows say
-	Objects int `json:"objects"`
-	// Uncovered objects are among Objects. Their rows come from earlier versions and recorded no digest.
-	Uncovered int `json:"uncovered"`
-	Heads     int `json:"heads,omitempty"` // signed heads that were compared
-	previous  string
-	newest    signedHead           // the latest of the signed heads
-	newestNo  int64                // its number
-	latest    time.Time            // the latest time of a row so far
-	signed    map[int64]signedHead // by number, those that the chain has not reached
+	// Objects counts the tokens, policies, settings, decisions, runs, signals and seals of logs that match their rows.
+	Objects  int `json:"objects"`
+	Heads    int `json:"heads,omitempty"` // signed heads that were compared
+	previous string
+	newest   signedHead           // the latest of the signed heads
+	newestNo int64                // the number of newest
+	latest   time.Time            // the latest time of a row so far
+	signed   map[int64]signedHead // by number, the heads that the chain has not reached yet
 }
 
-// signedHead is a head of the caller's tenant in a signed document.
+// signedHead is a head of the caller's tenant that a server signed at a time.
 type signedHead struct {
 	hash string
 	at   time.Time
 }
 
-// readHeads keeps each number that a signed document names, once.
+// readHeads reads the signed heads of the caller's tenant from place into check. Two documents that disagree about a
+// number are a problem.
 func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key string) error {
 	who, err := client.ReadTenant(ctx, s.client)
 	if err != nil {
@@ -224,50 +226,72 @@ func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key s
 		}
 	}, func(name string) { check.problem("%s was not signed by the key of --heads-key", name) })
 	if err == nil && check.Heads == 0 {
-		check.problem("%s holds no signed head of tenant %s: look whether it is the place that servers write to (audit-heads)", place, who.Viewer.TenantId)
+		check.problem("%s holds no signed head of tenant %s: check that servers write to it (setting audit-heads)",
+			place, who.Viewer.TenantId)
 	}
 	return err
 }
 
-// missingHeads names the signed heads that the chain does not reach, the first one first.
+// missingHeads reports the first signed head that the chain does not reach. The later ones are missing because of it.
 func (c *auditCheck) missingHeads() {
 	for _, no := range slices.Sorted(maps.Keys(c.signed)) {
 		c.problem("the chain ends at %d; its signed head of %s has number %d", c.Rows,
 			c.signed[no].at.UTC().Format(time.RFC3339), no)
-		return // the later ones are missing with it
+		return
 	}
 }
 
+// auditVerify checks the chain and the objects and prints the result. When a part of the check has to stop, it still
+// prints every problem that it found.
 func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int64, hash string) error {
+	var stops []string
+	var failed error
+	stop := func(err error, format string, args ...any) {
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			stops = append(stops, fmt.Sprintf("the check stopped "+format+": %v", append(args, err)...))
+		}
+	}
 	err := s.auditAll(ctx, nil, func(e auditEntry) error {
 		check.next(e)
 		if known > 0 && e.No == known && e.Hash != hash {
-			check.problem("the chain is another one than it was: number %d has the hash %s", known, e.Hash)
+			check.problem("this is not the chain of --head: number %d has the hash %s", known, e.Hash)
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	stop(err, "at number %d of the audit", check.Rows+1)
+	if err == nil {
+		if known > check.Rows {
+			check.problem("the chain ends at %d; it was known to have %d", check.Rows, known)
+		}
+		check.missingHeads()
 	}
 	loose, err := client.CountLooseAudit(ctx, s.client)
-	if err != nil {
-		return cmdline.Failure(err)
+	stop(cmdline.Failure(err), "at the rows without a link")
+	if err == nil {
+		check.unlinked(loose)
 	}
-	if known > check.Rows {
-		check.problem("the chain ends at %d; it was known to have %d", check.Rows, known)
+	err = s.auditObjects(ctx, check)
+	stop(err, "behind %s", cmdline.Count(check.Objects, "object"))
+	if failed != nil && check.Rows == 0 && check.Objects == 0 && len(check.Problems) == 0 {
+		return failed // nothing was checked
 	}
-	check.missingHeads()
+	check.Problems = append(check.Problems, stops...)
+	return s.printAuditCheck(check)
+}
+
+// unlinked reports the rows that are in no chain.
+func (c *auditCheck) unlinked(loose *client.CountLooseAuditResponse) {
 	if n := int64(loose.Audit.Stray); n > 0 {
-		check.problem("%d rows did not come through dvt: they are in no chain", n)
+		c.problem("%d rows were not written by dvt: they are in no chain", n)
 	}
-	check.Waiting = int64(loose.Audit.Waiting)
+	c.Waiting = int64(loose.Audit.Waiting)
 	if seconds := loose.Audit.OldestWaitingSeconds; seconds > auditLinkTime.Seconds() {
-		check.problem("a row has waited for its link for %.0f seconds; links come within %.0f", seconds,
-			auditLinkTime.Seconds())
+		c.problem("a row has waited for its link for %.0f seconds; links come within %.0f", seconds, auditLinkTime.Seconds())
 	}
-	if err := s.auditObjects(ctx, check); err != nil {
-		return err
-	}
+}
+
+func (s *session) printAuditCheck(check *auditCheck) error {
 	if s.output.IsData() {
 		if err := s.print(check); err != nil {
 			return err
@@ -276,16 +300,16 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 		for _, p := range check.Problems {
 			fmt.Fprintln(s.out, p)
 		}
-		fmt.Fprintf(s.out, "%s as recorded, seals of logs included\n", cmdline.Count(check.Objects, "object"))
-		if check.Uncovered > 0 {
-			fmt.Fprintf(s.out, "%s of them with a row of an earlier version, which recorded no digest\n",
-				cmdline.Count(check.Uncovered, "object"))
-		}
+		fmt.Fprintf(s.out, "%s as recorded, including seals of logs\n", cmdline.Count(check.Objects, "object"))
 		if check.Heads > 0 {
 			fmt.Fprintf(s.out, "%s compared; the newest is of %s and covers rows up to %d\n",
 				cmdline.Count(check.Heads, "signed head"), check.newest.at.UTC().Format(time.RFC3339), check.newestNo)
 		}
 		fmt.Fprintf(s.out, "%d rows, %d waiting for their link; head %s\n", check.Rows, check.Waiting, check.Head)
+		if len(check.Problems) > 0 {
+			fmt.Fprintln(s.out, "To find what changed, compare each named row and object with a backup, as "+
+				"docs/operations.md#problems-of-the-audit says.")
+		}
 	}
 	if n := len(check.Problems); n > 0 {
 		return &cmdline.Error{Status: 1, Err: fmt.Errorf("the audit does not hold: %s", cmdline.Count(n, "problem"))}
@@ -293,18 +317,18 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 	return nil
 }
 
-// Bounds of what verify takes for a fault.
+// Thresholds from which on verify reports a problem.
 const (
 	// auditLinkTime is how long a row may wait for its link.
 	auditLinkTime = 10 * time.Second
-	// auditClockSlack is how far the time of a row may lie before that of an earlier one: rows commit in another order
-	// than they are dated, and a standby that takes over may have a clock that is behind.
+	// auditClockSlack is how far the time of a row may lie before that of an earlier one. Rows do not commit in the
+	// order of their times, and the clock of a standby that takes over may be behind.
 	auditClockSlack = 5 * time.Minute
-	// auditMaxNo bounds the numbers of a chain. A link at or above it was written past dvt.
+	// auditMaxNo bounds the numbers of a chain. A link at or above it was not written by dvt.
 	auditMaxNo = 1 << 62
 )
 
-// auditObjects compares what the store holds with the rows that made it, page by page.
+// auditObjects compares the objects in the store with the rows that created them, page by page.
 func (s *session) auditObjects(ctx context.Context, check *auditCheck) error {
 	var after *string
 	for {
@@ -313,7 +337,6 @@ func (s *session) auditObjects(ctx context.Context, check *auditCheck) error {
 			return cmdline.Failure(err)
 		}
 		check.Objects += out.AuditCheck.Checked - len(out.AuditCheck.Problems)
-		check.Uncovered += out.AuditCheck.Uncovered
 		check.Problems = append(check.Problems, out.AuditCheck.Problems...)
 		if after = out.AuditCheck.Next; after == nil {
 			return nil
@@ -325,12 +348,12 @@ func (c *auditCheck) problem(format string, args ...any) {
 	c.Problems = append(c.Problems, fmt.Sprintf(format, args...))
 }
 
-// next checks one link; the chain goes on from what it says, so that each problem is
-// named once.
+// next checks one link. The next link is compared with the hash of this one even if this one is wrong, so that each
+// problem is reported once.
 func (c *auditCheck) next(e auditEntry) {
 	no := e.No
 	if no >= auditMaxNo {
-		c.problem("number %d is the number of no chain: its link was written past dvt", no)
+		c.problem("number %d is too large for a chain: its link was not written by dvt", no)
 		return
 	}
 	if e.Row != nil {
@@ -353,7 +376,7 @@ func (c *auditCheck) next(e auditEntry) {
 	}
 	if h, ok := c.signed[no]; ok {
 		if h.hash != e.Hash {
-			c.problem("the chain is another one than it was: the signed head of %s has another hash for number %d",
+			c.problem("this is not the chain that was signed: the signed head of %s has another hash for number %d",
 				h.at.UTC().Format(time.RFC3339), no)
 		}
 		delete(c.signed, no)
@@ -361,7 +384,7 @@ func (c *auditCheck) next(e auditEntry) {
 	c.Rows, c.previous, c.Head = no, e.Hash, fmt.Sprintf("%d:%s", no, e.Hash)
 }
 
-// auditHash is the hash of a link as the schema says (AuditEntry.hash).
+// auditHash returns the hash of a link, as AuditEntry.hash of the API's schema defines it.
 func auditHash(previous string, e auditEntry) string {
 	r := e.Row
 	parts := []string{

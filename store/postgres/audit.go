@@ -59,7 +59,8 @@ func auditRow(r *store.AuditRow) []any {
 	}
 }
 
-// LinkAudit implements store.Audits. dvt_audit_link numbers and hashes; servers may not write audit_link themselves.
+// LinkAudit implements store.Audits. The database function dvt_audit_link numbers and hashes the rows, because servers
+// have no right to write audit_link.
 func (s *Store) LinkAudit(ctx context.Context, limit int) (linked int, err error) {
 	limit = pageSize(limit)
 	tenants, err := collect(
@@ -135,7 +136,7 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 	if af.Newest {
 		order = "DESC"
 	}
-	query := fmt.Sprintf(`SELECT l.no, l.id::text, l.hash, a.id IS NOT NULL, coalesce(a.id::text, ''), coalesce(a.at, 'epoch'), coalesce(a.tenant_id, ''),
+	query := fmt.Sprintf(`SELECT l.no, l.id::text, l.hash, a.id IS NOT NULL, coalesce(a.id::text, ''), CASE WHEN isfinite(a.at) THEN a.at ELSE 'epoch' END, coalesce(a.tenant_id, ''),
 		coalesce(a.actor, ''), coalesce(a.action, ''), coalesce(a.run_id, ''), coalesce(a.signal_id, ''), coalesce(a.outcome, ''), coalesce(a.code, ''),
 		coalesce(a.reason, ''), coalesce(a.request_id, ''), a.detail,
 		coalesce(a.format, 0), coalesce(a.credential, ''), coalesce(a.address, ''), coalesce(a.via, ''), coalesce(a.object, ''), coalesce(a.digest, '')
@@ -146,13 +147,13 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 
 func scanLink(row pgx.CollectableRow) (l store.AuditLink, err error) {
 	var hash []byte
-	var there bool
+	var found bool
 	var r store.AuditRow
-	if err := row.Scan(append([]any{&l.No, &l.ID, &hash, &there}, auditRow(&r)...)...); err != nil {
+	if err := row.Scan(append([]any{&l.No, &l.ID, &hash, &found}, auditRow(&r)...)...); err != nil {
 		return l, err
 	}
 	l.Hash = [32]byte(hash)
-	if there {
+	if found {
 		l.Row = &r
 	}
 	return l, nil

@@ -17,12 +17,12 @@ func attackRow(tenant string, n int) store.AuditRow {
 		Action: "PAUSE", Outcome: "ACCEPTED"}
 }
 
-// The role of servers can add rows, but none without a trace.
+// The role of servers can insert forged rows, but the audit shows each of them.
 func TestAudit_TheRoleOfServersLeavesATrace(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	r.migrate(t)
-	s, c := opened(t, r.server), connect(t, r.server)
+	s, c := openMigrated(t, r.server), connect(t, r.server)
 	if err := s.Audit(ctx, attackRow("acme", 1), attackRow("globex", 2)); err != nil {
 		t.Fatal(err)
 	}
@@ -61,24 +61,24 @@ func TestAudit_TheRoleOfServersLeavesATrace(t *testing.T) {
 	}
 	for _, object := range []string{"token/00000000-0000-4000-8000-0000000000aa", "policy/1", "setting/QUOTA/acme/1"} {
 		if made, ok := found[object]; !ok || made != "" {
-			t.Errorf("%s: in the store %t, made by a row with the digest %q; want true and no row", object, ok, made)
+			t.Errorf("%s: stored %t, explained by an audit row with the digest %q; want true and no audit row", object, ok, made)
 		}
 	}
 	must[int](t)(s.LinkAudit(ctx, 10))
 	links := must[[]store.AuditLink](t)(s.AuditLinks(ctx, store.AuditFilter{TenantID: "acme", Newest: true, Limit: 1}))
 	if at := links[0].Row.At; links[0].ID != "00000000-0000-4000-8000-0000000000bb" || time.Since(at).Abs() > time.Hour ||
 		links[0].Row.Format != 2 {
-		t.Errorf("the back-dated row is %s, dated %s in format %d; want today in format 2", links[0].ID, at,
-			links[0].Row.Format)
+		t.Errorf("the backdated row is %s with the time %s and format %d; want the current time and format 2",
+			links[0].ID, at, links[0].Row.Format)
 	}
 }
 
-// An explained token that is changed, or comes back after its end, does not go unseen.
-func TestAudit_ATokenThatComesBackIsFound(t *testing.T) {
+// The audit shows a token that was changed or whose revocation was undone.
+func TestAudit_ShowsARestoredToken(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	r.migrate(t)
-	s := opened(t, r.server)
+	s := openMigrated(t, r.server)
 	token := store.StoredToken{
 		ID: "00000000-0000-4000-8000-0000000000aa", TenantID: "acme", Name: "ci", Principal: "ana", SHA256: "x",
 		Grants: []byte(`[]`), CreatedBy: "ana",
@@ -101,13 +101,14 @@ func TestAudit_ATokenThatComesBackIsFound(t *testing.T) {
 	o = must[[]store.AuditObject](t)(
 		s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]
 	if o.Made == "" || o.Made == o.Digest {
-		t.Errorf("changed grants have the digest %s, as the row recorded", o.Digest)
+		t.Errorf("the token with changed grants has the digest %s, which equals that of its audit row; want a different one",
+			o.Digest)
 	}
 	if err := s.Audit(ctx, store.MadeToken(attackRow("acme", 3), store.StoredToken{ID: token.ID})); err != nil {
 		t.Fatal(err)
 	}
 	if again := must[[]store.AuditObject](t)(
 		s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]; again.Made != o.Made {
-		t.Error("a later row excuses the change")
+		t.Error("a later audit row replaced the digest of the first one")
 	}
 }

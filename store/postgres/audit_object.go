@@ -12,9 +12,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// madeSQL reads the digest of the first row that names the object in %s. The chain says which one is first: the owner
-// of the database can date a row back, and cannot put one before an existing link.
-const madeSQL = `coalesce((SELECT a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id WHERE a.object = %s AND a.outcome = 'ACCEPTED'
+// madeSQL reads the number and the digest of the first row that names the object in %s, as NUMBER/DIGEST. The chain decides which row is first, because
+// the owner of the database can backdate a row but cannot put one before an existing link.
+const madeSQL = `coalesce((SELECT coalesce(l.no, 0) || '/' || a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id WHERE a.object = %s AND a.outcome = 'ACCEPTED'
 	ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1), '')`
 
 // AuditObjects implements store.Audits.
@@ -33,11 +33,11 @@ func (s *Store) AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]
 	case store.AuditSignal:
 		return s.auditSignals(ctx, f)
 	}
-	return nil, fmt.Errorf("postgres: audit objects: no kind %q", f.Kind)
+	return nil, fmt.Errorf("postgres: audit objects: unknown kind %q", f.Kind)
 }
 
-// after is the number in a cursor; "" is 0.
-func after(cursor string) (int64, error) {
+// cursorNumber parses the number in a cursor. It returns 0 for "".
+func cursorNumber(cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
 	}
@@ -45,15 +45,17 @@ func after(cursor string) (int64, error) {
 }
 
 func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	pos, err := after(f.After)
+	pos, err := cursorNumber(f.After)
 	if err != nil {
 		return nil, err
 	}
 	var o store.AuditObject
 	return collect(ctx, s, "audit tokens", func(row pgx.CollectableRow) (store.AuditObject, error) {
 		o = store.AuditObject{}
-		t, err := scanToken(withTargets{row, []any{&o.Cursor, &o.Made, &o.Revocation}})
+		var by string
+		t, err := scanToken(withTargets{row, []any{&o.Cursor, &by, &o.Revocation}})
 		made := store.MadeToken(store.AuditRow{}, t)
+		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Revoked = t.TenantID, made.Object, made.Digest, t.RevokedAt != nil
 		return o, err
 	}, `SELECT `+tokenColumns+`, pos::text, `+fmt.Sprintf(madeSQL, `'token/' || t.id`)+`,
@@ -62,13 +64,15 @@ func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]s
 }
 
 func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	version, err := after(f.After)
+	version, err := cursorNumber(f.After)
 	if err != nil {
 		return nil, err
 	}
 	return collect(ctx, s, "audit policies", func(row pgx.CollectableRow) (o store.AuditObject, err error) {
-		p, err := scanPolicy(withTargets{row, []any{&o.Made}})
+		var by string
+		p, err := scanPolicy(withTargets{row, []any{&by}})
 		made := store.MadePolicy(store.AuditRow{}, p)
+		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Cursor = p.TenantID, made.Object, made.Digest, strconv.FormatInt(p.Version, 10)
 		return o, err
 	}, `SELECT `+policyColumns+`, `+fmt.Sprintf(madeSQL, `'policy/' || p.version AND a.tenant_id = p.tenant_id`)+`
@@ -78,13 +82,15 @@ func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([
 
 func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
 	kind, number, _ := strings.Cut(f.After, "/")
-	version, err := after(number)
+	version, err := cursorNumber(number)
 	if err != nil {
 		return nil, err
 	}
 	return collect(ctx, s, "audit settings", func(row pgx.CollectableRow) (o store.AuditObject, err error) {
-		v, err := scanSetting(withTargets{row, []any{&o.Made}})
+		var by string
+		v, err := scanSetting(withTargets{row, []any{&by}})
 		made := store.MadeSetting(store.AuditRow{}, v)
+		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest,
 			fmt.Sprintf("%s/%d", v.Kind, v.Version)
 		return o, err
@@ -95,15 +101,16 @@ func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([
 }
 
 func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	pos, err := after(f.After)
+	pos, err := cursorNumber(f.After)
 	if err != nil {
 		return nil, err
 	}
 	return collect(ctx, s, "audit decisions", func(row pgx.CollectableRow) (o store.AuditObject, err error) {
-		var runID string
+		var runID, by string
 		var d store.ApprovalDecision
-		err = row.Scan(&o.Cursor, &o.TenantID, &runID, &d.Principal, &d.Approved, &d.Reason, &d.RequestID, &o.Made)
+		err = row.Scan(&o.Cursor, &o.TenantID, &runID, &d.Principal, &d.Approved, &d.Reason, &d.RequestID, &by)
 		made := store.MadeDecision(store.AuditRow{}, runID, d)
+		o.SetMade(by)
 		o.Object, o.Digest = made.Object, made.Digest
 		return o, err
 	}, `SELECT d.pos::text, r.tenant_id, d.run_id, d.principal, d.approved, d.reason, d.request_id,
@@ -112,7 +119,7 @@ func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) (
 		f.TenantID, pos, pageSize(f.Limit))
 }
 
-// withTargets scans more columns behind those of a scan function.
+// withTargets appends scan targets for the columns behind those of a scan function.
 type withTargets struct {
 	pgx.CollectableRow
 	more []any
@@ -141,27 +148,23 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 	return seals[0], nil
 }
 
-// missingSQL selects rows of a tenant whose object is gone. A token may go when it has expired. Rows of earlier
-// versions name no run and no signal as their object.
+// missingSQL selects the audit rows of a tenant whose object no longer exists. It ignores tokens, because these may be
+// deleted after they expire.
 const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id WHERE a.tenant_id = $1 AND l.no > $2 AND (a.outcome = 'ACCEPTED' AND (
 	a.object LIKE 'policy/%' AND NOT EXISTS (SELECT 1 FROM policy p WHERE p.tenant_id = a.tenant_id AND 'policy/' || p.version = a.object)
 	OR a.object LIKE 'setting/%' AND NOT EXISTS (SELECT 1 FROM setting s WHERE 'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version = a.object)
 	OR a.object LIKE 'decision/%' AND NOT EXISTS (
 		SELECT 1 FROM approval_decision d WHERE d.run_id = a.run_id AND 'decision/' || d.run_id || '/' || d.principal = a.object)
-	OR a.run_id <> '' AND (a.object LIKE 'run/%' OR a.object = '' AND a.action IN ('START', 'RERUN'))
+	OR a.run_id <> '' AND a.object LIKE 'run/%'
 		AND NOT EXISTS (SELECT 1 FROM run r WHERE r.run_id = a.run_id AND r.tenant_id = a.tenant_id)
-	) OR a.signal_id <> '' AND (a.object LIKE 'signal/%' OR a.object = '' AND a.outcome = 'ACCEPTED')
+	) OR a.signal_id <> '' AND a.object LIKE 'signal/%'
 		AND NOT EXISTS (SELECT 1 FROM signal s WHERE s.run_id = a.run_id AND s.signal_id = a.signal_id)
 	) ORDER BY l.no LIMIT $3`
-
-// missingObjectSQL names the object of a row.
-const missingObjectSQL = `CASE WHEN a.object <> '' THEN a.object WHEN a.signal_id <> '' THEN 'signal/' || a.run_id || '/' || a.signal_id
-	ELSE 'run/' || a.run_id END`
 
 // AuditMissing implements store.AuditProofs.
 func (s *Store) AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]store.AuditLink, error) {
 	return collect(ctx, s, "audit missing", func(row pgx.CollectableRow) (l store.AuditLink, err error) {
 		l.Row = &store.AuditRow{}
 		return l, row.Scan(&l.No, &l.ID, &l.Row.Object, &l.Row.Actor)
-	}, `SELECT l.no, a.id::text, `+missingObjectSQL+`, a.actor `+missingSQL, tenantID, max(after, 0), pageSize(limit))
+	}, `SELECT l.no, a.id::text, a.object, a.actor `+missingSQL, tenantID, max(after, 0), pageSize(limit))
 }

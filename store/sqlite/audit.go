@@ -14,7 +14,7 @@ func (s *Store) Audit(ctx context.Context, rows ...store.AuditRow) error {
 	return s.write(ctx, func(c *conn) error { return audit(ctx, c, s.now(), rows) })
 }
 
-// audit inserts rows; one whose id is there already is the same row again.
+// audit inserts rows. It skips a row whose id exists, because a repeated id means a repeated row.
 func audit(ctx context.Context, c *conn, at time.Time, rows []store.AuditRow) error {
 	for _, r := range rows {
 		r = r.Fit()
@@ -50,7 +50,8 @@ func scanAudit(row scanner) (r store.AuditRow, err error) {
 	return r, err
 }
 
-// LinkAudit implements store.Audits. The times of rows are those of the store's clock within their transaction.
+// LinkAudit implements store.Audits. It links rows in the order of their times, which the store's clock set in their
+// transactions.
 func (s *Store) LinkAudit(ctx context.Context, limit int) (linked int, err error) {
 	limit = clamp(limit, store.MaxPage)
 	tenants, err := readAll(
@@ -83,7 +84,7 @@ func linkAudit(ctx context.Context, c *conn, tenant string, limit int) (int, err
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	end, err := one(ctx, c, "audit link", scanLinkEnd, `SELECT no, hash FROM audit_link WHERE tenant_id = ? AND no BETWEEN 1 AND ?
+	end, err := collectOne(ctx, c, "audit link", scanLinkEnd, `SELECT no, hash FROM audit_link WHERE tenant_id = ? AND no BETWEEN 1 AND ?
 		ORDER BY no DESC LIMIT 1`, tenant, store.MaxAuditNo-1)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
@@ -172,17 +173,17 @@ func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.Au
 
 func scanLink(row scanner) (l store.AuditLink, err error) {
 	var hash, detail []byte
-	var there bool
+	var found bool
 	var r store.AuditRow
 	var at int64
-	err = row.Scan(&l.No, &l.ID, &hash, &there, &r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID,
+	err = row.Scan(&l.No, &l.ID, &hash, &found, &r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID,
 		&r.Outcome, &r.Code, &r.Reason,
 		&r.RequestID, &detail, &r.Format, &r.Credential, &r.Address, &r.Via, &r.Object, &r.Digest)
 	if err != nil {
 		return l, err
 	}
 	l.Hash = [32]byte(hash)
-	if there {
+	if found {
 		r.At = instant(at)
 		if detail != nil {
 			r.Detail = detail

@@ -9,68 +9,96 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// The first row of the chain that made a run or a signal. Rows of earlier versions name no object. A row of a
-// completion that was refused, and one with RUN_MOVED, made no receipt.
+// The first row of the chain that made a run or a signal. Only a row that names the object counts, because a row
+// without its digest could not tell a forged object.
 const (
 	runMadeSQL = `LEFT JOIN audit m ON m.id = (SELECT a.id FROM audit a LEFT JOIN audit_link l ON l.id = a.id
 		WHERE a.run_id = r.run_id AND a.run_id <> '' AND a.signal_id = '' AND a.tenant_id = r.tenant_id AND a.outcome = 'ACCEPTED'
-			AND (a.object = 'run/' || r.run_id OR a.object = '' AND a.action IN ('START', 'RERUN'))
-		ORDER BY l.no IS NULL, l.no, a.at, a.id LIMIT 1)`
+			AND a.object = 'run/' || r.run_id
+		ORDER BY l.no IS NULL, l.no, a.at, a.id LIMIT 1) LEFT JOIN audit_link ml ON ml.id = m.id`
 	signalMadeSQL = `LEFT JOIN audit m ON m.id = (SELECT a.id FROM audit a LEFT JOIN audit_link l ON l.id = a.id
 		WHERE a.run_id = s.run_id AND a.run_id <> '' AND a.signal_id = s.signal_id AND a.tenant_id = r.tenant_id
-			AND (a.object = 'signal/' || s.run_id || '/' || s.signal_id OR a.object = '' AND a.code <> 'RUN_MOVED'
-				AND (a.outcome = 'ACCEPTED' AND NOT s.rejected OR a.outcome = 'REJECTED' AND s.rejected AND a.action <> 'COMPLETE_MANUAL_STEP'))
-		ORDER BY l.no IS NULL, l.no, a.at, a.id LIMIT 1)`
-	madeColumns = `coalesce(m.id, ''), coalesce(m.actor, ''), coalesce(m.action, ''), coalesce(m.reason, ''), m.detail,
-		coalesce(m.object, ''), coalesce(m.digest, '')`
+			AND a.object = 'signal/' || s.run_id || '/' || s.signal_id
+		ORDER BY l.no IS NULL, l.no, a.at, a.id LIMIT 1) LEFT JOIN audit_link ml ON ml.id = m.id`
+	madeColumns = `coalesce(ml.no, 0), coalesce(m.id, ''), coalesce(m.at, 0), coalesce(m.actor, ''), coalesce(m.action, ''), coalesce(m.reason, ''),
+		m.detail, coalesce(m.object, ''), coalesce(m.digest, '')`
 )
 
-func madeTargets(r *store.AuditRow) []any {
-	return []any{&r.ID, &r.Actor, &r.Action, &r.Reason, (*[]byte)(&r.Detail), &r.Object, &r.Digest}
+// scanMade scans madeColumns behind the columns of targets.
+func scanMade(row scanner, targets ...any) (made store.AuditLink, err error) {
+	var r store.AuditRow
+	var at int64
+	err = row.Scan(append(targets, &made.No, &r.ID, &at, &r.Actor, &r.Action, &r.Reason, (*[]byte)(&r.Detail), &r.Object,
+		&r.Digest)...)
+	r.At = instant(at)
+	made.ID, made.Row = r.ID, &r
+	return made, err
 }
 
-// auditRunsSQL hashes each plan of the page once.
-const auditRunsSQL = `WITH page AS MATERIALIZED (
-		SELECT * FROM run WHERE tenant_id = ?1 AND run_id > ?2 ORDER BY run_id LIMIT ?3
-	), body AS MATERIALIZED (
-		SELECT sha256, dvt_sha256(body) AS sum FROM plan_body WHERE sha256 IN (SELECT json_extract(plan_ref, '$.sha256') FROM page)
-	)
-	SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, coalesce(r.request_key, ''), r.request_id,
-	r.plan_ref, r.triggered_by, r.trigger_source, r.parent_run_id, r.params, r.policy, r.created_at, coalesce(b.sum, ''), ` + madeColumns + `
-	FROM page r LEFT JOIN body b ON b.sha256 = json_extract(r.plan_ref, '$.sha256') ` + runMadeSQL + ` ORDER BY r.run_id`
+// auditRunsSQL reads no member of the column plan_ref, because a damaged one would fail the whole page.
+const auditRunsSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, coalesce(r.request_key, ''), r.request_id,
+		r.plan_ref, r.triggered_by, r.trigger_source, r.parent_run_id, r.params, r.policy, r.created_at,
+	coalesce(ap.required, 0), h.run_id IS NOT NULL, coalesce(h.terminal, 0), coalesce(h.last_seq, 0),
+	EXISTS (SELECT 1 FROM event e WHERE e.run_id = r.run_id AND e.type IN ('RunCompleted', 'RunFailed', 'RunCancelled')),
+	coalesce((SELECT max(e.run_seq) FROM event e WHERE e.run_id = r.run_id), 0), ` + madeColumns + `
+	FROM (SELECT * FROM run WHERE tenant_id = ?1 AND run_id > ?2 ORDER BY run_id LIMIT ?3) r
+	LEFT JOIN run_head h ON h.run_id = r.run_id LEFT JOIN approval ap ON ap.run_id = r.run_id ` + runMadeSQL + ` ORDER BY r.run_id`
 
-// auditRuns pages by run id.
-func (s *Store) auditRuns(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	return readAll(ctx, s, "audit runs", func(row scanner) (store.AuditObject, error) {
-		var made store.AuditRow
-		var body string
-		r, err := scanRun(withTargets{row, append([]any{&body}, madeTargets(&made)...)})
-		o := store.CheckRun(r, made, body)
-		o.Cursor = r.RunID
-		return o, err
-	}, auditRunsSQL, f.TenantID, f.After, min(clamp(f.Limit, store.MaxPage), store.MaxCheckedRuns))
+// auditRuns pages by run id. It reads at most store.MaxCheckedRuns runs, because each one may need the hash of a plan.
+// A plan that is stored between the two reads is found by the second.
+func (s *Store) auditRuns(ctx context.Context, f store.AuditObjectFilter) (out []store.AuditObject, err error) {
+	runs, err := readAll(ctx, s, "audit runs", scanCheckedRun, auditRunsSQL, f.TenantID, f.After,
+		min(clamp(f.Limit, store.MaxPage), store.MaxCheckedRuns))
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]string{}
+	_, err = readAll(ctx, s, "audit plans", func(row scanner) (struct{}, error) {
+		var digest, sum string
+		err := row.Scan(&digest, &sum)
+		sums[digest] = sum
+		return struct{}{}, err
+	}, `SELECT sha256, dvt_sha256(body) FROM plan_body WHERE sha256 IN (SELECT value FROM json_each(?1))`,
+		array(store.PlanDigests(runs)))
+	for _, c := range runs {
+		c.PlanSum = sums[c.Run.PlanRef.SHA256]
+		out = append(out, c.Check())
+	}
+	return out, err
 }
 
-// auditSignalsSQL names the columns of signal, because run has some of the same names.
+func scanCheckedRun(row scanner) (c store.CheckedRun, err error) {
+	var created int64
+	r := &c.Run
+	c.Made, err = scanMade(row, &r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion,
+		&r.RequestKey, &r.RequestID, (*[]byte)(&c.PlanRef), &r.TriggeredBy, &r.TriggerSource, &r.ParentRunID,
+		(*[]byte)(&r.Params), (*[]byte)(&c.Policy), &created, &c.Approvals, &c.HasHead, &c.HeadEnded, &c.HeadSeq, &c.LogEnded,
+		&c.LogSeq)
+	r.CreatedAt = instant(created)
+	c.Decode()
+	return c, err
+}
+
+// auditSignalsSQL qualifies the columns of signal, because run has columns with the same names.
 const auditSignalsSQL = `SELECT s.run_id, s.signal_id, s.type, s.step_id, s.expected_attempt, s.force, s.payload, s.actor, s.reason, s.no,
-	s.rejected, s.rejection, s.reject_text, s.accepted_seq, s.pos, ` + madeColumns + `
+	s.rejected, s.rejection, s.reject_text, s.accepted_seq, s.received_at, s.pos, ` + madeColumns + `
 	FROM run r JOIN signal s ON s.run_id = r.run_id ` + signalMadeSQL + `
 	WHERE r.tenant_id = ?1 AND r.run_id >= ?2 AND (r.run_id > ?2 OR s.pos > ?3) ORDER BY r.run_id, s.pos LIMIT ?4`
 
-// auditSignals pages by run id, and within a run by arrival.
+// auditSignals pages by run id, and within a run in the order of arrival. The cursor is "<pos>/<run id>".
 func (s *Store) auditSignals(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
 	number, runID, _ := strings.Cut(f.After, "/")
-	pos, err := after(number)
+	pos, err := cursorNumber(number)
 	if err != nil {
 		return nil, err
 	}
 	return readAll(ctx, s, "audit signals", func(row scanner) (store.AuditObject, error) {
-		var made store.AuditRow
-		var r run.Receipt
-		var pos int64
-		err := row.Scan(append([]any{&r.RunID, &r.Signal.ID, &r.Signal.Type, &r.Signal.StepID, &r.Signal.ExpectedAttempt,
+		var r run.SignalReceipt
+		var received, pos int64
+		made, err := scanMade(row, &r.RunID, &r.Signal.ID, &r.Signal.Type, &r.Signal.StepID, &r.Signal.ExpectedAttempt,
 			&r.Signal.Force, (*[]byte)(&r.Payload), &r.Actor, &r.Reason, &r.No, &r.Rejected, &r.Rejection, &r.RejectText,
-			&r.AcceptedSeq, &pos}, madeTargets(&made)...)...)
+			&r.AcceptedSeq, &received, &pos)
+		r.ReceivedAt = instant(received)
 		o := store.CheckSignal(f.TenantID, r, made)
 		o.Cursor = fmt.Sprintf("%d/%s", pos, r.RunID)
 		return o, err

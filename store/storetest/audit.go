@@ -14,24 +14,26 @@ import (
 
 var auditCases = []testCase{
 	// contract: T208
-	{"AuditInsertOnly", auditInsertOnly},
+	{"AuditIsInsertOnly", testAuditIsInsertOnly},
 	// contract: T208
-	{"AuditChain", auditChain},
+	{"AuditLinksFormAChain", testAuditLinksFormAChain},
 	// contract: T208
-	{"AuditChainOfManyServers", auditChainOfMany},
+	{"ManyServersFormOneChain", testManyServersFormOneChain},
 	// contract: Z02
-	{"AuditFilter", auditFilter},
+	{"AuditLinksAreFiltered", testAuditLinksAreFiltered},
 	// contract: T208
-	{"AuditTextIsFit", auditTextIsFit},
-	{"AuditLink_OnlyTheNextNumberOfARow", auditLinkIsNext},
-	{"AuditBacklog_NamesTheOldestRow", auditBacklog},
-	{"AuditObjects_NameTheRowThatMadeThem", auditObjects},
-	{"LogSeals_ChainTheLogOfARun", logSeals},
-	{"AuditRuns_NameTheRowOfTheirRequest", auditRuns},
-	{"AuditRuns_PlansHaveTheirDigest", auditPlans},
-	{"AuditSignals_NameTheRowOfTheirReceipt", auditSignals},
-	{"AuditMissing_NamesRunsAndSignalsThatAreGone", auditMissingRuns},
-	{"AuditRuns_ImportsHaveTheirRows", auditImports},
+	{"AuditTextIsSanitized", testAuditTextIsSanitized},
+	{"AuditLink_OnlyTheNextNumberOfARow", testAuditLinkOnlyTheNextNumberOfARow},
+	{"AuditBacklog_NamesTheOldestRow", testAuditBacklogNamesTheOldestRow},
+	{"AuditObjects_NameTheRowThatMadeThem", testAuditObjectsNameTheRowThatMadeThem},
+	{"LogSeals_ChainTheLogOfARun", testLogSealsChainTheLogOfARun},
+	{"AuditRuns_NameTheRowOfTheirRequest", testAuditRunsNameTheRowOfTheirRequest},
+	{"AuditRuns_DamagedRowsDoNotHideOthers", testAuditRunsDamagedRowsDoNotHideOthers},
+	{"AuditRuns_CompareHeadsTimesAndApprovals", testAuditRunsCompareHeadsTimesAndApprovals},
+	{"AuditRuns_PlansHaveTheirDigest", testAuditRunsPlansHaveTheirDigest},
+	{"AuditSignals_NameTheRowOfTheirReceipt", testAuditSignalsNameTheRowOfTheirReceipt},
+	{"AuditMissing_NamesRunsAndSignalsThatAreGone", testAuditMissingNamesRunsAndSignalsThatAreGone},
+	{"AuditRuns_ImportsHaveTheirRows", testAuditRunsImportsHaveTheirRows},
 }
 
 func auditOf(tenant string, n int) store.AuditRow {
@@ -44,34 +46,34 @@ func auditOf(tenant string, n int) store.AuditRow {
 	}
 }
 
-func (f *fixture) links(af store.AuditFilter) []store.AuditLink {
+func (f *fixture) auditLinks(af store.AuditFilter) []store.AuditLink {
 	f.Helper()
 	out, err := f.store.AuditLinks(f.ctx(), af)
 	f.ok(err)
 	return out
 }
 
-func (f *fixture) link(limit int) int {
+func (f *fixture) linkAudit(limit int) int {
 	f.Helper()
 	n, err := f.store.LinkAudit(f.ctx(), limit)
 	f.ok(err)
 	return n
 }
 
-// holds checks that links are a chain from the first one on.
-func (f *fixture) holds(links []store.AuditLink) {
+// checkChain checks that links form a chain from the first link of a tenant.
+func (f *fixture) checkChain(links []store.AuditLink) {
 	f.Helper()
 	var before [sha256.Size]byte
 	for i, l := range links {
 		if l.Row == nil || l.No != int64(i)+1 || l.ID != l.Row.ID || l.Hash != l.Row.Link(before, l.No) {
-			f.Fatalf("link %d is not the next of the chain: %+v %+v", i+1, l, l.Row)
+			f.Fatalf("link %d does not continue the chain: %+v of row %+v", i+1, l, l.Row)
 		}
 		before = l.Hash
 	}
 }
 
-// auditTextIsFit shows that no text of a caller keeps its row out of the audit or breaks the chain.
-func auditTextIsFit(f *fixture) {
+// No text of a caller may keep its row out of the audit or break the chain.
+func testAuditTextIsSanitized(f *fixture) {
 	reasons := []string{"probe\x00", strings.Repeat("a", 999) + "\xc3", "\x1b]52;c;eA==\x07", "\u009b31m", "ok é"}
 	want := []string{"probe\uFFFD", strings.Repeat("a", 999) + "\uFFFD", "\uFFFD]52;c;eA==\uFFFD", "\uFFFD31m", "ok é"}
 	for i, reason := range reasons {
@@ -79,9 +81,9 @@ func auditTextIsFit(f *fixture) {
 		row.Reason, row.RunID = reason, "r\x00"
 		f.ok(f.store.Audit(f.ctx(), row))
 	}
-	f.equal(len(reasons), f.link(100), "links")
-	links := f.links(store.AuditFilter{TenantID: "t1", Limit: 100})
-	f.holds(links)
+	f.equal(len(reasons), f.linkAudit(100), "links")
+	links := f.auditLinks(store.AuditFilter{TenantID: "t1", Limit: 100})
+	f.checkChain(links)
 	for i, l := range links {
 		f.equal(want[i], l.Row.Reason, "reason")
 		f.equal("r\uFFFD", l.Row.RunID, "runId")
@@ -95,34 +97,34 @@ func auditTextIsFit(f *fixture) {
 	f.equal("note\uFFFD\uFFFD", alerts[0].Note, "note of the alert")
 }
 
-func auditChain(f *fixture) {
+func testAuditLinksFormAChain(f *fixture) {
 	rows := []store.AuditRow{auditOf("t1", 1), auditOf("t2", 2), auditOf("t1", 3)}
 	rows[2].Detail = nil
 	f.ok(f.store.Audit(f.ctx(), rows...))
 	waiting, stray, err := f.store.AuditLoose(f.ctx(), "t1")
 	f.ok(err)
 	f.equal([]int64{2, 0}, []int64{waiting, stray}, "waiting and stray")
-	f.equal(0, len(f.links(store.AuditFilter{TenantID: "t1"})), "links before the first linking")
-	f.equal(2, f.link(2), "a bounded call")
-	f.equal(1, f.link(10), "the rest")
-	f.equal(0, f.link(10), "nothing waits")
+	f.equal(0, len(f.auditLinks(store.AuditFilter{TenantID: "t1"})), "links before the first linking")
+	f.equal(2, f.linkAudit(2), "a bounded call")
+	f.equal(1, f.linkAudit(10), "the rest")
+	f.equal(0, f.linkAudit(10), "links when no row waits")
 	f.ok(f.store.Audit(f.ctx(), rows[0], auditOf("t1", 4)))
-	f.equal(1, f.link(10), "one that is known is not linked again")
-	t1 := f.links(store.AuditFilter{TenantID: "t1"})
+	f.equal(1, f.linkAudit(10), "links: a known row is not linked again")
+	t1 := f.auditLinks(store.AuditFilter{TenantID: "t1"})
 	f.equal(3, len(t1), "links of t1")
-	f.holds(t1)
-	f.holds(f.links(store.AuditFilter{TenantID: "t2"}))
+	f.checkChain(t1)
+	f.checkChain(f.auditLinks(store.AuditFilter{TenantID: "t2"}))
 	got := *t1[0].Row
 	if time.Since(got.At).Abs() > time.Minute {
-		f.Errorf("at %v", got.At)
+		f.Errorf("the row was written at %v, want about now", got.At)
 	}
 	f.equal(2, got.Format, "format")
 	got.At, got.Format = time.Time{}, 0
 	f.equal(rows[0], got, "row")
-	f.equal(0, len(f.links(store.AuditFilter{})), "links of no tenant")
+	f.equal(0, len(f.auditLinks(store.AuditFilter{})), "links of no tenant")
 	for _, s := range []string{`DELETE FROM audit_link`, `UPDATE audit_link SET no = no + 1`} {
 		if err := f.db.Exec(f.T, s); err == nil {
-			f.Errorf("%s was possible", s)
+			f.Errorf("%s succeeded, want an error", s)
 		}
 	}
 	waiting, stray, err = f.store.AuditLoose(f.ctx(), "t1")
@@ -131,20 +133,20 @@ func auditChain(f *fixture) {
 	f.ok(f.store.Audit(f.ctx(), auditOf("t1", 5)))
 	want := []int64{0, 1}
 	if f.db.Exec(f.T, `DELETE FROM audit_pending`) != nil {
-		want = []int64{1, 0} // the role of servers has no right to take a row out
+		want = []int64{1, 0} // the database role of servers has no right to delete the row
 	}
 	waiting, stray, err = f.store.AuditLoose(f.ctx(), "t1")
 	f.ok(err)
-	f.equal(want, []int64{waiting, stray}, "waiting and stray after a row was taken out of the queue")
+	f.equal(want, []int64{waiting, stray}, "waiting and stray after a row was deleted from the queue")
 }
 
-func auditChainOfMany(f *fixture) {
+func testManyServersFormOneChain(f *fixture) {
 	const servers, rows = 4, 200
 	stores := make([]store.Store, servers)
 	for i := range stores {
 		stores[i] = f.db.Open(f.T)
 	}
-	f.together(2*servers, func(i int) error {
+	f.concurrently(2*servers, func(i int) error {
 		s := stores[i%servers]
 		for n := range rows / servers {
 			if i < servers {
@@ -157,29 +159,29 @@ func auditChainOfMany(f *fixture) {
 		}
 		return nil
 	})
-	for f.link(1000) > 0 {
+	for f.linkAudit(1000) > 0 {
 		continue
 	}
 	n := 0
 	for _, tenant := range []string{"t0", "t1"} {
-		links := f.links(store.AuditFilter{TenantID: tenant})
-		f.holds(links)
+		links := f.auditLinks(store.AuditFilter{TenantID: tenant})
+		f.checkChain(links)
 		n += len(links)
 	}
 	f.equal(rows, n, "links")
 }
 
-func auditFilter(f *fixture) {
+func testAuditLinksAreFiltered(f *fixture) {
 	for n := range 9 {
 		r := auditOf("t1", n+1)
 		r.RunID = fmt.Sprintf("r%d", n%2)
 		f.ok(f.store.Audit(f.ctx(), r))
 	}
-	f.link(100)
+	f.linkAudit(100)
 	numbers := func(af store.AuditFilter) []int64 {
 		af.TenantID = "t1"
 		out := []int64{}
-		for _, l := range f.links(af) {
+		for _, l := range f.auditLinks(af) {
 			out = append(out, l.No)
 		}
 		return out
@@ -191,15 +193,15 @@ func auditFilter(f *fixture) {
 	f.equal([]int64{3, 6, 9}, numbers(store.AuditFilter{Actor: "p0"}), "of an actor")
 	f.equal([]int64{}, numbers(store.AuditFilter{Action: "RESUME"}), "of an action")
 	f.equal([]int64{}, numbers(store.AuditFilter{Outcome: "DENIED"}), "of an outcome")
-	at := f.links(store.AuditFilter{TenantID: "t1", After: 3, Limit: 1})[0].Row.At
+	at := f.auditLinks(store.AuditFilter{TenantID: "t1", After: 3, Limit: 1})[0].Row.At
 	f.equal([]int64{4, 5, 6, 7, 8, 9}, numbers(store.AuditFilter{From: at, WithMissingRows: true}), "from a time")
 	f.equal([]int64{1, 2, 3}, numbers(store.AuditFilter{To: at}), "to a time")
 }
 
-// auditLinkIsNext shows that no INSERT writes a link that breaks the chain or stops another tenant.
-func auditLinkIsNext(f *fixture) {
+// The database refuses every INSERT of a link that would break the chain or stop the chain of another tenant.
+func testAuditLinkOnlyTheNextNumberOfARow(f *fixture) {
 	f.ok(f.store.Audit(f.ctx(), auditOf("t1", 1), auditOf("t2", 2)))
-	f.equal(2, f.link(10), "links")
+	f.equal(2, f.linkAudit(10), "links")
 	const insert = `INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('t1', %s, '%s', %s)`
 	hash := "decode(repeat('00', 32), 'hex')"
 	if f.db.Exec(f.T, `SELECT decode('00', 'hex')`) != nil {
@@ -212,27 +214,27 @@ func auditLinkIsNext(f *fixture) {
 		{"a row that has a link", "2", auditOf("t1", 1).ID},
 	} {
 		if err := f.db.Exec(f.T, fmt.Sprintf(insert, forged.no, forged.id, hash)); err == nil {
-			f.Errorf("a link with %s was written", forged.name)
+			f.Errorf("a link with %s was inserted, want an error", forged.name)
 		}
 	}
 	f.ok(f.store.Audit(f.ctx(), auditOf("t1", 3), auditOf("t2", 4)))
-	f.equal(2, f.link(10), "links after the forgeries")
+	f.equal(2, f.linkAudit(10), "links after the forgeries")
 	for _, tenant := range []string{"t1", "t2"} {
-		links := f.links(store.AuditFilter{TenantID: tenant})
+		links := f.auditLinks(store.AuditFilter{TenantID: tenant})
 		f.equal(2, len(links), "links of "+tenant)
-		f.holds(links)
+		f.checkChain(links)
 	}
 	heads, err := f.store.AuditHeads(f.ctx(), "", 10)
 	f.ok(err)
 	f.equal([]string{"t1", "t2"}, []string{heads[0].TenantID, heads[1].TenantID}, "tenants of the heads")
-	end := f.links(store.AuditFilter{TenantID: "t1", Newest: true, Limit: 1})[0]
+	end := f.auditLinks(store.AuditFilter{TenantID: "t1", Newest: true, Limit: 1})[0]
 	f.equal(store.AuditHead{TenantID: "t1", No: 2, Hash: fmt.Sprintf("%x", end.Hash)}, heads[0], "head of t1")
 	heads, err = f.store.AuditHeads(f.ctx(), "t1", 10)
 	f.ok(err)
 	f.equal(1, len(heads), "heads after t1")
 }
 
-func auditBacklog(f *fixture) {
+func testAuditBacklogNamesTheOldestRow(f *fixture) {
 	none, err := f.store.AuditBacklog(f.ctx(), 10)
 	f.ok(err)
 	f.equal(0, len(none), "backlog of an empty store")
@@ -243,16 +245,16 @@ func auditBacklog(f *fixture) {
 	f.equal(2, len(backlog), "tenants with a backlog")
 	f.equal("t2", backlog[0].TenantID, "the tenant with the oldest row")
 	if w := backlog[0].Waiting; w < 0 || w > time.Minute || time.Since(backlog[0].Oldest).Abs() > time.Minute {
-		f.Errorf("the oldest row waits %s since %s; want some milliseconds until now", w, backlog[0].Oldest)
+		f.Errorf("the oldest row has waited %s since %s, want some milliseconds until now", w, backlog[0].Oldest)
 	}
-	f.link(10)
+	f.linkAudit(10)
 	none, err = f.store.AuditBacklog(f.ctx(), 10)
 	f.ok(err)
 	f.equal(0, len(none), "backlog after the linking")
 }
 
-// objects reads the objects of a tenant one page of one at a time.
-func (f *fixture) objects(tenantID string) map[string]store.AuditObject {
+// auditObjects reads the objects of a tenant in pages of one.
+func (f *fixture) auditObjects(tenantID string) map[string]store.AuditObject {
 	f.Helper()
 	out := map[string]store.AuditObject{}
 	for _, kind := range store.AuditObjectKinds() {
@@ -270,7 +272,7 @@ func (f *fixture) objects(tenantID string) map[string]store.AuditObject {
 	return out
 }
 
-func auditObjects(f *fixture) {
+func testAuditObjectsNameTheRowThatMadeThem(f *fixture) {
 	row := func(n int) store.AuditRow { return auditOf("t1", n) }
 	for i, name := range []string{"first", "second"} {
 		_, _, err := f.store.PutToken(f.ctx(), store.StoredToken{
@@ -297,8 +299,8 @@ func auditObjects(f *fixture) {
 	_, err = f.store.PutSetting(f.ctx(), store.StoredSetting{Kind: store.SettingMode, Version: 1,
 		Doc: json.RawMessage(`{}`), Actor: "ana"}, row(30))
 	f.ok(err)
-	f.equal(0, len(f.objects("t2")), "objects of another tenant")
-	f.equal(1, len(f.objects("")), "objects of the installation")
+	f.equal(0, len(f.auditObjects("t2")), "objects of another tenant")
+	f.equal(1, len(f.auditObjects("")), "objects of the installation")
 	missing := func() (objects []string) {
 		f.Helper()
 		for after := int64(0); ; {
@@ -310,14 +312,14 @@ func auditObjects(f *fixture) {
 			after, objects = page[0].No, append(objects, page[0].Row.Object)
 		}
 	}
-	f.link(100)
+	f.linkAudit(100)
 	f.equal([]string(nil), missing(), "missing objects")
 	gone := row(60)
 	gone.Object, gone.Digest = "policy/9", "x"
 	f.ok(f.store.Audit(f.ctx(), gone))
-	f.link(100)
+	f.linkAudit(100)
 	f.equal([]string{"policy/9"}, missing(), "missing objects after a row without its policy")
-	objects := f.objects("t1")
+	objects := f.auditObjects("t1")
 	f.equal(6, len(objects), "objects of t1")
 	for name, o := range objects {
 		f.equal(o.Digest, o.Made, "digest that the row of "+name+" recorded")
@@ -325,12 +327,11 @@ func auditObjects(f *fixture) {
 	}
 	f.equal(true, objects["token/"+row(101).ID].Revoked, "revoked")
 	f.ok(f.db.Exec(f.T, `INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) SELECT tenant_id, 3, doc, actor, reason, request_id, at FROM policy WHERE version = 2`))
-	f.equal("", f.objects("t1")["policy/3"].Made, "row of a policy that was written past dvt")
+	f.equal("", f.auditObjects("t1")["policy/3"].Made, "row of a policy that was not written by dvt")
 }
 
-// logSeals shows that a seal continues from the one before, that the first row of a seal counts, and that filters can
-// leave seals out.
-func logSeals(f *fixture) {
+// A seal continues from the seal before it. Only the first row for a seal counts. Filters can exclude seals.
+func testLogSealsChainTheLogOfARun(f *fixture) {
 	id, other := f.run(), f.run()
 	last := func(below run.Seq) store.LogSeal {
 		f.Helper()
@@ -354,13 +355,13 @@ func logSeals(f *fixture) {
 
 	end := f.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1), runtest.Draft(run.StepStartedEvent, "s2", 1)).Head
 	_, err := store.SealLog(f.ctx(), f.store, id, last(end.LastSeq+1), end.LastSeq+1)
-	f.is(err, store.ErrLogShort)
+	f.wantError(err, store.ErrLogShort)
 	second := seal(end.LastSeq)
 	whole, err := store.LogHash(f.ctx(), f.store, id.RunID, store.LogSeal{}, end.LastSeq)
 	f.ok(err)
 	f.equal(whole, last(end.LastSeq+1), "the second seal against the hash of the whole log")
 	if first.Digest == second.Digest {
-		f.Errorf("two seals of one log are the same")
+		f.Errorf("both seals of the log have the digest %s, want different ones", first.Digest)
 	}
 
 	forged := second
@@ -376,8 +377,8 @@ func logSeals(f *fixture) {
 		}
 		f.ok(f.store.Audit(f.ctx(), odd))
 	}
-	f.equal(whole, last(end.LastSeq+10), "seal after rows that have not the form of one")
-	f.equal(store.LogSeal{}, last(3), "seal at 2, which has no hash")
+	f.equal(whole, last(end.LastSeq+10), "seal after rows with an invalid object or digest")
+	f.equal(store.LogSeal{}, last(3), "seal at 2, whose digest is invalid")
 	denied := second
 	denied.ID, denied.Outcome, denied.Object = auditOf("t1", 8).ID, "DENIED", store.LogSealObject(id.RunID, end.LastSeq+1)
 	f.ok(f.store.Audit(f.ctx(), denied))
@@ -391,9 +392,9 @@ func logSeals(f *fixture) {
 
 	row := auditOf(id.TenantID, 9)
 	f.ok(f.store.Audit(f.ctx(), row))
-	f.equal(8, f.link(10), "links")
-	f.equal(8, len(f.links(store.AuditFilter{TenantID: id.TenantID, Limit: 10})), "all links")
-	without := f.links(store.AuditFilter{TenantID: id.TenantID, Limit: 10, WithoutSeals: true, WithMissingRows: true})
+	f.equal(8, f.linkAudit(10), "links")
+	f.equal(8, len(f.auditLinks(store.AuditFilter{TenantID: id.TenantID, Limit: 10})), "all links")
+	without := f.auditLinks(store.AuditFilter{TenantID: id.TenantID, Limit: 10, WithoutSeals: true, WithMissingRows: true})
 	f.equal(1, len(without), "links without seals")
 	f.equal(row.ID, without[0].ID, "row without seals")
 }
