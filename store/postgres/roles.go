@@ -13,10 +13,10 @@ import (
 
 const codeInsufficientPrivilege = "42501"
 
-// right is what a server does with one table, and so all that its role may do.
+// right lists the privileges that a server needs on one table. Its role gets no others.
 type right struct{ table, privileges string }
 
-// rights name every table of the schema. Identity columns need no right of their own.
+// rights lists every table of the schema. Identity columns need no privileges of their own.
 var rights = []right{ //nolint:gochecknoglobals // a table
 	{"event", "SELECT, INSERT"},
 	{"audit", "SELECT, INSERT"},
@@ -34,7 +34,8 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"step_state", "SELECT, INSERT, UPDATE, DELETE"},
 	{"run_dirty", "SELECT, INSERT, UPDATE, DELETE"},
 	{"run_queue", "SELECT, INSERT, UPDATE"},
-	{"signal", "SELECT, INSERT, UPDATE"},
+	// the other columns of a signal never change; dvt audit verify compares them
+	{"signal", "SELECT, INSERT, UPDATE (application, application_reason, applied_seq, quiescent_seq, delivered_at, applied_at)"},
 	{"delivery", "SELECT, INSERT, UPDATE"},
 	{"dead_letter", "SELECT, INSERT, UPDATE"},
 	{"run_repair", "SELECT, INSERT, UPDATE"},
@@ -42,7 +43,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"run_plan", "SELECT, INSERT"},
 	{"lane", "SELECT, INSERT, UPDATE"},
 	{"bucket", "SELECT, INSERT, UPDATE"},
-	{"approval", "SELECT, INSERT, UPDATE (open)"}, // nobody lowers what a run requires
+	{"approval", "SELECT, INSERT, UPDATE (open)"}, // the other columns decide how many approvals a run needs
 	{"approval_decision", "SELECT, INSERT"},
 	{"setting", "SELECT, INSERT"},
 	{"bulk", "SELECT, INSERT, UPDATE, DELETE"},
@@ -52,8 +53,8 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"goose_lock", ""},
 }
 
-// mayChangeSQL tells of the role r (a row of pg_roles) whether it could change
-// what is insert-only, by rights of its own, through a membership or as owner.
+// mayChangeSQL reports whether the role r (a row of pg_roles) could change the insert-only tables: by its own
+// privileges, by a membership or as their owner.
 const mayChangeSQL = `(SELECT coalesce(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')
   OR has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE, TRIGGER') OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false)
   FROM pg_class c WHERE c.oid IN (to_regclass('event'), to_regclass('audit'), to_regclass('audit_link')))`
@@ -76,16 +77,15 @@ func checkRole(ctx context.Context, db *sql.DB, role string) error {
 	return nil
 }
 
-// grant gives role the rights of a server and takes every other right on the
-// tables and functions of the schema from it and from PUBLIC, in one transaction:
-// servers that run as it notice nothing. It fails when the role could still change
-// what is insert-only, or plant objects in the schema that the owner might call.
+// grant grants role the rights of a server. It revokes all other rights on the tables and functions of the schema from
+// role and from PUBLIC. It is one transaction, so servers that run as role notice nothing. It returns an error if the
+// role could still change the insert-only tables, or create objects in the schema that the owner might call.
 func grant(ctx context.Context, db *sql.DB, role string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // no effect after the commit
 	var version int64
 	var schemaName string
 	var uses, creates bool
@@ -141,8 +141,8 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 	return tx.Commit()
 }
 
-// functionRights are the statements for the functions of the schema: EXECUTE on
-// all but those of triggers, which nobody calls.
+// functionRights returns the statements for the functions of the schema. They grant EXECUTE on all functions except
+// those of triggers, which no server calls.
 func functionRights(ctx context.Context, tx *sql.Tx, to string) (out []string, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT oid::regprocedure::text, prorettype = 'trigger'::regtype FROM pg_proc
 		WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'dvt\_%' ORDER BY oid`)

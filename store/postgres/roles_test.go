@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest"
 )
 
-// roles is one database with an owner that is no superuser and a role for servers.
+// roles is one database with an owner that is not a superuser, and a role for servers.
 type roles struct{ admin, owner, server, name string }
 
 func as(t testing.TB, dsn, role string) string {
@@ -43,7 +43,7 @@ func execute(t testing.TB, dsn string, statements ...string) {
 	}
 }
 
-// newRoles makes the roles; nothing is migrated yet.
+// newRoles creates the roles. It does not migrate the database.
 func newRoles(t testing.TB) roles {
 	t.Helper()
 	r := roles{admin: testserver.Postgres(t)}
@@ -67,8 +67,8 @@ func (r roles) migrate(t testing.TB) {
 	}
 }
 
-// served is a database as newRoles and migrate make it.
-var served = testserver.Template{Prepare: func(dsn string) error {
+// serverRoleTemplate is a database with the roles "owner" and "Server", migrated with the rights of Server.
+var serverRoleTemplate = testserver.Template{Prepare: func(dsn string) error {
 	ctx := context.Background()
 	c, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -82,10 +82,10 @@ var served = testserver.Template{Prepare: func(dsn string) error {
 	return postgres.Migration{AppRole: "Server"}.Run(ctx, strings.Replace(dsn, "//postgres@", "//owner@", 1))
 }}
 
-// A server does all that it does with the rights that it is given.
+// A server needs only the rights that its role has.
 // contract: T208
 func TestConformance_AsTheRoleOfServers(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.DB { return database{as(t, served.Postgres(t), "Server")} })
+	storetest.Run(t, func(t testing.TB) storetest.DB { return database{as(t, serverRoleTemplate.Postgres(t), "Server")} })
 }
 
 // contract: Z02, T208
@@ -93,9 +93,9 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	r.migrate(t)
-	s := opened(t, r.server)
+	s := openMigrated(t, r.server)
 	create(t, s, "r1")
-	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
+	must[store.Appended](t)(appendTo(ctx, s, "r1", stepStarted("s1", 1)))
 	if err := s.Audit(ctx, store.AuditRow{ID: "5b6c0c9e-0000-4000-8000-000000000002", TenantID: "t1",
 		Action: "TEST"}); err != nil {
 		t.Fatal(err)
@@ -145,6 +145,11 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 			refused(fmt.Sprintf(sql, table))
 		}
 	}
+	for _, column := range strings.Fields(`run_id signal_id no type step_id expected_attempt force payload actor reason
+		rejected rejection reject_text accepted_seq received_at`) {
+		refused(fmt.Sprintf(`UPDATE signal SET %[1]s = %[1]s`, column))
+	}
+	refused(`DELETE FROM signal`)
 	refused(`DELETE FROM approval`)
 	refused(`DELETE FROM bucket`)
 	refused(`MERGE INTO audit USING audit a ON audit.id = a.id WHEN MATCHED THEN DELETE`)
@@ -159,23 +164,23 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 	} {
 		refused(sql)
 	}
-	_, _ = c.Exec(ctx, `GRANT UPDATE, DELETE ON event, audit TO CURRENT_USER`) // a warning, and nothing else
+	_, _ = c.Exec(ctx, `GRANT UPDATE, DELETE ON event, audit TO CURRENT_USER`) // only a warning
 	refused(`UPDATE event SET payload = NULL`)
 	if after := digest(); after != before {
-		t.Error("events or audit rows changed")
+		t.Error("events or audit rows changed, want no change")
 	}
 }
 
-// dvt_append is called with the rights of its caller: it is no way around them. The functions that link the audit run
-// as their owner, with a search path that no caller changes.
+// dvt_append runs with the rights of its caller, so it does not bypass them. The functions that link the audit run with
+// their owner's rights and with a search path that callers cannot change.
 // contract: T208
 func TestRoles_FunctionsGiveNoRights(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	r.migrate(t)
-	s := opened(t, r.server)
+	s := openMigrated(t, r.server)
 	create(t, s, "r1")
-	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
+	must[store.Appended](t)(appendTo(ctx, s, "r1", stepStarted("s1", 1)))
 	c := connect(t, r.admin)
 	rows, err := c.Query(
 		ctx, `SELECT p.oid::regprocedure::text || CASE WHEN p.prosecdef AND NOT (p.proname IN ('dvt_audit_pending', 'dvt_audit_link_next', 'dvt_audit_link')
@@ -187,28 +192,28 @@ func TestRoles_FunctionsGiveNoRights(t *testing.T) {
 	}
 	functions := must[[]string](t)(pgx.CollectRows(rows, pgx.RowTo[string]))
 	if len(functions) < 3 {
-		t.Errorf("functions: %v", functions)
+		t.Errorf("functions of the schema: %v, want at least 3", functions)
 	}
 	for _, f := range functions {
 		if strings.Contains(f, " runs as ") || strings.Contains(f, " is open") {
-			t.Error(f)
+			t.Errorf("function %s, want neither", f)
 		}
 	}
-	// Without the right to insert, dvt_append inserts nothing: it has none of its own.
+	// Without the right to insert events, dvt_append cannot insert any.
 	execute(t, r.owner, `REVOKE INSERT ON event FROM "`+r.name+`"`)
-	_, err = appendTo(ctx, s, "r1", started("s2", 1))
+	_, err = appendTo(ctx, s, "r1", stepStarted("s2", 1))
 	if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != "42501" {
-		t.Errorf("append without the right to insert: %v", err)
+		t.Errorf("append without the right to insert: %v, want 42501", err)
 	}
-	// The same key with another payload changes nothing.
-	r.migrate(t) // gives the right back
-	again := started("s1", 1)
+	// An append with an existing key and another payload changes nothing.
+	r.migrate(t) // grants the right again
+	again := stepStarted("s1", 1)
 	again.Payload = []byte(`{"filler": "another"}`)
 	if a := must[store.Appended](t)(appendTo(ctx, s, "r1", again)); !a.Outcomes[0].Deduplicated {
-		t.Errorf("outcome %+v", a.Outcomes[0])
+		t.Errorf("outcome %+v, want Deduplicated", a.Outcomes[0])
 	}
 	if evs := must[[]string](t)(payloads(ctx, s)); len(evs) != 1 || strings.Contains(evs[0], "another") {
-		t.Errorf("payloads %v", evs)
+		t.Errorf("payloads %v, want only the first one", evs)
 	}
 }
 
@@ -220,12 +225,12 @@ func payloads(ctx context.Context, s *postgres.Store) (out []string, err error) 
 	return out, err
 }
 
-// Every table has its line in the rights, and PUBLIC has nothing on any.
+// Every table has an entry in rights, and PUBLIC has no rights on any table.
 // contract: T208
 func TestRoles_EveryTableIsCoveredAndPublicHasNothing(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
-	// as bad as it can be
+	// the worst defaults that an owner could have set
 	execute(t, r.owner, `ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC`,
 		`GRANT CREATE ON SCHEMA public TO PUBLIC`)
 	r.migrate(t)
@@ -244,51 +249,52 @@ func TestRoles_EveryTableIsCoveredAndPublicHasNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if public != "" {
-			t.Errorf("PUBLIC has %s on %s: the table has no line in the rights of roles.go", public, table)
+			t.Errorf("PUBLIC has %s on %s, want nothing: the table is missing in rights (roles.go)", public, table)
 		}
 		if (server == "") != (table == "goose_lock") {
-			t.Errorf("the role of servers has %q on %s: say in the rights of roles.go what a server does with it", server, table)
+			t.Errorf("the role of servers has %q on %s: add the privileges that a server needs to rights (roles.go)",
+				server, table)
 		}
 		if table == "event" || table == "audit" {
 			if server != "INSERT,SELECT" {
-				t.Errorf("%s: %s", table, server)
+				t.Errorf("the role of servers has %s on %s, want INSERT,SELECT", server, table)
 			}
 		}
 	}
 	var creates bool
 	if err := c.QueryRow(ctx, `SELECT has_schema_privilege($1, 'public', 'CREATE')`, r.name).Scan(&creates); err != nil ||
 		creates {
-		t.Errorf("the role of servers may create objects: %v, %v", creates, err)
+		t.Errorf("the role of servers may create objects: %t, %v; want false", creates, err)
 	}
 }
 
 // contract: T208
-func TestMigration_RolesThatDoNotDo(t *testing.T) {
+func TestMigration_RefusesUnsuitableRoles(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	owner := strings.Replace(r.name, "Server ", "owner_", 1)
-	member, reader := "member_"+owner, "writer_"+owner
-	execute(t, r.admin, `CREATE ROLE `+member+` IN ROLE `+owner, `CREATE ROLE `+reader+` IN ROLE pg_write_all_data`)
+	member, writer := "member_"+owner, "writer_"+owner
+	execute(t, r.admin, `CREATE ROLE `+member+` IN ROLE `+owner, `CREATE ROLE `+writer+` IN ROLE pg_write_all_data`)
 	for role, want := range map[string]string{
 		"nobody there": `make it with CREATE ROLE "nobody there" LOGIN`,
 		owner:          "has the rights of the owner",
 		member:         "has the rights of the owner",
 		"postgres":     "has the rights of the owner",
-		reader:         "could still change events",
+		writer:         "could still change events",
 	} {
 		err := postgres.Migration{AppRole: role}.Run(ctx, r.owner)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, want %q", role, err, want)
+			t.Errorf("migration for the role %s: %v, want one line with %q", role, err, want)
 		}
 	}
 	if err := postgres.Migrate(ctx, r.server); err == nil || !strings.Contains(err.Error(), "migrate as its owner") {
-		t.Errorf("migrated by the role of servers: %v", err)
+		t.Errorf("migration by the role of servers: %v, want an error that says to migrate as its owner", err)
 	}
 }
 
-// Old rights that are no longer needed go; many at once do not disturb each other.
+// A migration revokes rights that are no longer needed. Concurrent migrations do not disturb each other.
 // contract: T208
-func TestMigration_RightsAreGivenAnewEachTime(t *testing.T) {
+func TestMigration_RevokesOldRights(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	if err := postgres.Migrate(ctx, r.owner); err != nil {
@@ -321,7 +327,7 @@ func TestOpen_WarnsOfARoleThatMayChangeEvents(t *testing.T) {
 	}
 	if _, err := postgres.Open(ctx, r.server, postgres.Options{}); err == nil || !strings.Contains(err.Error(),
 		"--app-role") {
-		t.Errorf("a role without rights: %v", err)
+		t.Errorf("Open as a role without rights: %v, want an error that names --app-role", err)
 	}
 	r.migrate(t)
 	warnings := func(dsn string) int {
@@ -336,15 +342,15 @@ func TestOpen_WarnsOfARoleThatMayChangeEvents(t *testing.T) {
 		return strings.Count(log.String(), "may change events")
 	}
 	if n := warnings(r.owner); n != 1 {
-		t.Errorf("%d warnings as the owner", n)
+		t.Errorf("%d warnings as the owner, want 1", n)
 	}
 	if n := warnings(r.server); n != 0 {
-		t.Errorf("%d warnings as the role of servers", n)
+		t.Errorf("%d warnings as the role of servers, want none", n)
 	}
 }
 
-// opened opens without migrating.
-func opened(t testing.TB, dsn string) *postgres.Store {
+// openMigrated opens a database without migrating it.
+func openMigrated(t testing.TB, dsn string) *postgres.Store {
 	t.Helper()
 	s, err := postgres.Open(context.Background(), dsn, postgres.Options{})
 	if err != nil {
