@@ -100,7 +100,7 @@ func kernelAttempts() []attempt {
 			attack: func(world) error { return plainCall(0x40000000 | unix.SYS_GETPID) }, hostMayRefuse: "a kernel without x32"},
 		{name: "a system call of 32 bits", named: "another architecture", attack: call32,
 			hostMayRefuse: "a kernel without 32 bits"},
-		{name: "get capabilities by a setuid program", named: "gives no privileges", attack: setuidProgram},
+		{name: "get capabilities by a setuid program", named: "runs without privileges", attack: setuidProgram},
 		{name: "set own capabilities", unnamed: byTheKernel, attack: func(world) error {
 			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			data := [2]unix.CapUserData{{Effective: 1 << unix.CAP_SYS_ADMIN, Permitted: 1 << unix.CAP_SYS_ADMIN}}

@@ -3,11 +3,13 @@ package sandbox
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,7 +36,10 @@ const (
 type explainer struct {
 	tree       tree
 	rights     map[string]rights // by path; the longest one above a path decides
+	hidden     map[string]bool   // paths that the worker hides
+	covers     map[string]bool   // those of them that a mount covers, because another mount shows them
 	scaffold   map[string]bool   // directories that exist only because a mount lies below them
+	allowance  allowance
 	violations *violations
 	uid, gid   int
 	disk       int64
@@ -45,10 +50,11 @@ type explainer struct {
 }
 
 // newExplainer derives the rules from the description of the sandbox. It takes ownership of root.
-func newExplainer(s *spec, root, shim int, hidden []string, v *violations) *explainer {
+func newExplainer(s *spec, root, shim int, v *violations) *explainer {
 	e := &explainer{
-		tree: tree{root: root, shim: shim, own: s.Level.Space}, rights: map[string]rights{}, scaffold: map[string]bool{},
-		violations: v, uid: s.UID, gid: s.GID, disk: s.Disk,
+		tree: tree{root: root, shim: shim, own: s.Level.Space}, rights: map[string]rights{}, hidden: map[string]bool{},
+		covers: map[string]bool{}, scaffold: map[string]bool{}, allowance: newAllowance(), violations: v, uid: s.UID,
+		gid: s.GID, disk: s.Disk,
 	}
 	e.rights["/"], e.rights["/proc"] = rightsNone, rightsRead
 	for _, name := range deviceNames() {
@@ -59,9 +65,12 @@ func newExplainer(s *spec, root, shim int, hidden []string, v *violations) *expl
 		for _, name := range slices.Concat(hiddenProcFiles(), hiddenProcDirs()) {
 			e.rights["/proc/"+name] = rightsHidden
 		}
-		for _, name := range hidden {
+		for _, name := range s.Hidden {
 			e.rights[name] = rightsHidden
 		}
+	}
+	for _, name := range s.Hidden {
+		e.hidden[name] = true
 	}
 	for _, m := range s.Mounts {
 		switch m.Kind {
@@ -70,6 +79,7 @@ func newExplainer(s *spec, root, shim int, hidden []string, v *violations) *expl
 		case mountWrite:
 			e.rights[m.Path] = rightsWrite
 		case mountHide:
+			e.hidden[m.Path], e.covers[m.Path] = true, true
 			if s.Level.Space {
 				e.rights[m.Path] = rightsHidden
 			}
@@ -95,9 +105,35 @@ func (e *explainer) of(name string) (rights, string) {
 	}
 }
 
+// isHidden reports whether the worker hides a path, or a path between it and the rule that decides it.
+func (e *explainer) isHidden(name, rule string) bool {
+	for ; name != "/"; name = path.Dir(name) {
+		if e.hidden[name] {
+			return true
+		}
+		if name == rule {
+			break
+		}
+	}
+	return false
+}
+
+// isOwnInTmp reports whether an access below a hidden path that no mount covers is one to the step's own files. Such a
+// path exists in the private /tmp when a mount lies below it, and the step may create files there.
+func (e *explainer) isOwnInTmp(kind accessKind, to target, rule string) bool {
+	if e.covers[rule] || rule == "/dev/hidden" || strings.HasPrefix(rule, "/proc/") {
+		return false
+	}
+	if to.missing == 0 && !kind.changes() {
+		return true // a directory above a mount, or a file that the step created
+	}
+	private := strings.HasPrefix(rule, "/tmp/") || strings.HasPrefix(rule, "/dev/shm/")
+	return private && (to.missing == 0 || to.missing == 1 && kind == accessCreate)
+}
+
 // explain adds a line for the first path of a call for which the kernel will refuse it.
 func (e *explainer) explain(n *notification, call fileCall) {
-	if e.violations.filesAreFull() {
+	if e.violations.filesAreFull() || !e.hasTime() {
 		return
 	}
 	tid := int(n.PID)
@@ -126,13 +162,24 @@ func (e *explainer) explainPath(n *notification, p pathAccess) bool {
 	return e.add(n, e.reason(tid, p, name))
 }
 
+// hasTime reports whether the program has processor time left for an explanation. The first time that it has none, a
+// line says so.
+func (e *explainer) hasTime() bool {
+	if e.allowance.take(time.Now(), threadTime()) {
+		return true
+	}
+	e.violations.addFile("time", Violation{Part: plan.SandboxFiles, Action: "the program uses files faster than the " +
+		"worker explains them, so some refused files have no line"})
+	return false
+}
+
 // add adds a line unless the reason is zero or the caller no longer waits. It reports whether there is a reason.
 func (e *explainer) add(n *notification, r reason) bool {
 	if r == (reason{}) {
 		return false
 	}
 	if e.valid(n) {
-		e.violations.addFile(r.key, r.part, r.text)
+		e.violations.addFile(r.key, r.Violation)
 	}
 	return true
 }
@@ -140,24 +187,23 @@ func (e *explainer) add(n *notification, r reason) bool {
 // noteUnreadable adds a line when a program closed its memory to the worker, because its refused files then have none.
 func (e *explainer) noteUnreadable(n *notification, err error) {
 	if errnoOf(err) == unix.EPERM && e.started.Load() && e.valid(n) {
-		e.violations.addFile("", plan.SandboxFiles, "a program closed its memory to the worker, so its refused files "+
-			"are not named")
+		e.violations.addFile("memory", Violation{Part: plan.SandboxFiles, Action: "a program closed its memory to the " +
+			"worker, so its refused files are not named"})
 	}
 }
 
 // reason says why an access is refused. The zero value means that the sandbox does not refuse it.
 type reason struct {
-	key  string // accesses with the same key have one line
-	part plan.SandboxPart
-	text string
+	key string // accesses with the same key have one line
+	Violation
 }
 
 func (e *explainer) reason(tid int, p pathAccess, name string) reason {
-	name, err := absolute(tid, p, name)
-	if err != nil || p.name == 0 && strings.HasSuffix(name, " (deleted)") {
-		return reason{}
+	to, full, err := e.tree.resolve(tid, p, name)
+	if errors.Is(err, errTooLong) {
+		return reason{"length", Violation{Part: plan.SandboxFiles, Action: fmt.Sprintf(
+			"a path has more than %d components, so refused files of such paths have no line", maxComponents)}}
 	}
-	to, err := e.tree.resolve(tid, name, !p.noFollow, p.kind)
 	if err != nil {
 		return reason{}
 	}
@@ -168,36 +214,46 @@ func (e *explainer) reason(tid int, p pathAccess, name string) reason {
 	if p.kind.changes() {
 		class = "change"
 	}
-	r := reason{key: class + " " + name, part: plan.SandboxFiles}
-	shown := path.Clean(name)
+	r := reason{class + " " + quotePath(to.path), Violation{Part: plan.SandboxFiles}}
+	shown := shownPath(name, full, to)
 	why := e.judge(p, to, &r)
 	if why == "" && p.kind == accessExecute && to.mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		r.part = plan.SandboxSyscalls
-		r.text = fmt.Sprintf("execution of %s gives no privileges: the sandbox ignores its set-user-id and set-group-id bits",
+		r.Part, r.Notice = plan.SandboxSyscalls, true
+		r.Action = fmt.Sprintf("%s runs without privileges: the sandbox ignores its set-user-id and set-group-id bits",
 			quotePath(shown))
 		return r
 	}
 	if why == "" {
 		return reason{}
 	}
-	r.text = fmt.Sprintf("%s %s was refused: %s", p.kind, quotePath(shown), why)
+	r.Action = fmt.Sprintf("%s %s was refused: %s", p.kind, quotePath(shown), why)
 	if to.path != shown && !to.foreign {
-		r.text = fmt.Sprintf("%s %s, which leads to %s, was refused: %s", p.kind, quotePath(shown), quotePath(to.path), why)
+		r.Action = fmt.Sprintf("%s %s, which leads to %s, was refused: %s", p.kind, quotePath(shown), quotePath(to.path), why)
 	}
 	return r
+}
+
+// shownPath returns the path for the step's log: from the root and without "..". Where a link stands before "..", only
+// the kernel's result is right, so the path is shown as the program passed it.
+func shownPath(name, full string, to target) string {
+	shown := path.Clean(full)
+	if shown == to.path || strings.HasPrefix(full, "/") && !slices.Contains(strings.Split(full, "/"), "..") {
+		return shown
+	}
+	return name
 }
 
 // judge returns why the kernel will refuse an access, or "". It may change the part and the key of r.
 func (e *explainer) judge(p pathAccess, to target, r *reason) string {
 	if to.foreign {
-		r.part = plan.SandboxProcesses
+		r.Part = plan.SandboxProcesses
 		return "the step has only its own processes"
 	}
 	if why := e.judgeArguments(p, to); why != "" {
 		return why
 	}
 	got, rule := e.of(to.path)
-	if got == rightsWrite && to.missing > 0 && e.scaffold[existing(to)] && (to.missing > 1 || p.kind != accessCreate) {
+	if got == rightsWrite && to.missing > 0 && e.scaffold[existingParent(to)] && (to.missing > 1 || p.kind != accessCreate) {
 		got = rightsNone // beside a mount in the private /tmp
 	}
 	switch {
@@ -205,14 +261,18 @@ func (e *explainer) judge(p pathAccess, to target, r *reason) string {
 		return ""
 	case got == rightsWrite, got == rightsDevice && !p.kind.describes():
 		return ""
+	case to.path == terminal && p.kind.opens():
+		return ""
 	case !e.tree.own:
-		return e.judgeLandlock(p.kind, got, to)
-	case got == rightsHidden && (p.kind == accessLookUp && to.missing == 0):
-		return "" // the cover exists
+		return e.judgeLandlock(p.kind, got, to, rule)
+	case got == rightsHidden && p.kind == accessLookUp && to.missing == 0: // the cover exists
+		return ""
+	case got == rightsHidden && e.isOwnInTmp(p.kind, to, rule):
+		return ""
 	case got == rightsHidden && strings.HasPrefix(rule, "/proc/"), got == rightsHidden && rule == "/dev/hidden":
 		return "the sandbox hides it from every step"
 	case got == rightsHidden:
-		return "the worker hides this path from every step"
+		return hiddenText
 	case got == rightsRead || got == rightsDevice:
 		return readOnly(p.kind, to, rule)
 	case to.missing == 0 && !p.kind.changes(): // a directory of the root itself
@@ -221,7 +281,7 @@ func (e *explainer) judge(p pathAccess, to target, r *reason) string {
 	if !p.kind.changes() && isQuiet(to.path) {
 		return ""
 	}
-	return outside(p.kind, to)
+	return outsideReason(p.kind, to)
 }
 
 // judgeArguments returns why an access is refused regardless of its path, or "".
@@ -240,7 +300,7 @@ func (e *explainer) judgeArguments(p pathAccess, to target) string {
 
 // judgeLandlock returns why Landlock alone will refuse an access, or "". It restricts neither the look-up of a path nor
 // changes of its description.
-func (e *explainer) judgeLandlock(kind accessKind, got rights, to target) string {
+func (e *explainer) judgeLandlock(kind accessKind, got rights, to target, rule string) string {
 	switch {
 	case kind == accessLookUp || kind == accessConnect || kind.describes():
 		return ""
@@ -250,11 +310,16 @@ func (e *explainer) judgeLandlock(kind accessKind, got rights, to target) string
 		return ""
 	case !kind.changes() && isQuiet(to.path):
 		return ""
+	case e.isHidden(to.path, rule):
+		return hiddenText
 	}
-	return outside(kind, to)
+	return outsideReason(kind, to)
 }
 
-const readOnlyText = "the step may only read it; if the step must change it, list it in sandbox.write"
+const (
+	readOnlyText = "the step may only read it; if the step must change it, list it in sandbox.write"
+	hiddenText   = "the worker hides this path from every step"
+)
 
 // readOnly returns why a read-only mount refuses an access, or "".
 func readOnly(kind accessKind, to target, rule string) string {
@@ -271,12 +336,12 @@ func readOnly(kind accessKind, to target, rule string) string {
 	return readOnlyText
 }
 
-// outside returns the reason for a path that the sandbox does not show. The reason is the same whether or not the path
-// exists outside.
-func outside(kind accessKind, to target) string {
-	field := "sandbox.read"
+// outsideReason returns the reason for a path that the sandbox does not show. The reason is the same whether or not the
+// path exists outside.
+func outsideReason(kind accessKind, to target) string {
+	field, setting := "sandbox.read", "sandbox-read"
 	if kind.changes() {
-		field = "sandbox.write"
+		field, setting = "sandbox.write", "sandbox-write"
 	}
 	switch {
 	case strings.HasPrefix(to.path, "/dev/"):
@@ -284,11 +349,12 @@ func outside(kind accessKind, to target) string {
 	case path.Dir(to.path) == "/" && kind.changes():
 		return "the root of the sandbox is read-only; list a directory in " + field
 	}
-	return "it is outside of the sandbox of the step; if the step needs it, list it in " + field
+	return fmt.Sprintf("it is outside of the sandbox of the step; if the step needs it, list it in %s, or ask the "+
+		"operator for %s", field, setting)
 }
 
-// existing returns the deepest directory of a place that exists.
-func existing(to target) string {
+// existingParent returns the deepest directory above a target that exists.
+func existingParent(to target) string {
 	name := to.path
 	for range to.missing {
 		name = path.Dir(name)
@@ -296,14 +362,17 @@ func existing(to target) string {
 	return name
 }
 
+// terminal is opened by shells and many tools on their own, also for writing. Opens of it have no line.
+const terminal = "/dev/tty"
+
 // quietPaths are looked up by run-time systems and the C library on their own. Reads of them have no line.
 var quietPaths = []string{
-	"/sys/fs/cgroup", "/sys/devices/system", "/sys/kernel/mm", "/run/nscd", "/var/run/nscd", "/dev/tty",
+	"/sys/fs/cgroup", "/sys/devices/system", "/sys/kernel/mm", "/run/nscd", "/var/run/nscd",
 }
 
 func isQuiet(name string) bool {
 	for _, quiet := range quietPaths {
-		if name == quiet || strings.HasPrefix(name, quiet+"/") || strings.HasPrefix(quiet, name+"/") {
+		if name == quiet || strings.HasPrefix(name, quiet+"/") {
 			return true
 		}
 	}
@@ -321,7 +390,7 @@ func quotePath(name string) string {
 // explainSocket explains an access to the path in the address of a Unix socket.
 func (e *explainer) explainSocket(n *notification, kind accessKind) {
 	var address [unix.SizeofSockaddrUnix]byte
-	if e.violations.filesAreFull() {
+	if e.violations.filesAreFull() || !e.hasTime() {
 		return
 	}
 	length := min(int(int32(n.Args[2])), len(address))

@@ -2,7 +2,11 @@
 
 package sandbox
 
-import "github.com/dvt-engine/dvt/plan"
+import (
+	"time"
+
+	"github.com/dvt-engine/dvt/plan"
+)
 
 // WithoutNamespaces makes a runtime work as on a machine that refuses namespaces.
 func WithoutNamespaces(r Runtime) {
@@ -25,4 +29,10 @@ func CgroupOf(r Runtime, part plan.SandboxPart) string {
 		return p.cgroups.parent[part]
 	}
 	return ""
+}
+
+// NewAllowance returns the take method of a new allowance.
+func NewAllowance() func(now time.Time, used time.Duration) bool {
+	a := newAllowance()
+	return a.take
 }

@@ -11,22 +11,30 @@ import (
 type accessKind uint8
 
 const (
-	accessNone      accessKind = iota
-	accessLookUp               // needs to see that the path exists
-	accessRead                 // needs an existing file or directory
-	accessExecute              // the same
-	accessLink                 // the same: the file gets a second name
-	accessConnect              // the same: the file is a Unix socket
-	accessWrite                // needs an existing file that the step may change
-	accessTruncate             // the same
-	accessMode                 // the same
-	accessOwner                // the same
-	accessTimes                // the same
-	accessAttribute            // the same
-	accessCreate               // needs a directory that the step may change; harmless when the path exists
-	accessCreateIn             // a file without a name in the directory of the path
-	accessRemove               // needs a directory that the step may change
-	accessRename               // the same
+	accessNone accessKind = iota
+
+	// accessLookUp needs to see that the path exists.
+	accessLookUp
+
+	// These need an existing file or directory.
+	accessRead
+	accessExecute
+	accessLink    // the file gets a second name
+	accessConnect // the file is a Unix socket
+
+	// These need an existing file that the step may change.
+	accessWrite
+	accessTruncate
+	accessMode
+	accessOwner
+	accessTimes
+	accessAttribute
+
+	// These need a directory that the step may change.
+	accessCreate   // harmless when the path exists
+	accessCreateIn // creates a file without a name in the directory of the path
+	accessRemove
+	accessRename
 )
 
 // String returns the words in front of the path in a line of the step's log.
@@ -43,6 +51,11 @@ func (k accessKind) changes() bool { return k >= accessWrite }
 
 // describes reports whether the access changes only the description of a file. Landlock does not restrict it.
 func (k accessKind) describes() bool { return k >= accessMode && k <= accessAttribute }
+
+// opens reports whether the access may be the one of an open.
+func (k accessKind) opens() bool {
+	return k == accessLookUp || k == accessRead || k == accessWrite || k == accessCreate
+}
 
 // pathAccess is one path of a system call with the access that the call makes.
 type pathAccess struct {
@@ -66,7 +79,7 @@ type fileCall func(a *[6]uint64, m memory) (first, second pathAccess)
 // fileCalls are the system calls on paths that the supervisor explains. The kernel carries out each of them. Calls that
 // only ask whether a path exists (stat, access) are not among them: programs make them by the thousand, mostly for
 // paths that nobody expects to exist, and they may not fail with EINTR.
-var fileCalls = joined(map[uint32]fileCall{
+var fileCalls = mergeCalls(map[uint32]fileCall{
 	unix.SYS_OPENAT: func(a *[6]uint64, _ memory) (pathAccess, pathAccess) {
 		return openAccess(dirOf(a[0]), a[1], a[2]), pathAccess{}
 	},
@@ -122,7 +135,7 @@ var fileCalls = joined(map[uint32]fileCall{
 	unix.SYS_REMOVEXATTRAT: inDirWithFlags(accessAttribute, 2),
 }, archFileCalls)
 
-func joined(all ...map[uint32]fileCall) map[uint32]fileCall {
+func mergeCalls(all ...map[uint32]fileCall) map[uint32]fileCall {
 	out := map[uint32]fileCall{}
 	for _, m := range all {
 		maps.Copy(out, m)

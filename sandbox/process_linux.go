@@ -120,11 +120,12 @@ func (r *processRuntime) describe(p Program, l level) *spec {
 		all = append(all, mount{Path: path, Kind: mountWrite})
 	}
 	s.Mounts = orderMounts(all)
+	s.Hidden = slices.Concat(r.config.DeniedPaths, secretFiles())
 	s.Rules = r.rules(s.Mounts, l)
 	s.Limits = []rlimit{
 		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, uint64(p.Limits.Disk)}, {unix.RLIMIT_MEMLOCK, 8 << 20},
 		{unix.RLIMIT_MSGQUEUE, 0}, {unix.RLIMIT_RTPRIO, 0}, {unix.RLIMIT_SIGPENDING, 4096},
-		{unix.RLIMIT_NOFILE, lowered(unix.RLIMIT_NOFILE, openFiles)},
+		{unix.RLIMIT_NOFILE, capToHardLimit(unix.RLIMIT_NOFILE, openFiles)},
 	}
 	if _, ok := r.cgroups.parent[plan.SandboxMemory]; !ok {
 		s.Limits = append(s.Limits, rlimit{unix.RLIMIT_DATA, uint64(p.Limits.Memory)})
@@ -133,13 +134,13 @@ func (r *processRuntime) describe(p Program, l level) *spec {
 		s.Limits = append(s.Limits, rlimit{unix.RLIMIT_NPROC, uint64(p.Limits.PIDs + shimThreads)})
 	}
 	for i, l := range s.Limits {
-		s.Limits[i].Value = lowered(l.Resource, l.Value)
+		s.Limits[i].Value = capToHardLimit(l.Resource, l.Value)
 	}
 	return s
 }
 
-// lowered returns the value, or the current hard limit when that is lower, because raising it needs privileges.
-func lowered(resource int, value uint64) uint64 {
+// capToHardLimit returns the value, or the current hard limit when that is lower, because raising it needs privileges.
+func capToHardLimit(resource int, value uint64) uint64 {
 	var now unix.Rlimit
 	if unix.Getrlimit(resource, &now) == nil {
 		return min(value, now.Max)
@@ -205,8 +206,7 @@ func (r *processRuntime) startOnce(
 	}
 	q := &process{
 		shimProcess: s, program: p, resolve: r.config.Resolve, background: r.ends.Go,
-		landlocked: r.landlock >= landlockConnects, hidden: slices.Concat(r.config.DeniedPaths, secretFiles()),
-		exited: make(chan struct{}), violations: &violations{report: p.Violation},
+		landlocked: r.landlock >= landlockConnects, exited: make(chan struct{}), violations: &violations{report: p.Violation},
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

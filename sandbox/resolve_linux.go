@@ -3,9 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -14,6 +12,9 @@ import (
 
 // maxLinks is how many symbolic links the kernel follows in one path.
 const maxLinks = 40
+
+// maxComponents bounds how many components of a path and its links are followed one at a time.
+const maxComponents = 512
 
 // target is where a path leads in the root of the program.
 type target struct {
@@ -25,6 +26,9 @@ type target struct {
 
 // errUnexplained is for a path that no rule of the sandbox decides, for example a pipe.
 var errUnexplained = errors.New("sandbox: the path is not explained")
+
+// errTooLong is for a path of more than maxComponents.
+var errTooLong = errors.New("sandbox: the path is too long to explain")
 
 // tree resolves paths as a program of the sandbox sees them. It opens nothing but descriptors that can neither be read
 // nor written, so that no file notices it.
@@ -44,26 +48,109 @@ func (t *tree) open(name string, follow bool) (int, error) {
 	return unix.Openat2(t.root, name, &how)
 }
 
-// resolve returns where an absolute path of a thread leads. It returns errUnexplained when no rule decides the path.
-func (t *tree) resolve(tid int, name string, follow bool, kind accessKind) (target, error) {
-	if !strings.HasPrefix(name, "/proc") {
-		if fd, err := t.open(name, follow); err == nil {
-			defer unix.Close(fd)
-			text, err := readLink(unix.AT_FDCWD, descriptorPath(fd))
-			if err == nil && !strings.HasPrefix(text, "/proc") {
-				p := target{path: text}
-				if kind == accessExecute {
-					var stat unix.Stat_t
-					if unix.Fstat(fd, &stat) == nil {
-						p.mode = stat.Mode
-					}
+// resolve returns where the path of an access leads, and the path from the root of the program without resolved links.
+// It returns errUnexplained when no rule decides the path, and errTooLong when it would take too long to follow it.
+func (t *tree) resolve(tid int, p pathAccess, name string) (to target, full string, err error) {
+	if strings.HasPrefix(name, "/") {
+		to, err = t.resolveAbsolute(tid, p, name)
+		return to, name, err
+	}
+	link := "/proc/" + strconv.Itoa(tid) + "/cwd"
+	if p.dir != unix.AT_FDCWD {
+		link = "/proc/" + strconv.Itoa(tid) + "/fd/" + strconv.Itoa(p.dir)
+	}
+	base, err := readLink(unix.AT_FDCWD, link)
+	if err != nil && !errors.Is(err, unix.ENAMETOOLONG) || err == nil && !strings.HasPrefix(base, "/") {
+		return target{}, "", errUnexplained
+	}
+	if err == nil && !strings.HasSuffix(base, removedSuffix) {
+		full = joinBase(base, name)
+		to, err = t.resolveAbsolute(tid, p, full)
+		return to, full, err
+	}
+	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return target{}, "", errUnexplained
+	}
+	if base = t.pathOf(fd); base != "" {
+		_ = unix.Close(fd)
+		full = joinBase(base, name)
+		to, err = t.resolveAbsolute(tid, p, full)
+		return to, full, err
+	}
+	to, err = t.follow(tid, p, name, fd, "")
+	return to, name, err
+}
+
+func joinBase(base, name string) string {
+	if name == "" {
+		return base
+	}
+	return base + "/" + name
+}
+
+// resolveAbsolute is resolve for an absolute path. It lets the kernel follow the whole path, or else the path of the
+// directory, because most paths lead to a file, or to a missing one in a directory.
+func (t *tree) resolveAbsolute(tid int, p pathAccess, name string) (target, error) {
+	if strings.HasPrefix(name, "/proc") {
+		return t.follow(tid, p, name, t.root, "/")
+	}
+	fd, err := t.open(name, !p.noFollow)
+	if err == nil {
+		defer unix.Close(fd)
+		if text := t.pathOf(fd); text != "" && !strings.HasPrefix(text, "/proc") {
+			to := target{path: text}
+			if p.kind == accessExecute {
+				var stat unix.Stat_t
+				if unix.Fstat(fd, &stat) == nil {
+					to.mode = stat.Mode
 				}
-				return p, nil
 			}
+			return to, nil
 		}
 	}
-	w := walk{tree: t, tid: tid, follow: follow, kind: kind, at: "/", left: strings.Split(name, "/")}
+	dir, base := path.Split(strings.TrimRight(name, "/"))
+	if errors.Is(err, unix.ENOENT) && dir != "/" && base != "." && base != ".." {
+		if fd, err := t.open(dir, true); err == nil {
+			if text := t.pathOf(fd); text != "" && !strings.HasPrefix(text, "/proc") {
+				return t.follow(tid, p, base, fd, text)
+			}
+			_ = unix.Close(fd)
+		}
+	}
+	return t.follow(tid, p, name, t.root, "/")
+}
+
+// follow follows a path one component at a time from a directory. It takes ownership of dir, unless that is the root.
+func (t *tree) follow(tid int, p pathAccess, name string, dir int, at string) (target, error) {
+	w := walk{tree: t, tid: tid, follow: !p.noFollow, kind: p.kind, fd: dir, at: at, left: strings.Split(name, "/")}
+	defer func() { w.enter(t.root, "/") }()
 	return w.run()
+}
+
+// removedSuffix ends the name that the kernel gives to a removed file. A file may also have such a name.
+const removedSuffix = " (deleted)"
+
+// pathOf returns the path of a descriptor in the root of the program, or "" when the file has none or one of more than
+// 4095 bytes.
+func (t *tree) pathOf(fd int) string {
+	text, err := readLink(unix.AT_FDCWD, descriptorPath(fd))
+	if err != nil || !strings.HasPrefix(text, "/") {
+		return ""
+	}
+	if !strings.HasSuffix(text, removedSuffix) {
+		return text
+	}
+	named, err := t.open(text, false)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(named)
+	var a, b unix.Stat_t
+	if unix.Fstat(fd, &a) != nil || unix.Fstat(named, &b) != nil || a.Dev != b.Dev || a.Ino != b.Ino {
+		return ""
+	}
+	return text
 }
 
 func descriptorPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
@@ -85,20 +172,27 @@ type walk struct {
 	follow bool
 	kind   accessKind
 
-	at    string   // without links
-	left  []string // the remaining components
-	links int
+	fd         int      // O_PATH descriptor of the directory that the walk has reached
+	at         string   // the path of fd without links; "" when it is not known
+	left       []string // the remaining components
+	links      int
+	components int
 }
 
 func (w *walk) run() (target, error) {
 	for len(w.left) > 0 {
 		name := w.left[0]
 		w.left = w.left[1:]
-		switch name {
-		case "", ".":
+		if name == "" || name == "." {
 			continue
-		case "..":
-			w.at = filepath.Dir(w.at)
+		}
+		if w.components++; w.components > maxComponents {
+			return target{}, errTooLong
+		}
+		if name == ".." {
+			if err := w.ascend(); err != nil {
+				return target{}, err
+			}
 			continue
 		}
 		done, err := w.step(name)
@@ -109,51 +203,107 @@ func (w *walk) run() (target, error) {
 			return done, nil
 		}
 	}
-	return target{path: w.at}, nil
+	return w.end(w.at, 0)
+}
+
+// enter makes a descriptor the directory of the walk and closes the one before it.
+func (w *walk) enter(fd int, at string) {
+	if w.fd != w.tree.root {
+		_ = unix.Close(w.fd)
+	}
+	w.fd, w.at = fd, at
+}
+
+// end returns the target of a path that exists, or errUnexplained when its path is not known.
+func (w *walk) end(name string, mode uint32) (target, error) {
+	if name == "" {
+		if name = w.tree.pathOf(w.fd); name == "" {
+			return target{}, errUnexplained
+		}
+	}
+	return target{path: name, mode: mode}, nil
+}
+
+// ascend enters the parent of the directory.
+func (w *walk) ascend() error {
+	if w.at == "/" {
+		return nil
+	}
+	fd, err := unix.Openat(w.fd, "..", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errUnexplained
+	}
+	at := ""
+	if w.at != "" {
+		at = path.Dir(w.at)
+	}
+	w.enter(fd, at)
+	return nil
 }
 
 // step enters one component. It returns the target when the path ends there, and otherwise the zero value.
 func (w *walk) step(name string) (target, error) {
 	last := w.isLast()
+	if w.at == "" {
+		w.at = w.tree.pathOf(w.fd)
+	}
 	if w.at == "/proc" {
 		name = w.processName(name)
 	}
-	next := path.Join(w.at, name)
-	if w.protected(next, last) {
-		return target{path: path.Join(next, path.Join(w.left...)), foreign: true}, nil
+	next := ""
+	if w.at != "" {
+		next = path.Join(w.at, name)
+		if w.isForeign(next, last) {
+			return target{path: path.Join(next, path.Join(w.left...)), foreign: true}, nil
+		}
 	}
-	fd, err := w.tree.open(next, false)
-	if errors.Is(err, unix.ENOENT) {
-		return w.absent(next), nil
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(w.fd, name, &how)
+	if errors.Is(err, unix.ENOENT) && next != "" {
+		return w.missingTarget(next), nil
 	}
 	if err != nil {
 		return target{}, errUnexplained
 	}
-	defer unix.Close(fd)
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
+		_ = unix.Close(fd)
 		return target{}, errUnexplained
 	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFLNK || last && !w.follow {
-		w.at = next
-		if last {
-			return target{path: next, mode: stat.Mode}, nil
+	if stat.Mode&unix.S_IFMT == unix.S_IFLNK && (!last || w.follow) {
+		return target{}, w.followLink(fd, name)
+	}
+	w.enter(fd, next)
+	if last {
+		return w.end(next, stat.Mode)
+	}
+	return target{}, nil
+}
+
+// followLink enters the directory of a link, or the file of a link that the kernel makes below /proc/PID. It takes
+// ownership of fd, the link.
+func (w *walk) followLink(fd int, name string) error {
+	defer unix.Close(fd)
+	if w.links++; w.links > maxLinks {
+		return errUnexplained
+	}
+	if strings.HasPrefix(w.at, "/proc/") {
+		file, err := unix.Openat(w.fd, name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return errUnexplained
 		}
-		return target{}, nil
+		w.enter(file, w.tree.pathOf(file))
+		return nil
 	}
 	to, err := readLink(fd, "")
-	if w.links++; err != nil || w.links > maxLinks || strings.HasSuffix(to, " (deleted)") {
-		return target{}, errUnexplained
-	}
-	magic := strings.HasPrefix(w.at, "/proc/") && !strings.HasPrefix(to, "/")
-	if magic && strings.Contains(to, ":[") {
-		return target{}, errUnexplained // for example pipe:[4711]
+	if err != nil {
+		return errUnexplained
 	}
 	if strings.HasPrefix(to, "/") {
-		w.at = "/"
+		w.enter(w.tree.root, "/")
 	}
 	w.left = append(strings.Split(to, "/"), w.left...)
-	return target{}, nil
+	return nil
 }
 
 func (w *walk) isLast() bool {
@@ -165,8 +315,8 @@ func (w *walk) isLast() bool {
 	return true
 }
 
-// absent returns the target of a path in which the component next does not exist.
-func (w *walk) absent(next string) target {
+// missingTarget returns the target of a path in which the component next does not exist.
+func (w *walk) missingTarget(next string) target {
 	p := target{path: next, missing: 1}
 	for _, name := range w.left {
 		switch name {
@@ -185,15 +335,15 @@ func (w *walk) absent(next string) target {
 func (w *walk) processName(name string) string {
 	switch name {
 	case "self":
-		return innermost(w.tid, "NStgid:")
+		return innermostID(w.tid, "NStgid:")
 	case "thread-self":
-		return innermost(w.tid, "NStgid:") + "/task/" + innermost(w.tid, "NSpid:")
+		return innermostID(w.tid, "NStgid:") + "/task/" + innermostID(w.tid, "NSpid:")
 	}
 	return name
 }
 
-// innermost returns the last number of a line of a thread's status: the id in its own process namespace.
-func innermost(tid int, field string) string {
+// innermostID returns the last number of a line of a thread's status: the id in its own process namespace.
+func innermostID(tid int, field string) string {
 	id := "self"
 	eachLine(fmt.Sprintf("/proc/%d/status", tid), func(line string) {
 		if ids, ok := strings.CutPrefix(line, field); ok {
@@ -213,18 +363,19 @@ var (
 	tracedDirs  = map[string]bool{"fd": true, "fdinfo": true, "ns": true, "map_files": true}
 )
 
-// protected reports whether a path below /proc is refused because it belongs to a process outside of the step. The
+// isForeign reports whether a path below /proc is refused because it belongs to a process outside of the step. The
 // shim belongs to the sandbox, not to the step.
-func (w *walk) protected(next string, last bool) bool {
+func (w *walk) isForeign(next string, last bool) bool {
 	below, ok := strings.CutPrefix(next, "/proc/")
 	if !ok {
 		return false
 	}
 	parts := strings.Split(below, "/")
-	pid, err := strconv.Atoi(parts[0])
+	id, err := strconv.ParseUint(parts[0], 10, 31) // without a sign
 	if err != nil {
 		return false
 	}
+	pid := int(id)
 	if w.tree.own && pid != 1 {
 		return len(parts) == 1 && !w.exists(next)
 	}
@@ -272,23 +423,4 @@ func isBelow(pid, root int) bool {
 		pid = parent
 	}
 	return false
-}
-
-// absolute returns the path of an access from the root of the program.
-func absolute(tid int, p pathAccess, name string) (string, error) {
-	if strings.HasPrefix(name, "/") {
-		return name, nil
-	}
-	base := "/proc/" + strconv.Itoa(tid) + "/cwd"
-	if p.dir != unix.AT_FDCWD {
-		base = "/proc/" + strconv.Itoa(tid) + "/fd/" + strconv.Itoa(p.dir)
-	}
-	dir, err := os.Readlink(base)
-	if err != nil || !strings.HasPrefix(dir, "/") {
-		return "", errUnexplained
-	}
-	if name == "" {
-		return dir, nil
-	}
-	return strings.TrimSuffix(dir, " (deleted)") + "/" + name, nil
 }

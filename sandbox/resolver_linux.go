@@ -98,7 +98,7 @@ func (r *stubResolver) serveUDP(f *os.File) error {
 				return
 			}
 			question := append([]byte(nil), buffer[:n]...)
-			r.limited(func() {
+			r.runInSlot(func() {
 				if reply := r.answer(question); reply != nil {
 					_, _ = conn.WriteTo(reply, from)
 				}
@@ -123,7 +123,7 @@ func (r *stubResolver) serveTCP(f *os.File) error {
 			if err != nil {
 				return
 			}
-			if !r.limited(func() { r.serveConn(conn) }) {
+			if !r.runInSlot(func() { r.serveConn(conn) }) {
 				conn.Close()
 			}
 		}
@@ -148,8 +148,8 @@ func (r *stubResolver) serveConn(conn net.Conn) {
 	}
 }
 
-// limited runs f in a goroutine and returns true, or returns false when maxQuestions are running.
-func (r *stubResolver) limited(f func()) bool {
+// runInSlot runs f in a goroutine and returns true, or returns false when maxQuestions are running.
+func (r *stubResolver) runInSlot(f func()) bool {
 	select {
 	case r.slots <- struct{}{}:
 		go func() {

@@ -28,8 +28,7 @@ type process struct {
 	violations *violations
 	supervisor *supervisor
 	resolver   *stubResolver
-	landlocked bool     // see supervisor.landlocked
-	hidden     []string // the paths that the worker hides, whether or not they exist
+	landlocked bool // see supervisor.landlocked
 	resolve    func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
 	background func(func()) // runs a function in a goroutine for which Close waits
@@ -104,7 +103,7 @@ func (q *process) serve(kinds []string, fds []int, s *spec, connect connectRules
 		landlocked: q.landlocked, slots: make(chan struct{}, maxConnecting),
 	}
 	if i := slices.Index(kinds, descriptorRoot); i >= 0 {
-		q.supervisor.files = newExplainer(s, fds[i], q.cmd.Process.Pid, q.hidden, q.violations)
+		q.supervisor.files = newExplainer(s, fds[i], q.cmd.Process.Pid, q.violations)
 		q.supervisor.files.valid = q.supervisor.valid
 	}
 	for i, fd := range fds {

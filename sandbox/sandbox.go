@@ -76,10 +76,11 @@ type Limits struct {
 // MaxViolations bounds the calls of Program.Violation.
 const MaxViolations = 50
 
-// Violation is an action that the sandbox refused.
+// Violation is an action that the sandbox refused, or a notice.
 type Violation struct {
 	Part   plan.SandboxPart
 	Action string // for people, for example "connect to 169.254.169.254:80 was refused by the address guard"
+	Notice bool   // nothing was refused, but the action has another effect than outside of a sandbox
 }
 
 // Exit is how a program ended.

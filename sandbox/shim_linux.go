@@ -63,7 +63,7 @@ func shim() int {
 	}
 	go obey(c, s.Level)
 	status := reap(pid)
-	exit := message{Kind: msgExited, Status: status.ExitStatus(), Full: filled(s, status, began)}
+	exit := message{Kind: msgExited, Status: status.ExitStatus(), Full: isDiskFull(s, status, began)}
 	if status.Signaled() {
 		exit.Status, exit.Signal = -1, int(status.Signal())
 	}
@@ -147,8 +147,8 @@ func launch(c control, s *spec, stdout, stderr int) (pid int, stage string, err 
 	if err := restrict(s); err != nil {
 		return 0, "setup", err
 	}
-	// The worker resolves paths below this root to name refused files. No file may be
-	// opened behind the filter until the worker answers its calls.
+	// The worker resolves paths below this root to name refused files. No file may be opened behind the filter until the
+	// worker answers its calls.
 	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, "setup", fmt.Errorf("root: %w", err)

@@ -23,8 +23,9 @@ type spec struct {
 	Level  level
 	UID    int
 	GID    int
-	Mounts []mount // in the order in which they are made
-	Tmp    int64   // bytes of /tmp and of /dev/shm
+	Mounts []mount  // in the order in which they are made
+	Hidden []string // the paths that the worker hides, also those that no mount shows
+	Tmp    int64    // bytes of /tmp and of /dev/shm
 
 	Landlock int // ABI; 0 when the kernel has none
 	Rules    []landlockRule

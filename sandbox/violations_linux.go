@@ -33,7 +33,7 @@ func (v *violations) add(part plan.SandboxPart, action string) {
 
 // addFile reports a refused file. Later calls with the same key do nothing. The last of maxFileViolations says that
 // further files are not reported.
-func (v *violations) addFile(key string, part plan.SandboxPart, action string) {
+func (v *violations) addFile(key string, one Violation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.seenFiles[key] || v.filesFull.Load() {
@@ -45,10 +45,10 @@ func (v *violations) addFile(key string, part plan.SandboxPart, action string) {
 	v.seenFiles[key] = true
 	if len(v.seenFiles) == maxFileViolations {
 		v.filesFull.Store(true)
-		part, action = plan.SandboxFiles, fmt.Sprintf("more files were refused; only the first %d have a line",
-			maxFileViolations-1)
+		one = Violation{Part: plan.SandboxFiles, Action: fmt.Sprintf("more files were refused; only the first %d have a line",
+			maxFileViolations-1)}
 	}
-	v.addLocked(Violation{Part: part, Action: action})
+	v.addLocked(one)
 }
 
 // filesAreFull reports whether addFile has no effect any more.
