@@ -70,8 +70,8 @@ func (c Config) program(t Task, h Host, argv, env []string, dir string, dirs ...
 	}
 	p.Violation = func(v sandbox.Violation) {
 		v.Action += refusals.reason(v)
-		h.Print("dvt", "the sandbox refused an action ("+string(v.Part)+"): "+v.Action)
-		if c.Violation != nil {
+		h.Print("dvt", "sandbox ("+string(v.Part)+"): "+v.Action)
+		if c.Violation != nil && !v.Notice {
 			c.Violation(Violation{TenantID: t.Identity.TenantID, RunID: t.Identity.RunID, StepID: t.Step.StepID, Violation: v})
 		}
 	}

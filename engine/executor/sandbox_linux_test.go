@@ -197,6 +197,32 @@ func TestSandbox_LimitsBecomeFailuresWithCodes(t *testing.T) {
 	}
 }
 
+// The worker counts refused actions only, and each line says once that something was refused.
+func TestSandbox_NoticesAreNotCounted(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var violations []executor.Violation
+	j := newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"sh", "-c", "su --help; cat /srv/dvt/x; true"}})
+	r := worker(t, j, executor.Config{Sandbox: isolated(t), Violation: func(v executor.Violation) {
+		mu.Lock()
+		defer mu.Unlock()
+		violations = append(violations, v)
+	}})
+	if end := execute(t, t.Context(), r); end.Completed == nil {
+		t.Fatalf("the step failed: %+v\n%s", end.Failed, j.log())
+	}
+	log := j.log()
+	for _, want := range []string{"dvt: sandbox (syscalls): \"", "runs without privileges",
+		`dvt: sandbox (files): read of "/srv/dvt/x" was refused: it is outside`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log of the step does not say %q:\n%s", want, log)
+		}
+	}
+	if len(violations) != 1 || violations[0].Part != plan.SandboxFiles {
+		t.Errorf("the worker received %+v, want the refused file alone", violations)
+	}
+}
+
 func TestSandbox_RefusedConnectionsNameTheSetting(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddrPort("203.0.113.7:7233")
@@ -221,7 +247,7 @@ func TestSandbox_RefusedConnectionsNameTheSetting(t *testing.T) {
 		t.Errorf("a refused address was reached:\n%s", log)
 	}
 	for _, want := range []string{
-		"dvt: the sandbox refused an action (connect): connect to 10.255.255.1:5432 was refused",
+		"dvt: sandbox (connect): connect to 10.255.255.1:5432 was refused",
 		"the setting `egress` of the worker must allow it for the tenant \"t1\"",
 		"connect to 203.0.113.7:7233 was refused", "it belongs to dvt itself", "connect to 169.254.169.254:80 was refused",
 	} {
