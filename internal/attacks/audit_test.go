@@ -58,8 +58,9 @@ func TestAudit_StolenServerCredentialsLeaveATrace(t *testing.T) {
 	}
 }
 
-// A thief with the credentials of a server mints a run and changes who sent a signal. The owner of the database changes
-// who requested a run, and its plan. verify names each run and signal with both values.
+// A thief with the credentials of a server mints runs and signals, and changes how far a run came and how many approvals
+// it needs. He cannot change who sent a signal. The owner of the database changes that, who requested a run, and its
+// plan. verify names each of them.
 func TestAudit_ChangedRunsAndSignalsAreNamed(t *testing.T) {
 	w := installation(t)
 	runID := w.startRun(t, foreign, "shop", command("s", queueNobody, "true"))
@@ -80,7 +81,12 @@ func TestAudit_ChangedRunsAndSignalsAreNamed(t *testing.T) {
 	if err := w.asServer(t, `UPDATE run SET triggered_by = 'mallory'`); err == nil {
 		t.Error("the role of servers could change a run, want a refusal")
 	}
-	must(t, w.asServer(t, `UPDATE signal SET actor = 'mallory' WHERE run_id = '`+runID+`'`))
+	for _, column := range []string{"type", "actor", "payload", "reason", "rejected", "received_at"} {
+		if err := w.asServer(t, `UPDATE signal SET `+column+` = `+column); err == nil {
+			t.Errorf("the role of servers could change the %s of a signal, want a refusal", column)
+		}
+	}
+	w.exec(t, `UPDATE signal SET actor = 'mallory' WHERE run_id = $1`, runID)
 	must(t, w.asServer(t, `INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, request_id,
 			plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at)
 		SELECT 'minted', tenant_id, project_id, environment_id, plan_id, plan_version, request_id,
@@ -89,6 +95,14 @@ func TestAudit_ChangedRunsAndSignalsAreNamed(t *testing.T) {
 	must(t, w.asServer(t, `INSERT INTO signal (run_id, signal_id, no, type, step_id, expected_attempt, force, actor, reason,
 			rejected, rejection, reject_text, application, application_reason, accepted_seq, applied_seq, quiescent_seq, received_at)
 		VALUES ('`+other+`', 'minted', 0, 'CANCEL', '', 0, false, 'gita', '', true, '', '', '', '', 0, 0, 0, now())`))
+	must(t, w.asServer(t, `INSERT INTO run SELECT 'forged', tenant_id, project_id, 'prod', plan_id, plan_version, NULL, request_id,
+			plan_ref, 'gita', trigger_source, parent_run_id, params, policy, created_at FROM run WHERE run_id = '`+runID+`'`))
+	must(t, w.asServer(t, `INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail)
+		VALUES (gen_random_uuid(), 'globex', 'gita', 'START', 'forged', '', 'ACCEPTED', '', '', '', '{}')`))
+	must(t, w.asServer(t, `UPDATE run_head SET terminal = true WHERE run_id = '`+other+`'`))
+	must(t, w.asServer(t, `INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at,
+			expires_at, open) SELECT run_id, tenant_id, project_id, environment_id, 2, 5, created_at, created_at, false
+		FROM run WHERE run_id = '`+other+`'`))
 	w.exec(t, `UPDATE run SET triggered_by = 'mallory' WHERE run_id = $1`, runID)
 	w.exec(t, `UPDATE plan_body SET body = '{}' WHERE sha256 = (SELECT plan_ref ->> 'sha256' FROM run WHERE run_id = $1)`,
 		other)
@@ -97,13 +111,17 @@ func TestAudit_ChangedRunsAndSignalsAreNamed(t *testing.T) {
 		t.Error("verify succeeded, want status 1")
 	}
 	for _, want := range []string{
-		"run " + runID + " of tenant globex is not as the row that created it recorded it: the requester is \"mallory\", " +
-			"recorded as \"gita\"",
+		"run " + runID + " of tenant globex differs from the row that created it (number ",
+		"the requester is \"mallory\", recorded as \"gita\"",
 		"signal " + runID + "/",
 		"the actor is \"mallory\", recorded as \"gita\"",
 		"run minted of tenant globex has no row that created it",
+		"run forged of tenant globex has no row that created it",
 		"signal " + other + "/minted of tenant globex has no row that created it",
-		"run " + other + " of tenant globex is not as the row that created it recorded it: the digest of the stored plan is ",
+		"run " + other + " of tenant globex differs from the row that created it (number ",
+		"the number of approvals is \"2\", recorded as \"0\"",
+		"the digest of the stored plan is ",
+		"its head says that it has ended, and its log has no end",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("verify does not say %q:\n%s", want, out)
@@ -219,7 +237,8 @@ func TestAudit_ACutTailIsFoundBySignedHeads(t *testing.T) {
 			WHERE h.tenant_id = 'globex' AND l.tenant_id = 'globex' AND l.no = %[1]d - 1;
 		ALTER TABLE audit_link ENABLE TRIGGER USER; ALTER TABLE audit ENABLE TRIGGER USER;
 	END $$`, no))
-	if out, _ := w.cli(t, foreignAdmin, "audit", "verify"); strings.Contains(out, "number ") {
+	if out, _ := w.cli(t, foreignAdmin, "audit", "verify"); strings.HasPrefix(out, "number ") ||
+		strings.Contains(out, "\nnumber ") || strings.Contains(out, "the chain ends") {
 		t.Errorf("verify without the heads sees the cut:\n%s", out)
 	}
 	out, ok := w.cli(t, foreignAdmin, flags...)
