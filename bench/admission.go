@@ -23,7 +23,7 @@ const (
 	benchLimit = 1_000_000 // never reached
 )
 
-// benchTerms returns terms with every limit set, none of which is reached: the store must check all of them.
+// benchTerms returns terms with every limit set. No limit is reached, so the store must check all of them.
 func benchTerms() store.Terms {
 	share := store.Share{PerMinute: benchLimit, MaxActive: benchLimit, MaxWaiting: benchLimit, Weight: 1}
 	t := store.Terms{Tenant: share, Project: share, MaxActive: benchLimit, Strategy: store.StrategyQueue, TTL: time.Hour}

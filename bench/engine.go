@@ -78,7 +78,7 @@ func interpStep(context.Context, *rig.Rig) (*rig.Trial, error) {
 	return &rig.Trial{Repeat: rig.LeastOf(turns, per(steps), per(50))}, nil
 }
 
-// logOf returns the events of a run with n steps, all of which complete.
+// logOf returns the events of a run in which all n steps complete.
 func logOf(n int) []run.Event {
 	id := run.Identity{RunID: "r", TenantID: "t", ProjectID: "p", EnvironmentID: "e", PlanID: "plan", PlanVersion: "1"}
 	outline := make([]byte, 0, n*40)

@@ -7,7 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/bench/rig"
 )
 
-// Figures returns all figures in the order in which they are measured.
+// figures returns all figures in the order in which they are measured.
 func figures() []rig.Figure {
 	return []rig.Figure{
 		{Name: "interp-step", What: "one step of a plan of 5,000 against one of a plan of 50",
@@ -59,8 +59,8 @@ func figures() []rig.Figure {
 			"10,000 and 1,000",
 			Goals: []rig.Goal{rig.AtMost(2)}, Setup: authzDecision},
 
-		{Name: "fan-out", What: "PostgreSQL, 1 ms: 100 executors start an attempt of one run at once, through the coalescer " +
-			"against a transaction each",
+		{Name: "fan-out", What: "PostgreSQL, 1 ms: 100 executors start an attempt of one run at once, through the " +
+			"coalescer against a transaction each",
 			Goals: []rig.Goal{rig.AtLeast(4)}, Setup: fanOut},
 		{Name: "coalesce-lone", What: "PostgreSQL: one appender, p50, through the coalescer against without",
 			Goals: []rig.Goal{rig.AtMost(1.1)}, Setup: coalesceLone},
@@ -151,8 +151,8 @@ func figures() []rig.Figure {
 			"the floor is centrifuge, publish to receive of the same payload at that pace",
 			Goals: []rig.Goal{rig.Within(15 * time.Millisecond), rig.AtMost(1.5).Called("viewers-1000-centrifuge")},
 			Setup: rig.Apart("viewers-1000", receiptsOf(fewViewers, 20, time.Second/5, 2))},
-		{Name: "viewers-10000", What: "the same with 10,000 viewers, 1 update/s, and the server on every core, including that " +
-			"of the load generator; a disconnected viewer is an error; " +
+		{Name: "viewers-10000", What: "the same with 10,000 viewers, 1 update/s, and the server on every core, " +
+			"including that of the load generator; a disconnected viewer is an error; " +
 			"the floor is a server under the same conditions that only sends the same bytes, as websocket.PreparedMessage",
 			Goals: []rig.Goal{rig.AtMost(1.2)}, Setup: rig.Apart("viewers-10000", tenThousand)},
 		{Name: "idle-viewer", What: "resident memory of a server for each of 5,000 viewers of one run after the first " +
@@ -224,6 +224,7 @@ func figures() []rig.Figure {
 	}
 }
 
+// figureOf returns the figure of this name, or the figure with a goal of this name.
 func figureOf(name string) (rig.Figure, bool) {
 	for _, f := range figures() {
 		if f.Name == name || slices.ContainsFunc(f.Goals, func(g rig.Goal) bool { return g.Name == name }) {

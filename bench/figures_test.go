@@ -12,11 +12,11 @@ func TestFigures_NamesAreDistinctAndFound(t *testing.T) {
 				name = g.Name
 			}
 			if name == "" || seen[name] {
-				t.Errorf("the figure %q has a line without a name of its own", f.Name)
+				t.Errorf("figure %q has a line named %q, want a unique name", f.Name, name)
 			}
 			seen[name] = true
 			if found, ok := figureOf(name); !ok || found.Name != f.Name {
-				t.Errorf("%q is not found as a line of %q", name, f.Name)
+				t.Errorf("figureOf(%q) returned %q, %v; want figure %q", name, found.Name, ok, f.Name)
 			}
 		}
 	}

@@ -72,19 +72,19 @@ func listJSON(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 		}
 		return s, err
 	}
-	asked := func(s *rig.Service) rig.Measure {
+	cpuPerRequest := func(s *rig.Service) rig.Measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
 			before, err := s.CPU()
 			if err != nil {
 				return 0, err
 			}
 			var n atomic.Int64
-			g, asking := errgroup.WithContext(ctx)
+			g, requesting := errgroup.WithContext(ctx)
 			began := time.Now()
 			for range clients {
 				g.Go(func() error {
 					for time.Since(began) < forTime {
-						if _, err := a.post(asking, s.Addr, listQuery, nil); err != nil {
+						if _, err := a.post(requesting, s.Addr, listQuery, nil); err != nil {
 							return err
 						}
 						n.Add(1)
@@ -111,5 +111,5 @@ func listJSON(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(turns, asked(ours), asked(floor)), Done: done}, nil
+	return &rig.Trial{Repeat: rig.ByTurns(turns, cpuPerRequest(ours), cpuPerRequest(floor)), Done: done}, nil
 }

@@ -66,7 +66,9 @@ func pageQueries() []query {
 		{"the oldest first", always(store.RunFilter{Ascending: true})},
 		{"the last page", always(store.RunFilter{Before: &store.RunPos{}})},
 		{"a page in the middle", func(l runList, i int) store.RunFilter { return store.RunFilter{After: l.cursor(i)} }},
-		{"a page in the middle, backward", func(l runList, i int) store.RunFilter { return store.RunFilter{Before: l.cursor(i)} }},
+		{"a page in the middle, backward", func(l runList, i int) store.RunFilter {
+			return store.RunFilter{Before: l.cursor(i)}
+		}},
 		{"a page in the middle, the oldest first", func(l runList, i int) store.RunFilter {
 			return store.RunFilter{After: l.cursor(i), Ascending: true}
 		}},
@@ -90,16 +92,16 @@ func filterQueries() []query {
 		{"a small environment", always(store.RunFilter{EnvironmentID: "dev"})},
 		{"a plan", always(store.RunFilter{PlanID: "nightly-7"})},
 		{"a plan of few runs", always(store.RunFilter{PlanID: "once"})},
-		{"a span of time", func(l runList, i int) store.RunFilter {
+		{"a time range", func(l runList, i int) store.RunFilter {
 			to := l.cursor(i).CreatedAt
 			return store.RunFilter{CreatedFrom: to.Add(-pageRows * time.Second), CreatedTo: to}
 		}},
-		{"what somebody started", always(store.RunFilter{TriggeredBy: "ana"})},
-		{"a status of what somebody started", always(store.RunFilter{TriggeredBy: "ana", Statuses: failed})},
-		{"a part of many planIds", always(store.RunFilter{Text: "ight"})},
-		{"a part of one planId", always(store.RunFilter{Text: "nce"})},
-		{"the beginning of a runId", func(l runList, _ int) store.RunFilter { return store.RunFilter{Text: l.runID[:8]} }},
-		{"a text that is nowhere", always(store.RunFilter{Text: "nowhere"})},
+		{"the runs of a user", always(store.RunFilter{TriggeredBy: "ana"})},
+		{"a status of a user's runs", always(store.RunFilter{TriggeredBy: "ana", Statuses: failed})},
+		{"a substring of many plan ids", always(store.RunFilter{Text: "ight"})},
+		{"a substring of a rare plan id", always(store.RunFilter{Text: "nce"})},
+		{"a prefix of a run id", func(l runList, _ int) store.RunFilter { return store.RunFilter{Text: l.runID[:8]} }},
+		{"a text without matches", always(store.RunFilter{Text: "nowhere"})},
 		{"a status of a project", always(store.RunFilter{ProjectIDs: small, Statuses: failed})},
 		{"a status of several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"},
 			Statuses: failed})},
@@ -133,7 +135,8 @@ func lists(large, small runList, queries []query, done func() error) *rig.Trial 
 				name, worst = q.name, s
 			}
 		}
-		fmt.Fprintf(os.Stderr, "       the slowest query is %s: %s against %s\n", name, rig.Short(worst.Cost), rig.Short(worst.Floor))
+		fmt.Fprintf(os.Stderr, "       the worst ratio has %s: %s against %s\n", name, rig.Short(worst.Cost),
+			rig.Short(worst.Floor))
 		return worst, nil
 	}
 	return &rig.Trial{Repeat: repeat, Done: done}

@@ -190,7 +190,8 @@ func sqliteLargeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(appendsToLarge, afterLong(opened[0]).TimeAppend, rig.WritersOf(opened[1], []string{rig.RunName(0)},
+		Repeat: rig.ByTurns(appendsToLarge, afterLong(opened[0]).TimeAppend, rig.WritersOf(opened[1],
+			[]string{rig.RunName(0)},
 			stepsOfRun)[0].TimeAppend),
 		Done: func() error { return errors.Join(opened[0].Close(), opened[1].Close()) },
 	}, nil

@@ -40,8 +40,9 @@ func bench(ctx context.Context) int {
 	only := flag.String("only", "", "measure only this figure; empty measures all")
 	results := flag.String("results", "", "also write the lines and a description of the machine to this file")
 	once := flag.String(
-		"once", "", "measure one repetition of this figure and print its two times in nanoseconds; bench starts itself with it")
-	served := flag.String(
+		"once", "", "measure one repetition of this figure and print its two times in nanoseconds; bench "+
+			"starts itself with it")
+	kind := flag.String(
 		"serve", "", "run the server of this kind for a figure, until standard input ends; bench starts itself "+
 			"with it")
 	profile := flag.String(
@@ -55,8 +56,8 @@ func bench(ctx context.Context) int {
 		}
 		defer stop()
 	}
-	if *served != "" {
-		return serve(ctx, *served)
+	if *kind != "" {
+		return serve(ctx, *kind)
 	}
 	if *once != "" {
 		return printOnce(ctx, *once)

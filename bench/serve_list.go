@@ -89,8 +89,8 @@ func serveEncoding(_ context.Context, o rig.Options) (figureServer, error) {
 		return figureServer{}, err
 	}
 	if text, err := json.Marshal(a); err != nil || string(text) != strings.TrimSpace(o.Payload) {
-		return figureServer{}, fmt.Errorf("encoding/json and the API write different bytes (%w): %.2000s and %.2000s", err, text,
-			o.Payload)
+		return figureServer{}, fmt.Errorf("encoding/json and the API write different bytes (%w): %.2000s and %.2000s", err,
+			text, o.Payload)
 	}
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		var request struct{ Query string }

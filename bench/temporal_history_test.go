@@ -9,7 +9,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 )
 
-func TestCountActions_LocalActivitiesOfOneWorkflowTaskAreOne(t *testing.T) {
+func TestCountActions_LocalActivitiesOfOneWorkflowTaskAreOneAction(t *testing.T) {
 	t.Parallel()
 	marker := func(name string, task int64) *historypb.HistoryEvent {
 		return &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_MARKER_RECORDED,
@@ -26,7 +26,7 @@ func TestCountActions_LocalActivitiesOfOneWorkflowTaskAreOne(t *testing.T) {
 		history []*historypb.HistoryEvent
 		want    int
 	}{
-		"start": {
+		"start of a workflow": {
 			[]*historypb.HistoryEvent{{EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED}}, 1},
 		"three tries of an activity": {[]*historypb.HistoryEvent{tried}, 3},
 		"two local activities of a task": {[]*historypb.HistoryEvent{marker("LocalActivity", 4),
@@ -34,7 +34,7 @@ func TestCountActions_LocalActivitiesOfOneWorkflowTaskAreOne(t *testing.T) {
 		"local activities of two tasks": {[]*historypb.HistoryEvent{marker("LocalActivity", 4),
 			marker("LocalActivity", 9)}, 2},
 		"two other markers of a task": {[]*historypb.HistoryEvent{marker("Version", 4), marker("Version", 4)}, 2},
-		"workflow tasks, which are not paid": {
+		"workflow tasks, which are not billed": {
 			[]*historypb.HistoryEvent{{EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED}}, 0},
 	} {
 		if got := countActions(c.history); got != c.want {
@@ -62,6 +62,6 @@ func TestCPUOfTree_CountsWhatThisProcessUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if used := after - before; used < work-2*tick {
-		t.Errorf("/proc reports %s of processor time, want at least about %s", used, work)
+		t.Errorf("/proc reports %s of processor time, want at least %s", used, work-2*tick)
 	}
 }

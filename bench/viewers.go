@@ -278,7 +278,7 @@ type watching struct {
 }
 
 // connectViewers connects n viewers and waits until all are subscribed. The viewers of beside, if not nil, are kept
-// alive meanwhile. The result is not nil even with some errors; the caller closes it.
+// alive meanwhile. If the result is not nil the caller closes it, also after an error.
 func connectViewers(ctx context.Context, s *rig.Service, d dialect, n int, beside *watching) (*watching, error) {
 	v, err := newViewers(d)
 	if err != nil {
@@ -310,7 +310,7 @@ func (w *watching) addViewers(ctx context.Context, n int) error {
 
 func (w *watching) close() error {
 	w.viewers.close()
-	return w.Service.Close()
+	return w.Close()
 }
 
 // step publishes one update and waits until every viewer has it.

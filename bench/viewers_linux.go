@@ -26,8 +26,8 @@ func (v *viewers) open(addr string) error {
 	if errors.Is(err, syscall.EMFILE) {
 		var limit syscall.Rlimit
 		_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-		return fmt.Errorf("too few open files are permitted for one process: %d, at most %d; raise the limit with `ulimit -Hn`",
-			limit.Cur, limit.Max)
+		return fmt.Errorf("this process may open only %d files, at most %d; raise the limit with `ulimit -Hn`", limit.Cur,
+			limit.Max)
 	}
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// serverFrame is a frame of a server, unmasked.
+// serverFrame returns an unmasked frame, as a server sends it.
 func serverFrame(op byte, final bool, text string) []byte {
 	if final {
 		op |= 0x80
@@ -28,12 +28,13 @@ func serverFrame(op byte, final bool, text string) []byte {
 	return append(f, text...)
 }
 
+// update returns a message with a runSeq and the given size in bytes.
 func update(seq, size int) string {
 	text := fmt.Sprintf(`{"payload":{"data":{"runUpdates":{"runSeq":%d,"more":"`, seq)
 	return text + strings.Repeat("x", size-len(text)-5) + `"}}}}`
 }
 
-func TestViewers_FindUpdatesHoweverTheyAreCut(t *testing.T) {
+func TestViewers_ParseUpdatesHoweverReadsSplitThem(t *testing.T) {
 	t.Parallel()
 	var stream []byte
 	add := func(f ...byte) { stream = append(stream, f...) }
@@ -64,19 +65,19 @@ func TestViewers_FindUpdatesHoweverTheyAreCut(t *testing.T) {
 		}
 		want := [][2]int64{{0, 7}, {7, 8}, {8, 11}, {0, 7}, {7, 8}, {8, 11}}
 		if diff := cmp.Diff(want, steps); diff != "" || v.err != nil {
-			t.Errorf("by %d bytes, error %v, arrivals (-want +got):\n%s", size, v.err, diff)
+			t.Errorf("reads of %d bytes: error %v, arrivals (-want +got):\n%s", size, v.err, diff)
 		}
 		got := []int64{v.messages, v.bytes, int64(v.ready), int64(v.reached)}
 		if diff := cmp.Diff([]int64{8, 2 * (100 + 4000 + 300 + 70_000), 2, 2}, got); diff != "" {
-			t.Errorf("by %d bytes: messages, bytes, welcome, reached (-want +got):\n%s", size, diff)
+			t.Errorf("reads of %d bytes: messages, bytes, ready, reached (-want +got):\n%s", size, diff)
 		}
 		if v.last != update(11, 70_000) {
-			t.Errorf("by %d bytes: the last message of the first viewer has %d bytes", size, len(v.last))
+			t.Errorf("reads of %d bytes: the last message of the first viewer has %d bytes, want the last update", size, len(v.last))
 		}
 	}
 }
 
-func TestViewers_SayWhatEndsThem(t *testing.T) {
+func TestViewers_ReportWhyTheServerEndedThem(t *testing.T) {
 	t.Parallel()
 	for text, frame := range map[string][]byte{
 		"disconnected": serverFrame(opClose, true, "\x03\xf5too slow"),
@@ -87,20 +88,20 @@ func TestViewers_SayWhatEndsThem(t *testing.T) {
 		v := &viewers{}
 		v.receive(&viewer{}, frame)
 		if v.err == nil || !strings.Contains(v.err.Error(), text) {
-			t.Errorf("error is %v, want one with %q", v.err, text)
+			t.Errorf("error is %v, want it to contain %q", v.err, text)
 		}
 	}
 }
 
-func TestTemplate_MovesTheSeqAlone(t *testing.T) {
+func TestTemplate_ReplacesOnlyTheSeq(t *testing.T) {
 	t.Parallel()
 	if got := string(newTemplate(update(7, 100)).with(123)); got != strings.Replace(update(7, 100), `:7,`, `:123,`, 1) {
-		t.Errorf("the message is %s", got)
+		t.Errorf("the message is %s, want the same with runSeq 123", got)
 	}
 }
 
-// The made-up log folds, and advances as its bus and its store say.
-func TestMadeUp_DeltasFollowTheState(t *testing.T) {
+// The deltas on the bus must lead to the same state as the store returns.
+func TestMemoryRun_DeltasLeadToTheStateOfTheStore(t *testing.T) {
 	t.Parallel()
 	r, err := newMemoryRun(rig.RunName(3), 4)
 	if err != nil {
@@ -110,17 +111,17 @@ func TestMadeUp_DeltasFollowTheState(t *testing.T) {
 	before, _, err := m.Since(t.Context(), rig.RunName(3), 0)
 	if err != nil || before.State.RunID != rig.RunName(3) || before.State.Counts.Success != 4 ||
 		len(before.State.Steps) != 4 {
-		t.Fatalf("the run is %+v, %v", before.State, err)
+		t.Fatalf("the run is %+v, error %v; want 4 successful steps", before.State, err)
 	}
 	s := before.State
 	for range 10 {
 		msg := r.advance(before.Now)
 		if s, _ = s.Apply(*msg.Delta); s.Seq != msg.To {
-			t.Fatalf("the delta to %d does not follow %d", msg.To, s.Seq)
+			t.Fatalf("the delta to %d led to seq %d", msg.To, s.Seq)
 		}
 	}
 	after, _, err := m.Since(t.Context(), rig.RunName(3), 0)
 	if diff := cmp.Diff(after.State, s); diff != "" || err != nil {
-		t.Errorf("deltas lead elsewhere (-since +applied), %v:\n%s", err, diff)
+		t.Errorf("error %v, state of the store and state after the deltas differ (-want +got):\n%s", err, diff)
 	}
 }

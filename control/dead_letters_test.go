@@ -38,7 +38,7 @@ func (r *redriver) Redrive(ctx context.Context, d reads.DeadLetter) error {
 	if err := r.fails[d.ID]; err != nil {
 		return err
 	}
-	_, err := r.store.Redriven(ctx, d.ID)
+	_, err := r.store.MarkRedriven(ctx, d.ID)
 	return err
 }
 
@@ -98,7 +98,7 @@ func TestDeadLetters_ArePagedNewestFirst(t *testing.T) {
 		}
 		all = append([]string{w.bury("acme", "shop", of, i, i+1)}, all...)
 	}
-	must[bool](t)(w.raw.Redriven(t.Context(), all[0]))
+	must[bool](t)(w.raw.MarkRedriven(t.Context(), all[0]))
 	foreign := w.bury("globex", "shop", "theirs", 0, 1)
 	sre := w.who("dev-sre")
 	page := func(q reads.DeadLettersQuery) reads.DeadLettersPage {

@@ -349,7 +349,7 @@ func (w *world) handOver() {
 		if len(rows) == 0 {
 			return
 		}
-		if err := w.store.Started(w.t.Context(), rows[0].RunID, rows[0].Generation); err != nil {
+		if err := w.store.MarkStarted(w.t.Context(), rows[0].RunID, rows[0].Generation); err != nil {
 			w.t.Fatal(err)
 		}
 	}

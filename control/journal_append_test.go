@@ -174,7 +174,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		for name, prepare := range map[string]func(q store.QueueRow){
 			"leased": func(store.QueueRow) {},
 			"started": func(q store.QueueRow) {
-				must[struct{}](t)(struct{}{}, w.store.Started(t.Context(), q.RunID, q.Generation))
+				must[struct{}](t)(struct{}{}, w.store.MarkStarted(t.Context(), q.RunID, q.Generation))
 			},
 			"whose start was not answered": func(q store.QueueRow) {
 				must[struct{}](t)(struct{}{}, w.store.Release(t.Context(), q.RunID, q.Generation, time.Minute, "no answer"))
@@ -299,7 +299,7 @@ func TestTail_OfAReplacedLogReturnsErrRegressed(t *testing.T) {
 	if _, err := w.journal.Tail(t.Context(), id, head+5); !errors.Is(err, store.ErrRegressed) {
 		t.Fatalf("before the repair: %v, want ErrRegressed", err)
 	}
-	if err := w.raw.Repaired(t.Context(), id, head+5); err != nil {
+	if err := w.raw.MarkRepaired(t.Context(), id, head+5); err != nil {
 		t.Fatal(err)
 	}
 	got := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, head+5))

@@ -135,7 +135,7 @@ func TestDeliver_AForcedStopIsCarriedOutOnceWhateverTheEngineAnswers(t *testing.
 			var err error
 			switch c.queue {
 			case store.QueueStarted:
-				err = w.store.Started(t.Context(), id, rows[0].Generation)
+				err = w.store.MarkStarted(t.Context(), id, rows[0].Generation)
 			case store.QueuePending:
 				err = w.store.Release(t.Context(), id, rows[0].Generation, time.Hour, "timeout")
 			}

@@ -245,7 +245,7 @@ func TestReconcile_EndsARunWhoseStartIsUnderWay(t *testing.T) {
 	if q.Status != store.QueueCancelled {
 		t.Errorf("the queue row is %s, want CANCELLED", q.Status)
 	}
-	if err := w.store.Started(t.Context(), id, leased.Generation); err == nil {
+	if err := w.store.MarkStarted(t.Context(), id, leased.Generation); err == nil {
 		t.Error("the start that was under way marked the run as started")
 	}
 }

@@ -109,7 +109,7 @@ func (e *sweptEngine) Running(context.Context, string) ([]run.Identity, string, 
 	return e.open, "", nil
 }
 
-func (e *sweptEngine) Oust(_ context.Context, id run.Identity, reason string) error {
+func (e *sweptEngine) TerminateForeign(_ context.Context, id run.Identity, reason string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.down {

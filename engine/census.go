@@ -19,9 +19,10 @@ type Census interface {
 	// Running lists the next page of runs with an open execution. Of their identities only run and tenant are set. page
 	// is empty for the first page, then the previous answer's next, which is empty after the last page.
 	Running(ctx context.Context, page string) (ids []run.Identity, next string, err error)
-	// Oust ends the execution under a run's id if dvt did not start it. Errors: ErrNotStarted if there is none,
+	// TerminateForeign ends the execution under a run's id if dvt did not start it. Errors: ErrNotStarted if there is
+	// none,
 	// ErrClosed if it is closed or dvt's own, ErrUnavailable.
-	Oust(ctx context.Context, id run.Identity, reason string) error
+	TerminateForeign(ctx context.Context, id run.Identity, reason string) error
 }
 
 // MaxCensus is the maximum number of runs of one Open.

@@ -60,7 +60,7 @@ func (p *Projector) Redrive(ctx context.Context, d store.DeadLetter) error {
 	if err := p.send(ctx, newMessage(l.Epoch, l.Head.OpsRev, l.Now, l.Head.LastAt, delta)); err != nil {
 		return fmt.Errorf("redrive %s: %w", d.ID, err)
 	}
-	if _, err := p.store.Redriven(ctx, d.ID); err != nil {
+	if _, err := p.store.MarkRedriven(ctx, d.ID); err != nil {
 		return fmt.Errorf("redrive %s: %w", d.ID, err)
 	}
 	p.cfg.Logger.InfoContext(ctx, "dead letter redriven", slog.String("id", d.ID), slog.String("runId", d.RunID))

@@ -40,9 +40,9 @@ type Tokens interface {
 	// RevokeToken revokes a token for good, with the audit row in the same transaction. When the token was revoked before
 	// it writes nothing and returns the token and false. ErrNotFound for an unknown token and for one of another tenant.
 	RevokeToken(ctx context.Context, tenantID, id, by string, audit AuditRow) (StoredToken, bool, error)
-	// TokensUsed records that tokens were used at a time; LastUsedAt never decreases. It does not change
+	// MarkTokensUsed records that tokens were used at a time; LastUsedAt never decreases. It does not change
 	// AuthorityVersion.
-	TokensUsed(ctx context.Context, at time.Time, ids ...string) error
+	MarkTokensUsed(ctx context.Context, at time.Time, ids ...string) error
 	// Tokens lists tokens, the newest first.
 	Tokens(ctx context.Context, f TokenFilter) ([]StoredToken, error)
 }

@@ -21,9 +21,9 @@ type Outbox interface {
 	AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (bool, error)
 	// DeadLetters lists dead letters, the newest first.
 	DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, error)
-	// Redriven records that a dead letter was published after all. It returns false when that was recorded before.
+	// MarkRedriven records that a dead letter was published after all. It returns false when that was recorded before.
 	// ErrNotFound for an unknown dead letter.
-	Redriven(ctx context.Context, id string) (bool, error)
+	MarkRedriven(ctx context.Context, id string) (bool, error)
 }
 
 // Refusal says how often the bus refused a run's next message, and up to which seq the message of the first refusal

@@ -47,9 +47,9 @@ type Queue interface {
 	// LOCKED by an expired lease, because their owner may have died (contract T128). A run may therefore be started
 	// twice; the engine must accept the second start (contract T130).
 	Lease(ctx context.Context, owner string, ttl time.Duration, limit int) ([]QueueRow, error)
-	// Started marks a leased row STARTED. Repeating it changes nothing. ErrConflict when the row was leased again,
+	// MarkStarted marks a leased row STARTED. Repeating it changes nothing. ErrConflict when the row was leased again,
 	// released or cancelled; ErrNotFound without a row.
-	Started(ctx context.Context, runID string, generation int64) error
+	MarkStarted(ctx context.Context, runID string, generation int64) error
 	// Release ends a lease: the row is PENDING again, due after delay, with cause as its LastError. ErrConflict when the
 	// row is not LOCKED by this lease any more; ErrNotFound without a row.
 	Release(ctx context.Context, runID string, generation int64, delay time.Duration, cause string) error
@@ -70,13 +70,15 @@ type Signals interface {
 	// LeaseDeliveries leases up to limit (≤ MaxPage) runs that have accepted signals without an acknowledgement of the
 	// engine, are due and are not leased.
 	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]Delivery, error)
-	// Delivered records that the engine acknowledged the signals up to no: PENDING receipts become DELIVERED, and a PAUSE
+	// MarkDelivered records that the engine acknowledged the signals up to no: PENDING receipts become DELIVERED, and a
+	// PAUSE
 	// that is APPLIED already gets its DeliveredAt. It does not end the lease. ErrConflict when the run was leased again
 	// or the lease was settled.
-	Delivered(ctx context.Context, d Delivery, no int64) error
-	// Settle ends a lease. If signals are left to deliver the run is due again after delay. Generation keeps its value,
+	MarkDelivered(ctx context.Context, d Delivery, no int64) error
+	// ReleaseDelivery ends a lease. If signals are left to deliver the run is due again after delay. Generation keeps its
+	// value,
 	// so that a late call of an earlier owner still conflicts. ErrConflict as for Delivered.
-	Settle(ctx context.Context, d Delivery, delay time.Duration) error
+	ReleaseDelivery(ctx context.Context, d Delivery, delay time.Duration) error
 }
 
 // Senders finds receipts by the actor who sent the signal.
@@ -165,8 +167,8 @@ type SignalTx interface {
 	PutReceipt(ctx context.Context, r run.SignalReceipt, deliver bool) (run.SignalReceipt, error)
 	// Receipt reads the receipt of a signal; ErrNotFound.
 	Receipt(ctx context.Context, signalID string) (run.SignalReceipt, error)
-	// Undecided reports whether an accepted receipt of the run has no final application.
-	Undecided(ctx context.Context) (bool, error)
+	// IsUndecided reports whether an accepted receipt of the run has no final application.
+	IsUndecided(ctx context.Context) (bool, error)
 }
 
 // QueueTx is the queue row of the locked run.

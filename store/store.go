@@ -278,9 +278,9 @@ type States interface {
 	// Dirty lists runs that have had unpublished changes for at least minAge and that PublishFailed does not delay, the
 	// longest first, at most limit (≤ MaxPage).
 	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]DirtyRun, error)
-	// Published records that all events up to to were published, and forgets refusals of the bus. It removes the dirty
+	// MarkPublished records that all events up to to were published, and forgets refusals of the bus. It removes the dirty
 	// mark unless events after to or operational changes after opsRev were committed meanwhile (contract T189).
-	Published(ctx context.Context, runID string, to run.Seq, opsRev int64) error
+	MarkPublished(ctx context.Context, runID string, to run.Seq, opsRev int64) error
 	// Since reads the header and the steps that changed after w, folded to the head, in one read; w = 0 reads the whole
 	// state. If w > 0 and the checkpoint is at the head, it reads only the changed steps, so that the cost does not grow
 	// with the run (contract T212); Loaded.State then has no Steps. ErrNotFound for an unknown run.

@@ -17,8 +17,9 @@ type Upkeep interface {
 	// DropCheckpoint deletes a run's checkpoint and marks the run dirty, so that a projector makes a new one. The
 	// published seq does not change. ErrNotFound for an unknown run.
 	DropCheckpoint(ctx context.Context, runID string) error
-	// Repaired records that a run's log was refilled after a restore, and that events up to known that were not refilled
+	// MarkRepaired records that a run's log was refilled after a restore, and that events up to known that were not
+	// refilled
 	// are lost. From then on an Append whose MinHead is at most known is not refused with ErrRegressed (contract T30,
 	// T194). The recorded value never decreases.
-	Repaired(ctx context.Context, runID string, known run.Seq) error
+	MarkRepaired(ctx context.Context, runID string, known run.Seq) error
 }

@@ -193,7 +193,7 @@ func refill(ctx context.Context, s store.Store, h engine.Historian, rec Recorder
 	out.To = now.LastSeq
 	if past.known > out.To {
 		out.Known = past.known
-		if err := s.Repaired(ctx, r.RunID, past.known); err != nil {
+		if err := s.MarkRepaired(ctx, r.RunID, past.known); err != nil {
 			return nil, err
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // times are those of the program that wrote the log, so the rules for events do not hold for them (contract T04, T11).
 const TriggerImport = "import"
 
-// Progress, if not nil, is called after each run.
+// A Progress that is not nil is called after each run.
 type Progress func(runID string)
 
 func (p Progress) done(runID string) {

@@ -188,7 +188,7 @@ type Options struct {
 	Dir   string `json:"dir"`   // directory for its files
 	Stock bool   `json:"stock"` // use gqlgen's own handler and transport
 	Redis string `json:"redis"` // URL of the bus; empty: bus and runs in memory, without a store
-	// Temporal is namespace@host:port of the Temporal server for `dvt dev`.
+	// Temporal is namespace@host:port of the Temporal server for `dvt dev`; empty: `dvt dev` starts its own.
 	Temporal string `json:"temporal"`
 	Runs     int    `json:"runs"`  // number of runs
 	Steps    int    `json:"steps"` // steps of each run

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// samples are three repetitions with this cost over a floor of 2 ms.
+// samples returns one sample for each cost, with a floor of 2 ms.
 func samples(costs ...time.Duration) []Sample {
 	out := make([]Sample, len(costs))
 	for i, c := range costs {
@@ -41,17 +41,18 @@ func TestLine_SaysWhetherTheMedianMeetsTheGoal(t *testing.T) {
 	}
 }
 
-func TestLine_CountsInTheFiguresUnit(t *testing.T) {
+func TestLine_PrintsNumbersWithTheUnitOfTheFigure(t *testing.T) {
 	t.Parallel()
 	f := Figure{Name: "f", What: "w", Unit: "bytes"}
 	got := strings.Join(strings.Fields(f.line(Within(12*1024), []Sample{{9000, 20000}, {9100, 20000}, {20000, 20000}})),
 		" ")
-	if want := "ok f count 9100 bytes goal <= 12288 bytes floor 20000 bytes spread 9000 bytes-20000 bytes (w)"; got != want {
+	want := "ok f count 9100 bytes goal <= 12288 bytes floor 20000 bytes spread 9000 bytes-20000 bytes (w)"
+	if got != want {
 		t.Errorf("line is\n%s, want\n%s", got, want)
 	}
 }
 
-func TestMeasure_RepeatsAndPassesErrorsOn(t *testing.T) {
+func TestMeasure_RepeatsAndReturnsErrors(t *testing.T) {
 	t.Parallel()
 	broken, calls := errors.New("broken"), 0
 	f := Figure{Name: "f", What: "w", Goals: []Goal{AtMost(1), Within(time.Second)}}
@@ -60,17 +61,18 @@ func TestMeasure_RepeatsAndPassesErrorsOn(t *testing.T) {
 	}
 	lines, err := f.Measure(t.Context(), nil)
 	if err != nil || len(lines) != len(f.Goals) || calls != repetitions {
-		t.Errorf("%d lines, %d repetitions, %v", len(lines), calls, err)
+		t.Errorf("Measure returned %d lines and error %v after %d repetitions, want %d lines, nil and %d", len(lines), err, calls,
+			len(f.Goals), repetitions)
 	}
 	f.Setup = func(context.Context, *Rig) (*Trial, error) {
 		return &Trial{Repeat: func(context.Context) (Sample, error) { return Sample{}, broken }}, nil
 	}
 	if _, err := f.Measure(t.Context(), nil); !errors.Is(err, broken) {
-		t.Errorf("error is %v, want the repetition's", err)
+		t.Errorf("Measure returned error %v, want that of the repetition", err)
 	}
 }
 
-func TestQuantile_OfFewAndMany(t *testing.T) {
+func TestQuantile_IsRightForFewAndManyDurations(t *testing.T) {
 	t.Parallel()
 	many := make([]time.Duration, 1000)
 	for i := range many {
@@ -82,7 +84,7 @@ func TestQuantile_OfFewAndMany(t *testing.T) {
 		want time.Duration
 	}{{[]time.Duration{7}, 0.99, 7}, {[]time.Duration{3, 1, 2}, 0.5, 2}, {many, 0.99, 990}, {many, 0.5, 500}} {
 		if got := Quantile(c.took, c.q); got != c.want {
-			t.Errorf("the %.2f quantile of %d times is %d, want %d", c.q, len(c.took), got, c.want)
+			t.Errorf("quantile %.2f of %d durations is %d, want %d", c.q, len(c.took), got, c.want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Describe describes the machine, its disk and the versions for the head of a results file. It contains no host name
-// and no path, because the results are published.
+// and no path, because the results are committed to the repository.
 func (r *Rig) Describe(ctx context.Context) (string, error) {
 	native, err := flush(r.Dir)
 	if err != nil {

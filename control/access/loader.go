@@ -21,7 +21,7 @@ import (
 type AuthorityStore interface {
 	Authority(ctx context.Context, expiredAfter time.Time) (store.StoredAuthority, error)
 	AuthorityVersion(ctx context.Context) (int64, error)
-	TokensUsed(ctx context.Context, at time.Time, ids ...string) error
+	MarkTokensUsed(ctx context.Context, at time.Time, ids ...string) error
 }
 
 // SettingsReader takes the settings of tenants and of the installation, the newest version of each.
@@ -154,7 +154,7 @@ func (s *Loader) followPolicy(ctx context.Context) error {
 		return err
 	}
 	if used := s.rights.Authz.TakeUsed(); len(used) > 0 {
-		return s.store.TokensUsed(ctx, s.rights.Now(), used...)
+		return s.store.MarkTokensUsed(ctx, s.rights.Now(), used...)
 	}
 	return nil
 }

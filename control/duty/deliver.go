@@ -17,10 +17,10 @@ import (
 // DeliveryStore leases signals for delivery.
 type DeliveryStore interface {
 	After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error)
-	Delivered(ctx context.Context, d store.Delivery, no int64) error
+	MarkDelivered(ctx context.Context, d store.Delivery, no int64) error
 	Get(ctx context.Context, runID string) (store.Run, error)
 	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Delivery, error)
-	Settle(ctx context.Context, d store.Delivery, delay time.Duration) error
+	ReleaseDelivery(ctx context.Context, d store.Delivery, delay time.Duration) error
 }
 
 // Deliverer delivers accepted signals to the engine. It is safe for concurrent use.
@@ -60,7 +60,7 @@ func (s *Deliverer) Deliver(ctx context.Context, owner string) error {
 						slog.Any("error", err))
 				}
 			}
-			err := s.store.Settle(ctx, d, min(wait, 15*time.Second))
+			err := s.store.ReleaseDelivery(ctx, d, min(wait, 15*time.Second))
 			if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil {
 				s.background.Log.WarnContext(ctx, "delivery not settled", slog.String("runId", d.RunID), slog.Any("error", err))
 			}
@@ -86,7 +86,7 @@ func (s *Deliverer) deliver(ctx context.Context, d store.Delivery) error {
 		if err != nil {
 			return err
 		}
-		if err := s.store.Delivered(ctx, d, rc.No); err != nil {
+		if err := s.store.MarkDelivered(ctx, d, rc.No); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ type DispatchQueue interface {
 		limit int) (store.Admitted, error)
 	Lease(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.QueueRow, error)
 	Release(ctx context.Context, runID string, generation int64, delay time.Duration, cause string) error
-	Started(ctx context.Context, runID string, generation int64) error
+	MarkStarted(ctx context.Context, runID string, generation int64) error
 }
 
 // DispatchRuns reads and approves the runs that are started.
@@ -140,7 +140,7 @@ func (s *Dispatcher) start(ctx context.Context, q store.QueueRow) error {
 		err = s.launcher.startInEngine(ctx, r.Identity)
 	}
 	if err == nil {
-		err = s.queue.Started(ctx, q.RunID, q.Generation)
+		err = s.queue.MarkStarted(ctx, q.RunID, q.Generation)
 	} else if !errors.Is(err, store.ErrConflict) {
 		delay := min(time.Second<<min(q.Attempts, 5), 30*time.Second)
 		err = errors.Join(err, s.queue.Release(ctx, q.RunID, q.Generation, delay, err.Error()))

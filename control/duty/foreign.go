@@ -36,7 +36,7 @@ func (s *Reconciler) reportForeign(ctx context.Context, id run.Identity, f engin
 // execution has already ended.
 func (w *pass) oust(ctx context.Context, id run.Identity, d engine.Description) error {
 	w.s.reportForeign(ctx, id, engine.ForeignExecution{EngineRunID: d.Ref.EngineRunID, Why: d.Foreign})
-	err := w.engine.Oust(ctx, id, "dvt: this execution held the id of a run, and dvt did not start it: "+d.Foreign)
+	err := w.engine.TerminateForeign(ctx, id, "dvt: this execution held the id of a run, and dvt did not start it: "+d.Foreign)
 	if errors.Is(err, engine.ErrNotStarted) || errors.Is(err, engine.ErrClosed) {
 		return nil
 	}

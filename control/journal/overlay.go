@@ -13,7 +13,7 @@ import (
 // newest overlay (contract T197).
 func (j *Journal) startOverlaid(ctx context.Context, b store.StartAttempt) (begun store.AttemptStarted, err error) {
 	err = j.cfg.Store.Log.InRun(ctx, b.RunID, func(tx store.RunTx) error {
-		_, newest, err := tx.Overlaid(ctx, b.StepID)
+		_, newest, err := tx.CountOverlays(ctx, b.StepID)
 		if err != nil {
 			return err
 		}

@@ -173,7 +173,7 @@ func openPayload(ctx context.Context, b artifact.Blobs, kept json.RawMessage) (j
 // acceptOverlay accepts a change of parameters, inputs or target. The receipt itself is the stored overlay (contract
 // T197).
 func (j *judging) acceptOverlay(ctx context.Context, tx store.RunTx) error {
-	n, _, err := tx.Overlaid(ctx, j.in.Signal.StepID)
+	n, _, err := tx.CountOverlays(ctx, j.in.Signal.StepID)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,6 @@ func pausesAhead(ctx context.Context, tx store.RunTx, st run.State) (bool, error
 	if !st.PausesAhead() || tx.Head().Gate&(run.GatePaused|run.GateStopped) != 0 {
 		return false, nil
 	}
-	waits, err := tx.Undecided(ctx)
+	waits, err := tx.IsUndecided(ctx)
 	return !waits, err
 }

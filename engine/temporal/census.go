@@ -64,8 +64,8 @@ func (e *Engine) Running(ctx context.Context, page string) (ids []run.Identity, 
 	return ids, string(answer.GetNextPageToken()), nil
 }
 
-// Oust implements engine.Census.
-func (e *Engine) Oust(ctx context.Context, id run.Identity, reason string) error {
+// TerminateForeign implements engine.Census.
+func (e *Engine) TerminateForeign(ctx context.Context, id run.Identity, reason string) error {
 	info, err := e.latest(ctx, id)
 	if err != nil {
 		return err

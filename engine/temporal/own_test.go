@@ -193,10 +193,10 @@ func TestCensus_ShowsNoForeignExecution(t *testing.T) {
 	if !open[own.RunID] || open[held.RunID] {
 		t.Errorf("open are %v, want %s alone", open, own.RunID)
 	}
-	if err := h.engine.Oust(t.Context(), own, "test"); !errors.Is(err, engine.ErrClosed) {
+	if err := h.engine.TerminateForeign(t.Context(), own, "test"); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("dvt's own execution was ended as foreign: %v", err)
 	}
-	must(t, h.engine.Oust(t.Context(), held, "test"))
+	must(t, h.engine.TerminateForeign(t.Context(), held, "test"))
 	d, err := h.engine.Describe(t.Context(), held)
 	must(t, err)
 	if d.Open || d.Foreign == "" {

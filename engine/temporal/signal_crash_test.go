@@ -78,21 +78,21 @@ func (s doomedStore) InRun(ctx context.Context, runID string, f func(store.RunTx
 	return s.at(after)
 }
 
-func (s doomedStore) Delivered(ctx context.Context, d store.Delivery, no int64) error {
+func (s doomedStore) MarkDelivered(ctx context.Context, d store.Delivery, no int64) error {
 	if err := s.at(beforeDelivered); err != nil {
 		return err
 	}
-	if err := s.Store.Delivered(ctx, d, no); err != nil {
+	if err := s.Store.MarkDelivered(ctx, d, no); err != nil {
 		return err
 	}
 	return s.at(afterDelivered)
 }
 
-func (s doomedStore) Settle(ctx context.Context, d store.Delivery, delay time.Duration) error {
+func (s doomedStore) ReleaseDelivery(ctx context.Context, d store.Delivery, delay time.Duration) error {
 	if s.killed.Err() != nil {
 		return errKilled
 	}
-	return s.Store.Settle(ctx, d, delay)
+	return s.Store.ReleaseDelivery(ctx, d, delay)
 }
 
 // doomedEngine is the engine of a server that dies.

@@ -61,7 +61,7 @@ func TestReconcile_StartsAnUnknownRunAndFailsADeletedOne(t *testing.T) {
 			_, err = h.engine.Start(t.Context(), h.identity(id), h.queues)
 			must(t, err)
 		}
-		must(t, h.store.Started(t.Context(), id, q[0].Generation))
+		must(t, h.store.MarkStarted(t.Context(), id, q[0].Generation))
 		return id
 	}
 	never, began := start(false), start(true)

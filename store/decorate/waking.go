@@ -90,14 +90,14 @@ func (s *waking) Release(ctx context.Context, runID string, generation int64, de
 	return err
 }
 
-func (s *waking) Started(ctx context.Context, runID string, generation int64) error {
-	err := s.Store.Started(ctx, runID, generation)
+func (s *waking) MarkStarted(ctx context.Context, runID string, generation int64) error {
+	err := s.Store.MarkStarted(ctx, runID, generation)
 	s.wake(runID)
 	return err
 }
 
-func (s *waking) Delivered(ctx context.Context, d store.Delivery, no int64) error {
-	err := s.Store.Delivered(ctx, d, no)
+func (s *waking) MarkDelivered(ctx context.Context, d store.Delivery, no int64) error {
+	err := s.Store.MarkDelivered(ctx, d, no)
 	s.wake(d.RunID)
 	return err
 }

@@ -63,7 +63,7 @@ func TestWakeOnCommit_WakesAfterEveryCommitThatMarksTheRun(t *testing.T) {
 			}
 			return err
 		}},
-		{"Started", func() error { return d.Started(ctx, runID, lease.Generation) }},
+		{"Started", func() error { return d.MarkStarted(ctx, runID, lease.Generation) }},
 		{"Append", func() error {
 			_, err := d.Append(
 				ctx, store.Append{RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0", 1)}})
@@ -89,9 +89,9 @@ func TestWakeOnCommit_WakesAfterEveryCommitThatMarksTheRun(t *testing.T) {
 				return fmt.Errorf("%d deliveries leased, want 1: %w", len(ds), err)
 			}
 			delivery = ds[0]
-			return d.Delivered(ctx, delivery, 1)
+			return d.MarkDelivered(ctx, delivery, 1)
 		}},
-		{"Settle", func() error { return d.Settle(ctx, delivery, 0) }},
+		{"Settle", func() error { return d.ReleaseDelivery(ctx, delivery, 0) }},
 	} {
 		before, woken := mark(t, s, runID), w.n[runID]
 		if err := c.call(); err != nil {

@@ -197,8 +197,8 @@ func (s *Store) changeToken(ctx context.Context, what string, audit store.AuditR
 	})
 }
 
-// TokensUsed implements store.Tokens.
-func (s *Store) TokensUsed(ctx context.Context, at time.Time, ids ...string) error {
+// MarkTokensUsed implements store.Tokens.
+func (s *Store) MarkTokensUsed(ctx context.Context, at time.Time, ids ...string) error {
 	return s.do(ctx, "tokens used", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `UPDATE api_token SET last_used_at = $1 WHERE id::text = ANY($2) AND (last_used_at IS NULL OR last_used_at < $1)`, at, ids)
 		return err

@@ -73,8 +73,8 @@ func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) ([]s
 	}, query, f.args...)
 }
 
-// Redriven implements store.Outbox.
-func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error) {
+// MarkRedriven implements store.Outbox.
+func (s *Store) MarkRedriven(ctx context.Context, id string) (first bool, err error) {
 	err = s.do(ctx, "redriven", func(ctx context.Context, c *pgx.Conn) error {
 		tag, err := c.Exec(
 			ctx, `UPDATE dead_letter SET redriven_at = clock_timestamp() WHERE id::text = $1 AND redriven_at IS NULL`, id)

@@ -50,8 +50,8 @@ func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limi
 		leaseSQL, owner, ttl, pageSize(limit))
 }
 
-// Started implements store.Queue. It is idempotent.
-func (s *Store) Started(ctx context.Context, runID string, generation int64) error {
+// MarkStarted implements store.Queue. It is idempotent.
+func (s *Store) MarkStarted(ctx context.Context, runID string, generation int64) error {
 	return s.moveQueue(ctx, runID, `UPDATE run_queue SET status = 'STARTED', last_error = ''
 		WHERE run_id = $1 AND generation = $2 AND status IN ('LOCKED', 'STARTED')`, runID, generation)
 }

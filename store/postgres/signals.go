@@ -70,8 +70,8 @@ func (r runTx) Receipt(ctx context.Context, signalID string) (run.SignalReceipt,
 	return out, translate(ctx, err)
 }
 
-// Undecided implements store.SignalTx.
-func (r runTx) Undecided(ctx context.Context) (some bool, err error) {
+// IsUndecided implements store.SignalTx.
+func (r runTx) IsUndecided(ctx context.Context) (some bool, err error) {
 	if err := r.t.flush(ctx); err != nil {
 		return false, translate(ctx, err)
 	}
@@ -141,8 +141,8 @@ func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Dura
 	}, leaseDeliveriesSQL, owner, ttl, pageSize(limit))
 }
 
-// Delivered implements store.Signals.
-func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error {
+// MarkDelivered implements store.Signals.
+func (s *Store) MarkDelivered(ctx context.Context, d store.Delivery, no int64) error {
 	return s.withHeadLock(ctx, "delivered", d.RunID, func(ctx context.Context, t *tx) error {
 		var held, moved int64
 		t.batch.Queue(`UPDATE delivery SET delivered_no = greatest(delivered_no, least($3, up_to)), attempts = 0
@@ -162,8 +162,8 @@ func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error
 	})
 }
 
-// Settle implements store.Signals.
-func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duration) error {
+// ReleaseDelivery implements store.Signals.
+func (s *Store) ReleaseDelivery(ctx context.Context, d store.Delivery, delay time.Duration) error {
 	return s.do(ctx, "settle delivery", func(ctx context.Context, c *pgx.Conn) error {
 		tag, err := c.Exec(
 			ctx, `UPDATE delivery SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + $3::interval
@@ -191,8 +191,8 @@ func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo 
 	return s.receipts(ctx, overlaysSQL, runID, stepID, after, upTo, store.MaxPage)
 }
 
-// Overlaid implements store.OverlayTx.
-func (r runTx) Overlaid(ctx context.Context, stepID string) (count int, newest run.Seq, err error) {
+// CountOverlays implements store.OverlayTx.
+func (r runTx) CountOverlays(ctx context.Context, stepID string) (count int, newest run.Seq, err error) {
 	if err := r.t.flush(ctx); err != nil {
 		return 0, 0, translate(ctx, err)
 	}

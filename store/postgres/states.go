@@ -275,8 +275,8 @@ func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) ([]s
 		minAge, pageSize(limit))
 }
 
-// Published implements store.States.
-func (s *Store) Published(ctx context.Context, runID string, to run.Seq, opsRev int64) error {
+// MarkPublished implements store.States.
+func (s *Store) MarkPublished(ctx context.Context, runID string, to run.Seq, opsRev int64) error {
 	return s.do(ctx, "published", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, publishedSQL, publishedArgs([]store.PublishedTo{{RunID: runID, To: to, OpsRev: opsRev}})...)
 		return err

@@ -51,7 +51,7 @@ func projectAll(ctx context.Context, s *Store) error {
 			_, err = s.Save(ctx, l.State, l.Changes)
 		}
 		if err == nil {
-			err = s.Published(ctx, d.RunID, l.Head.LastSeq, l.Head.OpsRev)
+			err = s.MarkPublished(ctx, d.RunID, l.Head.LastSeq, l.Head.OpsRev)
 		}
 		if err != nil {
 			return err

@@ -67,8 +67,8 @@ func (s *Store) DropCheckpoint(ctx context.Context, runID string) error {
 	})
 }
 
-// Repaired implements store.Upkeep.
-func (s *Store) Repaired(ctx context.Context, runID string, known run.Seq) error {
+// MarkRepaired implements store.Upkeep.
+func (s *Store) MarkRepaired(ctx context.Context, runID string, known run.Seq) error {
 	return s.do(ctx, "repaired", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `INSERT INTO run_repair AS r (run_id, known_seq) VALUES ($1, $2)
 			ON CONFLICT (run_id) DO UPDATE SET known_seq = greatest(r.known_seq, excluded.known_seq)`, runID, known)

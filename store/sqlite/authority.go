@@ -174,8 +174,8 @@ func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit 
 	return out, revoked && err == nil, err
 }
 
-// TokensUsed implements store.Tokens.
-func (s *Store) TokensUsed(ctx context.Context, at time.Time, ids ...string) error {
+// MarkTokensUsed implements store.Tokens.
+func (s *Store) MarkTokensUsed(ctx context.Context, at time.Time, ids ...string) error {
 	return s.write(ctx, func(c *conn) error {
 		for _, id := range ids {
 			if _, err := c.exec(

@@ -164,7 +164,7 @@ func TestOpen_ThisVersionContinuesWhileTheNextMigrates(t *testing.T) {
 	if _, err := s.Save(t.Context(), l.State, l.Changes); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Published(t.Context(), runtest.ID.RunID, l.Head.LastSeq, l.Head.OpsRev); err != nil {
+	if err := s.MarkPublished(t.Context(), runtest.ID.RunID, l.Head.LastSeq, l.Head.OpsRev); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -80,8 +80,8 @@ func scanDeadLetter(row scanner) (store.DeadLetter, error) {
 	return d, err
 }
 
-// Redriven implements store.Outbox.
-func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error) {
+// MarkRedriven implements store.Outbox.
+func (s *Store) MarkRedriven(ctx context.Context, id string) (first bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		n, err := c.exec(ctx, "redriven", `UPDATE dead_letter SET redriven_at = ? WHERE id = ? AND redriven_at IS NULL`,
 			micros(s.now()), id)

@@ -45,8 +45,8 @@ func (t *runTx) Receipt(ctx context.Context, signalID string) (run.SignalReceipt
 	return collectOne(ctx, t.conn, "receipt", scanReceipt, receiptSQL, t.id.RunID, signalID)
 }
 
-// Undecided implements store.SignalTx.
-func (t *runTx) Undecided(ctx context.Context) (bool, error) {
+// IsUndecided implements store.SignalTx.
+func (t *runTx) IsUndecided(ctx context.Context) (bool, error) {
 	return collectOne(ctx, t.conn, "undecided", func(row scanner) (some bool, err error) {
 		return some, row.Scan(&some)
 	}, `SELECT EXISTS (SELECT 1 FROM signal WHERE run_id = ? AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`,
@@ -100,8 +100,8 @@ func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Dura
 	return out, err
 }
 
-// Delivered implements store.Signals.
-func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error {
+// MarkDelivered implements store.Signals.
+func (s *Store) MarkDelivered(ctx context.Context, d store.Delivery, no int64) error {
 	return s.write(ctx, func(c *conn) error {
 		n, err := c.exec(ctx, "delivered", `UPDATE delivery SET delivered_no = max(delivered_no, min(?, up_to)), attempts = 0
 			WHERE run_id = ? AND generation = ? AND lease_until > 0`, no, d.RunID, d.Generation)
@@ -117,8 +117,8 @@ func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error
 	})
 }
 
-// Settle implements store.Signals.
-func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duration) error {
+// ReleaseDelivery implements store.Signals.
+func (s *Store) ReleaseDelivery(ctx context.Context, d store.Delivery, delay time.Duration) error {
 	return s.write(ctx, func(c *conn) error {
 		n, err := c.exec(ctx, "settle delivery", `UPDATE delivery SET owner = '', lease_until = 0, due_at = ?
 			WHERE run_id = ? AND generation = ? AND lease_until > 0`, micros(s.now().Add(delay)), d.RunID, d.Generation)
@@ -215,8 +215,8 @@ func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo 
 	return readAll(ctx, s, "overlays", scanReceipt, overlaysSQL, runID, stepID, after, upTo, store.MaxPage)
 }
 
-// Overlaid implements store.OverlayTx.
-func (t *runTx) Overlaid(ctx context.Context, stepID string) (count int, newest run.Seq, err error) {
+// CountOverlays implements store.OverlayTx.
+func (t *runTx) CountOverlays(ctx context.Context, stepID string) (count int, newest run.Seq, err error) {
 	newest, err = collectOne(ctx, t.conn, "overlaid", func(row scanner) (seq run.Seq, err error) {
 		return seq,
 			row.Scan(&count, &seq)

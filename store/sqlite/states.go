@@ -272,8 +272,8 @@ func scanDirty(row scanner) (store.DirtyRun, error) {
 	return d, err
 }
 
-// Published implements store.States.
-func (s *Store) Published(ctx context.Context, runID string, to run.Seq, opsRev int64) error {
+// MarkPublished implements store.States.
+func (s *Store) MarkPublished(ctx context.Context, runID string, to run.Seq, opsRev int64) error {
 	return s.write(ctx, func(c *conn) error { return s.published(ctx, c, runID, to, opsRev) })
 }
 

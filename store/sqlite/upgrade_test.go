@@ -52,7 +52,7 @@ func writeSteps(ctx context.Context, s *Store, own string, end run.EventType, st
 					return err
 				}
 				_, err = s.Save(ctx, l.State, l.Changes)
-				if err := errors.Join(err, s.Published(ctx, runID, l.Head.LastSeq, l.Head.OpsRev)); err != nil {
+				if err := errors.Join(err, s.MarkPublished(ctx, runID, l.Head.LastSeq, l.Head.OpsRev)); err != nil {
 					return err
 				}
 				time.Sleep(5 * time.Millisecond) // SQLite's busy handler is not fair between processes

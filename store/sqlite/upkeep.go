@@ -57,8 +57,8 @@ func (s *Store) DropCheckpoint(ctx context.Context, runID string) error {
 	})
 }
 
-// Repaired implements store.Upkeep.
-func (s *Store) Repaired(ctx context.Context, runID string, known run.Seq) error {
+// MarkRepaired implements store.Upkeep.
+func (s *Store) MarkRepaired(ctx context.Context, runID string, known run.Seq) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, "repaired", `INSERT INTO run_repair (run_id, known_seq) VALUES (?, ?)
 			ON CONFLICT (run_id) DO UPDATE SET known_seq = max(known_seq, excluded.known_seq)`, runID, known)

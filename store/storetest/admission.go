@@ -286,8 +286,8 @@ func testAdmittedRowsAreFenced(f *fixture) {
 	})
 	i := slices.IndexFunc(taken, func(q store.QueueRow) bool { return q.RunID == w.RunID })
 	f.equal(int64(2), taken[i].Generation, "fence")
-	f.ok(f.store.Started(f.ctx(), w.RunID, 2))
-	f.wantError(f.store.Started(f.ctx(), w.RunID, 1), store.ErrConflict)
+	f.ok(f.store.MarkStarted(f.ctx(), w.RunID, 2))
+	f.wantError(f.store.MarkStarted(f.ctx(), w.RunID, 1), store.ErrConflict)
 	f.equal(int64(1), f.activeRuns(), "slots: only that of the running run")
 	f.checkLanes()
 }

@@ -100,7 +100,7 @@ func testRunsAreAdmittedOnceAndWithinLimits(f *fixture) {
 }
 
 func endLeased(f *fixture, s store.Store, q store.QueueRow) error {
-	if err := s.Started(f.ctx(), q.RunID, q.Generation); err != nil {
+	if err := s.MarkStarted(f.ctx(), q.RunID, q.Generation); err != nil {
 		return err
 	}
 	_, err := s.Append(f.ctx(), store.Append{RunID: q.RunID, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}})

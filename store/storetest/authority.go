@@ -270,9 +270,9 @@ func testTokenUseDoesNotChangeTheVersion(f *fixture) {
 	t := f.putToken(tokenOf("t1", "ci"))
 	version := f.authorityVersion()
 	at := time.Now().UTC().Truncate(time.Millisecond)
-	f.ok(f.store.TokensUsed(f.ctx(), at, t.ID, uuid.NewString()))
-	f.ok(f.store.TokensUsed(f.ctx(), at.Add(-time.Hour), t.ID))
-	f.ok(f.store.TokensUsed(f.ctx(), at))
+	f.ok(f.store.MarkTokensUsed(f.ctx(), at, t.ID, uuid.NewString()))
+	f.ok(f.store.MarkTokensUsed(f.ctx(), at.Add(-time.Hour), t.ID))
+	f.ok(f.store.MarkTokensUsed(f.ctx(), at))
 	ts, err := f.store.Tokens(f.ctx(), store.TokenFilter{TenantID: "t1"})
 	f.ok(err)
 	if len(ts) != 1 || ts[0].LastUsedAt == nil || !ts[0].LastUsedAt.Equal(at) {

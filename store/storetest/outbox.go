@@ -203,7 +203,7 @@ func testDeadLetterIsRedrivenOnce(f *fixture) {
 	processes := []store.Store{f.store, f.db.Open(f)}
 	first := make([]bool, 4)
 	f.concurrently(len(first), func(i int) (err error) {
-		first[i], err = processes[i%2].Redriven(f.ctx(), letter.ID)
+		first[i], err = processes[i%2].MarkRedriven(f.ctx(), letter.ID)
 		return err
 	})
 	n := 0
@@ -220,7 +220,7 @@ func testDeadLetterIsRedrivenOnce(f *fixture) {
 	f.equal([]int{1, 2}, []int{len(open), len(f.deadLetters(store.DeadLetterFilter{}))}, "open, all")
 	f.equal(b.RunID, open[0].RunID, "open")
 	for _, unknown := range []string{"9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d", "nothing"} {
-		if _, err := f.store.Redriven(f.ctx(), unknown); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.store.MarkRedriven(f.ctx(), unknown); !errors.Is(err, store.ErrNotFound) {
 			f.Errorf("Redriven(%s) = %v, want ErrNotFound", unknown, err)
 		}
 	}

@@ -74,10 +74,10 @@ func testOverlaysAreThoseOfTheStep(f *fixture) {
 	f.equal(fmt.Sprintf("d@%d", d), list("s1", b, d), "after b")
 	f.equal(fmt.Sprintf("a@%d", a), list("s3", 0, 99), "of s3")
 	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
-		n, newest, err := tx.Overlaid(f.ctx(), "s1")
+		n, newest, err := tx.CountOverlays(f.ctx(), "s1")
 		f.equal([]any{4, d}, []any{n, newest}, "overlaid s1")
 		if err == nil {
-			n, newest, err = tx.Overlaid(f.ctx(), "s3")
+			n, newest, err = tx.CountOverlays(f.ctx(), "s3")
 			f.equal([]any{4, a}, []any{n, newest}, "overlaid s3")
 		}
 		return err
@@ -111,7 +111,7 @@ func testOverlaidRunsStartAttemptsUnderTheLock(f *fixture) {
 	within := func(b store.StartAttempt) (out store.AttemptStarted) {
 		f.Helper()
 		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) (err error) {
-			_, b.ParamsSeq, err = tx.Overlaid(f.ctx(), b.StepID)
+			_, b.ParamsSeq, err = tx.CountOverlays(f.ctx(), b.StepID)
 			if err == nil {
 				out, err = tx.StartAttempt(f.ctx(), b)
 			}

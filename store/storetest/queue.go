@@ -51,13 +51,13 @@ func testLeaseIsFenced(f *fixture) {
 	f.equal([]any{store.QueueLocked, "w1", int64(1), 1, "t1"}, []any{rows[0].Status, rows[0].Owner, rows[0].Generation,
 		rows[0].Attempts, rows[0].TenantID}, "leased row")
 	f.equal(0, len(f.lease("w2", time.Minute, 10)), "leased twice")
-	f.wantError(f.store.Started(f.ctx(), id.RunID, 7), store.ErrConflict)
-	f.ok(f.store.Started(f.ctx(), id.RunID, 1))
-	f.ok(f.store.Started(f.ctx(), id.RunID, 1)) // repeated as after a lost response
+	f.wantError(f.store.MarkStarted(f.ctx(), id.RunID, 7), store.ErrConflict)
+	f.ok(f.store.MarkStarted(f.ctx(), id.RunID, 1))
+	f.ok(f.store.MarkStarted(f.ctx(), id.RunID, 1)) // repeated as after a lost response
 	f.equal(store.QueueStarted, f.queueRow(id).Status, "status")
 	f.wantError(f.store.Release(f.ctx(), id.RunID, 1, 0, "late"), store.ErrConflict)
 	f.equal(0, len(f.lease("w2", time.Minute, 10)), "a started row")
-	f.wantError(f.store.Started(f.ctx(), "nobody", 1), store.ErrNotFound)
+	f.wantError(f.store.MarkStarted(f.ctx(), "nobody", 1), store.ErrNotFound)
 }
 
 func testExpiredLeaseIsTaken(f *fixture) {
@@ -70,9 +70,9 @@ func testExpiredLeaseIsTaken(f *fixture) {
 	})
 	f.equal([]any{old.Generation + 1, "w2", 2}, []any{taken[0].Generation, taken[0].Owner, taken[0].Attempts},
 		"second lease")
-	f.wantError(f.store.Started(f.ctx(), id.RunID, old.Generation), store.ErrConflict)
+	f.wantError(f.store.MarkStarted(f.ctx(), id.RunID, old.Generation), store.ErrConflict)
 	f.wantError(f.store.Release(f.ctx(), id.RunID, old.Generation, 0, "late"), store.ErrConflict)
-	f.ok(f.store.Started(f.ctx(), id.RunID, taken[0].Generation))
+	f.ok(f.store.MarkStarted(f.ctx(), id.RunID, taken[0].Generation))
 }
 
 func testReleasedRowIsDueLater(f *fixture) {
@@ -118,7 +118,8 @@ func testSetQueueIsFenced(f *fixture) {
 	q := f.queueRow(id)
 	f.equal([]any{store.QueueCancelled, "", "cancelled"}, []any{q.Status, q.Owner, q.LastError}, "row")
 	f.equal(0, len(f.lease("w2", time.Minute, 1)), "a cancelled row")
-	f.wantError(f.store.Started(f.ctx(), id.RunID, leased.Generation), store.ErrConflict) // the cancellation came first
+	// the cancellation came first
+	f.wantError(f.store.MarkStarted(f.ctx(), id.RunID, leased.Generation), store.ErrConflict)
 	unqueued := f.run()
 	err := f.store.InRun(f.ctx(), unqueued.RunID, func(tx store.RunTx) error {
 		_, err := tx.Queue(f.ctx())

@@ -102,7 +102,7 @@ func testStoppingListsOpenStops(f *fixture) {
 	leased, err := f.store.LeaseDeliveries(f.ctx(), "w1", time.Minute, 10)
 	f.ok(err)
 	for _, d := range leased {
-		f.ok(f.store.Delivered(f.ctx(), d, 100))
+		f.ok(f.store.MarkDelivered(f.ctx(), d, 100))
 	}
 	f.equal(3, len(stopping(0, "", 10)), "stops that were delivered and not applied")
 }

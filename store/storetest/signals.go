@@ -115,7 +115,8 @@ func testSecondReceiptOfASignalConflicts(f *fixture) {
 	})
 	f.wantError(err, store.ErrConflict)
 	f.equal(run.Pause, f.receipt(id, "u1").Signal.Type, "first write")
-	f.equal(int64(2), f.acceptSignal(id, "U1", run.Resume, false).No, "number of a signal whose id differs in case: the refused one took none")
+	f.equal(int64(2), f.acceptSignal(id, "U1", run.Resume, false).No,
+		"number of a signal whose id differs in case: the refused one took none")
 }
 
 func testReceiptChangesUntilItIsFinal(f *fixture) {
@@ -210,7 +211,8 @@ func testPauseIsQuiescentWhenNoStepRuns(f *fixture) {
 	resume(3)                            // 18: drain timeout
 	pause("u4", 4)                       // 19 20
 	f.append(id, stepCompleted("s3", 1)) // 21
-	f.equal([]run.Seq{0, 21}, []run.Seq{seq("u3"), seq("u4")}, "quiescent seqs of a pause that never drained and of the next one")
+	f.equal([]run.Seq{0, 21}, []run.Seq{seq("u3"), seq("u4")},
+		"quiescent seqs of a pause that never drained and of the next one")
 }
 
 func testStartAttemptAppliesItsSignal(f *fixture) {
@@ -256,14 +258,14 @@ func testOpsRevCountsOperationalChanges(f *fixture) {
 	rows, err := f.store.Lease(f.ctx(), "w1", time.Minute, 1)
 	f.ok(err)
 	moved(true, "lease")
-	f.ok(f.store.Started(f.ctx(), id.RunID, rows[0].Generation))
+	f.ok(f.store.MarkStarted(f.ctx(), id.RunID, rows[0].Generation))
 	moved(true, "started")
 	f.acceptSignal(id, "u1", run.Pause, true)
 	moved(true, "receipt")
 	d, err := f.store.LeaseDeliveries(f.ctx(), "w1", time.Minute, 1)
 	f.ok(err)
 	last = f.head(id).OpsRev
-	f.ok(f.store.Delivered(f.ctx(), d[0], 1))
+	f.ok(f.store.MarkDelivered(f.ctx(), d[0], 1))
 	moved(true, "delivered")
 	f.appendAny(store.Append{
 		RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}}})
@@ -289,26 +291,26 @@ func testDeliveredInOrder(f *fixture) {
 	f.equal(1, len(d), "leased")
 	f.equal([]any{id.RunID, "t1", int64(0)}, []any{d[0].RunID, d[0].TenantID, d[0].DeliveredNo}, "delivery")
 	f.equal(0, len(f.leaseDeliveries("w2", time.Minute, 10)), "leased twice")
-	f.ok(f.store.Delivered(f.ctx(), d[0], 1))
+	f.ok(f.store.MarkDelivered(f.ctx(), d[0], 1))
 	r := f.receipt(id, "u1")
 	f.equal([]any{run.SignalDelivered, true}, []any{r.Application, r.DeliveredAt != nil}, "u1")
 	f.equal(run.SignalPending, f.receipt(id, "u2").Application, "u2")
 	f.equal(0, len(f.leaseDeliveries("w2", time.Minute, 10)), "deliveries before Settle ends the lease")
-	f.ok(f.store.Settle(f.ctx(), d[0], time.Hour))
+	f.ok(f.store.ReleaseDelivery(f.ctx(), d[0], time.Hour))
 	f.equal(0, len(f.leaseDeliveries("w2", time.Minute, 10)), "due later")
-	f.wantError(f.store.Settle(f.ctx(), d[0], 0), store.ErrConflict)
+	f.wantError(f.store.ReleaseDelivery(f.ctx(), d[0], 0), store.ErrConflict)
 
 	id = f.run()
 	f.acceptSignal(id, "u1", run.Pause, true)
 	d = f.leaseDeliveries("w1", time.Minute, 10)
-	f.ok(f.store.Delivered(f.ctx(), d[0], 1))
+	f.ok(f.store.MarkDelivered(f.ctx(), d[0], 1))
 	f.acceptSignal(id, "u2", run.Resume, true) // arrives while the lease is held
-	f.ok(f.store.Settle(f.ctx(), d[0], 0))
+	f.ok(f.store.ReleaseDelivery(f.ctx(), d[0], 0))
 	d = f.leaseDeliveries("w2", time.Minute, 10)
 	f.equal(1, len(d), "deliveries while a signal is left")
 	f.equal(int64(1), d[0].DeliveredNo, "delivered so far")
-	f.ok(f.store.Delivered(f.ctx(), d[0], 2))
-	f.ok(f.store.Settle(f.ctx(), d[0], 0))
+	f.ok(f.store.MarkDelivered(f.ctx(), d[0], 2))
+	f.ok(f.store.ReleaseDelivery(f.ctx(), d[0], 0))
 	f.equal(0, len(f.leaseDeliveries("w2", time.Minute, 10)), "deliveries when no signal is left")
 	f.acceptSignal(id, "u3", run.Pause, true)
 	d = f.leaseDeliveries("w2", time.Minute, 10)
@@ -331,16 +333,17 @@ func testDeliveryLeaseExpiresAndFences(f *fixture) {
 	if taken.Generation <= old.Generation {
 		f.Errorf("generation %d after %d, want a higher one", taken.Generation, old.Generation)
 	}
-	f.wantError(f.store.Delivered(f.ctx(), old, 1), store.ErrConflict)
-	f.wantError(f.store.Settle(f.ctx(), old, 0), store.ErrConflict)
+	f.wantError(f.store.MarkDelivered(f.ctx(), old, 1), store.ErrConflict)
+	f.wantError(f.store.ReleaseDelivery(f.ctx(), old, 0), store.ErrConflict)
 	f.equal(run.SignalPending, f.receipt(id, "u1").Application, "receipt after a fenced write")
-	f.ok(f.store.Delivered(f.ctx(), taken, 1))
-	f.ok(f.store.Settle(f.ctx(), taken, 0))
+	f.ok(f.store.MarkDelivered(f.ctx(), taken, 1))
+	f.ok(f.store.ReleaseDelivery(f.ctx(), taken, 0))
 	f.acceptSignal(id, "u2", run.Resume, true)
 	again := f.leaseDeliveries("w3", time.Minute, 1)
 	f.equal(1, len(again), "a new mark")
-	f.wantError(f.store.Settle(f.ctx(), old, 0), store.ErrConflict) // old leases stay fenced when the row has new work
-	f.wantError(f.store.Settle(f.ctx(), taken, 0), store.ErrConflict)
+	// old leases stay fenced when the row has new work
+	f.wantError(f.store.ReleaseDelivery(f.ctx(), old, 0), store.ErrConflict)
+	f.wantError(f.store.ReleaseDelivery(f.ctx(), taken, 0), store.ErrConflict)
 }
 
 func testDeliveryEndsWithTheRun(f *fixture) {
@@ -357,7 +360,7 @@ func testUndecidedSeesPendingSignals(f *fixture) {
 	is := func(want bool, what string) {
 		f.Helper()
 		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
-			got, err := tx.Undecided(f.ctx())
+			got, err := tx.IsUndecided(f.ctx())
 			f.equal(want, got, what)
 			return err
 		}))
@@ -374,7 +377,7 @@ func testUndecidedSeesPendingSignals(f *fixture) {
 		if _, err := tx.PutReceipt(f.ctx(), r, false); err != nil {
 			return err
 		}
-		before, err := tx.Undecided(f.ctx())
+		before, err := tx.IsUndecided(f.ctx())
 		f.equal(false, before, "a rejection and a parameter")
 		if err != nil {
 			return err
@@ -382,14 +385,14 @@ func testUndecidedSeesPendingSignals(f *fixture) {
 		if _, err := tx.PutReceipt(f.ctx(), newReceipt("u2", run.RetryStep), true); err != nil {
 			return err
 		}
-		after, err := tx.Undecided(f.ctx())
+		after, err := tx.IsUndecided(f.ctx())
 		f.equal(true, after, "accepted in this transaction")
 		return err
 	}))
 	is(true, "pending")
 	d := f.leaseDeliveries("w1", time.Minute, 10)
 	for _, d := range d {
-		f.ok(f.store.Delivered(f.ctx(), d, 2))
+		f.ok(f.store.MarkDelivered(f.ctx(), d, 2))
 	}
 	is(true, "delivered")
 	f.appendAny(store.Append{
@@ -410,7 +413,7 @@ func testAppliedPauseIsStillDelivered(f *fixture) {
 	d := f.leaseDeliveries("w1", time.Minute, 1)
 	f.equal(1, len(d), "deliveries")
 	before := f.head(id).OpsRev
-	f.ok(f.store.Delivered(f.ctx(), d[0], 2))
+	f.ok(f.store.MarkDelivered(f.ctx(), d[0], 2))
 	pause, alert := f.receipt(id, "PAUSE"), f.receipt(id, "ESCALATE_ALERT")
 	f.equal([]any{run.SignalApplied, true, run.SignalApplied, false},
 		[]any{pause.Application, pause.DeliveredAt != nil, alert.Application, alert.DeliveredAt != nil}, "receipts")
@@ -418,6 +421,6 @@ func testAppliedPauseIsStillDelivered(f *fixture) {
 		f.Error("opsRev did not increase")
 	}
 	at := pause.DeliveredAt
-	f.ok(f.store.Delivered(f.ctx(), d[0], 2))
+	f.ok(f.store.MarkDelivered(f.ctx(), d[0], 2))
 	f.equal(at, f.receipt(id, "PAUSE").DeliveredAt, "delivered again")
 }

@@ -208,7 +208,7 @@ func (f *fixture) dirtyRuns(minAge time.Duration) []store.DirtyRun {
 
 func (f *fixture) markPublished(id run.Identity, to run.Seq, opsRev int64) {
 	f.Helper()
-	f.ok(f.store.Published(f.ctx(), id.RunID, to, opsRev))
+	f.ok(f.store.MarkPublished(f.ctx(), id.RunID, to, opsRev))
 }
 
 func testRunIsDirtyUntilPublished(f *fixture) {

@@ -84,10 +84,10 @@ func testRepairedPermitsAShorterLog(f *fixture) {
 	short := store.Append{RunID: id.RunID, Events: []run.Draft{stepStarted("s1", 1)}, MinHead: 7}
 	_, err := f.store.Append(f.ctx(), short)
 	f.wantError(err, store.ErrRegressed)
-	f.ok(f.store.Repaired(f.ctx(), id.RunID, 6))
+	f.ok(f.store.MarkRepaired(f.ctx(), id.RunID, 6))
 	_, err = f.store.Append(f.ctx(), short)
 	f.wantError(err, store.ErrRegressed)
-	f.ok(f.store.Repaired(f.ctx(), id.RunID, 7))
-	f.ok(f.store.Repaired(f.ctx(), id.RunID, 3)) // it never decreases
+	f.ok(f.store.MarkRepaired(f.ctx(), id.RunID, 7))
+	f.ok(f.store.MarkRepaired(f.ctx(), id.RunID, 3)) // it never decreases
 	f.equal(run.Seq(3), f.appendAny(short).Head.LastSeq, "appended")
 }

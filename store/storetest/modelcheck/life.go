@@ -120,7 +120,7 @@ func (b *body) sweep(ctx context.Context, c *history.Client) (found int, err err
 				return 0, err
 			}
 		}
-		if err := b.store.Published(ctx, d.RunID, l.State.Seq, l.Head.OpsRev); err != nil {
+		if err := b.store.MarkPublished(ctx, d.RunID, l.State.Seq, l.Head.OpsRev); err != nil {
 			return 0, err
 		}
 	}
