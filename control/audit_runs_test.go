@@ -114,3 +114,23 @@ func TestCheckAudit_NamesWhatDiffersFromItsRow(t *testing.T) {
 		t.Errorf("a removed run is not named:\n%s", all)
 	}
 }
+
+// CheckAudit names a run that now needs fewer or more approvals than its request recorded.
+func TestCheckAudit_NamesAChangedNumberOfApprovals(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 2)
+	fewer, removed := w.queued("r1", "s1"), w.queued("r2", "s1")
+	w.auditChainHolds("acme")
+	if problems := w.auditCheck().Problems; len(problems) > 0 {
+		t.Fatalf("problems before the changes: %q", problems)
+	}
+	w.tamper(`UPDATE approval SET required = 1 WHERE run_id = '`+fewer+`'`,
+		`DELETE FROM approval WHERE run_id = '`+removed+`'`)
+	all := strings.Join(w.auditCheck().Problems, "\n")
+	for _, want := range []string{`the number of approvals is "1", recorded as "2"`,
+		`the number of approvals is "0", recorded as "2"`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no problem contains %q:\n%s", want, all)
+		}
+	}
+}
