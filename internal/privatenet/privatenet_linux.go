@@ -96,7 +96,7 @@ func (n *Network) Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	}
 	if err := starter.Start(); err != nil {
 		ours.Close()
-		return nil, fmt.Errorf("privatenet: %w", err)
+		return nil, startError(err)
 	}
 	p := &Process{Cmd: starter, control: ours, turn: make(chan struct{}, 1), ended: make(chan struct{})}
 	p.turn <- struct{}{}
@@ -106,6 +106,16 @@ func (n *Network) Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// startError explains an error of clone. The kernel says "no space left on device" when a limit of namespaces is
+// reached.
+func startError(err error) error {
+	if errors.Is(err, unix.ENOSPC) {
+		return errors.New("privatenet: the limit of user namespaces is reached (user.max_user_namespaces), or that of " +
+			"network namespaces (user.max_net_namespaces)")
+	}
+	return fmt.Errorf("privatenet: %w", err)
 }
 
 // controlPair returns the two ends of the connection between a process and its starter.

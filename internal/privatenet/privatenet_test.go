@@ -29,6 +29,9 @@ const programName = "private-program"
 // program listens on a port of its loopback, prints the port, and answers each connection with a line. An argument
 // makes it end with that status instead.
 func program() int {
+	if len(os.Args) > 1 && os.Args[1] == "limit" {
+		return openAtLimit()
+	}
 	if len(os.Args) > 1 {
 		status, _ := strconv.Atoi(os.Args[1])
 		return status
@@ -46,6 +49,33 @@ func program() int {
 		}
 		_, _ = io.WriteString(c, "hello\n")
 		c.Close()
+	}
+}
+
+// openAtLimit forbids further namespaces in the user namespace of this process, and prints the error of Open.
+func openAtLimit() int {
+	for _, kind := range []string{"user", "net"} {
+		if err := os.WriteFile("/proc/sys/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	_, err := privatenet.Open(context.Background())
+	fmt.Println(err)
+	return 0
+}
+
+// The kernel says "no space left on device", which would send an operator to the disk.
+func TestOpen_TheLimitOfNamespacesIsNamed(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("/proc/self/exe", "limit")
+	cmd.Args[0] = programName
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids}
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "no space left") ||
+		!strings.Contains(string(out), "user.max_user_namespaces") {
+		t.Errorf("Open at the limit says %q (%v), want the name of the limit", out, err)
 	}
 }
 
