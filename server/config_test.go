@@ -164,6 +164,16 @@ stateStore:
 }
 
 // contract: T120
+// Without the error the ports would be ignored, and nothing would listen there.
+func TestLoad_PortsOfAnEmbeddedTemporalNeedOne(t *testing.T) {
+	for _, port := range []string{"temporal-port", "temporal-ui-port"} {
+		_, err := loadConfig(t, true, "temporal: 127.0.0.1:7233\n"+port+": 7234\n")
+		if err == nil || !strings.Contains(err.Error(), "set either temporal or the ports") {
+			t.Errorf("temporal together with %s: %v, want a refusal", port, err)
+		}
+	}
+}
+
 func TestLoad_WriteBudgetIsBetween2And5Seconds(t *testing.T) {
 	c, err := loadConfig(t, false, "")
 	if must(t, err); c.WriteBudget != 3*time.Second {

@@ -420,6 +420,10 @@ func (c *Config) verify() (errs []error) {
 	if c.TemporalUIPort < 0 || c.TemporalUIPort > 65535 {
 		bad("temporal-ui-port must be between 1 and 65535, or 0 for no UI")
 	}
+	if c.Temporal != "" && (c.TemporalPort != 0 || c.TemporalUIPort != 0) {
+		bad("temporal-port and temporal-ui-port open ports of the server that dvt dev starts, and with temporal it starts " +
+			"none: set either temporal or the ports")
+	}
 	if c.RotateAfter < 1 || c.RotateAfter > 1000 {
 		bad("rotate-after must be between 1 and 1000")
 	}
