@@ -80,8 +80,11 @@ func readOwn(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || !ok || int(stat.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("%s is not a file of yours: delete it, or choose another directory with --data", path)
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: delete it, or choose another directory with --data", path)
+	}
+	if err := belongsTo(path, info, os.Geteuid()); err != nil {
+		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, fmt.Errorf(
@@ -89,6 +92,19 @@ func readOwn(path string) ([]byte, error) {
 				"and start again, and dvt makes new ones", path, mode)
 	}
 	return io.ReadAll(io.LimitReader(f, maxAccess))
+}
+
+// belongsTo returns an error for a file of another user, who may run a `dvt dev` with it.
+func belongsTo(path string, info fs.FileInfo, user int) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("the owner of %s is not known", path)
+	}
+	if int(stat.Uid) != user {
+		return fmt.Errorf("%s belongs to the user %d: run the command as that user, or choose another directory with --data",
+			path, stat.Uid)
+	}
+	return nil
 }
 
 // openDevAccess reads the file `tokens` or creates it. The caller holds the lock of the data directory. It clears the

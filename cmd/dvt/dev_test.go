@@ -84,7 +84,7 @@ func TestDevToken_IsReadFromAPrivateFileOnly(t *testing.T) {
 		"too many levels of symbolic links": func(path string) error {
 			return errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path))
 		},
-		"is not a file of yours": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+		"is not a regular file": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			isolateEnvironment(t)
