@@ -127,7 +127,7 @@ func (t *temporalServer) once(ctx context.Context) (cause string) {
 	defer func() { stop(); watch.Wait() }()
 	select {
 	case <-child.exited:
-		return exitCause(child.err)
+		return exitCause(child.err, t.logSize() > child.logged)
 	case cause := <-silent:
 		child.kill()
 		return cause
@@ -143,17 +143,23 @@ func (t *temporalServer) once(ctx context.Context) (cause string) {
 	return ""
 }
 
-func exitCause(err error) string {
-	if err == nil {
-		return "ended: exit status 0"
+// exitCause returns why a process ended. Without output the log does not say more.
+func exitCause(err error, output bool) string {
+	text := "ended"
+	if !output {
+		text = "ended without output"
 	}
-	return fmt.Sprintf("ended: %v", err)
+	if err == nil {
+		return text + ": exit status 0"
+	}
+	return fmt.Sprintf("%s: %v", text, err)
 }
 
 // child is one process of the server, or the starter of one in a private network. err is set when exited is closed.
 type child struct {
 	cmd     *exec.Cmd
 	private *privatenet.Process // nil: the server is in the network of the machine
+	logged  int64               // size of the log when the process started
 	exited  chan struct{}
 	err     error
 }
@@ -183,8 +189,9 @@ func (t *temporalServer) start(ctx context.Context) (*child, error) {
 	cmd := exec.Command(t.bin, args...) //nolint:noctx // the supervisor stops it with SIGTERM, not by a context
 	cmd.Env = append(os.Environ(), "HOME="+t.dir, "XDG_CONFIG_HOME="+t.dir)
 	cmd.Stdout, cmd.Stderr = out, out
+	logged := t.logSize()
 	if t.private != nil {
-		return t.startPrivate(ctx, cmd)
+		return t.startPrivate(ctx, cmd, logged)
 	}
 	// Ctrl-C in a terminal must reach only dvt, which stops the server in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -192,7 +199,7 @@ func (t *temporalServer) start(ctx context.Context) (*child, error) {
 		return nil, err
 	}
 	t.remember(processID{PID: cmd.Process.Pid})
-	c := &child{cmd: cmd, exited: make(chan struct{})}
+	c := &child{cmd: cmd, logged: logged, exited: make(chan struct{})}
 	go func() { defer close(c.exited); c.err = cmd.Wait() }()
 	return c, nil
 }
@@ -326,6 +333,14 @@ func (t *temporalServer) ready(ctx context.Context) error {
 }
 
 func (t *temporalServer) logFile() string { return filepath.Join(t.dir, "server.log") }
+
+func (t *temporalServer) logSize() int64 {
+	info, err := os.Stat(t.logFile())
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
 
 // logLimit is the size in bytes above which openLog rotates the server's log.
 const logLimit = 1 << 20

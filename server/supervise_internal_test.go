@@ -325,6 +325,14 @@ func TestTemporalServer_LogKeepsTheOutputOfEveryProcess(t *testing.T) {
 	}
 }
 
+// Otherwise the message sends the reader to a log that says nothing.
+func TestTemporalServer_AnEndWithoutOutputIsNamed(t *testing.T) {
+	t.Parallel()
+	_, lines := startFakeTemporal(t, supervisionTimes, `exit 1`)
+	eventually(t, 10*time.Second, "the supervisor names the end",
+		func() bool { return lines.count("level=WARN", "it ended without output: exit status 1") > 0 })
+}
+
 func TestTemporalServer_LargeLogIsRotatedOnce(t *testing.T) {
 	t.Parallel()
 	server := &temporalServer{dir: t.TempDir()}

@@ -56,7 +56,7 @@ func (t *temporalServer) openNetwork(ctx context.Context, port int) (err error) 
 }
 
 // startPrivate starts cmd, a server, in a network of its own.
-func (t *temporalServer) startPrivate(ctx context.Context, cmd *exec.Cmd) (*child, error) {
+func (t *temporalServer) startPrivate(ctx context.Context, cmd *exec.Cmd, logged int64) (*child, error) {
 	p, err := t.private.Start(ctx, cmd)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (t *temporalServer) startPrivate(ctx context.Context, cmd *exec.Cmd) (*chil
 	t.current.Store(p)
 	starter := p.Cmd.Process.Pid
 	t.remember(processID{PID: p.PID, Starter: &processID{PID: starter, Start: startOf(starter)}})
-	c := &child{cmd: p.Cmd, private: p, exited: make(chan struct{})}
+	c := &child{cmd: p.Cmd, private: p, logged: logged, exited: make(chan struct{})}
 	go func() {
 		defer close(c.exited)
 		c.err = p.Wait()
@@ -170,7 +170,7 @@ func warnOfOpenPorts(c *config.Config, log *slog.Logger) {
 			slog.String("address", fmt.Sprintf("127.0.0.1:%d", c.TemporalPort)))
 	}
 	if c.TemporalUIPort != 0 {
-		log.Warn("the setting temporal-ui-port opens Temporal's UI without a password: every user of this machine can reach it", slog.String("address",
-			fmt.Sprintf("http://127.0.0.1:%d", c.TemporalUIPort)))
+		log.Warn("the setting temporal-ui-port opens Temporal's UI without a password: every user of this machine can "+
+			"reach it", slog.String("address", fmt.Sprintf("http://127.0.0.1:%d", c.TemporalUIPort)))
 	}
 }

@@ -78,7 +78,7 @@ func TestDev_TemporalPortOpensTheAPIOnRequest(t *testing.T) {
 	must(t, err)
 	_, port, _ := strings.Cut(address, ":")
 	h := dvtDev(t, "--temporal-port", port)
-	if !strings.Contains(h.said(), "Temporal's API was asked for; it has no password") {
+	if !strings.Contains(h.said(), "the setting temporal-port opens Temporal's API without a password") {
 		t.Error("dvt dev does not warn of the open port")
 	}
 	want := []string{"tcp " + address, "tcp " + h.address}
