@@ -109,7 +109,7 @@ func admissionPostgres(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return rig.Timed(func() error { return conn.SendBatch(ctx, &b).Close() })
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(admissions, (&starter{to: s}).timed, bare),
+		Repeat: rig.Alternate(admissions, (&starter{to: s}).timed, bare),
 		Done:   func() error { return errors.Join(conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }
@@ -179,7 +179,7 @@ func admissionSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		})
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(admissions, (&starter{to: s}).timed, bare),
+		Repeat: rig.Alternate(admissions, (&starter{to: s}).timed, bare),
 		Done:   func() error { return errors.Join(conn.Close(), db.Close(), s.Close()) },
 	}, nil
 }

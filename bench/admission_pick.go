@@ -125,7 +125,7 @@ func queuePickPostgres(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(picks, full.timed, small.timed),
+		Repeat: rig.Alternate(picks, full.timed, small.timed),
 		Done:   func() error { return errors.Join(many.Close(), few.Close()) },
 	}, nil
 }
@@ -161,7 +161,7 @@ func queuePickSQLite(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(picks, full.timed, small.timed),
+		Repeat: rig.Alternate(picks, full.timed, small.timed),
 		Done:   func() error { return errors.Join(many.Close(), few.Close()) },
 	}, nil
 }

@@ -66,5 +66,5 @@ func authzDecision(context.Context, *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	few, err := per(10_000, 1000)
-	return &rig.Trial{Repeat: rig.ByTurns(1, many, few)}, err
+	return &rig.Trial{Repeat: rig.Alternate(1, many, few)}, err
 }

@@ -53,7 +53,7 @@ func fanOut(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 			return took / executors, err
 		}
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(rounds, through(coalesced(s)), through(s)), Done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.Alternate(rounds, through(coalesced(s)), through(s)), Done: s.Close}, nil
 }
 
 type verdictError store.StartVerdict
@@ -64,7 +64,7 @@ func (v verdictError) Error() string {
 
 func coalesceLone(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const appends, steps = 1500, 100
-	s, _, err := r.Store(ctx, rig.AsItIs, appenderConns)
+	s, _, err := r.Store(ctx, rig.NativeFlush, appenderConns)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func coalesceLone(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	with, without := rig.WritersOf(coalesced(s), ids[:1], steps)[0], rig.WritersOf(s, ids[1:], steps)[0]
-	return &rig.Trial{Repeat: rig.ByTurns(appends, with.TimeAppend, without.TimeAppend), Done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.Alternate(appends, with.TimeAppend, without.TimeAppend), Done: s.Close}, nil
 }
 
 // coalesceOthers measures appends to eight runs while a ninth run receives events at the same rate. The cost has
@@ -141,5 +141,5 @@ func coalesceOthers(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 			return l.Quantile(0.99)
 		}
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(turns, p99(true), p99(false)), Done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.Alternate(turns, p99(true), p99(false)), Done: s.Close}, nil
 }

@@ -121,5 +121,5 @@ func foldEvent(context.Context, *rig.Rig) (*rig.Trial, error) {
 			return took / time.Duration(len(evs)), err
 		}
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(1, per(1000, 20), per(10, 500))}, nil
+	return &rig.Trial{Repeat: rig.Alternate(1, per(1000, 20), per(10, 500))}, nil
 }

@@ -134,7 +134,7 @@ func figures() []rig.Figure {
 		{Name: "bus-receipt", What: "PostgreSQL and Redis: commit to receipt from the bus, p99, at 1,000 appends/s over " +
 			"100 runs; the floor is the bus alone, " +
 			"PUBLISH to receipt at that pace under those appends, without a projector",
-			Goals: []rig.Goal{rig.Within(10 * time.Millisecond), rig.AtMost(3).Called("bus-receipt-ratio")}, Setup: busReceipt},
+			Goals: []rig.Goal{rig.Within(10 * time.Millisecond), rig.AtMost(3).Named("bus-receipt-ratio")}, Setup: busReceipt},
 
 		{Name: "frame-prepared", What: "server CPU of one shared frame of 20 steps, 1,000 viewers of one run, the next " +
 			"update when all have the last, " +
@@ -149,7 +149,7 @@ func figures() []rig.Figure {
 		{Name: "viewers-1000", What: "SQLite and Redis, server on one core: commit to receive, p99, 1,000 viewers of one " +
 			"run, 5 updates/s; " +
 			"the floor is centrifuge, publish to receive of the same payload at that pace",
-			Goals: []rig.Goal{rig.Within(15 * time.Millisecond), rig.AtMost(1.5).Called("viewers-1000-centrifuge")},
+			Goals: []rig.Goal{rig.Within(15 * time.Millisecond), rig.AtMost(1.5).Named("viewers-1000-centrifuge")},
 			Setup: rig.Apart("viewers-1000", receiptsOf(fewViewers, 20, time.Second/5, 2))},
 		{Name: "viewers-10000", What: "the same with 10,000 viewers, 1 update/s, and the server on every core, " +
 			"including that of the load generator; a disconnected viewer is an error; " +
@@ -157,7 +157,7 @@ func figures() []rig.Figure {
 			Goals: []rig.Goal{rig.AtMost(1.2)}, Setup: rig.Apart("viewers-10000", tenThousand)},
 		{Name: "idle-viewer", What: "resident memory of a server for each of 5,000 viewers of one run after the first " +
 			"100, idle, after a collection, without that of the kernel; the floor is centrifuge",
-			Goals: []rig.Goal{rig.Within(12 * 1024), rig.AtMost(0.5).Called("idle-viewer-centrifuge")}, Unit: "bytes",
+			Goals: []rig.Goal{rig.Within(12 * 1024), rig.AtMost(0.5).Named("idle-viewer-centrifuge")}, Unit: "bytes",
 			Setup: rig.Apart("idle-viewer", idleViewer)},
 		{Name: "delta-1000", What: "server CPU of one update in DELTA mode of a run of 1,000 steps, one viewer, from the " +
 			"message off the bus to the socket, against a run of 10",

@@ -67,7 +67,7 @@ func framePrepared(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 	if p.floor, err = watchPrepared(ctx, rig.Options{Payload: p.ours.last}, fewViewers, p.ours); err == nil {
 		err = warmUpdates(ctx, p.floor, 20)
 	}
-	return p.trial(rig.ByTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
+	return p.trial(rig.Alternate(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
 }
 
 // againstStock measures the processor time of one frame against that of gqlgen's own transport, for 1,000 viewers of
@@ -87,7 +87,7 @@ func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig.Ri
 		if err == nil {
 			err = checkSameSize(p)
 		}
-		return p.trial(rig.ByTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(stockUpdates)), err)
+		return p.trial(rig.Alternate(turns, p.ours.perMessage(updates), p.floor.perMessage(stockUpdates)), err)
 	}
 }
 
@@ -141,7 +141,7 @@ func against(ctx context.Context, o rig.Options, viewers, turns int, of func(con
 		})(ctx, 0); err != nil {
 		return nil, err
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(turns, alone(ours, of),
+	return &rig.Trial{Repeat: rig.Alternate(turns, alone(ours, of),
 		alone(func(ctx context.Context) (*watching, error) { return floor(ctx, payload) }, of))}, nil
 }
 
@@ -232,6 +232,6 @@ func delta(count func(usage) int64) func(context.Context, *rig.Rig) (*rig.Trial,
 				return time.Duration(count(s) / updates), err
 			}
 		}
-		return p.trial(rig.ByTurns(turns, per(p.ours), per(p.floor)), err)
+		return p.trial(rig.Alternate(turns, per(p.ours), per(p.floor)), err)
 	}
 }

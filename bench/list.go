@@ -111,5 +111,5 @@ func listJSON(ctx context.Context, r *rig.Rig) (t *rig.Trial, err error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(turns, cpuPerRequest(ours), cpuPerRequest(floor)), Done: done}, nil
+	return &rig.Trial{Repeat: rig.Alternate(turns, cpuPerRequest(ours), cpuPerRequest(floor)), Done: done}, nil
 }

@@ -127,7 +127,7 @@ func lists(large, small runList, queries []query, done func() error) *rig.Trial 
 					})
 				}
 			}
-			s, err := rig.ByTurns(listTurns, measure(large), measure(small))(ctx)
+			s, err := rig.Alternate(listTurns, measure(large), measure(small))(ctx)
 			if err != nil {
 				return worst, err
 			}
@@ -147,7 +147,7 @@ func postgresLists(queries []query) func(context.Context, *rig.Rig) (*rig.Trial,
 		var opened []*postgres.Store
 		var sides []runList
 		for _, n := range []int{manyRuns, fewRuns} {
-			s, dsn, err := r.Store(ctx, rig.AsItIs, 2)
+			s, dsn, err := r.Store(ctx, rig.NativeFlush, 2)
 			if err != nil {
 				return nil, err
 			}

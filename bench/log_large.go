@@ -32,11 +32,11 @@ const (
 // ones; the payloads are empty. It drops constraints and indexes first and creates them again from their definitions
 // after the rows are inserted, because that is faster.
 func largeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
-	s, dsn, err := r.Store(ctx, rig.AsItIs, 2)
+	s, dsn, err := r.Store(ctx, rig.NativeFlush, 2)
 	if err != nil {
 		return nil, err
 	}
-	empty, _, err := r.Store(ctx, rig.AsItIs, 2)
+	empty, _, err := r.Store(ctx, rig.NativeFlush, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func largeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(appendsToLarge, afterLong(s).TimeAppend, rig.WritersOf(empty, []string{rig.RunName(0)},
+		Repeat: rig.Alternate(appendsToLarge, afterLong(s).TimeAppend, rig.WritersOf(empty, []string{rig.RunName(0)},
 			stepsOfRun)[0].TimeAppend),
 		Done: func() error { return errors.Join(s.Close(), empty.Close()) },
 	}, nil
@@ -190,7 +190,7 @@ func sqliteLargeLog(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(appendsToLarge, afterLong(opened[0]).TimeAppend, rig.WritersOf(opened[1],
+		Repeat: rig.Alternate(appendsToLarge, afterLong(opened[0]).TimeAppend, rig.WritersOf(opened[1],
 			[]string{rig.RunName(0)},
 			stepsOfRun)[0].TimeAppend),
 		Done: func() error { return errors.Join(opened[0].Close(), opened[1].Close()) },

@@ -44,7 +44,7 @@ func batchOf16(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		})
 		return took / batch, err
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(rounds, at16, singly), Done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.Alternate(rounds, at16, singly), Done: s.Close}, nil
 }
 
 func appenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
@@ -59,7 +59,7 @@ func appenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	}
 	ws := rig.WritersOf(coalesced(s), ids, stepsOfRun)
 	cost := func(ctx context.Context, _ int) (time.Duration, error) {
-		return rig.Crowd(ctx, appenders, forTime, func(ctx context.Context, i int) error {
+		return rig.Concurrently(ctx, appenders, forTime, func(ctx context.Context, i int) error {
 			_, err := ws[i].Append(ctx, 1)
 			return err
 		})
@@ -68,7 +68,7 @@ func appenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(turns, cost, floor), Done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.Alternate(turns, cost, floor), Done: s.Close}, nil
 }
 
 // raw inserts the rows that a rig.Writer causes with a prepared statement on one connection, into a table like event.
@@ -114,7 +114,7 @@ func (w *raw) timed(ctx context.Context, _ int) (time.Duration, error) {
 
 func loneAppend(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	const appends = 1500
-	s, dsn, err := r.Store(ctx, rig.AsItIs, 2)
+	s, dsn, err := r.Store(ctx, rig.NativeFlush, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func loneAppend(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(appends, rig.WritersOf(s, ids, stepsOfRun)[0].TimeAppend, row.timed),
+		Repeat: rig.Alternate(appends, rig.WritersOf(s, ids, stepsOfRun)[0].TimeAppend, row.timed),
 		Done:   func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }
@@ -167,7 +167,7 @@ func appendAt200(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	}
 	insert := func(ctx context.Context, _ int) error { return row.insert(ctx) }
 	return &rig.Trial{
-		Repeat: rig.ByTurns(turns, p99(runs, interval, append1), p99(1, interval/runs, insert)),
+		Repeat: rig.Alternate(turns, p99(runs, interval, append1), p99(1, interval/runs, insert)),
 		Done:   func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }

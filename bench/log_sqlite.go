@@ -52,7 +52,7 @@ func sqliteAppend(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		})
 	}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(1000, rig.WritersOf(s, ids, stepsOfRun)[0].TimeAppend, insert),
+		Repeat: rig.Alternate(1000, rig.WritersOf(s, ids, stepsOfRun)[0].TimeAppend, insert),
 		Done:   func() error { return errors.Join(db.Close(), s.Close()) },
 	}, nil
 }
@@ -73,15 +73,15 @@ func sqliteAppenders32(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	}
 	ws := rig.WritersOf(s, ids, stepsOfRun)
 	cost := func(ctx context.Context, _ int) (time.Duration, error) {
-		return rig.Crowd(ctx, appenders, forTime, func(ctx context.Context, i int) error {
+		return rig.Concurrently(ctx, appenders, forTime, func(ctx context.Context, i int) error {
 			_, err := ws[i].Append(ctx, 1)
 			return err
 		})
 	}
 	floor := func(ctx context.Context, _ int) (time.Duration, error) {
-		return rig.Crowd(ctx, appenders, forTime, single.append)
+		return rig.Concurrently(ctx, appenders, forTime, single.append)
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(turns, cost, floor),
+	return &rig.Trial{Repeat: rig.Alternate(turns, cost, floor),
 		Done: func() error { return errors.Join(single.close(), s.Close()) }}, nil
 }
 

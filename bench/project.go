@@ -36,7 +36,7 @@ func busReceipt(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, _, err := r.Store(ctx, rig.AsItIs, postgres.DefaultMaxConns)
+	s, _, err := r.Store(ctx, rig.NativeFlush, postgres.DefaultMaxConns)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func busReceipt(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	}
 	w := &watch{bus: bus, store: s, ids: ids, ws: rig.WritersOf(s, ids, watchedSteps)}
 	return &rig.Trial{
-		Repeat: rig.ByTurns(watchTurns, w.measureProjected, w.measureBus),
+		Repeat: rig.Alternate(watchTurns, w.measureProjected, w.measureBus),
 		Done:   func() error { return errors.Join(bus.Close(), s.Close()) },
 	}, nil
 }

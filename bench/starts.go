@@ -109,5 +109,5 @@ func startsOneProject(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 			return l.Quantile(0.95)
 		}
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(turns, p95(starters), p95(1)), Done: s.Close}, nil
+	return &rig.Trial{Repeat: rig.Alternate(turns, p95(starters), p95(1)), Done: s.Close}, nil
 }

@@ -59,11 +59,11 @@ func compareSaves(ctx context.Context, s store.Store) (*rig.Trial, error) {
 		return nil, err
 	}
 	small, err := newSaver(ctx, s, rig.RunName(1), 10)
-	return &rig.Trial{Repeat: rig.ByTurns(rounds, large.save, small.save), Done: s.Close}, err
+	return &rig.Trial{Repeat: rig.Alternate(rounds, large.save, small.save), Done: s.Close}, err
 }
 
 func saveStep(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
-	s, _, err := r.Store(ctx, rig.AsItIs, 2)
+	s, _, err := r.Store(ctx, rig.NativeFlush, 2)
 	if err != nil {
 		return nil, err
 	}

@@ -109,11 +109,11 @@ func newBed(ctx context.Context, r *rig.Rig, o bedOptions) (b *bed, err error) {
 // openStore opens a new store.
 func (b *bed) openStore(ctx context.Context, r *rig.Rig, onPostgres bool) error {
 	if onPostgres {
-		s, _, err := r.Store(ctx, rig.AsItIs, 32)
+		s, _, err := r.Store(ctx, rig.NativeFlush, 32)
 		if err != nil {
 			return err
 		}
-		b.store, b.postgres = s, r.Servers[rig.AsItIs]
+		b.store, b.postgres = s, r.Servers[rig.NativeFlush]
 		return nil
 	}
 	r.Beds++

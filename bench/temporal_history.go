@@ -46,7 +46,7 @@ func perStep(count func([]*historypb.HistoryEvent) int) func(context.Context, *r
 			}
 		}
 		return &rig.Trial{
-			Repeat: rig.ByTurns(1,
+			Repeat: rig.Alternate(1,
 				added(b.dvt(layers(fewSteps, 1)), b.dvt(layers(manySteps, 1))), added(b.bare(fewSteps, 1), b.bare(manySteps, 1))),
 			Done: func() error { stop(); return b.close() },
 		}, nil

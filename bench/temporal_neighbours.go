@@ -78,7 +78,7 @@ func controlBesideDBT(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		}
 		return took, err
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(1, beside, measured), Done: b.close}, nil
+	return &rig.Trial{Repeat: rig.Alternate(1, beside, measured), Done: b.close}, nil
 }
 
 // dbtRuns returns a plan of n independent DBT_RUN steps.

@@ -32,7 +32,7 @@ func plan5000(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 			return took / time.Duration(steps), err
 		}
 	}
-	return &rig.Trial{Repeat: rig.ByTurns(1, per(plan.MaxSteps, 1), per(100, 10)), Done: b.close}, nil
+	return &rig.Trial{Repeat: rig.Alternate(1, per(plan.MaxSteps, 1), per(100, 10)), Done: b.close}, nil
 }
 
 // blocker is an executor whose steps block until the channel is closed.

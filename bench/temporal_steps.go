@@ -34,7 +34,7 @@ func besideBare(
 			}
 		}
 		return &rig.Trial{
-			Repeat: rig.ByTurns(turns, of(b, dvt), of(b, bare)),
+			Repeat: rig.Alternate(turns, of(b, dvt), of(b, bare)),
 			Done:   func() error { stop(); return b.close() },
 		}, nil
 	}

@@ -52,7 +52,7 @@ func (answerLimit) MutateOperationContext(_ context.Context, op *graphql.Operati
 // largeCount maps each of largeFields to its paths in the answer. Selections that GraphQL merges share one path.
 type largeCount map[string]map[string]bool
 
-// walk visits every field. The guard has already limited their number.
+// walk visits every field. limit.Guard has already limited their number.
 func (c largeCount) walk(set ast.SelectionSet, path string) *gqlerror.Error {
 	for _, s := range set {
 		var err *gqlerror.Error
@@ -106,8 +106,8 @@ type answerBudget struct {
 
 type answerBudgetKey struct{}
 
-// readLarge calls read, which returns a value and its size in bytes, within the budget of the operation.
-// QUERY_TOO_COMPLEX when the value exceeds the budget; later calls for the same operation then fail without reading.
+// readLarge calls read, which returns a value and its size in bytes, within the budget of the operation. Its error is
+// QUERY_TOO_COMPLEX when the value exceeds the budget. Later calls for the same operation then fail without reading.
 func readLarge[V any](ctx context.Context, read func() (V, int, error)) (V, error) {
 	var none V
 	b, ok := ctx.Value(answerBudgetKey{}).(*answerBudget)

@@ -34,13 +34,14 @@ func (q queries) Approvals(ctx context.Context, first *int, after *string) (*mod
 func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*model.RunPayload, error) {
 	p := principal(ctx)
 	v, err := m.control.ApproveRun(ctx, p, runs.ApproveRun{
-		RunID: in.RunID, RequestID: in.RequestID, Reject: in.Decision == model.DecisionReject, Reason: mapping.OrZero(in.Reason),
+		RunID: in.RunID, RequestID: in.RequestID, Reject: in.Decision == model.DecisionReject,
+		Reason:         mapping.OrZero(in.Reason),
 		ExpectedRunSeq: in.ExpectedRunSeq,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &model.RunPayload{Run: mapping.GraphOf(v, availability(m.control, p, v), mapping.Everything()).Run()}, nil
+	return &model.RunPayload{Run: mapping.GraphOf(v, availability(m.control, p, v), mapping.AllWants()).Run()}, nil
 }
 
 func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunApproval, error) {

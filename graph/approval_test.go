@@ -16,9 +16,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// waiting is a run that one of two has approved.
-func waiting() control.RunView {
-	a := waitingApproval()
+// awaitingApproval returns a run with one of its two approvals.
+func awaitingApproval() control.RunView {
+	a := openApproval()
 	return control.RunView{
 		State: run.State{Header: run.Header{Identity: identity("r2"), Rev: 1, Status: run.Pending, CreatedAt: instant,
 			TriggeredBy: "eva"}},
@@ -26,7 +26,7 @@ func waiting() control.RunView {
 	}
 }
 
-func waitingApproval() runs.Approval {
+func openApproval() runs.Approval {
 	return runs.Approval{
 		RunID: "r2", Required: 2, CreatedAt: instant, ExpiresAt: instant.Add(24 * time.Hour), Open: true,
 		Decisions: []runs.ApprovalDecision{{Principal: "paul", Approved: true, Reason: "fine", At: instant}},
@@ -36,16 +36,16 @@ func waitingApproval() runs.Approval {
 func (f *fake) Approval(_ context.Context, _ authz.Principal, runID string) (*runs.Approval, error) {
 	f.approvalReads.Add(1)
 	if runID != "r2" {
-		return nil, nil //nolint:nilnil // it needed none
+		return nil, nil //nolint:nilnil // only r2 needed an approval
 	}
-	return new(waitingApproval()), nil
+	return new(openApproval()), nil
 }
 
 func (f *fake) Approvals(_ context.Context, _ authz.Principal, first int, after string) (control.RunsPage, error) {
 	if first != 1 || after != "c0" {
 		return control.RunsPage{}, errNotFound
 	}
-	return control.RunsPage{Runs: []control.RunView{waiting()}, Cursors: []string{"c1"}, HasNext: true,
+	return control.RunsPage{Runs: []control.RunView{awaitingApproval()}, Cursors: []string{"c1"}, HasNext: true,
 		HasPrev: true}, nil
 }
 
@@ -53,7 +53,7 @@ func (f *fake) ApproveRun(_ context.Context, _ authz.Principal, in runs.ApproveR
 	if in.RunID != "r2" || in.RequestID != "q1" || !in.Reject || in.Reason != "no" || in.ExpectedRunSeq == nil {
 		return control.RunView{}, errNotFound
 	}
-	return waiting(), nil
+	return awaitingApproval(), nil
 }
 
 func serviceState(mode admission.EngineMode) admission.ServiceState {
@@ -83,16 +83,16 @@ func (f *fake) WatchService(context.Context, authz.Principal) (graph.Stream[admi
 
 func TestGolden_ApprovalAndModes(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	list := slices.DeleteFunc(costly("Run.steps"), func(f string) bool { return f == "Run.approval" })
 	for name, operation := range map[string]string{
-		"approvals":  `{ approvals(first: 1, after: "c0")` + everything(t, "RunConnection", list...) + `}`,
-		"approveRun": `mutation { approveRun(input: {runId: "r2", requestId: "q1", decision: REJECT, reason: "no", expectedRunSeq: 0})` + everything(t, "RunPayload", list...) + `}`,
-		"service":    `{ service` + everything(t, "ServiceState") + `}`,
+		"approvals":  `{ approvals(first: 1, after: "c0")` + selectAll(t, "RunConnection", list...) + `}`,
+		"approveRun": `mutation { approveRun(input: {runId: "r2", requestId: "q1", decision: REJECT, reason: "no", expectedRunSeq: 0})` + selectAll(t, "RunPayload", list...) + `}`,
+		"service":    `{ service` + selectAll(t, "ServiceState") + `}`,
 		"setEngineMode": `mutation { setEngineMode(input: {requestId: "q1", mode: DRAINED, reason: "maintenance"})` +
-			everything(t, "ServicePayload") + `}`,
-		"freezeTenant":   `mutation { freezeTenant(input: {requestId: "q1", tenantId: "globex", frozen: true, reason: "leak"})` + everything(t, "ServicePayload") + `}`,
-		"serviceUpdates": `subscription { serviceUpdates` + everything(t, "ServiceState") + `}`,
+			selectAll(t, "ServicePayload") + `}`,
+		"freezeTenant":   `mutation { freezeTenant(input: {requestId: "q1", tenantId: "globex", frozen: true, reason: "leak"})` + selectAll(t, "ServicePayload") + `}`,
+		"serviceUpdates": `subscription { serviceUpdates` + selectAll(t, "ServiceState") + `}`,
 	} {
 		accept := "application/json"
 		if strings.HasPrefix(operation, "subscription") {
@@ -106,16 +106,16 @@ func TestGolden_ApprovalAndModes(t *testing.T) {
 	}
 }
 
-// The approval of a run that waits is read with the run, in a list once for all of its rows.
-func TestApprovals_AreReadWithTheirRuns(t *testing.T) {
+// The list of approvals reads them with the runs, so that its rows need no reads of their own.
+func TestApprovals_TheListReadsThemWithItsRuns(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	a := serve(t, f)
 	if got := a.query(`{ approvals(first: 1, after: "c0") { edges { node { approval { required } } } } }`,
 		nil); !strings.Contains(got, `"required":2`) {
-		t.Fatal(got)
+		t.Fatalf("approvals answered %s, want a run that requires two", got)
 	}
 	if n := f.approvalReads.Load(); n != 0 {
-		t.Errorf("read %d times more", n)
+		t.Errorf("the rows read %d approvals, want 0", n)
 	}
 }

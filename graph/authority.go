@@ -90,7 +90,8 @@ func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after 
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.Tokens(ctx, principal(ctx), access.TokensQuery{All: mapping.OrZero(all), Live: mapping.OrZero(live),
+	page, err := q.control.Tokens(ctx, principal(ctx), access.TokensQuery{All: mapping.OrZero(all),
+		Live:  mapping.OrZero(live),
 		First: mapping.OrZero(first), After: id})
 	if err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Who goes while an operation is read gets no answer and harms nobody.
-func TestHTTP_GoneBeforeTheOperationBegins(t *testing.T) {
+// gqlgen returns a nil response for a cancelled request. The handler must answer UNAVAILABLE and not dereference it.
+func TestHTTP_ACancelledRequestIsUnavailable(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{})
 	ctx, leave := context.WithCancel(t.Context())
@@ -21,11 +21,12 @@ func TestHTTP_GoneBeforeTheOperationBegins(t *testing.T) {
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
 	if w.Code != http.StatusServiceUnavailable || code(t, w.Body.String()) != "UNAVAILABLE" {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("answered %d %s, want 503 with UNAVAILABLE", w.Code, w.Body)
 	}
 }
 
-// Variables are validated with enums in any case; a word that is not quite one is the caller's mistake.
+// Validation of variables ignores the case of enums, but gqlgen's unmarshalling does not. Its error must not be
+// INTERNAL.
 func TestHTTP_AnEnumInTheWrongCaseIsBadInput(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{})
@@ -33,6 +34,6 @@ func TestHTTP_AnEnumInTheWrongCaseIsBadInput(t *testing.T) {
 	body := a.query(query, map[string]any{"in": map[string]any{"requestId": "r", "role": "VIEWeR", "minutes": 5,
 		"reason": "r"}})
 	if code(t, body) != "BAD_USER_INPUT" {
-		t.Error(body)
+		t.Errorf("answered %s, want BAD_USER_INPUT", body)
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// large is a run of n steps in the middle of its work.
-func large(n int) run.State {
-	s := stopped().State
+// largeState returns the state of a run of n steps, half of them SUCCESS and half RUNNING.
+func largeState(n int) run.State {
+	s := failedRun().State
 	s.Seq, s.RootCause, s.RetryDeadline = 1000, nil, nil
 	s.Counts = run.StepCounts{Total: n, Success: n / 2, Running: n - n/2}
 	s.Steps = nil
@@ -42,14 +42,14 @@ func large(n int) run.State {
 	return s
 }
 
-// moving is a stream whose frames, made beforehand, each change some steps.
-type moving struct {
+// frameLoop is an endless stream that repeats prepared frames. newFrameLoop lets each change some steps.
+type frameLoop struct {
 	frames []live.Frame
 	at     int
 }
 
-func move(state run.State, changed int) *moving {
-	m := &moving{}
+func newFrameLoop(state run.State, changed int) *frameLoop {
+	m := &frameLoop{}
 	for range 32 {
 		from := state.Seq
 		state.Seq++
@@ -68,22 +68,22 @@ func move(state run.State, changed int) *moving {
 	return m
 }
 
-func (m *moving) Next(context.Context) (live.Frame, error) {
+func (m *frameLoop) Next(context.Context) (live.Frame, error) {
 	f := m.frames[m.at%len(m.frames)]
 	m.at++
 	return f, nil
 }
 
-func (m *moving) Close() {}
+func (m *frameLoop) Close() {}
 
-// The selection that is measured everywhere: 7 fields of the run, 8 of each step.
+// All benchmarks of the repository measure this selection: 7 fields of the run and 8 of each step.
 const measured = `{ runSeq sync snapshot { ` + rowFields + ` steps { ` + stepFields + ` } } delta { toSeq header { ` +
 	rowFields + ` } steps { ` + stepFields + ` } } }`
 
 func benchStream(b *testing.B, mode string, steps, changed int, selection string) {
-	f := &fake{openRun: func() (graph.Stream[live.Frame], error) { return move(large(steps), changed), nil }}
+	f := &fake{openRun: func() (graph.Stream[live.Frame], error) { return newFrameLoop(largeState(steps), changed), nil }}
 	h := handlerOf(f)
-	ctx, op := parsed(b, h, `subscription { runUpdates(runId: "r1", mode: `+mode+`) `+selection+` }`, true)
+	ctx, op := parse(b, h, `subscription { runUpdates(runId: "r1", mode: `+mode+`) `+selection+` }`, true)
 	s, err := h.Share(ctx, op)
 	if err != nil {
 		b.Fatal(err)
@@ -124,11 +124,13 @@ func BenchmarkFrame_Delta10Steps_Wait(b *testing.B) { benchStream(b, "DELTA", 10
 
 func BenchmarkFrame_Delta1000Steps_Wait(b *testing.B) { benchStream(b, "DELTA", 1000, 1, withWait) }
 
-// The same frames by an execution of their own, with gqlgen alone.
+// This is the baseline of 20Steps_AllChanged: an unshared execution that gqlgen renders.
 func BenchmarkFrame_20Steps_Gqlgen(b *testing.B) {
-	f := &fake{watchRun: func(watch.WatchRun) (graph.Stream[live.Frame], error) { return move(large(20), 20), nil }}
+	f := &fake{watchRun: func(watch.WatchRun) (graph.Stream[live.Frame], error) {
+		return newFrameLoop(largeState(20), 20), nil
+	}}
 	h := handlerOf(f)
-	ctx, op := parsed(b, h, `subscription { runUpdates(runId: "r1") `+measured+` }`, true)
+	ctx, op := parse(b, h, `subscription { runUpdates(runId: "r1") `+measured+` }`, true)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next, ctx := h.Dispatch(ctx, op)
@@ -141,7 +143,7 @@ func BenchmarkFrame_20Steps_Gqlgen(b *testing.B) {
 		b.SetBytes(int64(len(ws.AppendResponse(nil, r))))
 	}
 	cancel()
-	for next(ctx) != nil { // the pump ends
+	for next(ctx) != nil { // wait until the goroutine of pump has ended
 	}
 }
 
@@ -151,7 +153,7 @@ func listHandler() *graph.Handler {
 	f := &fake{runs: func(control.RunsQuery) (control.RunsPage, error) {
 		p := control.RunsPage{}
 		for i := range 50 {
-			v := control.RunView{State: large(20), Epoch: "e1"}
+			v := control.RunView{State: largeState(20), Epoch: "e1"}
 			v.State.RunID = fmt.Sprintf("run-%04d", i)
 			p.Runs, p.Cursors = append(p.Runs, v), append(p.Cursors, "c")
 		}
@@ -166,7 +168,7 @@ func benchList(b *testing.B, change func(*graphql.OperationContext)) {
 	h := listHandler()
 	b.ReportAllocs()
 	for b.Loop() {
-		ctx, op := parsed(b, h, measuredList, true)
+		ctx, op := parse(b, h, measuredList, true)
 		change(op)
 		next, ctx := h.Dispatch(ctx, op)
 		b.SetBytes(int64(len(ws.AppendResponse(nil, next(ctx)))))
@@ -181,7 +183,7 @@ func BenchmarkList_50x20_Gqlgen(b *testing.B) {
 	})
 }
 
-// The floor: encoding/json on structs that are ready, with the same bytes.
+// This is the lower bound: encoding/json on prepared structs, with nearly the same bytes.
 func BenchmarkList_50x20_EncodingJSON(b *testing.B) {
 	type step struct {
 		StepID           string     `json:"stepId"`
@@ -214,7 +216,7 @@ func BenchmarkList_50x20_EncodingJSON(b *testing.B) {
 		} `json:"data"`
 	}
 	h := listHandler()
-	ctx, op := parsed(b, h, measuredList, true)
+	ctx, op := parse(b, h, measuredList, true)
 	next, ctx := h.Dispatch(ctx, op)
 	want := ws.AppendResponse(nil, next(ctx))
 	if err := json.Unmarshal(want, &answer); err != nil {
@@ -222,7 +224,7 @@ func BenchmarkList_50x20_EncodingJSON(b *testing.B) {
 	}
 	got, err := json.Marshal(answer)
 	if err != nil || len(got) < len(want)*9/10 || len(got) > len(want)*11/10 {
-		b.Fatalf("%d bytes, want %d, %v", len(got), len(want), err)
+		b.Fatalf("encoding/json wrote %d bytes (%v), want within 10 %% of %d", len(got), err, len(want))
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -128,7 +128,8 @@ func (b bulkFields) Rows(
 		return nil, badInput("outcome", plan.CodeUnknown, "UNKNOWN is for reading only")
 	}
 	page, err := b.control.BulkRows(ctx, principal(ctx), bulk.BulkRowsQuery{
-		BulkID: mapping.BulkID(obj.ID), Outcome: bulk.BulkOutcome(mapping.OrZero(outcome)), Failed: mapping.OrZero(failed), First: mapping.OrZero(first),
+		BulkID: mapping.BulkID(obj.ID), Outcome: bulk.BulkOutcome(mapping.OrZero(outcome)), Failed: mapping.OrZero(failed),
+		First: mapping.OrZero(first),
 		After: no,
 	})
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// bulks answers what is asked of bulks; made is the last that was asked for.
+// bulks is a fake graph.BulkService. made is the input of its last SignalRuns or PreviewBulk.
 type bulks struct {
 	graph.UseCases
 	made *bulk.SignalRuns
 }
 
-func aBulk(id string, change ...func(*bulk.Bulk)) bulk.Bulk {
+func newBulk(id string, change ...func(*bulk.Bulk)) bulk.Bulk {
 	b := bulk.Bulk{Signal: run.Signal{Type: run.RetryStep, StepID: "build"},
 		Payload: json.RawMessage(`{"stepId":"build"}`)}
 	b.ID, b.Reason, b.RequestID, b.CreatedAt, b.Total, b.Accepted, b.Rejected, b.Refused = id, "release", "b-1", instant,
@@ -55,27 +55,27 @@ func (b *bulks) SignalRuns(_ context.Context, _ authz.Principal, in bulk.SignalR
 	if in.ExpectedCount == 3 {
 		return bulk.MadeBulk{}, &control.Error{Code: run.CodeBulkMoved, Message: "4 runs are meant now.", Count: 4}
 	}
-	return bulk.MadeBulk{Bulk: aBulk("b1"), Duplicate: true}, nil
+	return bulk.MadeBulk{Bulk: newBulk("b1"), Duplicate: true}, nil
 }
 
 func (b *bulks) CancelBulk(_ context.Context, _ authz.Principal, in bulk.CancelBulk) (bulk.Bulk, error) {
 	if in.ID != "b1" || in.RequestID != "s-1" || in.Reason != "wrong runs" {
 		return bulk.Bulk{}, &control.Error{Code: run.CodeNotFound}
 	}
-	return aBulk(in.ID, func(b *bulk.Bulk) { b.StoppedAt, b.NotSent = after(time.Second), 40 }), nil
+	return newBulk(in.ID, func(b *bulk.Bulk) { b.StoppedAt, b.NotSent = after(time.Second), 40 }), nil
 }
 
 func (b *bulks) Bulk(_ context.Context, _ authz.Principal, id string) (bulk.Bulk, error) {
 	if id != "b1" {
 		return bulk.Bulk{}, &control.Error{Code: run.CodeNotFound}
 	}
-	return aBulk(id), nil
+	return newBulk(id), nil
 }
 
 func (b *bulks) Bulks(context.Context, authz.Principal, int, string) (bulk.BulksPage, error) {
 	return bulk.BulksPage{HasNext: true, Bulks: []bulk.Bulk{
-		aBulk("b2", func(b *bulk.Bulk) { b.Paced, b.PacedUntil = run.CodeSignalRate, after(time.Minute) }),
-		aBulk("b1", func(b *bulk.Bulk) { b.FinishedAt, b.Accepted, b.Signal.Type = after(time.Hour), 197, "FUTURE" }),
+		newBulk("b2", func(b *bulk.Bulk) { b.Paced, b.PacedUntil = run.CodeSignalRate, after(time.Minute) }),
+		newBulk("b1", func(b *bulk.Bulk) { b.FinishedAt, b.Accepted, b.Signal.Type = after(time.Hour), 197, "FUTURE" }),
 	}}, nil
 }
 
@@ -99,7 +99,7 @@ func (b *bulks) BulkApplications(context.Context, authz.Principal, string) (bulk
 }
 
 func (b *bulks) WatchBulk(_ context.Context, _ authz.Principal, id string) (graph.Stream[bulk.BulkFrame], error) {
-	counted := aBulk(id, func(b *bulk.Bulk) { b.Applications = &bulk.BulkApplications{Pending: 77} })
+	counted := newBulk(id, func(b *bulk.Bulk) { b.Applications = &bulk.BulkApplications{Pending: 77} })
 	ended := &control.Error{Code: run.CodeForbidden, Message: "No longer.", Denial: &control.Denial{Action: authz.Read,
 		Rule: "r"}}
 	return stream[bulk.BulkFrame](ended, bulk.BulkFrame{Sync: live.Live, Reset: true, AsOf: instant, Bulk: counted},
@@ -130,18 +130,18 @@ func TestGolden_Bulks(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{UseCases: graph.UseCasesOf(&bulks{})})
 	for name, operation := range map[string]string{
-		"bulk":  `{ bulk(id: "` + b1 + `")` + everything(t, "Bulk") + `}`,
-		"bulks": `{ bulks(first: 2)` + everything(t, "BulkConnection", "Bulk.rows", "Bulk.applications") + `}`,
+		"bulk":  `{ bulk(id: "` + b1 + `")` + selectAll(t, "Bulk") + `}`,
+		"bulks": `{ bulks(first: 2)` + selectAll(t, "BulkConnection", "Bulk.rows", "Bulk.applications") + `}`,
 		"bulkNode": `{ node(id: "` + b1 +
 			`") { id ... on Bulk { reason } } none: bulk(id: "QnVsazpiMg") { id } other: bulk(id: "UnVuOnIx") { id } }`,
 		"bulkRows": `{ bulk(id: "` + b1 +
 			`") { failed: rows(failed: true) { edges { node { no code } } } accepted: rows(outcome: ACCEPTED, after: "Mg") { edges { cursor node { outcome } } pageInfo { hasPreviousPage } } } }`,
 		"signalRuns": `mutation { signalRuns(input: {requestId: "b-1", ` + bulkRuns +
-			`, reason: "release", expectedCount: 200})` + everything(t, "BulkSignalPayload") + `}`,
+			`, reason: "release", expectedCount: 200})` + selectAll(t, "BulkSignalPayload") + `}`,
 		"bulkMoved": `mutation { signalRuns(input: {requestId: "b-1", ` + bulkRuns +
 			`, reason: "release", expectedCount: 3}) { duplicate } }`,
-		"previewBulk": `{ preview(action: {bulk: {` + bulkRuns + `}})` + everything(t, "ActionPreview") + `}`,
-		"bulkUpdates": `subscription { bulkUpdates(id: "` + b1 + `")` + everything(t, "BulkUpdate", "Bulk.rows") + `}`,
+		"previewBulk": `{ preview(action: {bulk: {` + bulkRuns + `}})` + selectAll(t, "ActionPreview") + `}`,
+		"bulkUpdates": `subscription { bulkUpdates(id: "` + b1 + `")` + selectAll(t, "BulkUpdate", "Bulk.rows") + `}`,
 	} {
 		accept := "application/json"
 		if strings.HasPrefix(operation, "subscription") {
@@ -150,12 +150,12 @@ func TestGolden_Bulks(t *testing.T) {
 		golden(t, name, a.do(http.MethodPost, "/graphql", request(operation, nil), "Accept", accept).body)
 	}
 	if a.logs.Len() > 0 {
-		t.Errorf("logged: %s", a.logs)
+		t.Errorf("logged %s, want nothing", a.logs)
 	}
 }
 
-// What control is asked for is what was written, whichever way the runs and the action are given.
-func TestBulk_WhatIsAskedFor(t *testing.T) {
+// Every combination of the ways to select runs and actions reaches control unchanged.
+func TestBulk_InputsReachControl(t *testing.T) {
 	t.Parallel()
 	b := &bulks{}
 	a := serve(t, &fake{UseCases: graph.UseCasesOf(b)})
@@ -174,14 +174,14 @@ func TestBulk_WhatIsAskedFor(t *testing.T) {
 			in := `runs: ` + runs + `, action: ` + action
 			if body := a.query(`mutation { signalRuns(input: {requestId: "b", `+in+
 				`, reason: "r", expectedCount: 2}) { duplicate } }`, nil); code(t, body) != "" {
-				t.Fatalf("%s: %s", in, body)
+				t.Fatalf("signalRuns with %s answered %s, want no error", in, body)
 			}
 			if diff := cmp.Diff(bulk.SignalRuns{RequestID: "b", Runs: wantRuns, Signal: want, Reason: "r", ExpectedCount: 2},
 				*b.made); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", in, diff)
+				t.Errorf("input of control for %s (-want +got):\n%s", in, diff)
 			}
 			if body := a.query(`{ preview(action: {bulk: {`+in+`}}) { outcome } }`, nil); code(t, body) != "" {
-				t.Fatalf("%s: %s", in, body)
+				t.Fatalf("preview with %s answered %s, want no error", in, body)
 			}
 			if diff := cmp.Diff(bulk.SignalRuns{Runs: wantRuns, Signal: want}, *b.made); diff != "" {
 				t.Errorf("preview of %s (-want +got):\n%s", in, diff)
@@ -190,9 +190,9 @@ func TestBulk_WhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// Where a bulk cannot be answered, and what is none, is said before anything is done.
+// Unavailable fields and wrong inputs are rejected before the operation starts.
 // contract: T155
-func TestBulk_IsRefusedWhereItCannotBeAnswered(t *testing.T) {
+func TestBulk_UnavailableFieldsAndWrongInputsAreRejected(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{UseCases: graph.UseCasesOf(&bulks{})})
 	for operation, want := range map[string]string{
@@ -209,7 +209,7 @@ func TestBulk_IsRefusedWhereItCannotBeAnswered(t *testing.T) {
 		`mutation { signalRuns(input: {requestId: "b", runs: {failedOf: "UnVuOnIx"}, action: {cancel: {}}, reason: "r", expectedCount: 1}) { duplicate } }`:          "There is no such bulk, or it is not yours.",
 	} {
 		if body := a.query(operation, nil); !strings.Contains(body, want) {
-			t.Errorf("%s: %s, want %q", operation, body, want)
+			t.Errorf("%s: answered %s, want %q in it", operation, body, want)
 		}
 	}
 }

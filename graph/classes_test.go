@@ -15,11 +15,10 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// Whatever roles viewers have, and whatever they select: what a member of a group
-// is shown is what an execution of its own shows it at that place, one whose rights
-// are lost or moved is told so before anything more, and one who may see nothing
-// gets the same error from both.
-func TestShare_ClassesShowNobodyMoreThanItsOwnExecution(t *testing.T) {
+// The test generates roles and selections. A member of a group must get the same bytes as from an unshared execution at
+// the same position. A member whose rights were lost or changed must get an error before another payload. A viewer
+// without the right must get the same error from both.
+func TestShare_AGroupShowsTheSameAsAnUnsharedExecution(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	projects, environments := []string{"shop", "lab", "attic"}, []string{"dev", "prod"}
@@ -28,12 +27,12 @@ func TestShare_ClassesShowNobodyMoreThanItsOwnExecution(t *testing.T) {
 		if i%4 == 3 {
 			tenant = "globex"
 		}
-		w.add(placed(fmt.Sprintf("r%d", i), tenant, projects[i%3], environments[i/3%2]), runtest.RandomLog(uint64(i)))
+		w.add(runIdentity(fmt.Sprintf("r%d", i), tenant, projects[i%3], environments[i/3%2]), runtest.RandomLog(uint64(i)))
 	}
-	rapid.Check(t, func(rt *rapid.T) { w.oneClass(rt, projects, environments) })
+	rapid.Check(t, func(rt *rapid.T) { w.checkClasses(rt, projects, environments) })
 }
 
-func (w *world) oneClass(t *rapid.T, projects, environments []string) {
+func (w *world) checkClasses(t *rapid.T, projects, environments []string) {
 	d := newDraws(t, notInStreams("RunUpdate.asOf", "RunUpdate.lagMs", "RunListUpdate.asOf")...)
 	for _, id := range accounts {
 		w.directory.SetGrants(tenantOf(id), id, d.grants(projects, environments))
@@ -61,7 +60,7 @@ func (w *world) oneClass(t *rapid.T, projects, environments []string) {
 	for _, id := range accounts {
 		shared, err := w.shared(t, id, query)
 		if own := w.alone(t, id, query); err != nil {
-			w.sameRefusal(t, err, own)
+			w.compareErrors(t, err, own)
 			continue
 		}
 		members = append(members, member{id, shared})
@@ -73,15 +72,16 @@ func (w *world) oneClass(t *rapid.T, projects, environments []string) {
 		}
 		p, err := groups[shared.Key].First(shared.Since, false)
 		if errors.Is(err, ws.ErrAlone) {
-			continue // it gets an execution of its own
+			continue // the viewer gets an unshared execution
 		}
 		own := w.alone(t, id, query)
 		if err != nil || string(p.Data) != string(ws.AppendResponse(nil, own)) {
-			t.Fatalf("%s is shown %s, %v\nalone %s\nby %s", id, p.Data, err, ws.AppendResponse(nil, own), query)
+			t.Fatalf("the group shows %s %s, %v\nwant as unshared %s\nby %s", id, p.Data, err,
+				ws.AppendResponse(nil, own), query)
 		}
 	}
 
-	for _, id := range accounts { // rights move while they watch
+	for _, id := range accounts { // change rights while viewers watch
 		if d.yes(2) {
 			w.directory.SetGrants(tenantOf(id), id, d.grants(projects, environments))
 		}
@@ -93,12 +93,12 @@ func (w *world) oneClass(t *rapid.T, projects, environments []string) {
 		switch {
 		case errors.Is(err, ws.ErrMoved):
 			if refused != nil || again.Key == m.shared.Key {
-				t.Fatalf("%s was moved to its own group, or to none: %v", m.id, refused)
+				t.Fatalf("%s got ErrMoved, want a new key of a group; error %v", m.id, refused)
 			}
 		case err != nil:
-			w.sameRefusal(t, err, w.alone(t, m.id, query))
+			w.compareErrors(t, err, w.alone(t, m.id, query))
 		case refused != nil || again.Key != m.shared.Key:
-			t.Fatalf("%s stays in a group that it may not join: %v", m.id, refused)
+			t.Fatalf("%s may stay in a group that it may not join; error %v", m.id, refused)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (d *draws) grants(projects, environments []string) []authz.Grant {
 	return out
 }
 
-// rules are a policy in which some roles may not read.
+// rules generates a policy in which some roles may not read.
 func (d *draws) rules() []authz.Rule {
 	var out []authz.Rule
 	for _, r := range authz.DefaultPolicy() {
@@ -127,21 +127,21 @@ func (d *draws) rules() []authz.Rule {
 }
 
 func (w *world) shared(t *rapid.T, id, query string) (*ws.Shared, error) {
-	_, op := parsed(t, w.Handler, query, true)
+	_, op := parse(t, w.Handler, query, true)
 	return w.Share(graph.WithPrincipal(t.Context(), w.who(id)), op)
 }
 
-// alone is the first response of an execution of one's own.
+// alone returns the first response of an unshared execution.
 func (w *world) alone(t *rapid.T, id, query string) *graphql.Response {
-	_, op := parsed(t, w.Handler, query, true)
+	_, op := parse(t, w.Handler, query, true)
 	return w.Alone(graph.WithPrincipal(t.Context(), w.who(id)), op)
 }
 
-// sameRefusal compares the code of an error with how an execution of one's own ended.
-func (w *world) sameRefusal(t *rapid.T, err error, own *graphql.Response) {
+// compareErrors compares the code of an error with that of an unshared execution.
+func (w *world) compareErrors(t *rapid.T, err error, own *graphql.Response) {
 	var e *control.Error
 	if !errors.As(err, &e) || len(own.Errors) == 0 || own.Errors[0].Extensions["code"] != string(e.Code) &&
 		e.Code != "FORBIDDEN" {
-		t.Fatalf("refused with %v, alone with %v", err, own)
+		t.Fatalf("the shared execution failed with %v, the unshared one with %v, want the same code", err, own)
 	}
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/selection"
 )
 
-// compiled renders the fields `run` and `runs` with compiled selections, because gqlgen's marshalling is slow for
-// large answers. gqlgen still reads the arguments, calls the resolvers and collects errors. It also renders
-// every field that the compiler does not support. compiled is safe for concurrent use.
+// compiledQueries renders the fields `run` and `runs` with compiled selections, because gqlgen's marshalling is slow
+// for large answers. gqlgen still reads the arguments, calls the resolvers and collects errors. It also renders every
+// field that the compiler does not support. compiledQueries is safe for concurrent use.
 type compiledQueries struct {
 	compiler *selection.Compiler
 	plans    *lru.Cache[planKey, map[string]*fieldPlan]
@@ -39,7 +39,7 @@ type planKey struct {
 	conditions string
 }
 
-// planned is the compiled plan of one field of Query.
+// fieldPlan is the compiled plan of one field of Query.
 type fieldPlan struct {
 	*selection.Plan
 	wants mapping.Wants
@@ -55,8 +55,8 @@ func newCompiledQueries(schema *ast.Schema, keep int) compiledQueries {
 		Resolved: resolverCheck(reflect.TypeFor[exec.ResolverRoot]())}}
 }
 
-// resolved returns a function that reports whether a field has a resolver. It looks at the methods of gqlgen's resolver
-// interfaces.
+// resolverCheck returns a function that reports whether a field has a resolver. It looks at the methods of gqlgen's
+// resolver interfaces.
 func resolverCheck(root reflect.Type) func(object, field string) bool {
 	return func(object, field string) bool {
 		of, ok := root.MethodByName(object)
@@ -68,7 +68,7 @@ func resolverCheck(root reflect.Type) func(object, field string) bool {
 	}
 }
 
-// compilable returns the Go type of a field of Query that is compiled, or nil for other fields.
+// compiledType returns the Go type of a field of Query that is compiled, or nil for other fields.
 func compiledType(field string) reflect.Type {
 	switch field {
 	case "run":
@@ -110,7 +110,7 @@ func (c compiledQueries) MutateOperationContext(_ context.Context, op *graphql.O
 	return nil
 }
 
-// rendered is a value that is already JSON.
+// rawJSON is a value that is already JSON.
 type rawJSON []byte
 
 func (r rawJSON) MarshalGQL(w io.Writer) { _, _ = w.Write(r) }
@@ -166,7 +166,7 @@ func graphIn(runValue reflect.Value) *mapping.Graph {
 	return g
 }
 
-// eachStep is the hook of Run.steps in queries. It maps each step into the same model.Step, so that a run with
+// appendEachStep is the hook of Run.steps in queries. It maps each step into the same model.Step, so that a run with
 // thousands of steps allocates no list.
 func appendEachStep(element selection.Append) selection.Append {
 	return func(b []byte, v reflect.Value) (_ []byte, err error) {

@@ -23,8 +23,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// parsed is an operation as the transports make it.
-func parsed(t interface {
+// parse creates an operation as the transports do.
+func parse(t interface {
 	Fatalf(format string, args ...any)
 }, h *graph.Handler, query string, given bool) (context.Context, *graphql.OperationContext) {
 	ctx := graph.WithPrincipal(context.Background(), officeViewer())
@@ -35,8 +35,8 @@ func parsed(t interface {
 	return ctx, op
 }
 
-// uncompiled are the responses of gqlgen alone.
-func uncompiled(h *graph.Handler, ctx context.Context, op *graphql.OperationContext) []string {
+// gqlgenResponses returns the responses that gqlgen renders without compiled selections.
+func gqlgenResponses(h *graph.Handler, ctx context.Context, op *graphql.OperationContext) []string {
 	op.ResolverMiddleware = func(ctx context.Context, next graphql.Resolver) (any, error) { return next(ctx) }
 	return responses(h, ctx, op)
 }
@@ -58,11 +58,10 @@ func handlerOf(f *fake) *graph.Handler {
 	return graph.NewHandler(graph.UseCasesOf(f), graph.Config{Limits: quietLimits})
 }
 
-// A stream that is rendered by a compiled selection has the bytes of gqlgen's own
-// execution, whatever is selected and whatever the run is like, frame by frame.
+// compiledStream compares each frame of a compiled stream with gqlgen's, for a generated selection and run.
 func compiledStream(t *rapid.T) {
 	d := newDraws(t, notInStreams()...)
-	if !d.yes(10) { // it has a resolver: gqlgen renders such groups
+	if !d.yes(10) { // Run.step has a resolver, so gqlgen renders groups that select it
 		d.without["Run.step"] = true
 	}
 	list, mode := d.frames(), pick(d, "SNAPSHOT", "DELTA")
@@ -76,10 +75,10 @@ func compiledStream(t *rapid.T) {
 		openRun: func() (graph.Stream[live.Frame], error) { return stream[live.Frame](errNotFound, list...) },
 	}
 	h, given := handlerOf(f), d.yes(2)
-	ctx, op := parsed(t, h, query, given)
-	want := uncompiled(h, ctx, op)
+	ctx, op := parse(t, h, query, given)
+	want := gqlgenResponses(h, ctx, op)
 
-	ctx, op = parsed(t, h, query, given)
+	ctx, op = parse(t, h, query, given)
 	if err := h.Compiles(op); err != nil && !strings.Contains(query, "step(") {
 		t.Fatalf("%v: not compiled:\n%s", err, query)
 	}
@@ -87,11 +86,11 @@ func compiledStream(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameFrames(t, d, shared, query, want)
+	compareFrames(t, d, shared, query, want)
 }
 
-// sameFrames opens a group and compares what it shows with what is wanted.
-func sameFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []string) {
+// compareFrames opens a group and compares its payloads with want.
+func compareFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []string) {
 	ctx := t.Context()
 	source, err := shared.Open(ctx)
 	if err != nil {
@@ -115,9 +114,9 @@ func sameFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []st
 		if got := string(b); got != room+want[i] {
 			t.Fatalf("frame %d of\n%s\ngot  %s\nwant %s", i, query, got, want[i])
 		}
-		clear(b[len(room):]) // the source keeps nothing of it
+		clear(b[len(room):]) // fails if the source keeps b
 		b = b[:len(room)]
-		if i > 0 && d.yes(3) { // a joiner does not disturb those who are there
+		if i > 0 && d.yes(3) { // a joining viewer must not change the next frame
 			if _, err := source.First(nil, false); err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +124,7 @@ func sameFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []st
 	}
 }
 
-// So do the frames of a page that is watched.
+// compiledRows compares each frame of a compiled stream of a list with gqlgen's.
 func compiledRows(t *rapid.T) {
 	d := newDraws(t, notInStreams("Run.steps", "Run.step")...)
 	list := d.rows()
@@ -135,9 +134,9 @@ func compiledRows(t *rapid.T) {
 		return stream[watch.RunsFrame](errNotFound, list...)
 	}}
 	h := handlerOf(f)
-	ctx, op := parsed(t, h, query, true)
-	want := uncompiled(h, ctx, op)
-	ctx, op = parsed(t, h, query, true)
+	ctx, op := parse(t, h, query, true)
+	want := gqlgenResponses(h, ctx, op)
+	ctx, op = parse(t, h, query, true)
 	if err := h.Compiles(op); err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +159,8 @@ func compiledRows(t *rapid.T) {
 	}
 }
 
-// The streams of the UI are watched by most viewers of an installation, and each is rendered by a compiled selection.
-func TestCompiled_StreamsOfTheUI(t *testing.T) {
+// Most viewers of an installation watch the streams of the UI, so they must not fall back on gqlgen's slower rendering.
+func TestCompiled_StreamsOfTheUIAreCompiled(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../web/src/api/operations.graphql")
 	if err != nil {
@@ -173,15 +172,15 @@ func TestCompiled_StreamsOfTheUI(t *testing.T) {
 	} {
 		op, errs := h.ParseNamed(graph.WithPrincipal(t.Context(), officeViewer()), string(document), name, variables)
 		if len(errs) > 0 {
-			t.Fatalf("%s is no valid document: %v", name, errs)
+			t.Fatalf("the operation %s of the UI is invalid: %v", name, errs)
 		}
 		if err := h.Compiles(op); err != nil {
-			t.Errorf("the stream %s of the UI is rendered by gqlgen: %v", name, err)
+			t.Errorf("the stream %s of the UI is not compiled: %v", name, err)
 		}
 	}
 }
 
-// So do queries of one run and of pages.
+// compiledQuery compares compiled queries of a run and of a page with gqlgen's.
 func compiledQuery(t *rapid.T) {
 	d := newDraws(t)
 	var views []control.RunView
@@ -200,7 +199,7 @@ func compiledQuery(t *rapid.T) {
 		},
 		stepLog: func(reads.StepLogQuery) (reads.StepLog, error) { return reads.StepLog{ErrorLine: 4}, nil },
 	}
-	if d.yes(2) { // also what has resolvers
+	if d.yes(2) { // without fields with resolvers
 		d.leaveOut(costly("Run.actions", "Step.actions", "Run.step")...)
 	}
 	one := d.selection("Run", 4)
@@ -225,34 +224,34 @@ func compiledQuery(t *rapid.T) {
 		` again: run(runId: "r1", at: 3) ` + d.selection("Run", 2) +
 		` runs(first: 5) ` + d.selection("RunConnection", 5) + ` capabilities { name } }`)
 	h, given := handlerOf(f), d.yes(2)
-	ctx, op := parsed(t, h, query, given)
-	want := uncompiled(h, ctx, op)
-	for range 2 { // the second time by the plan that was kept
-		ctx, op := parsed(t, h, query, given)
+	ctx, op := parse(t, h, query, given)
+	want := gqlgenResponses(h, ctx, op)
+	for range 2 { // the second time with the cached plan
+		ctx, op := parse(t, h, query, given)
 		if got := responses(h, ctx, op); got[0] != want[0] {
 			t.Fatalf("%s\ngot  %s\nwant %s", query, got[0], want[0])
 		}
 	}
 }
 
-func TestCompiled_StreamsAreByteForByteGqlgen(t *testing.T) {
+func TestCompiled_StreamsHaveTheBytesOfGqlgen(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, compiledStream)
 }
 
-func TestCompiled_RowsAreByteForByteGqlgen(t *testing.T) {
+func TestCompiled_ListStreamsHaveTheBytesOfGqlgen(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, compiledRows)
 }
 
-func TestCompiled_QueriesAreByteForByteGqlgen(t *testing.T) {
+func TestCompiled_QueriesHaveTheBytesOfGqlgen(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, compiledQuery)
 }
 
 func FuzzCompiled(f *testing.F) {
 	var seed []byte
-	for i := range uint64(1 << 16) { // enough for all draws, or the seed would be skipped
+	for i := range uint64(1 << 16) { // enough bytes for all draws; rapid skips a shorter seed
 		seed = binary.LittleEndian.AppendUint64(seed, i*0x9e3779b97f4a7c15)
 	}
 	f.Add(seed)

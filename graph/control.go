@@ -84,7 +84,8 @@ type PollerReads interface {
 	PollerSeen(ctx context.Context, queue string) *time.Time
 }
 
-// Commands start runs, signal them and redrive dead letters. Each is idempotent by its request or signal id.
+// Commands start runs, signal them and redrive dead letters. Each is idempotent by its request id, signal id
+// or token.
 type Commands interface {
 	StartRun(ctx context.Context, p authz.Principal, in runs.StartRun) (runs.StartedRun, error)
 	SignalRun(ctx context.Context, p authz.Principal, in runs.SignalRun) (runs.SignalReceipt, error)

@@ -22,17 +22,16 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// marking is a Redriver that only marks.
-type marking struct{ store.Outbox }
+// markOnly is a Redriver that marks a dead letter as redriven and sends nothing.
+type markOnly struct{ store.Outbox }
 
-func (m marking) Redrive(ctx context.Context, d reads.DeadLetter) error {
-	_, err := m.Redriven(ctx, d.ID)
+func (m markOnly) Redrive(ctx context.Context, d reads.DeadLetter) error {
+	_, err := m.MarkRedriven(ctx, d.ID)
 	return err
 }
 
-// stored is the API over the use cases on a store of its own, with one open dead
-// letter in tenant acme.
-func stored(t *testing.T) *api {
+// serveStore serves the API over the use cases on a new SQLite store with one open dead letter of the tenant acme.
+func serveStore(t *testing.T) *api {
 	t.Helper()
 	ctx := t.Context()
 	s, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
@@ -54,7 +53,7 @@ func stored(t *testing.T) *api {
 		buried, err = s.AddDeadLetter(ctx, "r1", 2, "message too large")
 	}
 	if err != nil || !buried {
-		t.Fatalf("bury: %t, %v", buried, err)
+		t.Fatalf("add the dead letter: added %t, %v", buried, err)
 	}
 	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	if err != nil {
@@ -64,7 +63,7 @@ func stored(t *testing.T) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := graph.NewHandler(graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: marking{s}})),
+	h := graph.NewHandler(graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: markOnly{s}})),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
@@ -78,11 +77,12 @@ func stored(t *testing.T) *api {
 	return &api{t: t, Handler: h, url: server.URL}
 }
 
-// The whole way from a query to the store and back: who may sees and redrives,
-// another tenant and another role do not, word for word (T101, T123, O04).
-func TestDeadLetters_OnAStore(t *testing.T) {
+// The test queries a real store. Principals with the right read and redrive dead letters. Other tenants see nothing,
+// and other roles get FORBIDDEN.
+// contract: T101, T123, O04
+func TestDeadLetters_OnlyPrincipalsWithTheRightReadAndRedriveThem(t *testing.T) {
 	t.Parallel()
-	a := stored(t)
+	a := serveStore(t)
 	query := func(token, operation string) string {
 		return a.do(http.MethodPost, "/graphql", request(operation, nil), "Authorization", "Bearer "+token).body
 	}
@@ -106,7 +106,7 @@ func TestDeadLetters_OnAStore(t *testing.T) {
 	}
 	letter := got.Data.DeadLetters.Edges[0].Node
 	if letter.RunID != "r1" || letter.FromSeq != 0 || letter.ToSeq != 2 || letter.Cause != "message too large" {
-		t.Errorf("%+v", letter)
+		t.Errorf("the dead letter is %+v, want r1 from 0 to 2 with its cause", letter)
 	}
 	after := fmt.Sprintf(`{ deadLetters(after: %q) { edges { cursor } } }`, got.Data.DeadLetters.PageInfo.EndCursor)
 	node := fmt.Sprintf(`{ node(id: %q) { ... on DeadLetter { runId } } }`, letter.ID)
@@ -147,7 +147,7 @@ func TestDeadLetters_OnAStore(t *testing.T) {
 			t.Fatalf("%v: %s", err, answer)
 		}
 		if diff := cmp.Diff(c.data, string(out.Data)); diff != "" || code(t, answer) != c.code {
-			t.Errorf("%s: %s\nanswers %s (-want +got):\n%s", c.token, c.operation, answer, diff)
+			t.Errorf("%s: %s\nanswered %s, want the code %q (-want +got):\n%s", c.token, c.operation, answer, c.code, diff)
 		}
 	}
 }

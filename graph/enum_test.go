@@ -20,8 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// A constant that is added in Go and forgotten in the schema would break typed
-// clients or become UNKNOWN: every one of them is an enum value (T153).
+// A constant that is added in Go but not in the schema would break typed clients or become UNKNOWN.
 // contract: T153
 func TestEnums_EveryConstantIsInTheSchema(t *testing.T) {
 	t.Parallel()
@@ -43,18 +42,18 @@ func TestEnums_EveryConstantIsInTheSchema(t *testing.T) {
 	} {
 		found := constants(t, from.dir, from.typeName)
 		if len(found) < 2 {
-			t.Errorf("%s.%s has constants %v", from.dir, from.typeName, found)
+			t.Errorf("found the constants %v of %s.%s, want at least two", found, from.dir, from.typeName)
 		}
 		for _, c := range found {
 			if schema.Types[enum].EnumValues.ForName(c) == nil {
-				t.Errorf("%s.%s %s is not in the enum %s", from.dir, from.typeName, c, enum)
+				t.Errorf("the enum %s of the schema lacks %s of %s.%s", enum, c, from.dir, from.typeName)
 			}
 		}
 	}
 }
 
-// constants are the values of the exported constants of one type of one package;
-// others, such as labels of metrics, never leave it.
+// constants returns the values of the exported constants of a type. Unexported ones, such as labels of metrics, are not
+// part of the API.
 func constants(t *testing.T, dir, typeName string) []string {
 	t.Helper()
 	var out []string
@@ -91,13 +90,13 @@ func constants(t *testing.T, dir, typeName string) []string {
 	return slices.Compact(out)
 }
 
-// Later versions may store words that this schema does not know (S15).
+// A later version may have stored words that this schema does not have.
 // contract: S15, T153
-func TestEnums_UnknownWordsAreShownRaw(t *testing.T) {
+func TestEnums_UnknownWordsAreUNKNOWNWithTheRawWord(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) {
-		v := stopped()
+		v := failedRun()
 		v.State.Status = "ARCHIVED"
 		failed := *v.State.Steps[1]
 		failed.Status, failed.Substatus = "FROZEN", "NAPPING"

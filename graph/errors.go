@@ -50,7 +50,7 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 		if original.Extensions["code"] == string(run.CodeQueryUnknown) {
 			e.Code = run.CodeQueryUnknown
 		}
-	case isGraphQL && isInputError(ctx, original): // gqlgen rejects an enum in the wrong case, which validation had accepted
+	case isGraphQL && isInputError(ctx, original): // an enum in the wrong case, which validation accepts
 		e = &control.Error{Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not a value that the schema allows there.",
 			original.Path)}
 	default:
@@ -71,13 +71,13 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	return out
 }
 
-// ofInput reports whether an error is about a value inside the arguments of the field of ctx. Its path is then longer
-// than the path of the field.
+// isInputError reports whether an error is about a value inside the arguments of the field of ctx. Its path is then
+// longer than the path of the field.
 func isInputError(ctx context.Context, err *gqlerror.Error) bool {
 	return graphql.GetFieldContext(ctx) != nil && len(err.Path) > len(graphql.GetPath(ctx))
 }
 
-// known returns the error of the public table of codes that err stands for, or nil for an unexpected error.
+// knownError returns the error of the public table of codes that err stands for, or nil for an unexpected error.
 func (p *presenter) knownError(err error) *control.Error {
 	if e, ok := errors.AsType[*control.Error](err); ok {
 		return e
@@ -144,7 +144,7 @@ func (p *presenter) extensions(e *control.Error) map[string]any {
 	return x
 }
 
-// recovered converts the panic of a resolver into an error, which the presenter logs and answers with INTERNAL.
+// panicError converts the panic of a resolver into an error, which the presenter logs and answers with INTERNAL.
 func panicError(_ context.Context, v any) error {
 	return fmt.Errorf("graph: panic: %v\n%s", v, debug.Stack())
 }

@@ -22,11 +22,11 @@ import (
 const signalMutation = `mutation { signalRun(input: {runId: "r1", signalId: "s1", signal: {pause: {}}}) { signal { signalId } } }`
 
 // contract: T134, T222
-func TestErrors_OnePresenter(t *testing.T) {
+func TestErrors_ThePresenterSetsTheExtensions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err        error
-		want       string // the error's extensions
+		want       string // extensions of the error
 		retryAfter string
 		logged     string
 	}{
@@ -52,7 +52,7 @@ func TestErrors_OnePresenter(t *testing.T) {
 			want: `{"code":"STORE_UNAVAILABLE","httpStatus":503,"retryAfterMs":1500}`, retryAfter: "2",
 		},
 		"wrapped": {err: fmt.Errorf("layer: %w", errNotFound), want: `{"code":"NOT_FOUND","httpStatus":404}`},
-		"unforeseen": {
+		"unexpected error": {
 			err:    errors.New("pgx: relation /var/lib does not exist"),
 			want:   `{"code":"INTERNAL","httpStatus":500,"requestId":"req-1"}`,
 			logged: "relation /var/lib does not exist",
@@ -67,17 +67,17 @@ func TestErrors_OnePresenter(t *testing.T) {
 			}})
 			got := a.do(http.MethodPost, "/", request(signalMutation, nil))
 			if got.status != http.StatusOK || !strings.Contains(got.body, `"extensions":`+test.want) {
-				t.Errorf("%d %s, want extensions %s", got.status, got.body, test.want)
+				t.Errorf("answered %d %s, want 200 with the extensions %s", got.status, got.body, test.want)
 			}
 			if h := got.header.Get("Retry-After"); h != test.retryAfter {
-				t.Errorf("Retry-After %q, want %q", h, test.retryAfter)
+				t.Errorf("Retry-After is %q, want %q", h, test.retryAfter)
 			}
 			if n := strings.Count(a.logs.String(), "request failed"); (test.logged != "") != (n == 1) ||
 				!strings.Contains(a.logs.String(), test.logged) {
 				t.Errorf("logged %q, want %q once", a.logs, test.logged)
 			}
 			if test.logged != "" && strings.Contains(got.body, test.logged) {
-				t.Errorf("the caller was told %s", got.body)
+				t.Errorf("answered %s, want an answer without the cause", got.body)
 			}
 		})
 	}
@@ -87,19 +87,19 @@ func TestErrors_PanicIsInternalAndLoggedOnce(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{})
 	if got := a.query(signalMutation, nil); code(t, got) != "INTERNAL" || strings.Contains(got, "nil pointer") {
-		t.Errorf("got %s", got)
+		t.Errorf("answered %s, want INTERNAL without the cause", got)
 	}
 	if strings.Count(a.logs.String(), "request failed") != 1 || !strings.Contains(a.logs.String(), "fake_test.go") {
 		t.Errorf("logged %q, want the stack once", a.logs)
 	}
 }
 
-// What does not exist and what is another tenant's cannot be told apart: null
-// and no error in queries, NOT_FOUND in the rest (T101, T222).
+// A caller cannot distinguish a run that does not exist from one of another tenant. Queries answer null without an
+// error, and mutations NOT_FOUND.
 // contract: T101, T222
-func TestErrors_NotFound(t *testing.T) {
+func TestErrors_NotFoundIsNullInQueries(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) {
 		return control.RunView{}, errNotFound
 	}
@@ -115,7 +115,7 @@ func TestErrors_NotFound(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := a.query(signalMutation, nil); code(t, got) != "NOT_FOUND" {
-		t.Errorf("a mutation got %s", got)
+		t.Errorf("the mutation answered %s, want NOT_FOUND", got)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestInput_SignalsReachControl(t *testing.T) {
 	var got runs.SignalRun
 	a := serve(t, &fake{signalRun: func(p authz.Principal, in runs.SignalRun) (runs.SignalReceipt, error) {
 		if p.ID != "eva" {
-			t.Errorf("principal %v", p)
+			t.Errorf("control got the principal %q, want eva", p.ID)
 		}
 		got = in
 		return receipt(in.Signal.Type), nil
@@ -146,7 +146,7 @@ func TestInput_SignalsReachControl(t *testing.T) {
 		body := a.query(`mutation { signalRun(input: {runId: "r1", signalId: "s1", `+input+`}) { signal { typeRaw } } }`,
 			nil)
 		if diff := cmp.Diff(want, got); diff != "" || code(t, body) != "" {
-			t.Errorf("%s: %s (-want +got):\n%s", input, body, diff)
+			t.Errorf("%s: answered %s, input of control (-want +got):\n%s", input, body, diff)
 		}
 	}
 	a.query(`mutation { cancelRun(input: {runId: "r1", signalId: "s1", reason: "x"}) { signal { typeRaw } } }`, nil)
@@ -158,7 +158,7 @@ func TestInput_SignalsReachControl(t *testing.T) {
 	for _, bad := range []string{`signal: {}`, `signal: {pause: {}, resume: {}}`, `signal: {pause: null}`} {
 		if body := a.query(`mutation { signalRun(input: {runId: "r1", signalId: "s1", `+bad+`}) { signal { typeRaw } } }`,
 			nil); code(t, body) != "BAD_USER_INPUT" {
-			t.Errorf("%s: got %s", bad, body)
+			t.Errorf("%s: answered %s, want BAD_USER_INPUT", bad, body)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestInput_PlanKeepsItsDigits(t *testing.T) {
 	var got runs.StartRun
 	a := serve(t, &fake{startRun: func(_ authz.Principal, in runs.StartRun) (runs.StartedRun, error) {
 		got = in
-		return runs.StartedRun{View: stopped()}, nil
+		return runs.StartedRun{View: failedRun()}, nil
 	}})
 	a.do(http.MethodPost, "/", `{"query":"mutation($i: StartRunInput!) { startRun(input: $i) { deduplicated } }", "variables": {"i": {
 		"plan": {"inline": {"z": 12345678901234567890, "a": 1.50, "t": "<&>"}}, "runRequestId": "q", "projectId": "shop", "environmentId": "dev", "params": {"n": 1e3}}}}`)
@@ -180,18 +180,18 @@ func TestInput_PlanKeepsItsDigits(t *testing.T) {
 		runRequestId: "q", projectId: "shop", environmentId: "dev"}) { deduplicated } }`, nil)
 	want := &plan.Ref{URI: "file:///p", SHA256: "s", SchemaVersion: "v1.2", PlanID: "p", PlanVersion: "1", SizeBytes: 5}
 	if diff := cmp.Diff(want, got.Ref); diff != "" || got.Inline != nil {
-		t.Errorf("ref (-want +got):\n%s", diff)
+		t.Errorf("inline %s, reference of the plan (-want +got):\n%s", got.Inline, diff)
 	}
 }
 
 // contract: T154, T228
-func TestInput_Seq(t *testing.T) {
+func TestInput_ASeqIsAWholeNumberUpTo2To53(t *testing.T) {
 	t.Parallel()
 	var got *run.Seq
-	f := answering()
+	f := newAnsweringFake()
 	f.run = func(_ authz.Principal, _ string, at *run.Seq) (control.RunView, error) {
 		got = at
-		return stopped(), nil
+		return failedRun(), nil
 	}
 	a := serve(t, f)
 	for literal, want := range map[string]run.Seq{`0`: 0, `9007199254740991`: run.MaxSeq,
@@ -200,22 +200,22 @@ func TestInput_Seq(t *testing.T) {
 		body := a.do(http.MethodPost, "/",
 			`{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
 		if got == nil || *got != want {
-			t.Errorf("%s became %v: %s", literal, got, body)
+			t.Errorf("control got %v for %s, want %d; answered %s", got, literal, want, body)
 		}
 	}
 	for _, literal := range []string{`-1`, `9007199254740992`, `"x"`, `""`, `"-1"`, `1.5`, `true`, `{}`, `1e30`} {
 		body := a.do(http.MethodPost, "/",
 			`{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
 		if code(t, body) != "BAD_USER_INPUT" {
-			t.Errorf("%s: got %s", literal, body)
+			t.Errorf("%s: answered %s, want BAD_USER_INPUT", literal, body)
 		}
 	}
 }
 
-func TestInput_PagesAndFilters(t *testing.T) {
+func TestInput_PagesAndFiltersReachControl(t *testing.T) {
 	t.Parallel()
 	var got control.RunsQuery
-	f := answering()
+	f := newAnsweringFake()
 	runs := f.runs
 	f.runs = func(q control.RunsQuery) (control.RunsPage, error) { got = q; return runs(q) }
 	a := serve(t, f)
@@ -224,7 +224,7 @@ func TestInput_PagesAndFilters(t *testing.T) {
 		ProjectIDs: []string{"p"}, Statuses: []run.Status{run.Failed}, Text: "x", CreatedFrom: instant, Ascending: true,
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("query of control (-want +got):\n%s", diff)
 	}
 	for _, query := range []string{
 		`{ runs(first: 0) { edges { cursor } } }`, `{ runs(filter: {statuses: [UNKNOWN]}) { edges { cursor } } }`,
@@ -232,11 +232,11 @@ func TestInput_PagesAndFilters(t *testing.T) {
 		`{ run(runId: "r1") { events(last: -1) { edges { cursor } } } }`,
 	} {
 		if body := a.query(query, nil); code(t, body) != "BAD_USER_INPUT" {
-			t.Errorf("%s: got %s", query, body)
+			t.Errorf("%s: answered %s, want BAD_USER_INPUT", query, body)
 		}
 	}
 	if body := a.query(`{ run(runId: "r1") { signals(after: "?") { edges { cursor } } } }`, nil); code(t,
 		body) != "CURSOR_INVALID" {
-		t.Errorf("got %s", body)
+		t.Errorf("answered %s, want CURSOR_INVALID", body)
 	}
 }

@@ -32,8 +32,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a Control whose answers are set by the test; what is not set panics,
-// which the edge turns into INTERNAL.
+// fake implements graph.UseCases with functions that a test sets. A use case that is not set panics, which the edge
+// answers with INTERNAL.
 type fake struct {
 	graph.UseCases
 	approvalReads atomic.Int64
@@ -54,7 +54,7 @@ type fake struct {
 	watchRuns  func(control.RunsQuery) (graph.Stream[watch.RunsFrame], error)
 	watchSigs  func(runID, signalID string) (graph.Stream[runs.SignalReceipt], error)
 	watchLog   func(reads.StepLogQuery) (graph.Stream[watch.StepLogFrame], error)
-	medians    atomic.Int32                                  // reads of them
+	medians    atomic.Int32                                  // number of reads
 	openRun    func() (graph.Stream[live.Frame], error)      // default: watchRun from the beginning
 	openRuns   func() (graph.Stream[watch.RunsFrame], error) // default: watchRuns
 }
@@ -197,7 +197,7 @@ func (f *fake) WatchStepLog(_ context.Context, _ authz.Principal, in reads.StepL
 	return f.watchLog(in)
 }
 
-// frames is a stream of some frames, which then ends with err or, without one, never.
+// frames is a stream of a list of frames. It ends with err, or with ctx when err is nil.
 type frames[T any] struct {
 	list   []T
 	err    error
@@ -240,8 +240,8 @@ func identity(runID string) run.Identity {
 		PlanVersion: "1.0"}
 }
 
-// stopped is a run whose second step has failed, with its retry window open.
-func stopped() control.RunView {
+// failedRun returns a RUNNING run whose second step has failed, with its retry window open.
+func failedRun() control.RunView {
 	outline := func(id string, deps ...string) run.StepOutline {
 		return run.StepOutline{StepID: id, Type: "COMMAND", DependsOn: deps, TaskQueue: "tq-data-dev"}
 	}
@@ -278,13 +278,13 @@ func stopped() control.RunView {
 	}
 	v := control.RunView{State: s, Epoch: "e1", OpsRev: 3, AsOf: instant}
 	v.Run.ParentRunID = "r0"
-	v.Queue = another(v.Queue)
+	v.Queue = newOf(v.Queue)
 	v.Queue.Status, v.Queue.CreatedAt, v.Queue.Attempts = "PENDING", instant, 1
 	return v
 }
 
-// another is a value of a type that this package does not name: the edge knows no store.
-func another[T any](*T) *T { return new(T) }
+// newOf returns a value of a type of package store, which this package must not import.
+func newOf[T any](*T) *T { return new(T) }
 
 func receipt(kind run.SignalType) runs.SignalReceipt {
 	return runs.SignalReceipt{SignalReceipt: run.SignalReceipt{
@@ -316,7 +316,7 @@ func line(no int64) artifact.Line {
 	return artifact.Line{No: no, At: instant, Stream: "stdout", EngineAttempt: 1, Text: "hello\nworld"}
 }
 
-// api is the handler on a real listener, and what it logged.
+// api is the handler on a real listener, with its log.
 type api struct {
 	t *testing.T
 	*graph.Handler
@@ -370,7 +370,7 @@ func serve(t *testing.T, f *fake, change ...func(*graph.Config)) *api {
 	return a
 }
 
-// answer is what came back over HTTP.
+// answer is a response over HTTP.
 type answer struct {
 	status int
 	header http.Header
@@ -408,13 +408,13 @@ func request(query string, variables any) string {
 	return string(body)
 }
 
-// query posts one operation and gives the answer's JSON.
+// query posts one operation and returns the body of the answer.
 func (a *api) query(query string, variables any) string {
 	a.t.Helper()
 	return a.do(http.MethodPost, "/graphql", request(query, variables)).body
 }
 
-// code is that of the first error of an answer.
+// code returns the code of the first error of an answer, or "" when it has none.
 func code(t *testing.T, body string) string {
 	t.Helper()
 	var r struct {

@@ -33,7 +33,8 @@ func (r runFields) Events(
 	}
 	page, err := readLarge(ctx, func() (page reads.EventsPage, size int, err error) {
 		page, err = r.control.Events(ctx, principal(ctx), of.RunID, reads.EventPage{
-			First: mapping.OrZero(first), Last: mapping.OrZero(last), After: mapping.OrZero(after), Before: mapping.OrZero(before), Types: types,
+			First: mapping.OrZero(first), Last: mapping.OrZero(last), After: mapping.OrZero(after),
+			Before: mapping.OrZero(before), Types: types,
 		})
 		for i := range page.Events {
 			size += len(page.Events[i].Payload)

@@ -21,19 +21,19 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// draws makes random operations and states.
+// draws generates random operations and states.
 type draws struct {
 	*rapid.T
 	schema    *ast.Schema
 	fragments []string
-	without   map[string]bool // fields that may not stand here
+	without   map[string]bool // fields that must not be selected
 }
 
-var theSchema = sync.OnceValue(func() *ast.Schema { return gqlparser.MustLoadSchema(&ast.Source{Input: dvt.Schema}) })
+var apiSchema = sync.OnceValue(func() *ast.Schema { return gqlparser.MustLoadSchema(&ast.Source{Input: dvt.Schema}) })
 
 func newDraws(t *rapid.T, without ...string) *draws {
-	d := &draws{T: t, schema: theSchema(), without: map[string]bool{}}
-	d.leaveOut("Step.dbtNodes", "Step.inputs") // seldom where it may stand
+	d := &draws{T: t, schema: apiSchema(), without: map[string]bool{}}
+	d.leaveOut("Step.dbtNodes", "Step.inputs") // rejected in most places
 	d.leaveOut(without...)
 	return d
 }
@@ -44,10 +44,10 @@ func (d *draws) leaveOut(fields ...string) {
 	}
 }
 
-// costly are the fields that are refused in lists and subscriptions, and more.
+// costly returns the fields that lists and subscriptions reject, and more.
 func costly(more ...string) []string { return slices.Concat(graph.Costly, more) }
 
-// notInStreams are the fields of runs and steps that are refused in subscriptions, and more.
+// notInStreams returns the fields of runs and steps that subscriptions reject, and more.
 func notInStreams(more ...string) []string {
 	return slices.Concat(costly("Run.actions", "Step.actions", "Wait.pollerSeenAt"), more)
 }
@@ -68,7 +68,7 @@ func maybe[T any](d *draws, v T) *T {
 // conditions are the variables that every generated operation declares.
 const conditions = `$yes: Boolean! = true, $no: Boolean! = false, $given: Boolean!`
 
-// conditioned uses them all, as validation wants it.
+// conditioned uses each of conditions, because validation rejects unused variables.
 const conditioned = ` u1: __typename @include(if: $yes) u2: __typename @skip(if: $no) u3: __typename @include(if: $given) `
 
 func (d *draws) condition() string {
@@ -79,8 +79,8 @@ func (d *draws) condition() string {
 		pick(d, "$yes", "$no", "$given", "true", "false") + ")"
 }
 
-// selection of a type: fields under names of their own or aliases, some twice,
-// some in fragments, under conditions.
+// selection generates a selection on a type: fields with and without aliases, some repeated, some in fragments, some
+// with conditions.
 func (d *draws) selection(typeName string, depth int) string {
 	def := d.schema.Types[typeName]
 	var b strings.Builder
@@ -238,11 +238,11 @@ func (d *draws) state() run.State {
 	return s
 }
 
-// after is a state that follows s in its log: it shares the steps that stayed.
+// after generates a state that follows s in its log. Unchanged steps share their pointers.
 func (d *draws) after(s run.State) run.State {
 	next := run.State{Header: d.header(s.Seq + 1), Steps: append([]*run.Step(nil), s.Steps...)}
 	for i, old := range next.Steps {
-		if d.yes(6) { // read again, and the same
+		if d.yes(6) { // an equal step that was loaded again
 			copied := *old
 			next.Steps[i] = &copied
 		} else if d.yes(3) {
@@ -254,7 +254,7 @@ func (d *draws) after(s run.State) run.State {
 	return next
 }
 
-// frames of one stream, as a hub gives them to a viewer who has seen after.
+// frames generates the frames of one stream, as a hub sends them to one viewer.
 func (d *draws) frames() []live.Frame {
 	var out []live.Frame
 	state, epoch, shown := d.state(), "e1", run.Seq(0)
@@ -269,8 +269,8 @@ func (d *draws) frames() []live.Frame {
 		}
 		if i > 0 {
 			switch d.n(4) {
-			case 0: // quiet
-			case 1: // another history
+			case 0: // no change
+			case 1: // another epoch, as after a restore
 				state, epoch = d.state(), epoch+"x"
 				f.Reset, f.Changed, shown = true, true, 0
 			default:
@@ -285,7 +285,7 @@ func (d *draws) frames() []live.Frame {
 	return out
 }
 
-// rows are the frames of a page that is watched.
+// rows generates the frames of a stream of a list.
 func (d *draws) rows() []watch.RunsFrame {
 	var out []watch.RunsFrame
 	for i := range 1 + d.n(4) {

@@ -28,11 +28,10 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-var update = flag.Bool("update", false, "write the golden answers anew")
+var update = flag.Bool("update", false, "overwrite the golden answers")
 
-// everything selects all the fields of a type that can stand where it is used,
-// so that a field that is added is in the golden answers too.
-func everything(t *testing.T, typeName string, without ...string) string {
+// selectAll selects all fields of a type except without, so that golden answers also cover a field that is added later.
+func selectAll(t *testing.T, typeName string, without ...string) string {
 	t.Helper()
 	schema, err := gqlparser.LoadSchema(&ast.Source{Input: dvt.Schema})
 	if err != nil {
@@ -63,8 +62,8 @@ func everything(t *testing.T, typeName string, without ...string) string {
 	return expand(schema.Types[typeName], map[string]bool{typeName: true})
 }
 
-func answering() *fake {
-	v := stopped()
+func newAnsweringFake() *fake {
+	v := failedRun()
 	row := v
 	row.State.Steps, row.Queue = nil, nil
 	frame := live.Frame{Sync: live.Live, State: v.State, Changed: true, HeadSeq: 7, Epoch: "e1", OpsRev: 3, AsOf: instant}
@@ -152,46 +151,46 @@ func answering() *fake {
 	}
 }
 
-// Every operation once, with every field that it may select.
+// The test sends each operation once, with each field that it may select.
 func TestGolden_EveryOperation(t *testing.T) {
 	t.Parallel()
 	stream := notInStreams()
 	list := costly("Run.steps")
 	plan := `plan: {inline: {steps: [{timeout: "<2m>"}]}}, runRequestId: "q1", projectId: "shop", environmentId: "dev"`
 	operations := map[string]string{
-		"viewer":        `{ viewer` + everything(t, "Viewer") + `}`,
-		"run":           `{ run(runId: "r1")` + everything(t, "Run") + `}`,
+		"viewer":        `{ viewer` + selectAll(t, "Viewer") + `}`,
+		"run":           `{ run(runId: "r1")` + selectAll(t, "Run") + `}`,
 		"run_past":      `{ run(runId: "r1", at: "5") { runSeq actions { action } one: step(stepId: "ship") { wait { kind } } none: step(stepId: "x") { stepId } } }`,
 		"runDiff":       `{ runDiff(runId: "r1", a: 1, b: 5) { from { runSeq } to { runSeq } steps { stepId from { stepId } to { status } } decisions { runSeq } } none: runDiff(runId: "r9", a: 1, b: 5) { from { runSeq } } }`,
-		"runs":          `{ runs(first: 1)` + everything(t, "RunConnection", list...) + `}`,
-		"runsWithSteps": `{ runs(first: 1)` + everything(t, "RunConnection", costly()...) + `}`,
-		"signal":        `{ signal(runId: "r1", signalId: "s1")` + everything(t, "Signal") + `}`,
-		"stepLog":       `{ stepLog(runId: "r1", stepId: "build", find: "hello")` + everything(t, "StepLog") + `}`,
-		"capabilities":  `{ capabilities` + everything(t, "EngineCapability") + `}`,
-		"health":        `{ health` + everything(t, "Health") + `}`,
-		"healthHistory": `{ healthHistory(last: 2)` + everything(t, "HealthHistory") + `}`,
-		"workers":       `{ workers` + everything(t, "WorkerReport") + `}`,
+		"runs":          `{ runs(first: 1)` + selectAll(t, "RunConnection", list...) + `}`,
+		"runsWithSteps": `{ runs(first: 1)` + selectAll(t, "RunConnection", costly()...) + `}`,
+		"signal":        `{ signal(runId: "r1", signalId: "s1")` + selectAll(t, "Signal") + `}`,
+		"stepLog":       `{ stepLog(runId: "r1", stepId: "build", find: "hello")` + selectAll(t, "StepLog") + `}`,
+		"capabilities":  `{ capabilities` + selectAll(t, "EngineCapability") + `}`,
+		"health":        `{ health` + selectAll(t, "Health") + `}`,
+		"healthHistory": `{ healthHistory(last: 2)` + selectAll(t, "HealthHistory") + `}`,
+		"workers":       `{ workers` + selectAll(t, "WorkerReport") + `}`,
 		"node": `{ run: node(id: "UnVuOnIx") { id __typename ... on Run { runId } } signal: node(id: "U2lnbmFsOnIxL3Mx") { id __typename }
 			none: node(id: "UnVuOnI5") { id } nonsense: node(id: "?") { id }
 			letter: node(id: "RGVhZExldHRlcjpkMQ") { id __typename ... on DeadLetter { runId } } }`,
-		"deadLetters": `{ deadLetters(open: true, first: 2, after: "ZDM")` + everything(t, "DeadLetterConnection") + `}`,
+		"deadLetters": `{ deadLetters(open: true, first: 2, after: "ZDM")` + selectAll(t, "DeadLetterConnection") + `}`,
 		"redriveDeadLetters": `mutation { redriveDeadLetters(input: {requestId: "q1", letters: {ids: ["RGVhZExldHRlcjpkMQ", "UnVuOnIx", "RGVhZExldHRlcjpkMg", "RGVhZExldHRlcjpkMQ"]}})` +
-			everything(t, "RedriveDeadLettersPayload") + `}`,
-		"startRun": `mutation { startRun(input: {` + plan + `})` + everything(t, "StartRunPayload") + `}`,
+			selectAll(t, "RedriveDeadLettersPayload") + `}`,
+		"startRun": `mutation { startRun(input: {` + plan + `})` + selectAll(t, "StartRunPayload") + `}`,
 		"signalRun": `mutation { signalRun(input: {runId: "r1", signalId: "s1", signal: {pause: {reason: "lunch"}}})` +
-			everything(t, "SignalRunPayload") + `}`,
-		"cancelRun": `mutation { cancelRun(input: {runId: "r1", signalId: "s1"})` + everything(t, "SignalRunPayload") +
+			selectAll(t, "SignalRunPayload") + `}`,
+		"cancelRun": `mutation { cancelRun(input: {runId: "r1", signalId: "s1"})` + selectAll(t, "SignalRunPayload") +
 			`}`,
-		"runUpdates": `subscription { runUpdates(runId: "r1")` + everything(t, "RunUpdate", stream...) + `}`,
-		"runDeltas":  `subscription { runUpdates(runId: "r1", mode: DELTA)` + everything(t, "RunUpdate", stream...) + `}`,
-		"runEvents":  `subscription { runEvents(runId: "r1", after: 2)` + everything(t, "RunEventUpdate") + `}`,
-		"runListUpdates": `subscription { runListUpdates(first: 10)` + everything(t, "RunListUpdate",
+		"runUpdates": `subscription { runUpdates(runId: "r1")` + selectAll(t, "RunUpdate", stream...) + `}`,
+		"runDeltas":  `subscription { runUpdates(runId: "r1", mode: DELTA)` + selectAll(t, "RunUpdate", stream...) + `}`,
+		"runEvents":  `subscription { runEvents(runId: "r1", after: 2)` + selectAll(t, "RunEventUpdate") + `}`,
+		"runListUpdates": `subscription { runListUpdates(first: 10)` + selectAll(t, "RunListUpdate",
 			append(stream, list...)...) + `}`,
-		"signalUpdates": `subscription { signalUpdates(runId: "r1")` + everything(t, "Signal") + `}`,
-		"stepLogUpdates": `subscription { stepLogUpdates(runId: "r1", stepId: "build")` + everything(t, "StepLogUpdate") +
+		"signalUpdates": `subscription { signalUpdates(runId: "r1")` + selectAll(t, "Signal") + `}`,
+		"stepLogUpdates": `subscription { stepLogUpdates(runId: "r1", stepId: "build")` + selectAll(t, "StepLogUpdate") +
 			`}`,
 	}
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	a.Unshare()
 	for name, operation := range operations {
 		accept := "application/json"
@@ -205,13 +204,13 @@ func TestGolden_EveryOperation(t *testing.T) {
 		golden(t, name, got.body)
 	}
 	if a.logs.Len() > 0 {
-		t.Errorf("logged: %s", a.logs)
+		t.Errorf("logged %s, want nothing", a.logs)
 	}
 }
 
 var dataLine = regexp.MustCompile(`(?m)^data: (\{.*)$`)
 
-// golden compares an answer with testdata, indented for readers.
+// golden compares an answer with the file of that name in testdata, where JSON is indented. The flag -update writes it.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	if strings.HasPrefix(got, "{") {

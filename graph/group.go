@@ -10,11 +10,11 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// maxFirsts bounds the cache of payloads for joining viewers. A group clears it with each frame. The cache lets a mass
-// reconnect render each position once.
+// maxJoinPayloads bounds the cache of payloads for joining viewers. A group clears it with each frame. The cache lets a
+// mass reconnect render each position once.
 const maxJoinPayloads = 64
 
-// placed folds the frames F of a group's stream into the current position and returns the messages M for viewers.
+// position folds the frames F of a group's stream into the current position and returns the messages M for viewers.
 type position[F, M any] interface {
 	// next applies f and returns the message for viewers who have the previous frame.
 	next(f F) *M
@@ -24,9 +24,9 @@ type position[F, M any] interface {
 	at() ws.Position
 }
 
-// drawer renders the selection of one operation on an M as a complete response.
+// renderer renders the selection of one operation on an M as a complete response.
 type renderer[M any] interface {
-	// draw appends the response to b and does not keep b.
+	// render appends the response to b and does not keep b.
 	render(b []byte, m *M) ([]byte, error)
 	close()
 }
@@ -34,8 +34,8 @@ type renderer[M any] interface {
 // group is the ws.Source of the viewers who share one subscription. It has one stream, one position and one renderer.
 // Wait may run concurrently with Next and First; the ws package never calls Next and First concurrently.
 type group[F, M any] struct {
-	frames Stream[F]
-	pos  position[F, M]
+	frames   Stream[F]
+	pos      position[F, M]
 	renderer renderer[M]
 
 	mu     sync.Mutex
@@ -45,7 +45,7 @@ type group[F, M any] struct {
 	joinPayloads map[joinKey]ws.Payload // cache for joining viewers, cleared by Next
 }
 
-// from is the state of a joining viewer: viewers with equal values get the same payload.
+// joinKey is the state of a joining viewer: viewers with equal values get the same payload.
 type joinKey struct {
 	since ws.Position
 	whole bool // the viewer has no position and needs the whole state
@@ -54,8 +54,8 @@ type joinKey struct {
 
 // openGroup reads the first frame of a stream, so that the group has a payload for its first viewer. It closes frames
 // and d when it fails.
-func openGroup[F, M any](ctx context.Context, frames Stream[F], err error, pos position[F, M], d renderer[M]) (ws.Source,
-	error) {
+func openGroup[F, M any](ctx context.Context, frames Stream[F], err error, pos position[F, M],
+	d renderer[M]) (ws.Source, error) {
 	if err != nil {
 		d.close()
 		return nil, err
@@ -128,7 +128,7 @@ func (g *group[F, M]) Close() {
 	g.renderer.close()
 }
 
-// noted recovers a panic and sets err, which ends the group instead of the process.
+// panicToError recovers a panic and sets err, which ends the group instead of the process.
 func panicToError(err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("graph: panic in a stream: %v\n%s", v, debug.Stack())

@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// shared is how one subscription is shared; nil when it is not.
+// shared returns the Shared of a subscription, or nil when it is not shared.
 func (a *api) shared(query string, variables map[string]any) *ws.Shared {
 	a.t.Helper()
 	ctx := graph.WithPrincipal(a.t.Context(), officeViewer())
@@ -32,7 +32,7 @@ func (a *api) shared(query string, variables map[string]any) *ws.Shared {
 	return s
 }
 
-// open begins the group of a subscription.
+// open opens the group of a subscription.
 func (a *api) open(query string) ws.Source {
 	a.t.Helper()
 	source, err := a.shared(query, nil).Open(a.t.Context())
@@ -43,7 +43,7 @@ func (a *api) open(query string) ws.Source {
 	return source
 }
 
-// next moves a group on by one frame.
+// next waits for the next frame of a group and returns its payload.
 func next(t *testing.T, s ws.Source) ws.Payload {
 	t.Helper()
 	if err := s.Wait(t.Context()); err != nil {
@@ -56,10 +56,10 @@ func next(t *testing.T, s ws.Source) ws.Payload {
 	return ws.Payload{Data: data, At: at}
 }
 
-// Which viewers make a group: those whose payloads are the same bytes.
-func TestShare_KeyIsWhatThePayloadDependsOn(t *testing.T) {
+// Viewers have the same key if their payloads are the same bytes.
+func TestShare_TheKeyCoversAllThatThePayloadDependsOn(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	const doc = `subscription S($r: String!, $a: Seq, $e: String, $m: UpdateMode! = SNAPSHOT, $x: Boolean!, $s: String!) {
 		runUpdates(runId: $r, after: $a, storeEpoch: $e, mode: $m) { runSeq @include(if: $x) snapshot { ...F step(stepId: $s) { stepId } } } }
 		fragment F on Run { status }`
@@ -77,7 +77,7 @@ func TestShare_KeyIsWhatThePayloadDependsOn(t *testing.T) {
 		vars V
 		same bool
 	}{
-		"another place":      {V{"a": json.Number("3"), "e": "e1"}, true},
+		"another position":   {V{"a": json.Number("3"), "e": "e1"}, true},
 		"the mode by name":   {V{"m": "SNAPSHOT"}, true},
 		"another mode":       {V{"m": "DELTA"}, false},
 		"another run":        {V{"r": "r2"}, false},
@@ -94,23 +94,23 @@ func TestShare_KeyIsWhatThePayloadDependsOn(t *testing.T) {
 	}
 	if s := a.shared(doc, with(V{"a": json.Number("3"), "e": "e1"})); s.Since == nil ||
 		*s.Since != (ws.Position{Epoch: "e1", Seq: 3}) {
-		t.Errorf("since %v", s.Since)
+		t.Errorf("Since is %v, want e1 at 3", s.Since)
 	}
 	for _, alone := range []string{
 		`subscription { runEvents(runId: "r1") { headSeq } }`, `{ health { status } }`,
 		`subscription { runUpdates(runId: "r1", after: -1) { runSeq } }`,
 	} {
 		if a.shared(alone, nil) != nil {
-			t.Errorf("%s is shared", alone)
+			t.Errorf("%s is shared, want unshared", alone)
 		}
 	}
 	if strings.Contains(a.logs.String(), "request failed") {
-		t.Errorf("asking for arguments logged %s", a.logs)
+		t.Errorf("reading arguments logged %s, want nothing", a.logs)
 	}
 }
 
 func frameAt(seq, from run.Seq, change ...func(*live.Frame)) live.Frame {
-	v := stopped()
+	v := failedRun()
 	v.State.Seq = seq
 	f := live.Frame{
 		Sync: live.Live, State: v.State, From: from, Changed: seq > from, HeadSeq: seq, Epoch: "e1", OpsRev: 3, AsOf: instant,
@@ -124,10 +124,11 @@ func frameAt(seq, from run.Seq, change ...func(*live.Frame)) live.Frame {
 
 const seen = `runSeq reset sync reason committedAt snapshot { runSeq steps { stepId } } delta { fromSeq toSeq steps { stepId } }`
 
-// Joiners, viewers who move on, and those who were slow (T31, T187).
-func TestGroup_EachMemberComesToThePlace(t *testing.T) {
+// The test covers viewers who join, resume, follow and miss frames.
+// contract: T31, T187
+func TestGroup_EachMemberReachesTheCurrentPosition(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	f.openRun = func() (graph.Stream[live.Frame], error) {
 		return stream(nil, frameAt(7, 0), frameAt(7, 7), frameAt(8, 6),
 			frameAt(3, 0, func(f *live.Frame) { f.Reset, f.Epoch, f.Sync = true, "e2", live.Resyncing }))
@@ -175,7 +176,7 @@ func TestGroup_EachMemberComesToThePlace(t *testing.T) {
 		for range 3 {
 			got = append(got, string(next(t, g).Data))
 		}
-		first(nil, true) // not LIVE: it has something else to say
+		first(nil, true) // a stream that is not LIVE does not report SLOW_CONSUMER
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", mode, diff)
 		}
@@ -187,9 +188,9 @@ func TestGroup_EachMemberComesToThePlace(t *testing.T) {
 	}
 }
 
-func TestGroup_JoinersOfOnePlaceAreRenderedOnce(t *testing.T) {
+func TestGroup_JoinersAtOnePositionAreRenderedOnce(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	f.openRun = func() (graph.Stream[live.Frame], error) { return stream(nil, frameAt(7, 0), frameAt(8, 7)) }
 	g := serve(t, f).open(`subscription { runUpdates(runId: "r1", mode: DELTA) { ` + seen + ` } }`)
 	first := func(since *ws.Position) *byte {
@@ -202,22 +203,22 @@ func TestGroup_JoinersOfOnePlaceAreRenderedOnce(t *testing.T) {
 	six := &ws.Position{Epoch: "e1", Seq: 6}
 	whole := first(nil)
 	if first(six) != first(&ws.Position{Epoch: "e1", Seq: 6}) || first(nil) != whole || first(six) == whole {
-		t.Error("joiners of one place were not given the same bytes")
+		t.Error("two viewers joined at one position and got different buffers, want one rendering")
 	}
-	for seq := range int64(100) { // more places than are kept
+	for seq := range int64(100) { // more positions than the cache holds
 		first(&ws.Position{Epoch: "e1", Seq: seq % 8})
 	}
 	before := first(nil)
 	next(t, g)
 	if first(nil) == before {
-		t.Error("a joiner was shown the place before")
+		t.Error("a viewer who joined after a frame got the payload from before it")
 	}
 }
 
 func TestGroup_EndsWithItsStream(t *testing.T) {
 	t.Parallel()
 	closed := make(chan struct{})
-	f := answering()
+	f := newAnsweringFake()
 	f.openRun = func() (graph.Stream[live.Frame], error) {
 		return &frames[live.Frame]{list: []live.Frame{frameAt(7, 0)}, err: errNotFound, closed: closed}, nil
 	}
@@ -227,29 +228,29 @@ func TestGroup_EndsWithItsStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Wait(t.Context()); !errors.Is(err, errNotFound) {
-		t.Errorf("Wait: %v", err)
+		t.Errorf("Wait returned %v, want NOT_FOUND", err)
 	}
 	s.Close()
 	<-closed
 	f.openRun = func() (graph.Stream[live.Frame], error) { return nil, errNotFound }
 	if _, err := a.shared(`subscription { runUpdates(runId: "r1") { runSeq } }`, nil).Open(t.Context()); !errors.Is(err,
 		errNotFound) {
-		t.Errorf("Open: %v", err)
+		t.Errorf("Open returned %v, want NOT_FOUND", err)
 	}
 }
 
-// A list: joiners get the page as it is, in its order; the others what changed.
-func TestGroup_Lists(t *testing.T) {
+// A viewer who joins gets the whole page, newest run first. The others get the changes.
+func TestGroup_JoinersOfAListGetTheWholePage(t *testing.T) {
 	t.Parallel()
 	row := func(id string, seq run.Seq) control.RunView {
-		v := stopped()
+		v := failedRun()
 		v.State.RunID, v.State.Seq, v.State.Steps = id, seq, nil
 		v.State.CreatedAt = instant.Add(map[string]time.Duration{"a": time.Second, "b": 2 * time.Second,
 			"c": 2 * time.Second,
 			"d": 3 * time.Second}[id])
 		return v
 	}
-	f := answering()
+	f := newAnsweringFake()
 	f.openRuns = func() (graph.Stream[watch.RunsFrame], error) {
 		return stream(nil,
 			watch.RunsFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: instant},
@@ -284,8 +285,7 @@ func TestGroup_Lists(t *testing.T) {
 	}
 }
 
-// The bytes of a step that stays are kept, but not what follows from other steps
-// and the run.
+// The cache of the bytes of steps must not serve waits, which depend on other steps and on the run.
 func TestGroup_WaitsFollowTheRun(t *testing.T) {
 	t.Parallel()
 	first := frameAt(7, 0, func(f *live.Frame) { f.State.RetryDeadline = nil })
@@ -295,7 +295,7 @@ func TestGroup_WaitsFollowTheRun(t *testing.T) {
 	built.Status, built.ChangedSeq = run.StepSuccess, 8
 	paused.State.Steps[1] = &built
 	paused.State.Pause = &run.PauseInfo{RequestedBy: "eva"}
-	f := answering()
+	f := newAnsweringFake()
 	f.openRun = func() (graph.Stream[live.Frame], error) { return stream(nil, first, paused) }
 	g := serve(t, f).open(
 		`subscription { runUpdates(runId: "r1") { snapshot { steps { stepId wait { kind blockingSteps who } } } } }`)

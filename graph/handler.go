@@ -144,7 +144,7 @@ func newExecutor(c UseCases, cfg Config, operations *operationLimit) (graphql.Gr
 	return errorLimit{e}, quick.compiler
 }
 
-// fewErrors limits the errors of one answer to maxErrors.
+// errorLimit limits the errors of one answer to maxErrors.
 type errorLimit struct{ graphql.GraphExecutor }
 
 func (e errorLimit) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext,

@@ -129,7 +129,7 @@ func (x *exchange) run(ctx context.Context, c credential, peer string, op *graph
 	}
 }
 
-// invalid returns the status for an operation that did not start.
+// invalidStatus returns the status for an operation that did not start.
 func (x *exchange) invalidStatus() int {
 	if x.accepts.response || x.accepts.events {
 		return http.StatusBadRequest
@@ -180,8 +180,8 @@ func (x *exchange) answer(status int, response *graphql.Response, begun bool) {
 	})).ServeHTTP(x.w, x.r)
 }
 
-// gzipped compresses answers of 4 KiB and more for clients that accept gzip. It uses the fastest level, because each
-// answer is sent only once.
+// gzipHandler compresses answers of 4 KiB and more for clients that accept gzip. It uses the fastest level, because
+// each answer is sent only once.
 //
 //nolint:gochecknoglobals // its only state is a pool
 var gzipHandler = sync.OnceValue(func() func(http.Handler) http.HandlerFunc {

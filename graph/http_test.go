@@ -21,21 +21,21 @@ const (
 )
 
 // contract: Z01
-func TestHTTP_Authentication(t *testing.T) {
+func TestHTTP_EachRequestIsAuthenticated(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	for name, test := range map[string]struct {
 		path    string
 		headers []string
 		status  int
 		code    string
 	}{
-		"none":         {"/", []string{"Authorization", ""}, 401, "UNAUTHENTICATED"},
+		"no token":     {"/", []string{"Authorization", ""}, 401, "UNAUTHENTICATED"},
 		"wrong":        {"/", []string{"Authorization", "Bearer bad"}, 401, "UNAUTHENTICATED"},
 		"other scheme": {"/", []string{"Authorization", "Basic good"}, 401, "UNAUTHENTICATED"},
 		"expired":      {"/", []string{"Authorization", "Bearer old"}, 401, "TOKEN_EXPIRED"},
 		"outage":       {"/", []string{"Authorization", "Bearer outage"}, 503, "UNAVAILABLE"},
-		"in the address": {"/?token=good&access_token=good&Authorization=Bearer+good", []string{"Authorization", ""},
+		"token in the URL": {"/?token=good&access_token=good&Authorization=Bearer+good", []string{"Authorization", ""},
 			401, "UNAUTHENTICATED"},
 		"good":          {"/", nil, 200, ""},
 		"session":       {"/", []string{"Authorization", "", "Cookie", "session=good"}, 200, ""},
@@ -46,10 +46,10 @@ func TestHTTP_Authentication(t *testing.T) {
 		for _, accept := range []string{"application/json", "text/event-stream"} {
 			got := a.do(http.MethodPost, test.path, request(queryHealth, nil), append(test.headers, "Accept", accept)...)
 			if got.status != test.status || test.status != 200 && code(t, got.body) != test.code {
-				t.Errorf("%s as %s: %d %s, want %d %s", name, accept, got.status, got.body, test.status, test.code)
+				t.Errorf("%s as %s: answered %d %s, want %d %s", name, accept, got.status, got.body, test.status, test.code)
 			}
 			if (got.header.Get("WWW-Authenticate") != "") != (test.status == 401) {
-				t.Errorf("%s: WWW-Authenticate %q", name, got.header.Get("WWW-Authenticate"))
+				t.Errorf("%s: WWW-Authenticate is %q, want it with 401 only", name, got.header.Get("WWW-Authenticate"))
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func TestHTTP_Authentication(t *testing.T) {
 
 func TestHTTP_MutationWithASessionNeedsAnOwnOrigin(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	for origin, status := range map[string]int{
 		"": 403, "null": 403, "https://evil.example": 403, "https://ui.example.evil.example": 403, "https://ui.example": 200,
 		a.url: 200,
@@ -65,15 +65,15 @@ func TestHTTP_MutationWithASessionNeedsAnOwnOrigin(t *testing.T) {
 		got := a.do(http.MethodPost, "/", request(started, nil), "Authorization", "", "Cookie", "session=good", "Origin",
 			origin)
 		if got.status != status || status == 403 && code(t, got.body) != "FORBIDDEN" {
-			t.Errorf("origin %q: %d %s, want %d", origin, got.status, got.body, status)
+			t.Errorf("origin %q: answered %d %s, want %d", origin, got.status, got.body, status)
 		}
 	}
 	if got := a.do(http.MethodPost, "/", request(started, nil), "Origin", "https://evil.example"); got.status != 200 {
-		t.Errorf("a token is no session: %d %s", got.status, got.body)
+		t.Errorf("a token from a foreign origin answered %d %s, want 200", got.status, got.body)
 	}
 }
 
-// A page of our host that came by http is written by anybody on the way.
+// Anybody on the network path can forge a page of our host that is loaded over http.
 func TestOwnOrigin_ComparesTheScheme(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -101,14 +101,14 @@ func TestOwnOrigin_ComparesTheScheme(t *testing.T) {
 		r.Header.Set("Origin", c.origin)
 		callers := graph.NewCallers(graph.Config{Secure: c.secure, AllowedOrigins: []string{"https://ui.example"}})
 		if got := callers.OwnOrigin(r); got != c.want {
-			t.Errorf("secure %t, TLS %t, origin %q: own is %t, want %t", c.secure, c.tls, c.origin, got, c.want)
+			t.Errorf("secure %t, TLS %t, origin %q: OwnOrigin is %t, want %t", c.secure, c.tls, c.origin, got, c.want)
 		}
 	}
 }
 
-func TestHTTP_Requests(t *testing.T) {
+func TestHTTP_StatusAndContentTypeFollowTheRequest(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	get := func(query string) string { return "/?query=" + url.QueryEscape(query) }
 	for name, test := range map[string]struct {
 		method, path, body string
@@ -150,32 +150,32 @@ func TestHTTP_Requests(t *testing.T) {
 	} {
 		got := a.do(test.method, test.path, test.body, test.headers...)
 		if got.status != test.status || !strings.HasPrefix(got.header.Get("Content-Type"), test.kind) {
-			t.Errorf("%s: %d %s %s, want %d %s", name, got.status, got.header.Get("Content-Type"), got.body, test.status,
-				test.kind)
+			t.Errorf("%s: answered %d %s %s, want %d %s", name, got.status, got.header.Get("Content-Type"), got.body,
+				test.status, test.kind)
 		}
 		if (got.header.Get("Allow") != "") != (got.status == 405) {
-			t.Errorf("%s: Allow %q", name, got.header.Get("Allow"))
+			t.Errorf("%s: Allow is %q, want it with 405 only", name, got.header.Get("Allow"))
 		}
 		if wrong := strings.Contains(name, "invalid") || test.status >= 400; wrong &&
 			code(t, got.body) != "BAD_USER_INPUT" {
-			t.Errorf("%s: %s, want BAD_USER_INPUT", name, got.body)
+			t.Errorf("%s: answered %s, want BAD_USER_INPUT", name, got.body)
 		}
 	}
 }
 
-func TestHTTP_PersistedQueries(t *testing.T) {
+func TestHTTP_APersistedQueryIsFoundByItsHash(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	sum := sha256.Sum256([]byte(queryHealth))
 	extensions := `"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + hex.EncodeToString(sum[:]) + `"}}`
 	short := "{" + extensions + "}"
 	if got := a.do(http.MethodPost, "/", short).body; code(t, got) != "PERSISTED_QUERY_NOT_FOUND" {
-		t.Errorf("first: %s", got)
+		t.Errorf("an unknown hash answered %s, want PERSISTED_QUERY_NOT_FOUND", got)
 	}
 	if got := a.do(http.MethodPost, "/", `{"query":"`+queryHealth+`",`+extensions+"}").body; got != healthy {
-		t.Errorf("with its document: %s", got)
+		t.Errorf("hash and document answered %s, want %s", got, healthy)
 	}
 	if got := a.do(http.MethodPost, "/", short).body; got != healthy {
-		t.Errorf("by its hash: %s", got)
+		t.Errorf("a known hash answered %s, want %s", got, healthy)
 	}
 }

@@ -27,7 +27,8 @@ func (s subscriptions) InboxUpdates(ctx context.Context) (<-chan *model.InboxUpd
 
 func mapInboxFrame(f watch.InboxFrame) *model.InboxUpdate {
 	return &model.InboxUpdate{
-		Sync: model.SyncState(f.Sync), Reason: mapping.SyncReason(f.Reason), AsOf: mapping.Optional(f.AsOf), Reset: f.Reset, Count: f.Count,
+		Sync: model.SyncState(f.Sync), Reason: mapping.SyncReason(f.Reason), AsOf: mapping.Optional(f.AsOf), Reset: f.Reset,
+		Count:   f.Count,
 		Changed: mapping.Each(f.Changed, mapInboxItem), Removed: mapping.Each(f.Removed, mapInboxItem),
 	}
 }

@@ -35,7 +35,8 @@ func runsQuery(f *model.RunFilter, first, last *int) (control.RunsQuery, error) 
 		return q, err
 	}
 	q.Filter = control.RunFilter{
-		EnvironmentID: mapping.OrZero(f.EnvironmentID), PlanID: mapping.OrZero(f.PlanID), TriggeredBy: mapping.OrZero(f.TriggeredBy),
+		EnvironmentID: mapping.OrZero(f.EnvironmentID), PlanID: mapping.OrZero(f.PlanID),
+		TriggeredBy: mapping.OrZero(f.TriggeredBy),
 		Text:        mapping.OrZero(f.Text),
 		CreatedFrom: mapping.OrZero(f.CreatedFrom), CreatedTo: mapping.OrZero(f.CreatedTo),
 	}

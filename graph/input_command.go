@@ -39,7 +39,8 @@ func rerunOf(in model.RerunInput) runs.Rerun {
 
 func completionOf(in model.CompleteManualStepInput) runs.CompleteManualStep {
 	return runs.CompleteManualStep{
-		RunID: in.RunID, StepID: in.StepID, Token: in.Token, Outcome: run.ManualOutcome(in.Outcome), Notes: mapping.OrZero(in.Notes),
+		RunID: in.RunID, StepID: in.StepID, Token: in.Token, Outcome: run.ManualOutcome(in.Outcome),
+		Notes:        mapping.OrZero(in.Notes),
 		EvidenceRefs: in.EvidenceRefs, CompletedAt: mapping.OrZero(in.CompletedAt), Actor: mapping.OrZero(in.Actor),
 		ExpectedRunSeq: in.ExpectedRunSeq,
 	}
@@ -93,7 +94,7 @@ func cancelOf(in model.CancelRunInput) (runs.SignalRun, error) {
 	return out, setPayload(&out, in.Reason, model.PauseInput{Reason: in.Reason})
 }
 
-// describe stores the chosen member as compact JSON. control compares its bytes with those of a repeated signal and
+// setPayload stores the chosen member as compact JSON. control compares its bytes with those of a repeated signal and
 // counts them against the size limit (contract T228).
 func setPayload(s *runs.SignalRun, reason *string, member any) error {
 	doc, err := json.Marshal(member)

@@ -16,11 +16,11 @@ import (
 	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
-// Each crosses one limit, and is answered with its code before it costs anything.
+// Each document exceeds one limit. It must get the code of the limit quickly and a short answer.
 // contract: Z01
-func TestLimits_HostileDocuments(t *testing.T) {
+func TestLimits_HostileDocumentsAreRejected(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering(), func(c *graph.Config) { c.Introspection = true })
+	a := serve(t, newAnsweringFake(), func(c *graph.Config) { c.Introspection = true })
 	many := func(n int, format string) string {
 		var b strings.Builder
 		for i := range n {
@@ -28,7 +28,7 @@ func TestLimits_HostileDocuments(t *testing.T) {
 		}
 		return b.String()
 	}
-	bomb := func(n int) string { // 2^n fields
+	bomb := func(n int) string { // fragments that expand to 2^n fields
 		b := "fragment F0 on Query { health { status } }"
 		for i := 1; i < n; i++ {
 			b += fmt.Sprintf(" fragment F%d on Query { ...F%d ...F%d }", i, i-1, i-1)
@@ -64,53 +64,53 @@ func TestLimits_HostileDocuments(t *testing.T) {
 		began := time.Now()
 		got := a.do(http.MethodPost, "/", request(test.query, nil), "Accept", "application/graphql-response+json")
 		if code(t, got.body) != test.code || got.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %.300s, want %s", name, got.status, got.body, test.code)
+			t.Errorf("%s: answered %d %.300s, want 400 with %s", name, got.status, got.body, test.code)
 		}
 		if took := time.Since(began); took > testtime.Of(3*time.Second) {
-			t.Errorf("%s took %v", name, took)
+			t.Errorf("%s: took %v, want at most 3 s", name, took)
 		}
 		if len(got.body) > 16<<10 {
-			t.Errorf("%s: an answer of %d bytes", name, len(got.body))
+			t.Errorf("%s: answered %d bytes, want at most 16 KiB", name, len(got.body))
 		}
 	}
 }
 
-// The row and steps of the measured list.
+// These are the fields of runs and steps that the benchmarks measure.
 const (
 	rowFields  = `runId status runSeq createdAt startedAt completedAt failedSteps`
 	stepFields = `stepId status startedAt completedAt durationMs logicalAttemptId changedSeq dependsOn`
 )
 
-// What people ask for stays well within.
+// The limits must not reject the operations of the UI and of API explorers.
 func TestLimits_OrdinaryOperationsPass(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering(), func(c *graph.Config) { c.Introspection = true })
+	a := serve(t, newAnsweringFake(), func(c *graph.Config) { c.Introspection = true })
 	schema, err := gqlparser.LoadSchema(&ast.Source{Input: dvt.Schema})
 	if err != nil || schema.Query == nil {
 		t.Fatal(err)
 	}
 	list := costly("Run.steps")
 	for name, query := range map[string]string{
-		"a full run with 200 full events": `{ run(runId: "r1") { ... on Run ` + everything(t, "Run", "Run.events") +
-			` events(last: 200) ` + everything(t, "EventConnection") + ` } }`,
-		"200 full rows": `{ runs(first: 200) ` + everything(t, "RunConnection", list...) + ` }`,
+		"a full run with 200 full events": `{ run(runId: "r1") { ... on Run ` + selectAll(t, "Run", "Run.events") +
+			` events(last: 200) ` + selectAll(t, "EventConnection") + ` } }`,
+		"200 full rows": `{ runs(first: 200) ` + selectAll(t, "RunConnection", list...) + ` }`,
 		"50 full rows with 8 fields of their steps": `{ runs(first: 50) { edges { node { ` + rowFields + ` steps { ` +
 			stepFields + ` } } } } }`,
 		"1000 lines": `{ stepLog(runId: "r1", stepId: "s", first: 1000) ` +
-			everything(t, "StepLog") + ` }`,
-		"the explorer": `{ __schema { queryType { name } types { kind name fields(includeDeprecated: true) { name args { name type { ...T } } type { ...T } } } } }
+			selectAll(t, "StepLog") + ` }`,
+		"introspection of an explorer": `{ __schema { queryType { name } types { kind name fields(includeDeprecated: true) { name args { name type { ...T } } type { ...T } } } } }
 			fragment T on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name } } } } } } } } }`,
 	} {
 		if got := a.query(query, nil); code(t, got) != "" {
-			t.Errorf("%s: %.300s", name, got)
+			t.Errorf("%s: answered %.300s, want no errors", name, got)
 		}
 	}
 }
 
-// A page of more rows costs more, wherever it is asked for.
-func TestLimits_EveryPageIsWeighed(t *testing.T) {
+// The cost of each field with the argument `first` is proportional to it. A field without a weight would be unlimited.
+func TestLimits_EveryPageCostsByItsSize(t *testing.T) {
 	t.Parallel()
-	schema := graph.Schema(graph.UseCasesOf(answering()), graph.Config{})
+	schema := graph.Schema(graph.UseCasesOf(newAnsweringFake()), graph.Config{})
 	for _, def := range schema.Schema().Types {
 		if def.Kind != ast.Object || def.Name == "Subscription" {
 			continue
@@ -131,37 +131,37 @@ func TestLimits_EveryPageIsWeighed(t *testing.T) {
 				return n
 			}
 			if one, many := cost(1), cost(200); many-one != 199*10 {
-				t.Errorf("%s.%s: one row costs %d, 200 cost %d", def.Name, field.Name, one, many)
+				t.Errorf("%s.%s: 1 row costs %d and 200 rows cost %d, want a difference of 1990", def.Name, field.Name, one, many)
 			}
 		}
 	}
 }
 
-func TestLimits_IntrospectionIsAChoice(t *testing.T) {
+func TestLimits_IntrospectionIsOffByDefault(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	if got := a.query(`{ __schema { queryType { name } } }`, nil); strings.Contains(got, `"Query"`) ||
 		!strings.Contains(got, "errors") {
-		t.Errorf("got %s", got)
+		t.Errorf("answered %s, want errors without the schema", got)
 	}
 }
 
-func TestLimits_BodyIsBounded(t *testing.T) {
+func TestLimits_ALongBodyIsRejected(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering(), func(c *graph.Config) { c.Limits.BodyBytes = 1000 })
+	a := serve(t, newAnsweringFake(), func(c *graph.Config) { c.Limits.BodyBytes = 1000 })
 	got := a.do(http.MethodPost, "/", request(`{ __typename }`, map[string]string{"x": strings.Repeat("x", 2000)}))
 	if got.status != http.StatusRequestEntityTooLarge || code(t, got.body) != "PLAN_TOO_LARGE" ||
 		!strings.Contains(got.body, `"limit":1000`) {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("answered %d %s, want 413 with PLAN_TOO_LARGE and the limit", got.status, got.body)
 	}
 }
 
-// Fields that need I/O for each frame or row, or that are the viewer's own, are
-// refused where they stand, with the place to ask for them (T155).
+// Fields that need I/O for each frame or row, or that depend on the viewer, are rejected in subscriptions and lists.
+// The error names the field where a client can select them.
 // contract: T155
-func TestPlacement_FieldsThatCannotBeAnswered(t *testing.T) {
+func TestFieldPlacement_CostlyFieldsAreRejectedInListsAndStreams(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	for _, operation := range []string{
 		`subscription { runUpdates(runId: "r1") { snapshot { actions { action } } } }`,
 		`subscription { runUpdates(runId: "r1") { snapshot { ...F } } } fragment F on Run { steps { ... on Step { actions { action } } } }`,
@@ -176,10 +176,10 @@ func TestPlacement_FieldsThatCannotBeAnswered(t *testing.T) {
 		got := a.do(http.MethodPost, "/", request(operation, nil), "Accept", "application/json, text/event-stream")
 		if got.status != http.StatusBadRequest || code(t, got.body) != "BAD_USER_INPUT" ||
 			!strings.Contains(got.body, "run(runId:)") {
-			t.Errorf("%s: %d %s", operation, got.status, got.body)
+			t.Errorf("%s: answered %d %s, want BAD_USER_INPUT that names run(runId:)", operation, got.status, got.body)
 		}
 	}
 	if got := a.query(`{ runs { edges { node { actions { action } } } } }`, nil); !strings.Contains(got, "PAUSE") {
-		t.Errorf("actions of rows: %s", got)
+		t.Errorf("actions of rows answered %s, want PAUSE among them", got)
 	}
 }

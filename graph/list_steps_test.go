@@ -7,10 +7,10 @@ import (
 	"github.com/dvt-engine/dvt/control"
 )
 
-// Steps of a page are read when they are selected, and not otherwise.
+// A page reads the steps of its runs only if they are selected, because they are many.
 func TestRuns_StepsAreReadWhenSelected(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	var asked bool
 	runs := f.runs
 	f.runs = func(q control.RunsQuery) (control.RunsPage, error) {
@@ -27,15 +27,15 @@ func TestRuns_StepsAreReadWhenSelected(t *testing.T) {
 		`{ runs { pageInfo { hasNextPage } } run(runId: "r1") { steps { stepId } } }`:                          false,
 	} {
 		if got := a.query(query, nil); strings.Contains(got, "errors") || asked != want {
-			t.Errorf("%s: read steps %v, want %v; %s", query, asked, want, got)
+			t.Errorf("%s: control was asked for steps %t, want %t; answered %s", query, asked, want, got)
 		}
 	}
 	got := a.query(`{ runs { edges { node { rootCause { stepId blockedSteps } steps { stepId } } } } }`, nil)
 	if !strings.Contains(got, `{"stepId":"build","blockedSteps":2}`) {
-		t.Errorf("blocked steps of a row with steps: %s", got)
+		t.Errorf("a row with steps answered %s, want 2 blocked steps", got)
 	}
 	got = a.query(`{ runs { edges { node { rootCause { stepId blockedSteps } } } } }`, nil)
 	if !strings.Contains(got, `{"stepId":"build","blockedSteps":0}`) {
-		t.Errorf("blocked steps of a row without: %s", got)
+		t.Errorf("a row without steps answered %s, want 0 blocked steps", got)
 	}
 }

@@ -20,13 +20,15 @@ func (m mutations) Rerun(ctx context.Context, in model.RerunInput) (*model.Start
 	return m.startRunPayload(ctx, started, err)
 }
 
-func (m mutations) startRunPayload(ctx context.Context, started runs.StartedRun, err error) (*model.StartRunPayload, error) {
+func (m mutations) startRunPayload(ctx context.Context, started runs.StartedRun, err error) (*model.StartRunPayload,
+	error) {
 	if err != nil {
 		return nil, err
 	}
 	v := started.View
 	return &model.StartRunPayload{
-		Run: mapping.GraphOf(v, availability(m.control, principal(ctx), v), mapping.Everything()).Run(), Queue: mapping.Queue(v),
+		Run:          mapping.GraphOf(v, availability(m.control, principal(ctx), v), mapping.AllWants()).Run(),
+		Queue:        mapping.Queue(v),
 		Deduplicated: started.Deduplicated,
 	}, nil
 }
@@ -76,5 +78,5 @@ func (m mutations) RedriveDeadLetters(ctx context.Context, in model.RedriveDeadL
 	if err != nil {
 		return nil, err
 	}
-	return mapping.Redriven(out, in.Letters.Ids), nil
+	return mapping.RedrivePayload(out, in.Letters.Ids), nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// office gives tickets to everybody as if it were a viewer of all of acme.
+// office issues real tickets for the fake use cases. All callers get tickets of officeViewer, who may read all of acme.
 var office = sync.OnceValue(func() *usecases.UseCases {
 	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	if err != nil {
@@ -27,7 +27,7 @@ var office = sync.OnceValue(func() *usecases.UseCases {
 	return usecases.New(usecases.Config{Authz: rights, Store: everyRun{}})
 })
 
-// everyRun is a store in which every run of acme exists.
+// everyRun is a store that contains every run id, in the tenant acme.
 type everyRun struct{ store.Store }
 
 func (everyRun) Get(_ context.Context, runID string) (store.Run, error) {

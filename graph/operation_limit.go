@@ -22,7 +22,7 @@ type operationLimit struct {
 	most int
 	rate *limit.RequestRate
 
-	mu       sync.Mutex
+	mu      sync.Mutex
 	running map[string]int // number by caller; callers without operations have no entry
 }
 

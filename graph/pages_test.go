@@ -114,10 +114,10 @@ func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID st
 	}, nil
 }
 
-// A forecast counts from the start of a run, and is of one that goes on.
-func TestForecast_CountsFromTheStart(t *testing.T) {
+// control returns durations, and the forecast adds them to the start of the run.
+func TestForecast_CountsFromTheStartOfTheRun(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	got := a.query(`{ run(runId: "r1") { startedAt forecast { low high confidence runs } } }`, nil)
 	var out struct {
 		Data struct {
@@ -137,46 +137,46 @@ func TestForecast_CountsFromTheStart(t *testing.T) {
 	r := out.Data.Run
 	if r.Forecast.Low.Sub(r.StartedAt) != time.Minute || r.Forecast.High.Sub(r.StartedAt) != 2*time.Minute ||
 		r.Forecast.Confidence != 0.8 || r.Forecast.Runs != 12 {
-		t.Errorf("the forecast: %s", got)
+		t.Errorf("answered %s, want a forecast 1 to 2 minutes after the start, of 12 runs with 0.8", got)
 	}
 }
 
-// What a step is given is as of the attempt that is asked for, and only of one step.
-func TestStepInputs_OfAnAttempt(t *testing.T) {
+// The inputs of a step are those at the start of the attempt. A list of steps rejects them.
+func TestStepInputs_AreThoseOfTheAttempt(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	const begun = `"params":{"upTo":6}`
 	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs { inputs params secrets { provider key version } changes { signalId type acceptedSeq } } } } }`, nil); !strings.Contains(got, begun) ||
 		!strings.Contains(
 			got, `"secrets":[{"provider":"vault","key":"db/password","version":null}],"changes":[{"signalId":"s1","type":"UPDATE_PARAMS","acceptedSeq":2}]`) {
-		t.Errorf("the inputs: %s", got)
+		t.Errorf("the latest attempt answered %s, want its inputs with secrets and changes", got)
 	}
 	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 1) { params } } } }`,
 		nil); !strings.Contains(got, begun) {
-		t.Errorf("the inputs of the attempt: %s", got)
+		t.Errorf("attempt 1 answered %s, want %s in it", got, begun)
 	}
 	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 7) { params } } } }`,
 		nil); !strings.Contains(got, "BAD_USER_INPUT") {
-		t.Errorf("the inputs of no attempt: %s", got)
+		t.Errorf("an attempt that does not exist answered %s, want BAD_USER_INPUT", got)
 	}
 	if got := a.query(`{ run(runId: "r1") { steps { inputs { params } } } }`, nil); !strings.Contains(got, "errors") {
-		t.Errorf("the inputs of all steps at once: %s", got)
+		t.Errorf("the inputs of all steps answered %s, want errors", got)
 	}
 }
 
-// All steps of a run cost one read of what ran before it.
-func TestStepMedian_OneReadForARun(t *testing.T) {
+// The medians of all steps of a run cost one read of its earlier runs.
+func TestStepMedian_AllStepsOfARunCostOneRead(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	a := serve(t, f)
 	got := a.query(`{ run(runId: "r1") { steps { stepId medianMs } step(stepId: "build") { medianMs } } }`, nil)
 	if n := f.medians.Load(); n != 1 || !strings.Contains(got, `{"stepId":"build","medianMs":1500}`) ||
 		!strings.Contains(got, `{"stepId":"test","medianMs":null}`) {
-		t.Errorf("%d reads for %s", n, got)
+		t.Errorf("answered %s with %d reads, want the medians with 1 read", got, n)
 	}
 	a.query(`{ run(runId: "r1") { steps { stepId } } }`, nil)
 	if n := f.medians.Load(); n != 1 {
-		t.Errorf("%d reads when it is not selected", n)
+		t.Errorf("%d reads after a query without medianMs, want still 1", n)
 	}
 }
 
@@ -191,15 +191,15 @@ func (f *fake) RunHistogram(_ context.Context, _ authz.Principal, in reads.RunHi
 
 func TestGolden_RunHistogram(t *testing.T) {
 	t.Parallel()
-	golden(t, "runHistogram", serve(t, answering()).query(
+	golden(t, "runHistogram", serve(t, newAnsweringFake()).query(
 		`{ runHistogram(filter: {projectId: "shop"}, from: "2026-11-21T00:00:00Z", to: "2026-11-21T03:00:00Z", buckets: 3)`+
-			everything(t, "RunBucket")+`}`, nil))
+			selectAll(t, "RunBucket")+`}`, nil))
 }
 
 func TestGolden_DBTNodes(t *testing.T) {
 	t.Parallel()
-	f := answering()
-	view := stopped()
+	f := newAnsweringFake()
+	view := failedRun()
 	build := *view.State.Steps[1]
 	build.Type = "DBT_RUN"
 	view.State.Steps[1] = &build
@@ -207,7 +207,7 @@ func TestGolden_DBTNodes(t *testing.T) {
 	a := serve(t, f)
 	golden(t, "dbtNodes", a.query(
 		`{ run(runId: "r1") { step(stepId: "build") { dbtNodes(status: ["fail", "success"], first: 2)`+
-			everything(t, "DbtNodeConnection")+` }
+			selectAll(t, "DbtNodeConnection")+` }
 		again: step(stepId: "build") { dbtNodes(attempt: 2) { total } } other: step(stepId: "compile") { dbtNodes { total } } } }`, nil))
 	for _, query := range []string{
 		`{ run(runId: "r1") { steps { dbtNodes { total } } } }`,
@@ -215,15 +215,15 @@ func TestGolden_DBTNodes(t *testing.T) {
 		`{ runDiff(runId: "r1", a: 1, b: 2) { steps { to { dbtNodes { total } } } } }`,
 	} {
 		if got := a.query(query, nil); code(t, got) != "BAD_USER_INPUT" {
-			t.Errorf("%s: %s", query, got)
+			t.Errorf("%s: answered %s, want BAD_USER_INPUT", query, got)
 		}
 	}
 }
 
 func TestGolden_InboxUpdates(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
-	got := a.do(http.MethodPost, "/graphql", request(`subscription { inboxUpdates`+everything(t, "InboxUpdate")+`}`, nil),
+	a := serve(t, newAnsweringFake())
+	got := a.do(http.MethodPost, "/graphql", request(`subscription { inboxUpdates`+selectAll(t, "InboxUpdate")+`}`, nil),
 		"Accept", "text/event-stream")
 	if got.status != http.StatusOK {
 		t.Fatalf("status %d: %s", got.status, got.body)

@@ -49,12 +49,12 @@ func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*mode
 	if err != nil {
 		return nullIfNotFound[model.RunDiff](err)
 	}
-	from := mapping.GraphOf(d.From, availability(q.control, p, d.From), mapping.Everything())
-	to := mapping.GraphOf(d.To, availability(q.control, p, d.To), mapping.Everything())
+	from := mapping.GraphOf(d.From, availability(q.control, p, d.From), mapping.AllWants())
+	to := mapping.GraphOf(d.To, availability(q.control, p, d.To), mapping.AllWants())
 	out := &model.RunDiff{From: from.Run(), To: to.Run(), Decisions: mapping.Each(d.Decisions, mapping.Event),
 		Steps: make([]model.StepDiff, len(d.Steps))}
 	for i, s := range d.Steps {
-		out.Steps[i] = model.StepDiff{StepID: s.To.StepID, From: from.One(s.From), To: to.One(s.To)}
+		out.Steps[i] = model.StepDiff{StepID: s.To.StepID, From: from.MapStep(s.From), To: to.MapStep(s.To)}
 	}
 	return out, nil
 }
@@ -127,7 +127,8 @@ func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fro
 	find *string) (*model.StepLog, error) {
 	l, err := readLarge(ctx, func() (reads.StepLog, int, error) {
 		l, err := q.control.StepLog(ctx, principal(ctx), reads.StepLogQuery{
-			RunID: runID, StepID: stepID, Attempt: mapping.OrZero(attempt), FromLine: int64(mapping.OrZero(fromLine)), First: mapping.OrZero(first),
+			RunID: runID, StepID: stepID, Attempt: mapping.OrZero(attempt), FromLine: int64(mapping.OrZero(fromLine)),
+			First:     mapping.OrZero(first),
 			Find:      mapping.OrZero(find),
 			ErrorLine: graphql.FieldRequested(ctx, "errorLine"),
 		})
@@ -185,8 +186,8 @@ func (q queries) HealthHistory(ctx context.Context, last *int) (*model.HealthHis
 	return mapping.HealthHistory(h), nil
 }
 
-// orNull maps NOT_FOUND to null without an error. A caller cannot distinguish a thing that does not exist from one of
-// another tenant (contract T101, T222).
+// nullIfNotFound maps NOT_FOUND to null without an error. A caller cannot distinguish a thing that does not exist from
+// one of another tenant (contract T101, T222).
 func nullIfNotFound[T any](err error) (*T, error) {
 	if e, ok := errors.AsType[*control.Error](err); ok && e.Code == run.CodeNotFound {
 		return nil, nil //nolint:nilnil // null is the answer

@@ -10,7 +10,7 @@ import (
 
 func TestRequests_OfOneCallerPerMinuteAreLimited(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering(), func(c *graph.Config) {
+	a := serve(t, newAnsweringFake(), func(c *graph.Config) {
 		c.Limits.PerMinute = 3
 		c.Authenticate = func(token string) (authz.Principal, error) {
 			return authz.Principal{ID: token, TenantID: "acme"},
@@ -23,24 +23,24 @@ func TestRequests_OfOneCallerPerMinuteAreLimited(t *testing.T) {
 	}
 	for i := range 3 {
 		if got := ask("eva"); got.status != http.StatusOK {
-			t.Errorf("request %d of three: %d %s, want an answer", i+1, got.status, got.body)
+			t.Errorf("request %d of three answered %d %s, want 200", i+1, got.status, got.body)
 		}
 	}
 	got := ask("eva")
 	if code(t, got.body) != "REQUEST_RATE_LIMITED" || got.status != http.StatusTooManyRequests ||
 		got.header.Get("Retry-After") != "1" {
-		t.Errorf("the fourth of three: %d %s, want REQUEST_RATE_LIMITED with Retry-After", got.status, got.body)
+		t.Errorf("the fourth of three answered %d %s, want REQUEST_RATE_LIMITED with Retry-After", got.status, got.body)
 	}
 	if got := ask("olga"); got.status != http.StatusOK {
-		t.Errorf("another caller: %d %s, want an answer", got.status, got.body)
+		t.Errorf("another caller was answered %d %s, want 200", got.status, got.body)
 	}
 }
 
-// Requests of an address are counted before their token is looked up, so a flood of wrong tokens costs no look-ups.
+// Requests of an address are counted before their token is looked up, so that a flood of wrong tokens costs no lookups.
 func TestRequests_OfOneAddressPerMinuteAreLimited(t *testing.T) {
 	t.Parallel()
 	looked := 0
-	a := serve(t, answering(), func(c *graph.Config) {
+	a := serve(t, newAnsweringFake(), func(c *graph.Config) {
 		c.Limits.AddressPerMinute = 3
 		c.Address = func(r *http.Request) string { return r.Header.Get("X-Test-Address") }
 		c.Authenticate = func(string) (authz.Principal, error) {
@@ -58,10 +58,10 @@ func TestRequests_OfOneAddressPerMinuteAreLimited(t *testing.T) {
 	}
 	if got := ask("2001:db8::2"); code(t, got.body) != "REQUEST_RATE_LIMITED" ||
 		got.status != http.StatusTooManyRequests || looked != 3 {
-		t.Errorf("the fourth of one /64: %d %s after %d token look-ups, want REQUEST_RATE_LIMITED after 3", got.status,
+		t.Errorf("the fourth of one /64 answered %d %s after %d token lookups, want REQUEST_RATE_LIMITED after 3", got.status,
 			got.body, looked)
 	}
 	if got := ask("192.0.2.1"); code(t, got.body) != "UNAUTHENTICATED" {
-		t.Errorf("another address: %d %s, want UNAUTHENTICATED", got.status, got.body)
+		t.Errorf("another address was answered %d %s, want UNAUTHENTICATED", got.status, got.body)
 	}
 }

@@ -41,7 +41,8 @@ func mapWorker(w health.WorkerState) model.WorkerReport {
 	out := model.WorkerReport{
 		Account: w.Account, Worker: w.Worker, Queue: w.Queue, Runtime: w.Runtime, Digest: w.Digest, UID: w.UID, Ok: w.OK,
 		Problem:    mapping.Text(w.Problem),
-		ReportedAt: w.ReportedAt, Live: w.Live, Parts: mapping.Each(w.Parts, func(p plan.SandboxPart) string { return string(p) }),
+		ReportedAt: w.ReportedAt, Live: w.Live, Parts: mapping.Each(w.Parts,
+			func(p plan.SandboxPart) string { return string(p) }),
 		Missing: []model.MissingSandboxPart{},
 	}
 	for _, part := range plan.SandboxParts() {

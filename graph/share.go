@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// sharing decides which subscriptions may share one execution. A payload may be shared when it depends on no property
+// sharer decides which subscriptions may share one execution. A payload may be shared when it depends on no property
 // of the viewer except its rights. It is safe for concurrent use.
 type sharer struct {
 	control  FrameSharer
@@ -47,8 +47,9 @@ func (s sharer) share(ctx context.Context, op *graphql.OperationContext) (*ws.Sh
 	return nil, nil //nolint:nilnil // not shared
 }
 
-// asked receives the arguments of a subscription. gqlgen parses them only on the way to the resolver, so share executes
-// the operation with an asked in its context, and the resolver fills it in and opens no stream.
+// subscriptionArgs receives the arguments of a subscription. gqlgen parses them only on the way to the resolver, so
+// share executes the operation with a subscriptionArgs in its context, and the resolver fills it in and opens no
+// stream.
 type subscriptionArgs struct {
 	run  *watch.WatchRun
 	mode model.UpdateMode
@@ -57,8 +58,8 @@ type subscriptionArgs struct {
 
 type subscriptionArgsKey struct{}
 
-// onlyAsked returns the asked of ctx with a closed channel for the resolver to return, or nil when the resolver must
-// open its stream.
+// argsOnly returns the subscriptionArgs of ctx with a closed channel for the resolver to return, or nil when the
+// resolver must open its stream.
 func argsOnly[M any](ctx context.Context) (*subscriptionArgs, <-chan M) {
 	in, _ := ctx.Value(subscriptionArgsKey{}).(*subscriptionArgs)
 	if in == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// socket speaks graphql-transport-ws to the API.
+// socket is a client of graphql-transport-ws.
 type socket struct {
 	t *testing.T
 	*websocket.Conn
@@ -76,9 +76,9 @@ func (s *socket) expect(parts ...string) {
 }
 
 // contract: Z01
-func TestSocket_WhoMayOpenOne(t *testing.T) {
+func TestSocket_OpensOnlyForAuthenticatedCallers(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	for name, test := range map[string]struct {
 		init    string
 		headers []string
@@ -108,15 +108,15 @@ func TestSocket_WhoMayOpenOne(t *testing.T) {
 		closed, _ := errors.AsType[*websocket.CloseError](err)
 		if ok := string(data) == `{"type":"connection_ack"}`; ok != test.ok || !ok &&
 			(closed == nil || closed.Code != 4401) {
-			t.Errorf("%s: %s, %v; want ok %v or 4401", name, data, err, test.ok)
+			t.Errorf("%s: got %s, %v; want connection_ack %t, else close code 4401", name, data, err, test.ok)
 		}
 		s.Close()
 	}
 }
 
-func TestSocket_OperationsOfEveryKind(t *testing.T) {
+func TestSocket_ServesEveryKindOfOperation(t *testing.T) {
 	t.Parallel()
-	a := serve(t, answering())
+	a := serve(t, newAnsweringFake())
 	a.Unshare()
 	s := a.dial(goodInit)
 	s.expect("connection_ack")
@@ -137,13 +137,12 @@ func TestSocket_OperationsOfEveryKind(t *testing.T) {
 	s.expect(`"id":"deep","type":"error"`, `"code":"QUERY_TOO_DEEP"`)
 }
 
-// Rights that were lost, and tokens that expired, since the socket was opened
-// count for the next operation (T178).
+// Each operation on an open socket authenticates again, so that lost rights and expired tokens take effect.
 // contract: T178
-func TestSocket_RightsOfNow(t *testing.T) {
+func TestSocket_EachOperationAuthenticatesAgain(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	f := answering()
+	f := newAnsweringFake()
 	f.signalRun = func(p authz.Principal, _ runs.SignalRun) (runs.SignalReceipt, error) {
 		seen = append(seen, p.ID)
 		return receipt(run.Pause), nil
@@ -172,14 +171,14 @@ func TestSocket_RightsOfNow(t *testing.T) {
 	s.subscribe("m", started)
 	s.expect(`"type":"error"`, `"code":"TOKEN_EXPIRED"`)
 	if strings.Join(seen, " ") != "first second" {
-		t.Errorf("control saw %v", seen)
+		t.Errorf("control got the principals %v, want first and second", seen)
 	}
 }
 
 // contract: T222
 func TestStreams_NotFoundIsAnError(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	f.watchRun = func(watch.WatchRun) (graph.Stream[live.Frame], error) { return nil, errNotFound }
 	a := serve(t, f)
 	s := a.dial(goodInit)
@@ -189,13 +188,13 @@ func TestStreams_NotFoundIsAnError(t *testing.T) {
 	s.expect(`{"id":"1","type":"error"`, `"code":"NOT_FOUND"`)
 	got := a.do(http.MethodPost, "/", request(watch, nil), "Accept", "text/event-stream")
 	if !strings.Contains(got.body, `"code":"NOT_FOUND"`) || !strings.HasSuffix(got.body, "event: complete\ndata:") {
-		t.Errorf("events: %s", got.body)
+		t.Errorf("the event stream was %s, want NOT_FOUND and complete", got.body)
 	}
 }
 
 func TestStreams_LimitsAndShutdownHaveCodes(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	f.watchRun = func(watch.WatchRun) (graph.Stream[live.Frame], error) { return stream[live.Frame](nil) }
 	a := serve(t, f, func(c *graph.Config) { c.Streams.Operations = 1 })
 	s := a.dial(goodInit)
@@ -207,17 +206,17 @@ func TestStreams_LimitsAndShutdownHaveCodes(t *testing.T) {
 	go func() { done <- a.Shutdown(t.Context()) }()
 	s.expect(`"id":"1","type":"error"`, `"code":"SERVER_SHUTDOWN"`)
 	if _, _, err := s.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseServiceRestart) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("the socket ended with %v, want close code 1012", err)
 	}
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("Shutdown returned %v, want nil", err)
 	}
 }
 
 func TestStreams_AreFreedWhenTheViewerLeaves(t *testing.T) {
 	t.Parallel()
 	opened, closed := make(chan struct{}), make(chan struct{})
-	f := answering()
+	f := newAnsweringFake()
 	f.watchRun = func(watch.WatchRun) (graph.Stream[live.Frame], error) {
 		close(opened)
 		return &frames[live.Frame]{closed: closed}, nil
@@ -231,13 +230,13 @@ func TestStreams_AreFreedWhenTheViewerLeaves(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(time.Minute):
-		t.Error("the stream is still open")
+		t.Error("the stream is still open a minute after complete, want it closed")
 	}
 }
 
 func TestStreams_PanicIsInternal(t *testing.T) {
 	t.Parallel()
-	f := answering()
+	f := newAnsweringFake()
 	f.watchRun = func(watch.WatchRun) (graph.Stream[live.Frame], error) { return panics{}, nil }
 	a := serve(t, f)
 	s := a.dial(goodInit)
@@ -250,16 +249,16 @@ type panics struct{ graph.Stream[live.Frame] }
 
 func (panics) Close() {}
 
-// Which frames carry the whole run and which a delta (api.md §5).
-func TestRunUpdates_ModesAndResume(t *testing.T) {
+// The mode and the argument after decide which frames carry the whole run and which a delta.
+func TestRunUpdates_TheModeDecidesOnSnapshotOrDelta(t *testing.T) {
 	t.Parallel()
 	frame := func(seq, from run.Seq, changed, reset bool) live.Frame {
-		v := stopped()
+		v := failedRun()
 		v.State.Seq = seq
 		return live.Frame{Sync: live.Live, State: v.State, From: from, Changed: changed, Reset: reset, HeadSeq: seq,
 			AsOf: instant}
 	}
-	f := answering()
+	f := newAnsweringFake()
 	f.watchRun = func(in watch.WatchRun) (graph.Stream[live.Frame], error) {
 		from := run.Seq(0)
 		if in.After != nil {
@@ -297,11 +296,11 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 			}
 		}
 		if len(frames) != len(want) {
-			t.Fatalf("%s: %d frames: %s", args, len(frames), got.body)
+			t.Fatalf("arguments %q: %d frames, want %d, in %s", args, len(frames), len(want), got.body)
 		}
 		for i, w := range want {
 			if !strings.Contains(frames[i], w) {
-				t.Errorf("%s frame %d: %s, want %s", args, i, frames[i], w)
+				t.Errorf("arguments %q: frame %d is %s, want %s in it", args, i, frames[i], w)
 			}
 		}
 	}

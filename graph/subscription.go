@@ -48,7 +48,10 @@ func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilt
 		return over, nil
 	}
 	frames, err := s.control.WatchRuns(ctx, principal(ctx), in)
-	return pump(ctx, frames, err, func(f watch.RunsFrame) *model.RunListUpdate { return mapping.RunsFrame(f, mapping.Everything()) })
+	return pump(ctx, frames, err, func(f watch.RunsFrame) *model.RunListUpdate {
+		return mapping.RunsFrame(f,
+			mapping.AllWants())
+	})
 }
 
 func (s subscriptions) SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal,

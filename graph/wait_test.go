@@ -21,7 +21,7 @@ func (f *fake) PollerSeen(_ context.Context, queue string) *time.Time {
 
 func TestWait_ForAWorkerNamesTheQueueAndItsLastPoller(t *testing.T) {
 	t.Parallel()
-	v := stopped()
+	v := failedRun()
 	v.State.RetryDeadline, v.State.Counts.Failed = nil, 0
 	for i, kind := range []string{"COMMAND", "COMMAND", "NOOP", "SLEEP"} {
 		step := *v.State.Steps[i]
@@ -31,7 +31,7 @@ func TestWait_ForAWorkerNamesTheQueueAndItsLastPoller(t *testing.T) {
 		}
 		v.State.Steps[i] = &step
 	}
-	f := answering()
+	f := newAnsweringFake()
 	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return v, nil }
 	const wait = `{ stepId wait { kind taskQueue pollerSeenAt } }`
 	known := `"wait":{"kind":"WORKER","taskQueue":"tq-data-dev","pollerSeenAt":"2026-11-21T02:12:07.123Z"}`

@@ -17,11 +17,11 @@ func wantsOf(p *selection.Plan) mapping.Wants {
 
 type wantsKey struct{}
 
-// wanted returns the costly parts that the operation of ctx selects. Only compiled operations know them; for others it
-// returns everything.
+// wantsFromContext returns the costly parts that the operation of ctx selects. Only compiled operations know them; for
+// others it returns everything.
 func wantsFromContext(ctx context.Context) mapping.Wants {
 	if w, ok := ctx.Value(wantsKey{}).(mapping.Wants); ok {
 		return w
 	}
-	return mapping.Everything()
+	return mapping.AllWants()
 }

@@ -21,18 +21,18 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// world is the API on the real use cases, hub and store.
+// world serves the API on the real use cases, hub and store.
 type world struct {
 	t         *testing.T
 	store     *sqlite.Store
-	counted   *counting
+	counted   *counter
 	directory *authz.Directory
 	rights    *authz.Authorizer
 	service   *usecases.UseCases
 	*graph.Handler
 }
 
-// accounts of a world, each of them without rights at first.
+// accounts are the accounts of a world. Each starts without rights. eve belongs to another tenant than the others.
 var accounts = []string{"ada", "bob", "cy", "di", "eve"}
 
 func newWorld(t *testing.T) *world {
@@ -50,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { w.store.Close() })
 	err = w.store.PutPlan(t.Context(), planSHA(), []byte(thePlan))
 	check()
-	w.counted = &counting{next: w.store}
+	w.counted = &counter{next: w.store}
 	var all []authz.Account
 	for i, id := range accounts {
 		all = append(all, authz.Account{ID: id, TenantID: tenantOf(id), TokenSHA256: strings.Repeat(fmt.Sprint(i), 64)})
@@ -78,7 +78,7 @@ func tenantOf(id string) string {
 	return "acme"
 }
 
-// who is a principal as it would be authenticated now.
+// who returns the principal of an account with its current rights.
 func (w *world) who(id string) authz.Principal {
 	grants, _ := w.directory.Grants(tenantOf(id), id)
 	return authz.Principal{ID: id, TenantID: tenantOf(id), Grants: grants}
@@ -96,7 +96,7 @@ func (w *world) swap(rules []authz.Rule) {
 	}
 }
 
-// add stores a run with the log of a seed.
+// add stores a run with a log, and its projection.
 func (w *world) add(id run.Identity, log []run.Event, receipts ...run.SignalReceipt) {
 	w.t.Helper()
 	for i := range log {
@@ -123,7 +123,7 @@ func (w *world) add(id run.Identity, log []run.Event, receipts ...run.SignalRece
 	}
 }
 
-// thePlan is that of all runs of a world.
+// thePlan is the plan document of all runs of a world.
 const thePlan = `{"schemaVersion":"v1.2","metadata":{"planId":"nightly","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":"test",
 	"schemaVersion":"v1.2"},"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"0000000000000000000000000000000000000000"},
 	"steps":[{"stepId":"s0","type":"MANUAL","inputs":{"instructions":"Look."},"timeout":"1m"}]}`
@@ -133,24 +133,24 @@ func planSHA() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func placed(runID, tenant, project, environment string) run.Identity {
+func runIdentity(runID, tenant, project, environment string) run.Identity {
 	id := identity(runID)
 	id.TenantID, id.ProjectID, id.EnvironmentID = tenant, project, environment
 	return id
 }
 
-// quietBus carries nothing and is always there.
+// quietBus is a bus that is always up and delivers no messages.
 type quietBus struct{ live.Bus }
 
-func (quietBus) Subscribe(string) live.Subscription { return confirmed() }
+func (quietBus) Subscribe(string) live.Subscription { return confirmedSubscription() }
 
-func (quietBus) SubscribeList(string, string) live.Subscription { return confirmed() }
+func (quietBus) SubscribeList(string, string) live.Subscription { return confirmedSubscription() }
 
 func (quietBus) Up() bool { return true }
 
 type quietSubscription chan live.Delivery
 
-func confirmed() live.Subscription {
+func confirmedSubscription() live.Subscription {
 	c := make(quietSubscription, 1)
 	c <- live.Delivery{Confirmed: true}
 	return c
@@ -160,18 +160,18 @@ func (c quietSubscription) C() <-chan live.Delivery { return c }
 
 func (quietSubscription) Close() {}
 
-// counting counts what a query asks of a store. What queries do not ask is missing,
-// so that nothing goes uncounted.
-type counting struct {
+// counter counts the calls of a store. It implements only the methods that queries use. The others panic, so that
+// no call is missed.
+type counter struct {
 	store.Store
 	next  *sqlite.Store
 	mu    sync.Mutex
 	calls map[string]int
 }
 
-func (c *counting) reset() { c.calls = map[string]int{} }
+func (c *counter) reset() { c.calls = map[string]int{} }
 
-func (c *counting) count(call string) *sqlite.Store {
+func (c *counter) count(call string) *sqlite.Store {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls != nil {
@@ -180,64 +180,66 @@ func (c *counting) count(call string) *sqlite.Store {
 	return c.next
 }
 
-func (c *counting) Get(ctx context.Context, runID string) (store.Run, error) {
+func (c *counter) Get(ctx context.Context, runID string) (store.Run, error) {
 	return c.count("Get").Get(ctx, runID)
 }
 
-func (c *counting) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
+func (c *counter) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
 	return c.count("List").List(ctx, f)
 }
 
-func (c *counting) Load(ctx context.Context, runID string) (store.Loaded, error) {
+func (c *counter) Load(ctx context.Context, runID string) (store.Loaded, error) {
 	return c.count("Load").Load(ctx, runID)
 }
 
-func (c *counting) Epoch(ctx context.Context) (string, error) { return c.count("Epoch").Epoch(ctx) }
+func (c *counter) Epoch(ctx context.Context) (string, error) {
+	return c.count("Epoch").Epoch(ctx)
+}
 
-func (c *counting) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
+func (c *counter) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
 	return c.count("Events").Events(ctx, runID, after, limit)
 }
 
-func (c *counting) EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error) {
+func (c *counter) EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error) {
 	return c.count("EventsBefore").EventsBefore(ctx, runID, before, limit)
 }
 
-func (c *counting) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
+func (c *counter) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
 	return c.count("Heads").Heads(ctx, runIDs)
 }
 
-func (c *counting) QueueRow(ctx context.Context, runID string) (store.QueueRow, error) {
+func (c *counter) QueueRow(ctx context.Context, runID string) (store.QueueRow, error) {
 	return c.count("QueueRow").QueueRow(ctx, runID)
 }
 
-func (c *counting) After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error) {
+func (c *counter) After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error) {
 	return c.count("After").After(ctx, runID, no)
 }
 
-func (c *counting) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.SignalReceipt, error) {
+func (c *counter) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.SignalReceipt, error) {
 	return c.count("Receipts").Receipts(ctx, runID, afterSignalID, limit)
 }
 
-func (c *counting) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error) {
+func (c *counter) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error) {
 	return c.count("ReceiptsOf").ReceiptsOf(ctx, tenantID, actor, limit)
 }
 
-func (c *counting) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+func (c *counter) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	return c.count("Waiting").Waiting(ctx, f)
 }
 
-func (c *counting) ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error) {
+func (c *counter) ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error) {
 	return c.count("ApprovalsOf").ApprovalsOf(ctx, runIDs)
 }
 
-func (c *counting) OpenApprovals(ctx context.Context, f store.ApprovalFilter) ([]store.Approval, error) {
+func (c *counter) OpenApprovals(ctx context.Context, f store.ApprovalFilter) ([]store.Approval, error) {
 	return c.count("OpenApprovals").OpenApprovals(ctx, f)
 }
 
-func (c *counting) Plan(ctx context.Context, sha256 string) ([]byte, error) {
+func (c *counter) Plan(ctx context.Context, sha256 string) ([]byte, error) {
 	return c.count("Plan").Plan(ctx, sha256)
 }
 
-func (c *counting) Audit(ctx context.Context, rows ...store.AuditRow) error {
+func (c *counter) Audit(ctx context.Context, rows ...store.AuditRow) error {
 	return c.count("Audit").Audit(ctx, rows...)
 }

@@ -41,9 +41,10 @@ type Sample struct{ Cost, Floor time.Duration }
 // repetition.
 type Measure func(ctx context.Context, i int) (time.Duration, error)
 
-// ByTurns returns a Repeat that calls floor and cost alternately, n times each, and takes the medians. A disturbance of
+// Alternate returns a Repeat that calls floor and cost alternately, n times each, and takes the medians. A disturbance
+// of
 // the machine then affects both, and their ratio less.
-func ByTurns(n int, cost, floor Measure) func(context.Context) (Sample, error) {
+func Alternate(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	return func(ctx context.Context) (Sample, error) {
 		costs, floors := make([]time.Duration, n), make([]time.Duration, n)
 		for i := range n {
@@ -59,7 +60,7 @@ func ByTurns(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	}
 }
 
-// LeastOf is like ByTurns but takes the minima. It suits work that is the same each time: a disturbance can only
+// LeastOf is like Alternate but takes the minima. It suits work that is the same each time: a disturbance can only
 // prolong a call.
 func LeastOf(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	return func(ctx context.Context) (Sample, error) {
@@ -132,8 +133,8 @@ func AtLeast(ratio float64) Goal { return Goal{kind: fast, bound: ratio} }
 // Within requires that Cost itself is at most limit. With a Unit, limit is a number of that unit.
 func Within(limit time.Duration) Goal { return Goal{kind: absolute, bound: limit.Seconds()} }
 
-// Called returns a copy of the goal whose line has this name, for a figure with several goals.
-func (g Goal) Called(name string) Goal { g.Name = name; return g }
+// Named returns a copy of the goal whose line has this name, for a figure with several goals.
+func (g Goal) Named(name string) Goal { g.Name = name; return g }
 
 func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 

@@ -29,7 +29,7 @@ func TestLine_SaysWhetherTheMedianMeetsTheGoal(t *testing.T) {
 		{AtMost(1.4), samples(9*ms, 3*ms, 2*ms), "short f ratio 1.50 goal <= 1.40 floor 2ms spread 1.00-4.50 (w)"},
 		{AtLeast(4), samples(ms/4, ms/2, ms), "ok f ratio 4.00 goal >= 4.00 floor 2ms spread 2.00-8.00 (w)"},
 		{AtLeast(4.1), samples(ms/4, ms/2, ms), "short f ratio 4.00 goal >= 4.10 floor 2ms spread 2.00-8.00 (w)"},
-		{Within(3 * ms).Called("g"), samples(4*ms, 3*ms, ms), "ok g time 3ms goal <= 3ms floor 2ms spread 1ms-4ms (w)"},
+		{Within(3 * ms).Named("g"), samples(4*ms, 3*ms, ms), "ok g time 3ms goal <= 3ms floor 2ms spread 1ms-4ms (w)"},
 		{AtMost(0.02), samples(
 			ms/20, ms/10, ms/100), "short f ratio 0.0250 goal <= 0.0200 floor 2ms spread 0.0050-0.0500 (w)"},
 		{Within(2 * ms), samples(4*ms, 3*ms, ms), "short f time 3ms goal <= 2ms floor 2ms spread 1ms-4ms (w)"},
@@ -61,8 +61,8 @@ func TestMeasure_RepeatsAndReturnsErrors(t *testing.T) {
 	}
 	lines, err := f.Measure(t.Context(), nil)
 	if err != nil || len(lines) != len(f.Goals) || calls != repetitions {
-		t.Errorf("Measure returned %d lines and error %v after %d repetitions, want %d lines, nil and %d", len(lines), err, calls,
-			len(f.Goals), repetitions)
+		t.Errorf("Measure returned %d lines and error %v after %d repetitions, want %d lines, nil and %d", len(lines), err,
+			calls, len(f.Goals), repetitions)
 	}
 	f.Setup = func(context.Context, *Rig) (*Trial, error) {
 		return &Trial{Repeat: func(context.Context) (Sample, error) { return Sample{}, broken }}, nil

@@ -29,7 +29,7 @@ func (r *Rig) Describe(ctx context.Context) (string, error) {
 		fmt.Sprintf("Flush: fdatasync of 8 KiB takes %s here; where a figure says 1 ms, each flush takes 1 ms longer.",
 			Short(native)),
 	}
-	for _, d := range []disk{AsItIs, OneMS} {
+	for _, d := range []Disk{NativeFlush, OneMS} {
 		s := r.Servers[d]
 		if s == nil {
 			continue

@@ -23,18 +23,19 @@ type Rig struct {
 	Dir       string // directory for files; Close removes it
 	Child     bool   // this process measures one repetition for a parent process (see Apart and Slowed)
 	redis     *testserver.RedisServer
-	Servers   map[disk]*testserver.PostgresServer // those that have been started
+	Servers   map[Disk]*testserver.PostgresServer // those that have been started
 	databases int
 	Beds      int // number of names that figures have used for directories and files, so that each is new
 }
 
-// disk is the speed of the flushes of a PostgreSQL server.
-type disk string
+// Disk is the speed of the flushes of a PostgreSQL server.
+type Disk string
 
-// AsItIs leaves the flushes of the disk unchanged. OneMS makes each take 1 ms longer, like a disk in a data centre.
+// NativeFlush leaves the flushes of the disk unchanged. OneMS makes each take 1 ms longer, like a disk in a data
+// centre.
 const (
-	AsItIs disk = "as it is"
-	OneMS  disk = "1 ms"
+	NativeFlush Disk = "as it is"
+	OneMS       Disk = "1 ms"
 )
 
 // postgresSettings are added to PostgreSQL's defaults, which are durable. The cache fits a small machine. Checkpoints
@@ -51,7 +52,7 @@ func NewRig() (*Rig, error) {
 		return nil, err
 	}
 	// Readable for all, because PostgreSQL runs as another user when this process is root.
-	return &Rig{Dir: dir, Servers: map[disk]*testserver.PostgresServer{}}, os.Chmod(dir, 0o755)
+	return &Rig{Dir: dir, Servers: map[Disk]*testserver.PostgresServer{}}, os.Chmod(dir, 0o755)
 }
 
 // Close stops the servers and removes the directory. It prints errors to standard error, because the figures have been
@@ -83,7 +84,7 @@ func (r *Rig) RedisURL() (string, error) {
 
 // server returns the PostgreSQL server of a disk and starts it on the first call. It returns an error when the delay of
 // OneMS is not in force.
-func (r *Rig) server(ctx context.Context, d disk) (*testserver.PostgresServer, error) {
+func (r *Rig) server(ctx context.Context, d Disk) (*testserver.PostgresServer, error) {
 	if s := r.Servers[d]; s != nil {
 		return s, nil
 	}
@@ -124,7 +125,7 @@ func loneCommit(ctx context.Context, dsn string) (took time.Duration, err error)
 }
 
 // database creates an empty, migrated database and returns its DSN.
-func (r *Rig) database(ctx context.Context, d disk) (dsn string, err error) {
+func (r *Rig) database(ctx context.Context, d Disk) (dsn string, err error) {
 	s, err := r.server(ctx, d)
 	if err != nil {
 		return "", err
@@ -143,7 +144,7 @@ func (r *Rig) database(ctx context.Context, d disk) (dsn string, err error) {
 
 // Store creates a database on the server of a disk and opens it with a pool of conns connections. The caller closes the
 // store.
-func (r *Rig) Store(ctx context.Context, d disk, conns int) (s *postgres.Store, dsn string, err error) {
+func (r *Rig) Store(ctx context.Context, d Disk, conns int) (s *postgres.Store, dsn string, err error) {
 	if dsn, err = r.database(ctx, d); err != nil {
 		return nil, "", err
 	}

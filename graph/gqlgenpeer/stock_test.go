@@ -38,8 +38,8 @@ func (s stream) Next(context.Context) (live.Frame, error) {
 
 func (stream) Close() {}
 
-// The peer answers what the API answers, to who it says it is.
-func TestHandler_QueriesAndStreams(t *testing.T) {
+// The peer authenticates callers, and answers queries and streams as the API does.
+func TestHandler_AnswersQueriesAndStreams(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(
 		gqlgenpeer.Handler(graph.UseCasesOf(fake{}), graph.Config{Authenticate: func(token string) (authz.Principal, error) {
@@ -63,10 +63,10 @@ func TestHandler_QueriesAndStreams(t *testing.T) {
 		return string(body)
 	}
 	if got := post("good"); got != `{"data":{"health":{"status":"HEALTHY"}}}` {
-		t.Error(got)
+		t.Errorf("a good token was answered %s, want the health", got)
 	}
 	if got := post("bad"); strings.Contains(got, "data") {
-		t.Error(got)
+		t.Errorf("a bad token was answered %s, want no data", got)
 	}
 	d := websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}
 	conn, _, err := d.Dial("ws"+strings.TrimPrefix(server.URL, "http"), nil)
@@ -90,7 +90,7 @@ func TestHandler_QueriesAndStreams(t *testing.T) {
 		}
 		if strings.Contains(string(got), `"next"`) {
 			if !strings.Contains(string(got), `{"sync":"LIVE","snapshot":{"runId":"r1","triggeredBy":"eva"}}`) {
-				t.Error(string(got))
+				t.Errorf("the stream sent %s, want the run r1 as seen by eva", got)
 			}
 			return
 		}

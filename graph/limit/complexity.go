@@ -112,7 +112,7 @@ func page(first, last *int, def int) int {
 	return def
 }
 
-// Cost refuses a valid operation whose cost is above Limit. It is safe for concurrent use.
+// Cost rejects a valid operation whose cost is above Limit. It is safe for concurrent use.
 type Cost struct {
 	Schema graphql.ExecutableSchema
 	Limit  int

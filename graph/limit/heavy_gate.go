@@ -14,7 +14,7 @@ type HeavyGate struct {
 	callers map[string]*heavyCaller
 }
 
-// heavyCaller is a caller that works or waits.
+// heavyCaller is a caller with running or waiting work.
 type heavyCaller struct {
 	turn chan struct{}
 	here int // pieces of work, including waiting ones
@@ -25,7 +25,8 @@ func NewHeavyGate(slots int) *HeavyGate {
 	return &HeavyGate{slots: make(chan struct{}, slots), callers: map[string]*heavyCaller{}}
 }
 
-// Enter waits for a turn and returns the function that ends it. When ctx ends first, it returns the cause.
+// Enter waits for a turn of caller and returns the function that ends it, which must be called exactly once. When ctx
+// ends first, it returns the cause of ctx.
 func (g *HeavyGate) Enter(ctx context.Context, caller string) (leave func(), err error) {
 	c := g.arrive(caller)
 	select {

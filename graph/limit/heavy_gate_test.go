@@ -15,7 +15,7 @@ func TestHeavyGate_ACallerWaitsForItselfAndOthersForTheSlots(t *testing.T) {
 		enter := func(caller string) func() {
 			leave, err := g.Enter(t.Context(), caller)
 			if err != nil {
-				t.Errorf("enter of %s: %v", caller, err)
+				t.Errorf("Enter of %s returned %v, want nil", caller, err)
 				return func() {}
 			}
 			return leave
@@ -25,7 +25,7 @@ func TestHeavyGate_ACallerWaitsForItselfAndOthersForTheSlots(t *testing.T) {
 		go func() { second <- enter("eva") }()
 		synctest.Wait()
 		if len(second) > 0 {
-			t.Fatal("a caller had two concurrent turns")
+			t.Fatal("a caller had two concurrent turns, want one")
 		}
 		other := enter("olga") // does not wait for the turn of another caller
 		third := make(chan func(), 1)
@@ -37,14 +37,14 @@ func TestHeavyGate_ACallerWaitsForItselfAndOthersForTheSlots(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := g.Enter(ctx, "nora"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("enter of a caller whose context ended returned %v", err)
+			t.Errorf("Enter of a caller whose context ended returned %v, want DeadlineExceeded", err)
 		}
 		other()
 		(<-third)()
 		first()
 		(<-second)()
 		if len(g.callers) > 0 || len(g.slots) > 0 {
-			t.Errorf("%d callers and %d slots are left", len(g.callers), len(g.slots))
+			t.Errorf("%d callers and %d used slots are left, want 0 and 0", len(g.callers), len(g.slots))
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package limit bounds what one operation, one caller and one address may ask of the GraphQL edge. Each refusal is an
-// error with a code of its own and the limit that was crossed.
+// Package limit bounds what one operation, one caller and one address may ask of the GraphQL edge. Each rejection
+// is an error with its own code and the limit that was exceeded.
 package limit
 
 import (
@@ -84,7 +84,7 @@ func (g Guard) MutateOperationParameters(ctx context.Context, params *graphql.Ra
 		return Exceeded(run.CodeQueryTooComplex, "The document has %d bytes", len(params.Query), g.Limits.QueryBytes)
 	}
 	source := &ast.Source{Input: params.Query}
-	if n := tokens(source, g.Limits.Tokens); n > g.Limits.Tokens {
+	if n := countTokens(source, g.Limits.Tokens); n > g.Limits.Tokens {
 		return Exceeded(run.CodeQueryTooComplex, "The document has %d tokens or more", n, g.Limits.Tokens)
 	}
 	doc, err := parser.ParseQuery(source)
@@ -95,13 +95,13 @@ func (g Guard) MutateOperationParameters(ctx context.Context, params *graphql.Ra
 }
 
 func (g Guard) check(doc *ast.QueryDocument) *gqlerror.Error {
-	m := measuring{doc: doc, done: map[string]measure{}}
+	m := measurer{doc: doc, done: map[string]measure{}}
 	var all measure
 	for _, f := range doc.Fragments {
-		all = all.beside(m.fragment(f.Name))
+		all = all.add(m.fragment(f.Name))
 	}
 	for _, op := range doc.Operations {
-		all = all.beside(m.selections(op.SelectionSet))
+		all = all.add(m.selections(op.SelectionSet))
 	}
 	switch {
 	case all.depth > g.Limits.Depth:
@@ -120,8 +120,8 @@ func Exceeded(code run.Code, format string, n, limit int) *gqlerror.Error {
 	return gqlerror.WrapPath(nil, &control.Error{Code: code, Message: message, Limit: int64(limit)})
 }
 
-// tokens counts the tokens of a document, up to one more than the limit.
-func tokens(source *ast.Source, limit int) int {
+// countTokens counts the tokens of a document, up to one more than the limit.
+func countTokens(source *ast.Source, limit int) int {
 	l := lexer.New(source)
 	for n := 0; ; n++ {
 		if t, err := l.ReadToken(); n > limit || err != nil || t.Kind == lexer.EOF {
@@ -133,49 +133,49 @@ func tokens(source *ast.Source, limit int) int {
 // measure is the size of a part of a document with its fragments expanded.
 type measure struct{ depth, aliases, fields int }
 
-func (m measure) beside(o measure) measure {
-	return measure{max(m.depth, o.depth), bounded(m.aliases + o.aliases), bounded(m.fields + o.fields)}
+func (m measure) add(o measure) measure {
+	return measure{max(m.depth, o.depth), clamp(m.aliases + o.aliases), clamp(m.fields + o.fields)}
 }
 
-// bounded prevents an overflow, because nested fragments multiply the numbers.
-func bounded(n int) int { return min(n, 1<<30) }
+// clamp prevents an overflow, because nested fragments multiply the numbers.
+func clamp(n int) int { return min(n, 1<<30) }
 
-// measuring measures each fragment once, however often it is spread.
-type measuring struct {
+// measurer measures each fragment once, however often it is spread.
+type measurer struct {
 	doc  *ast.QueryDocument
 	done map[string]measure
 }
 
-func (m measuring) fragment(name string) measure {
+func (m measurer) fragment(name string) measure {
 	if size, ok := m.done[name]; ok {
 		return size
 	}
 	m.done[name] = measure{} // ends a cycle of fragments, which validation reports
 	size := measure{fields: 1}
 	if f := m.doc.Fragments.ForName(name); f != nil {
-		size = size.beside(m.selections(f.SelectionSet))
+		size = size.add(m.selections(f.SelectionSet))
 	}
 	m.done[name] = size
 	return size
 }
 
-func (m measuring) selections(set ast.SelectionSet) measure {
+func (m measurer) selections(set ast.SelectionSet) measure {
 	var all measure
 	for _, s := range set {
 		switch s := s.(type) {
 		case *ast.Field:
-			all = all.beside(m.field(s))
+			all = all.add(m.field(s))
 		case *ast.InlineFragment:
-			all = all.beside(m.selections(s.SelectionSet)).beside(measure{fields: 1})
+			all = all.add(m.selections(s.SelectionSet)).add(measure{fields: 1})
 		case *ast.FragmentSpread:
-			all = all.beside(m.fragment(s.Name))
+			all = all.add(m.fragment(s.Name))
 		}
 	}
 	return all
 }
 
-func (m measuring) field(f *ast.Field) measure {
-	size := m.selections(f.SelectionSet).beside(measure{fields: 1})
+func (m measurer) field(f *ast.Field) measure {
+	size := m.selections(f.SelectionSet).add(measure{fields: 1})
 	size.depth++
 	if f.Name == "__schema" || f.Name == "__type" {
 		size.depth = 1 // validation has its own limit for introspection

@@ -73,8 +73,8 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, address string)
 	upgrader := websocket.Upgrader{
 		Subprotocols: []string{subprotocol}, HandshakeTimeout: s.cfg.WriteTimeout,
 		ReadBufferSize: readBuffer, WriteBufferSize: readBuffer, WriteBufferPool: &s.buffers,
-		// The HTTP server has already refused foreign origins. Connect demands an own origin where a cookie
-		// authenticates.
+		// The HTTP server has already refused foreign origins. Connect also demands the server's own origin where a
+		// cookie authenticates.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
 	sock, err := upgrader.Upgrade(w, r, nil)

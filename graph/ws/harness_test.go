@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// executor runs documents without a schema: what a field does is the test's.
+// executor parses documents without a schema and executes them with the dispatch function of the test.
 type executor struct {
 	dispatch func(ctx context.Context, op *graphql.OperationContext) graphql.ResponseHandler
 }
@@ -55,6 +55,7 @@ func (executor) DispatchError(_ context.Context, errs gqlerror.List) *graphql.Re
 	return &graphql.Response{Errors: out}
 }
 
+// code is the error code that the executor presents for err.
 func code(err error) string {
 	for sentinel, code := range map[error]string{
 		ws.ErrTooManyOperations: "TOO_MANY_STREAMS", ws.ErrTooManyStreams: "TOO_MANY_STREAMS",
@@ -74,6 +75,7 @@ type server struct {
 	exec executor
 }
 
+// start starts a server; the test shuts it down at its end.
 func start(t *testing.T, cfg ws.Config, dispatch func(context.Context,
 	*graphql.OperationContext) graphql.ResponseHandler) *server {
 	t.Helper()
@@ -102,22 +104,23 @@ func start(t *testing.T, cfg ws.Config, dispatch func(context.Context,
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
-			t.Errorf("shutdown: %v", err)
+			t.Errorf("Shutdown: %v, want nil", err)
 		}
 		s.http.Close()
 	})
 	return s
 }
 
-// once answers with one response.
-func once(data string) func(context.Context, *graphql.OperationContext) graphql.ResponseHandler {
+// respondOnce dispatches to one response.
+func respondOnce(data string) func(context.Context, *graphql.OperationContext) graphql.ResponseHandler {
 	return func(context.Context, *graphql.OperationContext) graphql.ResponseHandler {
 		return graphql.OneShot(&graphql.Response{Data: json.RawMessage(data)})
 	}
 }
 
-// quiet never answers; live counts the operations whose context has not ended.
-func quiet(live *atomic.Int64) func(context.Context, *graphql.OperationContext) graphql.ResponseHandler {
+// neverRespond dispatches to no response until the operation ends. live counts the operations whose context has not
+// ended.
+func neverRespond(live *atomic.Int64) func(context.Context, *graphql.OperationContext) graphql.ResponseHandler {
 	return func(ctx context.Context, _ *graphql.OperationContext) graphql.ResponseHandler {
 		live.Add(1)
 		context.AfterFunc(ctx, func() { live.Add(-1) })
@@ -128,8 +131,9 @@ func quiet(live *atomic.Int64) func(context.Context, *graphql.OperationContext) 
 	}
 }
 
-// endless answers as fast as it is asked.
-func endless(live *atomic.Int64, data string) func(context.Context, *graphql.OperationContext) graphql.ResponseHandler {
+// respondForever dispatches to endless responses. live counts the operations whose context has not ended.
+func respondForever(live *atomic.Int64, data string) func(context.Context,
+	*graphql.OperationContext) graphql.ResponseHandler {
 	return func(ctx context.Context, _ *graphql.OperationContext) graphql.ResponseHandler {
 		live.Add(1)
 		context.AfterFunc(ctx, func() { live.Add(-1) })
@@ -142,12 +146,13 @@ func endless(live *atomic.Int64, data string) func(context.Context, *graphql.Ope
 	}
 }
 
-// client is a peer that speaks the protocol by hand.
+// client is a websocket peer; the test sends each message itself.
 type client struct {
 	t *testing.T
 	*websocket.Conn
 }
 
+// dial connects with the given subprotocols, by default graphql-transport-ws.
 func (s *server) dial(t *testing.T, protocols ...string) *client {
 	t.Helper()
 	if protocols == nil {
@@ -162,7 +167,7 @@ func (s *server) dial(t *testing.T, protocols ...string) *client {
 	return &client{t, conn}
 }
 
-// open is dial with a good connection_init and its answer.
+// open dials and authenticates.
 func (s *server) open(t *testing.T) *client {
 	t.Helper()
 	c := s.dial(t)
@@ -184,43 +189,46 @@ func (c *client) subscribe(id, query string) {
 	c.send(`{"id":"` + id + `","type":"subscribe","payload":` + string(payload) + `}`)
 }
 
+// expect fails the test unless the next message is want.
 func (c *client) expect(want string) {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(testtime.Of(10 * time.Second)))
 	_, got, err := c.ReadMessage()
 	if err != nil || string(got) != want {
-		c.t.Fatalf("got %s, %v; want %s", got, err, want)
+		c.t.Fatalf("got message %s, error %v; want message %s", got, err, want)
 	}
 }
 
+// expectClose fails the test unless the server closes the socket with code. Messages before it are logged.
 func (c *client) expectClose(code int) {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(testtime.Of(10 * time.Second)))
 	for {
 		_, data, err := c.ReadMessage()
 		if err == nil {
-			c.t.Logf("before the close: %s", data)
+			c.t.Logf("message before the close frame: %s", data)
 			continue
 		}
 		if closed, ok := errors.AsType[*websocket.CloseError](err); !ok || closed.Code != code {
-			c.t.Fatalf("ended with %v, want close %d", err, code)
+			c.t.Fatalf("the socket ended with %v, want close code %d", err, code)
 		}
 		return
 	}
 }
 
+// eventually polls ok and fails the test when it does not return true in time.
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(testtime.Of(within)); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", within, what)
+			t.Fatalf("not true within %v: %s", within, what)
 		}
 	}
 }
 
-// stuck opens a TCP connection with a small window, does the handshake and init,
-// and gives it back without anybody reading from it.
-func (s *server) stuck(t *testing.T) net.Conn {
+// dialSmallWindow opens a TCP connection with a small receive window, so that the server's writes block soon when the
+// test does not read.
+func (s *server) dialSmallWindow(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.http.Listener.Addr().String())
 	if err != nil {

@@ -7,15 +7,14 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// An idle viewer of a shared subscription costs one goroutine and little memory.
-// The figure holds both ends of the connection.
-func TestIdle_MemoryPerViewer(t *testing.T) {
+// The measured memory includes both ends of the connection.
+func TestIdleViewer_CostsOneGoroutineAndLittleMemory(t *testing.T) {
 	viewers, most := 2000, 12<<10
 	if raced {
-		most *= 2 // the race detector keeps notes
+		most *= 2 // the race detector needs memory too
 	}
 	source := newCounter(4 << 10)
-	s := start(t, ws.Config{StreamsOfPeer: viewers + 1, Share: sharing(source.open)}, nobody)
+	s := start(t, ws.Config{StreamsOfPeer: viewers + 1, Share: sharing(source.open)}, panicIfAlone)
 	viewer := func() {
 		c := s.rawOpen(t)
 		c.text(`{"id":"1","type":"subscribe","payload":{"query":"subscription { a }"}}`)
@@ -29,19 +28,19 @@ func TestIdle_MemoryPerViewer(t *testing.T) {
 		viewer()
 	}
 	per := (memory() - before) / viewers
-	t.Logf("%d bytes per viewer, of both ends", per)
+	t.Logf("%d bytes per viewer, both ends", per)
 	if per > most {
-		t.Errorf("%d bytes per viewer, want at most %d", per, most)
+		t.Errorf("a viewer costs %d bytes, want at most %d", per, most)
 	}
 	if n := runtime.NumGoroutine() - goroutines; n > viewers+20 {
-		t.Errorf("%d goroutines for %d viewers", n, viewers)
+		t.Errorf("%d goroutines for %d viewers, want one each", n, viewers)
 	}
 }
 
-// memory is what the heap and the stacks hold.
+// memory returns the bytes of heap and stacks in use.
 func memory() int {
 	var m runtime.MemStats
-	for range 3 { // stacks shrink by half each time
+	for range 3 { // each collection shrinks stacks by half
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)

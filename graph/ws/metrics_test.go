@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// ends gives dvt_streams_ended_total by code.
+// ends returns dvt_streams_ended_total by code.
 func ends(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
@@ -29,11 +29,11 @@ func ends(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return by
 }
 
-func TestMetrics_CountWhatIsThereAndHowItEnds(t *testing.T) {
+func TestMetrics_CountOpenStreamsAndHowTheyEnd(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(0)
-	s := start(t, ws.Config{Share: sharing(source.open), Metrics: registry}, nobody)
+	s := start(t, ws.Config{Share: sharing(source.open), Metrics: registry}, panicIfAlone)
 	c, d := s.open(t), s.open(t)
 	c.subscribe("1", subscription)
 	c.subscribe("2", "subscription { b }")
@@ -54,9 +54,8 @@ func TestMetrics_CountWhatIsThereAndHowItEnds(t *testing.T) {
 	c.send(`{"type":"start"}`)
 	c.expectClose(4400)
 	d.Close()
-	eventually(t, 5*time.Second, "all is counted", func() bool {
-		return fmt.Sprint(
-			ends(t, registry)) == "map[4400:1 OTHER:3 client:1]"
+	eventually(t, 5*time.Second, "every end is counted by its code", func() bool {
+		return fmt.Sprint(ends(t, registry)) == "map[4400:1 OTHER:3 client:1]"
 	})
 	for _, name := range []string{"dvt_sockets", "dvt_shared_groups", "dvt_shared_viewers"} {
 		eventually(t, 5*time.Second, name+" is 0 at the end", func() bool { return metric(t, registry, name) == 0 })

@@ -22,9 +22,9 @@ const (
 )
 
 // contract: Z01
-func TestSocket_QueryAndSubscription(t *testing.T) {
+func TestSocket_AnswersQueriesAndSubscriptions(t *testing.T) {
 	t.Parallel()
-	s := start(t, ws.Config{}, once(`{"a":1}`))
+	s := start(t, ws.Config{}, respondOnce(`{"a":1}`))
 	c := s.open(t)
 	for i := range 200 {
 		c.subscribe("1", []string{query, subscription}[i%2]) // the id is free again at once
@@ -39,40 +39,47 @@ func TestSocket_QueryAndSubscription(t *testing.T) {
 }
 
 // contract: Z01
-func TestSocket_CloseCodes(t *testing.T) {
+func TestSocket_ClosesWithTheCodeOfTheViolation(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{MessageBytes: 1 << 10}, quiet(&live))
-	hasty := start(t, ws.Config{InitTimeout: time.Second}, quiet(&live)) // for those who send no init
+	s := start(t, ws.Config{MessageBytes: 1 << 10}, neverRespond(&live))
+	hasty := start(t, ws.Config{InitTimeout: time.Second}, neverRespond(&live)) // for the cases without init
 	for name, test := range map[string]struct {
 		code int
 		do   func(c *client)
 	}{
-		"no init":           {4408, func(*client) {}},
-		"pings are no init": {4408, func(c *client) { c.send(`{"type":"ping"}`) }},
+		"no init":                {4408, func(*client) {}},
+		"a ping instead of init": {4408, func(c *client) { c.send(`{"type":"ping"}`) }},
 		"wrong token": {
 			4401, func(c *client) { c.send(`{"type":"connection_init","payload":{"Authorization":"Bearer bad"}}`) }},
-		"no token":        {4401, func(c *client) { c.send(`{"type":"connection_init"}`) }},
-		"subscribe first": {4401, func(c *client) { c.subscribe("1", query) }},
-		"no JSON":         {4400, func(c *client) { c.send(`hello`) }},
-		"two values":      {4400, func(c *client) { c.send(`{"type":"ping"}{"type":"ping"}`) }},
-		"unknown type":    {4400, func(c *client) { c.send(`{"type":"start"}`) }},
-		"payload of init": {4400, func(c *client) { c.send(`{"type":"connection_init","payload":[1]}`) }},
-		"binary": {
+		"no token":                {4401, func(c *client) { c.send(`{"type":"connection_init"}`) }},
+		"subscribe before init":   {4401, func(c *client) { c.subscribe("1", query) }},
+		"not JSON":                {4400, func(c *client) { c.send(`hello`) }},
+		"two values in a message": {4400, func(c *client) { c.send(`{"type":"ping"}{"type":"ping"}`) }},
+		"unknown message type":    {4400, func(c *client) { c.send(`{"type":"start"}`) }},
+		"invalid payload of init": {4400, func(c *client) { c.send(`{"type":"connection_init","payload":[1]}`) }},
+		"binary message": {
 			4400, func(c *client) { _ = c.WriteMessage(websocket.BinaryMessage, []byte(`{"type":"ping"}`)) }},
-		// what the kernel takes at once
-		"too large": {
+		// A message of this size fits the kernel's buffers, so that the write does not block.
+		"too large a message": {
 			1009, func(c *client) { c.send(`{"type":"ping","payload":"` + strings.Repeat("x", 64<<10) + `"}`) }},
-		"second init":        {4429, func(c *client) { opened(c); c.send(`{"type":"connection_init"}`) }},
-		"subscribe, no id":   {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","payload":{"query":"{a}"}}`) }},
-		"subscribe, nothing": {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","id":"1"}`) }},
-		"a long duplicate id": {4409, func(c *client) { // the client refuses a close frame that is no UTF-8
-			opened(c)
+		"second init": {4429, func(c *client) { sendInit(c); c.send(`{"type":"connection_init"}`) }},
+		"subscribe without an id": {4400, func(c *client) {
+			sendInit(c)
+			c.send(`{"type":"subscribe","payload":{"query":"{a}"}}`)
+		}},
+		"subscribe without a payload": {4400, func(c *client) { sendInit(c); c.send(`{"type":"subscribe","id":"1"}`) }},
+		"a long duplicate id": {4409, func(c *client) { // gorilla's client rejects a close reason that is not UTF-8
+			sendInit(c)
 			id := strings.Repeat("a", 63) + "éé"
 			c.subscribe(id, subscription)
 			c.subscribe(id, subscription)
 		}},
-		"duplicate id": {4409, func(c *client) { opened(c); c.subscribe("1", subscription); c.subscribe("1", subscription) }},
+		"duplicate id": {4409, func(c *client) {
+			sendInit(c)
+			c.subscribe("1", subscription)
+			c.subscribe("1", subscription)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,36 +98,37 @@ func TestSocket_CloseCodes(t *testing.T) {
 	})
 }
 
-func opened(c *client) {
+// sendInit authenticates.
+func sendInit(c *client) {
 	c.send(`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`)
 	c.expect(`{"type":"connection_ack"}`)
 }
 
-func TestSocket_FirstOperationTooManyIsRefusedAndOthersGoOn(t *testing.T) {
+func TestSocket_OperationBeyondTheLimitIsRefusedAndOthersContinue(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{Operations: 2}, quiet(&live))
+	s := start(t, ws.Config{Operations: 2}, neverRespond(&live))
 	c := s.open(t)
 	c.subscribe("1", subscription)
 	c.subscribe("2", subscription)
 	c.subscribe("3", subscription)
 	c.expect(`{"id":"3","type":"error","payload":[{"message":"ws: too many operations on one socket","extensions":{"code":"TOO_MANY_STREAMS"}}]}`)
-	eventually(t, 5*time.Second, "two run", func() bool { return live.Load() == 2 })
+	eventually(t, 5*time.Second, "two operations run", func() bool { return live.Load() == 2 })
 	c.send(`{"id":"1","type":"complete"}`)
-	eventually(t, 5*time.Second, "one runs", func() bool { return live.Load() == 1 })
+	eventually(t, 5*time.Second, "one operation runs", func() bool { return live.Load() == 1 })
 	c.subscribe("1", subscription)
-	eventually(t, 5*time.Second, "two run again", func() bool { return live.Load() == 2 })
+	eventually(t, 5*time.Second, "two operations run again", func() bool { return live.Load() == 2 })
 }
 
-func TestSocket_TooManySocketsOfOnePeer(t *testing.T) {
+func TestSocket_BeyondThePeersLimitIsClosed(t *testing.T) {
 	t.Parallel()
-	s := start(t, ws.Config{StreamsOfPeer: 1}, once(`{}`))
+	s := start(t, ws.Config{StreamsOfPeer: 1}, respondOnce(`{}`))
 	first := s.open(t)
 	second := s.dial(t)
 	second.send(`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`)
 	second.expectClose(websocket.CloseTryAgainLater)
 	first.Close()
-	eventually(t, 5*time.Second, "its place is free", func() bool {
+	eventually(t, 5*time.Second, "the slot of the closed socket is free", func() bool {
 		c := s.dial(t)
 		c.send(`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`)
 		_, _, err := c.ReadMessage()
@@ -129,17 +137,17 @@ func TestSocket_TooManySocketsOfOnePeer(t *testing.T) {
 	})
 }
 
-func TestSocket_TooManyInAll(t *testing.T) {
+func TestSocket_BeyondTheTotalLimitIsRefusedWith503(t *testing.T) {
 	t.Parallel()
-	s := start(t, ws.Config{Streams: 1}, once(`{}`))
+	s := start(t, ws.Config{Streams: 1}, respondOnce(`{}`))
 	s.open(t)
 	_, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
 	if err == nil || resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("got %v, want 503", resp)
+		t.Errorf("the upgrade returned %v, want status 503", resp)
 	}
 }
 
-func TestSocket_RightsAreAskedForEachOperation(t *testing.T) {
+func TestSocket_AttachIsCalledForEachOperation(t *testing.T) {
 	t.Parallel()
 	var gone atomic.Bool
 	s := start(t, ws.Config{Connect: func(*http.Request, map[string]any) (ws.Peer, error) {
@@ -149,7 +157,7 @@ func TestSocket_RightsAreAskedForEachOperation(t *testing.T) {
 			}
 			return ctx, nil
 		}}, nil
-	}}, once(`{}`))
+	}}, respondOnce(`{}`))
 	c := s.open(t)
 	c.subscribe("1", query)
 	c.expect(`{"id":"1","type":"next","payload":{"data":{}}}`)
@@ -159,18 +167,17 @@ func TestSocket_RightsAreAskedForEachOperation(t *testing.T) {
 	c.expect(`{"id":"2","type":"error","payload":[{"message":"gone","extensions":{"code":"OTHER"}}]}`)
 }
 
-func TestSocket_IdentityOutageIsNotADenial(t *testing.T) {
+func TestSocket_ErrorOfConnectClosesWith1011(t *testing.T) {
 	t.Parallel()
 	s := start(t, ws.Config{Connect: func(*http.Request, map[string]any) (ws.Peer, error) {
-		return ws.Peer{},
-			errors.New("down")
-	}}, once(`{}`))
+		return ws.Peer{}, errors.New("down")
+	}}, respondOnce(`{}`))
 	c := s.dial(t)
 	c.send(`{"type":"connection_init"}`)
 	c.expectClose(websocket.CloseInternalServerErr)
 }
 
-func TestSocket_EndsWithTheErrorOfTheStream(t *testing.T) {
+func TestSocket_SubscriptionEndsWithTheErrorOfFail(t *testing.T) {
 	t.Parallel()
 	s := start(t, ws.Config{}, func(ctx context.Context, _ *graphql.OperationContext) graphql.ResponseHandler {
 		ws.Fail(ctx, errors.New("RESYNC_FAILED"))
@@ -182,7 +189,7 @@ func TestSocket_EndsWithTheErrorOfTheStream(t *testing.T) {
 	c.expect(`{"id":"1","type":"error","payload":[{"message":"RESYNC_FAILED","extensions":{"code":"OTHER"}}]}`)
 }
 
-func TestSocket_PanicEndsOneOperation(t *testing.T) {
+func TestSocket_PanicEndsOnlyItsOperation(t *testing.T) {
 	t.Parallel()
 	s := start(t, ws.Config{}, func(_ context.Context, op *graphql.OperationContext) graphql.ResponseHandler {
 		if op.RawQuery == subscription {
@@ -193,43 +200,44 @@ func TestSocket_PanicEndsOneOperation(t *testing.T) {
 	c := s.open(t)
 	c.subscribe("1", subscription)
 	if _, data, err := c.ReadMessage(); err != nil || !strings.Contains(string(data), `"id":"1","type":"error"`) {
-		t.Fatalf("got %s, %v; want an error", data, err)
+		t.Fatalf("got %s, error %v; want an error message for operation 1", data, err)
 	}
 	c.subscribe("2", query)
 	c.expect(`{"id":"2","type":"next","payload":{"data":{}}}`)
 }
 
-func TestSocket_ShutdownNamesItselfAndAsksToReconnect(t *testing.T) {
+func TestSocket_ShutdownEndsOperationsAndClosesWith1012(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{}, quiet(&live))
+	s := start(t, ws.Config{}, neverRespond(&live))
 	c := s.open(t)
 	c.subscribe("1", subscription)
-	eventually(t, 5*time.Second, "it runs", func() bool { return live.Load() == 1 })
+	eventually(t, 5*time.Second, "the operation runs", func() bool { return live.Load() == 1 })
 	done := make(chan error)
 	go func() { done <- s.Shutdown(t.Context()) }()
 	c.expect(`{"id":"1","type":"error","payload":[{"message":"ws: server is shutting down","extensions":{"code":"SERVER_SHUTDOWN"}}]}`)
 	c.expectClose(websocket.CloseServiceRestart)
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("Shutdown: %v, want nil", err)
 	}
 	_, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
 	if err == nil || resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("after shutdown got %v, want 503", resp)
+		t.Errorf("the upgrade after Shutdown returned %v, want status 503", resp)
 	}
 }
 
-// What follows a complete is not answered with frames of the operation that it ended.
-func TestSocket_NothingOfAnOperationAfterItsComplete(t *testing.T) {
+// A client may reuse an id after complete. Payloads of the completed operation would then appear to belong to the new
+// one.
+func TestSocket_SendsNothingForACompletedOperation(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{Operations: 1000}, endless(&live, `{}`))
+	s := start(t, ws.Config{Operations: 1000}, respondForever(&live, `{}`))
 	c := s.open(t)
 	for i := range 200 {
 		id := strconv.Itoa(i)
 		c.subscribe(id, subscription)
 		if m, ok := c.next(); !ok || m.ID != id {
-			t.Fatalf("got %+v", m)
+			t.Fatalf("got %+v, want a payload of operation %s", m, id)
 		}
 		c.send(`{"id":"` + id + `","type":"complete"}`)
 		c.send(`{"type":"ping"}`)
@@ -243,23 +251,23 @@ func TestSocket_NothingOfAnOperationAfterItsComplete(t *testing.T) {
 	}
 }
 
-// Anybody who reaches the port may open sockets. Unauthenticated sockets have a limit of their own.
-func TestSocket_UnknownOnesTakeNoPlacesOfCallers(t *testing.T) {
+// Any client that reaches the port may open sockets, so unauthenticated sockets must not use up the slots of callers.
+func TestSocket_UnauthenticatedSocketsHaveTheirOwnLimits(t *testing.T) {
 	t.Parallel()
 	var address atomic.Value
 	address.Store("stranger")
 	s := start(t, ws.Config{
 		Unknown: 3, UnknownOfAddress: 2, Streams: 2, Address: func(*http.Request) string { return address.Load().(string) },
-	}, once(`{}`))
+	}, respondOnce(`{}`))
 	refused := func(from, what string) {
 		t.Helper()
 		address.Store(from)
 		conn, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
 		if err == nil {
 			conn.Close()
-			t.Errorf("%s was upgraded, want 503", what)
+			t.Errorf("%s was upgraded, want status 503", what)
 		} else if resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%s: %v %v, want 503", what, resp, err)
+			t.Errorf("%s: response %v, error %v, want status 503", what, resp, err)
 		}
 	}
 	s.dial(t)
@@ -268,5 +276,5 @@ func TestSocket_UnknownOnesTakeNoPlacesOfCallers(t *testing.T) {
 	address.Store("caller")
 	s.open(t)
 	s.open(t)
-	refused("caller", "a socket of a server whose callers have all its places")
+	refused("caller", "a socket of a server whose slots are all used by callers")
 }

@@ -2,5 +2,5 @@
 
 package ws_test
 
-// raced says whether the race detector slows the tests down.
+// raced reports whether the tests run with the race detector, which makes them slow.
 const raced = true

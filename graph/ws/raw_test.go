@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// raw is a peer without goroutines and buffers of its own.
+// raw is a websocket peer without goroutines and buffers, for tests that control each read and write.
 type raw struct {
 	net.Conn
 	t *testing.T
 }
 
-// rawDial is a socket whose upgrade was done by hand.
+// rawDial connects and does the handshake.
 func (s *server) rawDial(t *testing.T) raw {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.http.Listener.Addr().String())
@@ -38,10 +38,10 @@ const upgradeRequest = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgr
 func (c raw) handshake() {
 	c.t.Helper()
 	fmt.Fprint(c, upgradeRequest)
-	for end := 0; end < 4; { // one byte at a time, for the next frame may follow at once
+	for end := 0; end < 4; { // byte by byte, because the first frame may follow at once
 		var b [1]byte
 		if _, err := c.Read(b[:]); err != nil {
-			c.t.Errorf("handshake: %v", err)
+			c.t.Errorf("read the response to the handshake: %v", err)
 			return
 		}
 		if b[0] == "\r\n\r\n"[end] {
@@ -52,7 +52,7 @@ func (c raw) handshake() {
 	}
 }
 
-// rawOpen is rawDial with a good connection_init and its answer.
+// rawOpen connects and authenticates.
 func (s *server) rawOpen(t *testing.T) raw {
 	t.Helper()
 	return s.rawDial(t).init()
@@ -66,14 +66,14 @@ func (c raw) init() raw {
 		opcode, data, err = readFrame(c)
 	}
 	if err != nil || string(data) != `{"type":"connection_ack"}` {
-		c.t.Errorf("got %s, %v", data, err)
+		c.t.Errorf("got %s, error %v; want connection_ack", data, err)
 	}
 	return c
 }
 
 func (c raw) text(message string) { _, _ = c.Write(masked(1, []byte(message))) }
 
-// masked is a frame of a client, with a mask of zeroes.
+// masked returns a client's frame. Its mask is 0, which leaves the message unchanged.
 func masked(opcode byte, message []byte) []byte {
 	if len(message) < 126 {
 		return append([]byte{0x80 | opcode, 0x80 | byte(len(message)), 0, 0, 0, 0}, message...)
@@ -86,7 +86,7 @@ func masked(opcode byte, message []byte) []byte {
 		0, 0}, message...)
 }
 
-// readFrame reads one frame of a server and checks its form.
+// readFrame reads one frame of the server and checks that it is well-formed.
 func readFrame(r io.Reader) (opcode byte, data []byte, err error) {
 	var head [10]byte
 	if _, err := io.ReadFull(r, head[:2]); err != nil {

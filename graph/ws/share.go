@@ -45,18 +45,19 @@ type Position struct {
 }
 
 // Source produces the payloads of a group. Wait may run concurrently with First. Next and First are never called
-// concurrently. A panic ends the group like an error.
+// concurrently. A panic counts as an error of the call.
 type Source interface {
 	// Wait blocks until Next has a payload. An error ends the group; every member receives it, unless ctx has ended.
 	Wait(ctx context.Context) error
 	// Next advances by one step. It appends to b, which is not empty, the response for members that have the previous
-	// payload, and returns their new position. It must not retain b.
+	// payload, and returns their new position. It must not retain b. An error ends the group like one of Wait.
 	Next(b []byte) (more []byte, at Position, err error)
 	// First renders the response that brings a viewer from since (nil: it has no data) to the position of the last
 	// Next. slow means that the viewer skipped payloads because it did not read in time. First must not change the
-	// returned Data later.
+	// returned Data later. ErrAlone runs the viewer's operation alone and ErrMoved moves the viewer to another group;
+	// any other error ends the operation.
 	First(since *Position, slow bool) (Payload, error)
-	// Close frees the source; it is called once, after the last Wait.
+	// Close frees the source. It is called once, after the last call of the other methods.
 	Close()
 }
 

@@ -18,36 +18,36 @@ import (
 	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
-// small is a connection with a small window. With a smaller one the kernel waits for
-// 200 ms again and again.
-func (s *server) small(t *testing.T) net.Conn {
-	conn := s.stuck(t)
+// dialSlow opens a connection with a small receive window. With an even smaller one the kernel delays by 200 ms
+// repeatedly.
+func (s *server) dialSlow(t *testing.T) net.Conn {
+	conn := s.dialSmallWindow(t)
 	_ = conn.(*net.TCPConn).SetReadBuffer(32 << 10)
 	return conn
 }
 
-// narrow is a viewer with a small window, which has read its first payload.
-func (s *server) narrow(t *testing.T) raw {
+// slowViewer subscribes over a connection with a small receive window and reads the first payload.
+func (s *server) slowViewer(t *testing.T) raw {
 	t.Helper()
-	c := s.upgrade(t, s.small(t)).init()
+	c := s.upgrade(t, s.dialSlow(t)).init()
 	c.text(`{"id":"narrow","type":"subscribe","payload":{"query":"subscription { a }"}}`)
-	if m := c.shown(); m.Payload.Data.Kind != "first" {
-		t.Fatalf("got %+v", m)
+	if m := c.nextPayload(); m.Payload.Data.Kind != "first" {
+		t.Fatalf("got %+v, want a first payload", m)
 	}
 	return c
 }
 
-// shown reads frames up to a payload.
-func (c raw) shown() shown {
+// nextPayload reads frames until it gets a payload.
+func (c raw) nextPayload() nextMessage {
 	c.t.Helper()
 	for {
 		opcode, data := c.frame()
-		var m shown
+		var m nextMessage
 		if opcode != 1 {
 			continue
 		}
 		if err := json.Unmarshal(data, &m); err != nil || m.Type != "next" {
-			c.t.Fatalf("got %.200s, %v; want a payload", data, err)
+			c.t.Fatalf("got %.200s, error %v; want a payload", data, err)
 		}
 		return m
 	}
@@ -63,6 +63,7 @@ func (c raw) frame() (byte, []byte) {
 	return opcode, data
 }
 
+// metric returns the sum of a gauge or counter over its labels.
 func metric(t *testing.T, r *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := r.Gather()
@@ -81,7 +82,7 @@ func metric(t *testing.T, r *prometheus.Registry, name string) float64 {
 }
 
 // contract: S14
-func TestSlow_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
+func TestSlow_StuckPeerIsDisconnectedAndOthersGetEveryPayload(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
 	others := 100
@@ -91,21 +92,21 @@ func TestSlow_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	source := newCounter(16 << 10)
 	s := start(t, ws.Config{WriteTimeout: timeout, IdleTimeout: time.Minute, Share: sharing(source.open),
-		Metrics: registry}, nobody)
+		Metrics: registry}, panicIfAlone)
 	readers := make([]*client, others)
 	for i := range readers {
 		readers[i] = s.open(t)
 		readers[i].subscribe("1", subscription)
 		readers[i].next()
 	}
-	s.narrow(t)
+	s.slowViewer(t)
 	var behind time.Time
 	gone := false
 	for to := int64(2); to < 2000 && !gone; to++ {
 		source.advance(1, nil)
-		for i, c := range readers { // each of them gets each payload before there is another
+		for i, c := range readers { // every reader gets this payload before the next one
 			if m, ok := c.next(); !ok || m.Payload.Data.Kind != "next" || m.Payload.Data.To != to {
-				t.Fatalf("viewer %d is shown %+v, want %d", i, m.Payload.Data, to)
+				t.Fatalf("viewer %d received %+v, want the next payload to %d", i, m.Payload.Data, to)
 			}
 		}
 		if behind.IsZero() && metric(t, registry, "dvt_frames_conflated_total") > 0 {
@@ -114,18 +115,18 @@ func TestSlow_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
 		gone = metric(t, registry, "dvt_slow_peers_dropped_total") == 1
 	}
 	if took := time.Since(behind); !gone || took > testtime.Of(timeout+2*time.Second) {
-		t.Errorf("gone is %v, %v after it was behind", gone, took)
+		t.Errorf("disconnected is %v, %v after the peer fell behind; want true within %v", gone, took, timeout)
 	}
-	eventually(t, 5*time.Second, "its socket is closed", func() bool {
-		return metric(t, registry, "dvt_sockets") == float64(others) && metric(t, registry,
-			"dvt_shared_viewers") == float64(others)
+	eventually(t, 5*time.Second, "only the socket of the stuck peer is closed", func() bool {
+		return metric(t, registry, "dvt_sockets") == float64(others) &&
+			metric(t, registry, "dvt_shared_viewers") == float64(others)
 	})
 }
 
-// bytewise reads one byte at a time, slowly for the first of them.
-type bytewise struct{ io.Reader }
+// byteReader reads one byte at a time.
+type byteReader struct{ io.Reader }
 
-func (b bytewise) Read(p []byte) (int, error) { return b.Reader.Read(p[:1]) }
+func (b byteReader) Read(p []byte) (int, error) { return b.Reader.Read(p[:1]) }
 
 // contract: S14
 func TestSlow_PartialWritesNeverCorruptAFrame(t *testing.T) {
@@ -134,17 +135,16 @@ func TestSlow_PartialWritesNeverCorruptAFrame(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	source := newCounter(3000)
 	s := start(t, ws.Config{PingEvery: 5 * time.Millisecond, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
-		Share: sharing(source.open), Metrics: registry}, nobody)
-	c := s.narrow(t)
+		Share: sharing(source.open), Metrics: registry}, panicIfAlone)
+	c := s.slowViewer(t)
 	for range updates {
 		source.advance(1, nil)
 		time.Sleep(time.Millisecond)
 	}
-	eventually(t, 5*time.Second, "it is behind", func() bool {
-		return metric(t, registry,
-			"dvt_frames_conflated_total") > 0
+	eventually(t, 5*time.Second, "the viewer is behind", func() bool {
+		return metric(t, registry, "dvt_frames_conflated_total") > 0
 	})
-	r := bytewise{c}
+	r := byteReader{c}
 	seen, pings, at := 0, 0, continuity{1}
 	for at.at < updates+1 {
 		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -156,7 +156,7 @@ func TestSlow_PartialWritesNeverCorruptAFrame(t *testing.T) {
 			pings++
 			continue
 		}
-		var m shown
+		var m nextMessage
 		if err := json.Unmarshal(data, &m); err != nil || m.ID != "narrow" {
 			t.Fatalf("malformed message %.300q: %v", data, err)
 		}
@@ -165,25 +165,26 @@ func TestSlow_PartialWritesNeverCorruptAFrame(t *testing.T) {
 		}
 		seen++
 	}
-	t.Logf("%d of %d payloads were shown, and %d pings", seen, updates, pings)
+	t.Logf("the viewer received %d of %d payloads and %d pings", seen, updates, pings)
 	if seen > updates/2 || pings == 0 {
-		t.Errorf("%d of %d payloads were shown, and %d pings", seen, updates, pings)
+		t.Errorf("the viewer received %d of %d payloads and %d pings, want at most half and at least one ping", seen, updates,
+			pings)
 	}
 }
 
 // contract: S14
-func TestSlow_OnePayloadBringsItToTheNewestAndItGoesOn(t *testing.T) {
+func TestSlow_ViewerSkipsToTheNewestPayloadAndContinues(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)
-	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, nobody)
-	c := s.narrow(t)
+	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, panicIfAlone)
+	c := s.slowViewer(t)
 	at := continuity{1}
 	for round := 1; round <= 3; round++ {
 		begun := source.slow.Load()
-		// A writer that had no turn for a while was behind too, and is not for what it wrote then.
+		// A short delay of the writer also counts as being behind; wait for payloads that are skipped in a row.
 		rendered, conflated := begun, metric(t, registry, "dvt_frames_conflated_total")
-		eventually(t, 5*time.Second, "it is far behind", func() bool {
+		eventually(t, 5*time.Second, "the viewer is far behind", func() bool {
 			source.advance(1, nil)
 			now := metric(t, registry, "dvt_frames_conflated_total")
 			if slow := source.slow.Load(); slow != rendered {
@@ -191,10 +192,11 @@ func TestSlow_OnePayloadBringsItToTheNewestAndItGoesOn(t *testing.T) {
 			}
 			return now > conflated+10
 		})
-		eventually(t, 5*time.Second, "all is rendered", func() bool { return source.nexts.Load() == source.current()-1 })
+		eventually(t, 5*time.Second, "all payloads are rendered",
+			func() bool { return source.nexts.Load() == source.current()-1 })
 		slow := int64(0)
 		for at.at < source.current() {
-			m := c.shown()
+			m := c.nextPayload()
 			if err := at.accept(m); err != nil {
 				t.Fatal(err)
 			}
@@ -203,50 +205,51 @@ func TestSlow_OnePayloadBringsItToTheNewestAndItGoesOn(t *testing.T) {
 			}
 		}
 		if now := source.slow.Load(); now != rendered+1 || slow != now-begun {
-			t.Fatalf("round %d: %d payloads for a slow viewer were shown, %d rendered, %d of them when it read again", round,
+			t.Fatalf("round %d: the viewer received %d payloads for a slow viewer; %d were rendered, %d of them after it "+
+				"read again, want 1", round,
 				slow, now-begun, now-rendered)
 		}
 		source.advance(1, nil)
-		if m := c.shown(); m.Payload.Data.Kind != "next" || at.accept(m) != nil {
-			t.Fatalf("went on with %+v", m.Payload.Data)
+		if m := c.nextPayload(); m.Payload.Data.Kind != "next" || at.accept(m) != nil {
+			t.Fatalf("the viewer continued with %+v, want a next payload", m.Payload.Data)
 		}
 	}
 }
 
 // contract: T202
-func TestSlow_RevokedWhileBehindIsShownNothingMore(t *testing.T) {
+func TestSlow_ViewerRevokedWhileBehindGetsNoPayload(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	c := newClass()
+	c := newRightsFixture()
 	c.source = newCounter(32 << 10)
-	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: c.share, Metrics: registry}, nobody)
-	v := s.narrow(t)
-	eventually(t, 5*time.Second, "it is behind", func() bool {
+	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: c.share, Metrics: registry}, panicIfAlone)
+	v := s.slowViewer(t)
+	eventually(t, 5*time.Second, "the viewer is behind", func() bool {
 		c.source.advance(1, nil)
 		return metric(t, registry, "dvt_frames_conflated_total") > 0
 	})
 	at := c.source.current()
-	c.ticket(0).revoke(errors.New("FORBIDDEN")) // and nothing else happens but that it reads
+	c.ticket(0).revoke(errors.New("FORBIDDEN")) // no further update: only reading by the viewer triggers the check
 	for {
 		_, data := v.frame()
 		if strings.Contains(string(data), "FORBIDDEN") {
 			break
 		}
-		var m shown
+		var m nextMessage
 		if err := json.Unmarshal(data, &m); err != nil || m.Payload.Data.To >= at {
-			t.Fatalf("after the refusal it is shown %.100s, %v", data, err)
+			t.Fatalf("after the refusal the viewer received %.100s, error %v; want only earlier payloads", data, err)
 		}
 	}
 }
 
-func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
+func TestSlow_ShutdownFinishesTheFrameBeforeItsMessage(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)
 	timeout := max(5*time.Second, testtime.Of(time.Second))
-	s := start(t, ws.Config{WriteTimeout: timeout, Share: sharing(source.open), Metrics: registry}, nobody)
-	c, never := s.narrow(t), s.narrow(t)
-	eventually(t, 5*time.Second, "both are behind", func() bool {
+	s := start(t, ws.Config{WriteTimeout: timeout, Share: sharing(source.open), Metrics: registry}, panicIfAlone)
+	c, never := s.slowViewer(t), s.slowViewer(t)
+	eventually(t, 5*time.Second, "both viewers are behind", func() bool {
 		source.advance(1, nil)
 		return metric(t, registry, "dvt_frames_conflated_total") > 20
 	})
@@ -259,29 +262,29 @@ func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
 			"SERVER_SHUTDOWN") {
 			break
 		}
-		var m shown
+		var m nextMessage
 		if err := json.Unmarshal(data, &m); err != nil || opcode != 1 || at.accept(m) != nil {
-			t.Fatalf("got %d %.100s, %v", opcode, data, err)
+			t.Fatalf("got opcode %d with %.100s, error %v; want a payload or SERVER_SHUTDOWN", opcode, data, err)
 		}
 	}
 	if opcode, data := c.frame(); opcode != 8 || !bytes.HasPrefix(data, []byte{1012 >> 8, 1012 & 0xff}) {
-		t.Errorf("closed with %d %q", opcode, data)
+		t.Errorf("got opcode %d with %q, want a close frame with code 1012", opcode, data)
 	}
 	c.Close()
 	if err := <-done; err != nil || time.Since(began) > timeout+testtime.Of(3*time.Second) {
-		t.Errorf("%v after %v", err, time.Since(began))
+		t.Errorf("Shutdown returned %v after %v, want nil within the write timeout", err, time.Since(began))
 	}
 	if n := metric(t, registry, "dvt_sockets"); n != 0 {
-		t.Errorf("%v sockets are left after the shutdown", n)
+		t.Errorf("%v sockets are open after Shutdown, want 0", n)
 	}
 	never.Close()
 }
 
-// Without access to the descriptor a goroutine does what would wait.
-func TestSlow_TLS(t *testing.T) {
+// A TLS connection gives no access to its file descriptor, so a goroutine does the blocking writes.
+func TestSlow_TLSViewerGetsAnUnbrokenChain(t *testing.T) {
 	t.Parallel()
 	source := newCounter(32 << 10)
-	plain := start(t, ws.Config{Share: sharing(source.open)}, nobody)
+	plain := start(t, ws.Config{Share: sharing(source.open)}, panicIfAlone)
 	encrypted := httptest.NewTLSServer(plain.http.Config.Handler)
 	t.Cleanup(encrypted.Close)
 	tcp, err := net.Dial("tcp", encrypted.Listener.Addr().String())
@@ -296,12 +299,12 @@ func TestSlow_TLS(t *testing.T) {
 	const updates = 300
 	go source.advance(updates, nil)
 	for at.at < updates+1 {
-		if err := at.accept(c.shown()); err != nil {
+		if err := at.accept(c.nextPayload()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.text(`{"type":"ping"}`)
 	if _, data := c.frame(); string(data) != `{"type":"pong"}` {
-		t.Errorf("got %s", data)
+		t.Errorf("got %s, want a pong", data)
 	}
 }

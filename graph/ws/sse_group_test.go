@@ -17,35 +17,35 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// follower reads the events of a stream.
-type follower struct {
+// eventReader reads the events of a stream.
+type eventReader struct {
 	t     *testing.T
 	lines *bufio.Scanner
 	at    continuity
 }
 
-func follow(t *testing.T, r io.Reader) *follower {
+func newEventReader(t *testing.T, r io.Reader) *eventReader {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
-	return &follower{t: t, lines: lines}
+	return &eventReader{t: t, lines: lines}
 }
 
-// next is the data of the next event.
-func (f *follower) next() string {
+// next returns the data of the next event.
+func (f *eventReader) next() string {
 	f.t.Helper()
 	for f.lines.Scan() {
 		if data, ok := strings.CutPrefix(f.lines.Text(), "data: "); ok {
 			return data
 		}
 	}
-	f.t.Fatalf("the stream has ended: %v", f.lines.Err())
+	f.t.Fatalf("the stream has ended with %v, want another event", f.lines.Err())
 	return ""
 }
 
-// payload judges the next event and gives its kind.
-func (f *follower) payload() string {
+// payload checks the continuity of the next event and returns its kind.
+func (f *eventReader) payload() string {
 	f.t.Helper()
-	var m shown
+	var m nextMessage
 	if err := json.Unmarshal([]byte(f.next()), &m.Payload); err != nil {
 		f.t.Fatal(err)
 	}
@@ -58,60 +58,60 @@ func (f *follower) payload() string {
 func TestEvents_ShareAGroupWithSockets(t *testing.T) {
 	t.Parallel()
 	source := newCounter(0)
-	s := start(t, ws.Config{Share: sharing(source.open)}, nobody)
+	s := start(t, ws.Config{Share: sharing(source.open)}, panicIfAlone)
 	c := s.open(t)
 	c.subscribe("1", subscription)
 	c.next()
 	ctx, cancel := context.WithCancel(t.Context())
-	f := follow(t, s.events(ctx, t, subscription).Body)
+	f := newEventReader(t, s.events(ctx, t, subscription).Body)
 	if kind := f.payload(); kind != "first" {
-		t.Errorf("begins with %s", kind)
+		t.Errorf("the event stream starts with a payload of kind %s, want first", kind)
 	}
 	for range 3 {
 		source.advance(1, nil)
 		if m, ok := c.next(); !ok || m.Payload.Data.To != source.current() {
-			t.Fatalf("a socket got %+v", m)
+			t.Fatalf("the socket got %+v, want the payload to %d", m, source.current())
 		}
 		if kind := f.payload(); kind != "next" {
-			t.Errorf("goes on with %s", kind)
+			t.Errorf("the event stream continues with a payload of kind %s, want next", kind)
 		}
 	}
 	if n := source.opened.Load(); n != 1 {
-		t.Errorf("opened %d times", n)
+		t.Errorf("%d sources were opened, want one for both", n)
 	}
 	c.Close()
 	cancel()
 	eventually(t, 5*time.Second, "the group has ended", func() bool { return source.closed.Load() == 1 })
 }
 
-func TestEvents_GroupEndsWithItsError(t *testing.T) {
+func TestEvents_EndWithTheErrorOfTheGroup(t *testing.T) {
 	t.Parallel()
 	source := newCounter(0)
-	s := start(t, ws.Config{Share: sharing(source.open)}, nobody)
-	f := follow(t, s.events(t.Context(), t, subscription).Body)
+	s := start(t, ws.Config{Share: sharing(source.open)}, panicIfAlone)
+	f := newEventReader(t, s.events(t.Context(), t, subscription).Body)
 	f.payload()
 	source.advance(0, errors.New("RESYNC_FAILED"))
 	if got := f.next(); !strings.Contains(got, `"errors":[{"message":"RESYNC_FAILED"`) {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want the error of the group", got)
 	}
 	for f.lines.Scan() {
 		if f.lines.Text() == "event: complete" {
 			return
 		}
 	}
-	t.Error("no complete at the end")
+	t.Error("the stream ended without a complete event")
 }
 
 // contract: S14
-func TestEvents_SlowViewerIsBroughtToTheNewest(t *testing.T) {
+func TestEvents_SlowViewerSkipsToTheNewestPayload(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)
-	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, nobody)
-	conn := s.small(t)
+	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, panicIfAlone)
+	conn := s.dialSlow(t)
 	fmt.Fprint(conn, eventsRequest)
-	eventually(t, 10*time.Second, "it is far behind", func() bool {
-		source.advance(10, nil) // the kernel takes megabytes
+	eventually(t, 10*time.Second, "the viewer is far behind", func() bool {
+		source.advance(10, nil) // the kernel buffers megabytes
 		return metric(t, registry, "dvt_frames_conflated_total") > 20
 	})
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
@@ -119,18 +119,19 @@ func TestEvents_SlowViewerIsBroughtToTheNewest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := follow(t, resp.Body)
+	f := newEventReader(t, resp.Body)
 	slow, seen := 0, int64(0)
 	for ; f.at.at < source.current(); seen++ {
 		if f.payload() == "slow" {
 			slow++
 		}
 	}
-	if slow == 0 || seen > source.current()-20 {
-		t.Errorf("%d payloads of %d, %d for a slow viewer", seen, source.current(), slow)
+	if slow == 0 || seen > source.current()-20+int64(slow) {
+		t.Errorf("the viewer received %d of %d payloads, %d of them for a slow viewer; want fewer, and at least one", seen,
+			source.current(), slow)
 	}
 	source.advance(1, nil)
 	if kind := f.payload(); kind != "next" {
-		t.Errorf("went on with %s", kind)
+		t.Errorf("the stream continued with a payload of kind %s, want next", kind)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
+// events opens an event stream.
 func (s *server) events(ctx context.Context, t *testing.T, query string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http.URL+"/events?query="+url.QueryEscape(query), nil)
@@ -32,12 +33,12 @@ func (s *server) events(ctx context.Context, t *testing.T, query string) *http.R
 	return resp
 }
 
-func TestEvents_OneShot(t *testing.T) {
+func TestEvents_SendTheResponseAndComplete(t *testing.T) {
 	t.Parallel()
-	s := start(t, ws.Config{}, once(`{"a":1}`))
+	s := start(t, ws.Config{}, respondOnce(`{"a":1}`))
 	resp := s.events(t.Context(), t, subscription)
 	if got := resp.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/event-stream") {
-		t.Errorf("content type %q", got)
+		t.Errorf("Content-Type is %q, want text/event-stream", got)
 	}
 	want := ":\n\nevent: next\ndata: {\"data\":{\"a\":1}}\n\nevent: complete\ndata:\n\n"
 	if got := readAll(t, resp.Body); got != want {
@@ -45,7 +46,7 @@ func TestEvents_OneShot(t *testing.T) {
 	}
 }
 
-func TestEvents_EndsWithTheErrorOfTheStream(t *testing.T) {
+func TestEvents_EndWithTheErrorOfFail(t *testing.T) {
 	t.Parallel()
 	s := start(t, ws.Config{}, func(ctx context.Context, _ *graphql.OperationContext) graphql.ResponseHandler {
 		ws.Fail(ctx, errors.New("TOKEN_EXPIRED"))
@@ -54,14 +55,14 @@ func TestEvents_EndsWithTheErrorOfTheStream(t *testing.T) {
 	want := `data: {"errors":[{"message":"TOKEN_EXPIRED","extensions":{"code":"OTHER"}}],"data":null}` +
 		"\n\nevent: complete"
 	if got := readAll(t, s.events(t.Context(), t, subscription).Body); !strings.Contains(got, want) {
-		t.Errorf("got %q, want %q in it", got, want)
+		t.Errorf("got %q, want it to contain %q", got, want)
 	}
 }
 
 func TestEvents_CommentsKeepAQuietStreamAlive(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{CommentEvery: 20 * time.Millisecond}, quiet(&live))
+	s := start(t, ws.Config{CommentEvery: 20 * time.Millisecond}, neverRespond(&live))
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := bufio.NewScanner(s.events(ctx, t, subscription).Body)
 	for comments := 0; comments < 3 && lines.Scan(); {
@@ -73,33 +74,33 @@ func TestEvents_CommentsKeepAQuietStreamAlive(t *testing.T) {
 	eventually(t, 5*time.Second, "the operation ended with its client", func() bool { return live.Load() == 0 })
 }
 
-func TestEvents_Shutdown(t *testing.T) {
+func TestEvents_ShutdownEndsStreamsAndRefusesNewOnes(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{StreamsOfPeer: 1}, quiet(&live))
+	s := start(t, ws.Config{StreamsOfPeer: 1}, neverRespond(&live))
 	resp := s.events(t.Context(), t, subscription)
 	if got := readAll(t, s.events(t.Context(), t, subscription).Body); got != "TOO_MANY_STREAMS\n" {
-		t.Errorf("the second stream got %q", got)
+		t.Errorf("the second stream got %q, want TOO_MANY_STREAMS", got)
 	}
-	eventually(t, 5*time.Second, "it runs", func() bool { return live.Load() == 1 })
+	eventually(t, 5*time.Second, "the operation runs", func() bool { return live.Load() == 1 })
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := readAll(t, resp.Body); !strings.Contains(got, "SERVER_SHUTDOWN") || !strings.HasSuffix(got,
-		"event: complete\ndata:\n\n") {
-		t.Errorf("got %q", got)
+	if got := readAll(t, resp.Body); !strings.Contains(got, "SERVER_SHUTDOWN") ||
+		!strings.HasSuffix(got, "event: complete\ndata:\n\n") {
+		t.Errorf("the stream ended with %q, want SERVER_SHUTDOWN and complete", got)
 	}
 	if got := readAll(t, s.events(t.Context(), t, subscription).Body); got != "SERVER_SHUTDOWN\n" {
-		t.Errorf("after shutdown got %q", got)
+		t.Errorf("a stream after Shutdown got %q, want SERVER_SHUTDOWN", got)
 	}
 }
 
-// What bounds other requests does not end a stream.
-func TestEvents_OutliveTheTimesOfTheirServer(t *testing.T) {
+// The timeouts of the HTTP server limit other requests, but must not end a stream.
+func TestEvents_OutliveTheTimeoutsOfTheHTTPServer(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{CommentEvery: 20 * time.Millisecond}, quiet(&live))
-	within := max(time.Second, testtime.Of(200*time.Millisecond)) // which the request itself has
+	s := start(t, ws.Config{CommentEvery: 20 * time.Millisecond}, neverRespond(&live))
+	within := max(time.Second, testtime.Of(200*time.Millisecond)) // long enough for the request itself
 	short := httptest.NewUnstartedServer(s.http.Config.Handler)
 	short.Config.ReadTimeout, short.Config.WriteTimeout = within, within
 	short.Start()

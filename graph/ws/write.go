@@ -16,7 +16,8 @@ type frameWriter struct {
 	net     net.Conn
 	now     func() time.Time
 	timeout time.Duration
-	// failed is called when a write has failed; slow means that the peer did not read within the timeout.
+	// failed is called once, in a goroutine of its own, after a write has failed. slow means that the peer did not read
+	// within the timeout.
 	failed func(slow bool)
 
 	raw     syscall.RawConn // nil if the connection has no non-blocking write

@@ -5,7 +5,7 @@
 //     peers are not delayed.
 //   - At most one response of an operation waits while the previous one is written.
 //   - An operation that ends with an error sends the error's code.
-//   - Each limit of Config refuses the operation or closes the socket with a code of its own.
+//   - An operation or socket beyond a limit of Config is refused or closed with a code that names the reason.
 //
 // Subscriptions for which Config.Share returns equal keys run as one execution, a group. The group renders each payload
 // once and writes it to every viewer's socket without blocking. A viewer that is still receiving an earlier payload

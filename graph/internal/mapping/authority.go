@@ -51,7 +51,7 @@ func mapSandbox(b authz.Sandbox) model.PolicySandbox {
 	}
 }
 
-// sandboxOf converts a limit of sandboxes. It truncates numbers of bytes to whole ones.
+// sandboxOf converts a limit of sandboxes. It truncates numbers of bytes, so less than one byte is no limit.
 func sandboxOf(in model.PolicySandboxInput) authz.Sandbox {
 	return authz.Sandbox{
 		ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, Memory: bytesOf(in.Memory), CPU: OrZero(in.CPU),
@@ -62,7 +62,7 @@ func sandboxOf(in model.PolicySandboxInput) authz.Sandbox {
 }
 
 // bytesOf converts a number of bytes. A number outside the range of int64 becomes one that the check of the policy
-// refuses.
+// rejects.
 func bytesOf(n *float64) int64 {
 	const most = 1 << 53 // up to here a float64 holds each whole number
 	return int64(min(max(OrZero(n), -1), most))

@@ -32,8 +32,10 @@ func DeadLetterID(id string) string {
 	return ""
 }
 
-// Redriven maps the results of a redrive. Where asked is not empty, each result has the id that the caller sent.
-func Redriven(out reads.RedrivenDeadLetters, asked []string) *model.RedriveDeadLettersPayload {
+// RedrivePayload maps the results of a redrive. If asked is not empty, each result gets the id that the caller sent, in
+// the
+// same order.
+func RedrivePayload(out reads.RedrivenDeadLetters, asked []string) *model.RedriveDeadLettersPayload {
 	p := &model.RedriveDeadLettersPayload{Results: Each(out.Results, mapRedrive), More: out.More}
 	for i := range asked {
 		p.Results[i].ID = asked[i]

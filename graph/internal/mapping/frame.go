@@ -18,7 +18,7 @@ func SyncReason(r live.Reason) *model.SyncReason {
 func RunUpdates(mode model.UpdateMode, resumed bool) func(live.Frame) *model.RunUpdate {
 	whole := WholeAtFirst(mode, resumed)
 	return func(f live.Frame) *model.RunUpdate {
-		u := Update(GraphOf(FrameView(f), nil, Everything()), f, mode, whole)
+		u := Update(GraphOf(FrameView(f), nil, AllWants()), f, mode, whole)
 		whole = false
 		return u
 	}
@@ -53,7 +53,7 @@ func Update(g *Graph, f live.Frame, mode model.UpdateMode, whole bool) *model.Ru
 }
 
 func (g *Graph) delta(from run.Seq) *model.RunDelta {
-	d := g.since(from)
+	d := g.deltaSince(from)
 	return &model.RunDelta{FromSeq: d.From, ToSeq: d.To, Header: g.header(), Steps: g.steps(d.Steps)}
 }
 

@@ -17,19 +17,19 @@ type Graph struct {
 	View      control.RunView
 	available model.Available // nil in streams
 	Wants     Wants
-	former    former // the previous view of a stream, if it has the same epoch
+	previous  previous // the previous view of a stream, if it has the same epoch
 	edges     func() *edges
 	failures  func() failures
 	medians   medians
 }
 
-// former is the previous state of a stream.
-type former struct {
+// previous is the previous state of a stream.
+type previous struct {
 	seq   run.Seq
 	steps []*run.Step
 }
 
-// medians are the median durations of the steps of one run. They are read when the first of them is asked for.
+// medians are the median durations of the steps of one run. They are read once, when the first is needed.
 type medians struct {
 	once  sync.Once
 	steps map[string]time.Duration
@@ -58,8 +58,8 @@ type edges struct {
 
 // failures are the steps whose latest attempt is FAILED.
 type failures struct {
-	steps  []string     // in plan order
-	behind map[int]bool // steps that wait, directly or not, for one of them
+	steps   []string     // in plan order
+	blocked map[int]bool // steps that wait, directly or not, for one of them
 }
 
 // GraphOf returns the graph of a view. available is nil in streams.
@@ -70,12 +70,12 @@ func GraphOf(v control.RunView, available model.Available, w Wants) *Graph {
 	return g
 }
 
-// Moved returns the graph of the next view of a stream after g. It reuses the edges of g if no dependency has changed.
+// Next returns the graph of the next view of a stream after g. It reuses the edges of g if no dependency has changed.
 // g may be nil.
-func (g *Graph) Moved(v control.RunView, w Wants) *Graph {
+func (g *Graph) Next(v control.RunView, w Wants) *Graph {
 	next := GraphOf(v, nil, w)
 	if g != nil && g.View.Epoch == v.Epoch {
-		next.former = former{g.View.State.Seq, g.View.State.Steps}
+		next.previous = previous{g.View.State.Seq, g.View.State.Steps}
 		if (w.Wait || w.Blocked) && sameEdges(g.View.State.Steps, v.State.Steps) {
 			next.edges = g.edges
 		}
@@ -83,16 +83,16 @@ func (g *Graph) Moved(v control.RunView, w Wants) *Graph {
 	return next
 }
 
-// since returns the changes after from. If the former state is that of from, it compares only pointers of steps, which
-// is cheap for a state with few changed steps.
-func (g *Graph) since(from run.Seq) run.Delta {
+// deltaSince returns the changes after from. If the previous state is that of from, it compares only pointers of steps,
+// which is cheap for a state with few changed steps.
+func (g *Graph) deltaSince(from run.Seq) run.Delta {
 	s := g.View.State
-	if from == 0 || g.former.seq != from || len(g.former.steps) != len(s.Steps) {
+	if from == 0 || g.previous.seq != from || len(g.previous.steps) != len(s.Steps) {
 		return s.Since(from)
 	}
 	d := run.Delta{From: from, To: s.Seq, Header: s.Header}
 	for i, step := range s.Steps {
-		if step != g.former.steps[i] && step.ChangedSeq > from {
+		if step != g.previous.steps[i] && step.ChangedSeq > from {
 			d.Steps = append(d.Steps, step)
 		}
 	}
@@ -135,12 +135,12 @@ func (g *Graph) findFailures() failures {
 			f.steps, from = append(f.steps, s.StepID), append(from, i)
 		}
 	}
-	f.behind = g.reach(from...)
+	f.blocked = g.dependentsOf(from...)
 	return f
 }
 
-// reach returns the indexes of the pending steps that depend, directly or not, on the steps from.
-func (g *Graph) reach(from ...int) map[int]bool {
+// dependentsOf returns the indexes of the pending steps that depend, directly or not, on the steps from.
+func (g *Graph) dependentsOf(from ...int) map[int]bool {
 	seen := map[int]bool{}
 	for len(from) > 0 {
 		next := g.edges().dependents[from[len(from)-1]]
@@ -160,11 +160,11 @@ func (g *Graph) waitingBehind(stepID string) int {
 	if !ok {
 		return 0
 	}
-	return len(g.reach(i))
+	return len(g.dependentsOf(i))
 }
 
-// Waits reports whether the wait of a step may depend on anything else than the step: on other steps or on the run.
-func Waits(s *run.Step) bool {
+// MayWait reports whether the wait of a step may depend on anything else than the step: on other steps or on the run.
+func MayWait(s *run.Step) bool {
 	return s.Status == run.StepPending || s.Status == run.StepFailed || s.Status == run.StepRunning &&
 		s.Substatus == run.WaitingManual
 }
@@ -179,7 +179,7 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 		return nil
 	case g.View.PendingRetry[s.StepID]:
 		return wait(model.WaitKindRetry)
-	case !Waits(s):
+	case !MayWait(s):
 		return nil
 	case s.Status == run.StepRunning:
 		w := wait(model.WaitKindPerson)
@@ -192,9 +192,9 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 	case s.Status != run.StepPending:
 		return nil
 	}
-	if open := g.unfinished(s); len(open) > 0 {
+	if open := g.openDependencies(s); len(open) > 0 {
 		w := wait(model.WaitKindDependencies)
-		if f := g.failures(); len(f.steps) > 0 && f.behind[g.edges().byID[s.StepID]] {
+		if f := g.failures(); len(f.steps) > 0 && f.blocked[g.edges().byID[s.StepID]] {
 			w.Kind = model.WaitKindFailedStep
 		}
 		w.BlockingSteps = open
@@ -217,8 +217,8 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 	return w
 }
 
-// unfinished returns the dependencies of a step that are neither SUCCESS nor SKIPPED.
-func (g *Graph) unfinished(s *run.Step) []string {
+// openDependencies returns the dependencies of a step that are neither SUCCESS nor SKIPPED.
+func (g *Graph) openDependencies(s *run.Step) []string {
 	var open []string
 	for _, d := range s.DependsOn {
 		i, known := g.edges().byID[d]

@@ -58,8 +58,8 @@ func Optional[T comparable](v T) *T {
 // Text returns a pointer to s, or nil for the empty string.
 func Text[S ~string](s S) *string { return Optional(string(s)) }
 
-// given returns p, or nil when p points to the zero value. It does not copy, because states are immutable.
-func given[T comparable](p *T) *T {
+// nonZero returns p, or nil when p points to the zero value. It does not copy, because states are immutable.
+func nonZero[T comparable](p *T) *T {
 	var zero T
 	if *p == zero {
 		return nil

@@ -9,10 +9,10 @@ import (
 // Wants says which costly parts of a run an operation selects. The others need not be mapped.
 type Wants struct{ Artifacts, Attempts, Wait, Blocked bool }
 
-// Everything selects all costly parts.
-func Everything() Wants { return Wants{true, true, true, true} }
+// AllWants selects all costly parts.
+func AllWants() Wants { return Wants{true, true, true, true} }
 
-// Run maps the run. Its steps are mapped when they are asked for.
+// Run maps the run. Its steps are mapped only when they are selected.
 func (g *Graph) Run() *model.Run {
 	r := g.header()
 	r.StepsOf = g
@@ -35,7 +35,7 @@ func mapRow(v control.RunView, available model.Available, w Wants) *model.Run {
 		ID: nodeID(RunNode, h.RunID), RunID: h.RunID, TenantID: h.TenantID, ProjectID: h.ProjectID,
 		EnvironmentID: h.EnvironmentID,
 		Status:        enumOf[model.RunStatus](h.Status), StatusRaw: string(h.Status),
-		Substatus: optionalEnum[model.RunSubstatus](h.Substatus()), Message: Text(message(v)),
+		Substatus: optionalEnum[model.RunSubstatus](h.Substatus()), Message: Text(statusMessage(v)),
 		RunSeq: h.Seq, StoreEpoch: v.Epoch, OpsRev: run.Seq(v.OpsRev),
 		Plan: mapPlan(h), Engine: mapEngine(h.Engine),
 		TriggeredBy: Text(h.TriggeredBy), ParentRunID: Text(v.Run.ParentRunID),
@@ -57,9 +57,9 @@ func mapRow(v control.RunView, available model.Available, w Wants) *model.Run {
 	return r
 }
 
-// message returns the message of the header. A run that is PENDING but not in the queue waits for approval (contract
-// T36).
-func message(v control.RunView) string {
+// statusMessage returns the message of the header. A run that is PENDING but not in the queue waits for approval
+// (contract T36).
+func statusMessage(v control.RunView) string {
 	h := v.State.Header
 	if h.Status == run.Pending && !h.Queued && !v.Past {
 		return "The run waits for approval."
@@ -129,7 +129,8 @@ func mapPause(h run.Header) *model.PauseInfo {
 	}
 }
 
-// RunsPage maps a page of runs. available returns what the viewer may do to a run; it is computed when it is asked for.
+// RunsPage maps a page of runs. available returns the actions of the viewer on a run; it is called only when they are
+// selected.
 func RunsPage(page control.RunsPage, available func(control.RunView) model.Available, w Wants) *model.RunConnection {
 	edges := make([]model.RunEdge, len(page.Runs))
 	for i, v := range page.Runs {

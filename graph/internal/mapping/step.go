@@ -17,11 +17,11 @@ func (g *Graph) Step(stepID string) *model.Step {
 	if i < 0 {
 		return nil
 	}
-	return g.One(g.View.State.Steps[i])
+	return g.MapStep(g.View.State.Steps[i])
 }
 
-// One maps s; nil maps to nil.
-func (g *Graph) One(s *run.Step) *model.Step {
+// MapStep maps s; nil maps to nil.
+func (g *Graph) MapStep(s *run.Step) *model.Step {
 	if s == nil {
 		return nil
 	}
@@ -41,11 +41,11 @@ func (g *Graph) steps(steps []*run.Step) []model.Step {
 // WriteStep writes s to out. It reuses no memory of out.
 func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 	*out = model.Step{
-		Of: g, StepID: s.StepID, Type: s.Type, Name: given(&s.Name), Group: given(&s.Group), DependsOn: List(s.DependsOn),
+		Of: g, StepID: s.StepID, Type: s.Type, Name: nonZero(&s.Name), Group: nonZero(&s.Group), DependsOn: List(s.DependsOn),
 		Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status),
 		Substatus:        optionalEnum[model.RunSubstatus](s.Substatus),
 		LogicalAttemptID: s.LogicalAttempt, Artifacts: []model.Artifact{}, PendingRetry: g.View.PendingRetry[s.StepID],
-		Attempts: []model.StepAttempt{}, TaskQueue: given(&s.TaskQueue), ResourceClass: given(&s.ResourceClass),
+		Attempts: []model.StepAttempt{}, TaskQueue: nonZero(&s.TaskQueue), ResourceClass: nonZero(&s.ResourceClass),
 		ChangedSeq: s.ChangedSeq, Available: g.available,
 	}
 	if g.Wants.Wait {
@@ -60,7 +60,7 @@ func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 	if n := len(s.Attempts); n > 0 { // a step shows the fields of its latest attempt (contract T60)
 		var a model.StepAttempt
 		mapAttempt(&a, &s.Attempts[n-1])
-		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = given(&s.Attempts[n-1].EngineAttempt),
+		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = nonZero(&s.Attempts[n-1].EngineAttempt),
 			a.StartedAt, a.CompletedAt, a.DurationMs
 		out.Error, out.Skip, out.Result, out.Artifacts = a.Error, a.Skip, a.Result, a.Artifacts
 	}
@@ -71,14 +71,15 @@ func mapAttempt(out *model.StepAttempt, a *run.Attempt) {
 	*out = model.StepAttempt{
 		LogicalAttemptID: a.LogicalAttempt, EngineAttemptID: a.EngineAttempt,
 		Status: enumOf[model.StepStatus](a.Status), StatusRaw: string(a.Status),
-		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, StartedSeq: given(&a.StartedSeq), EndedSeq: given(&a.EndedSeq),
-		Error: mapStepError(a.Error), Result: a.Result, Artifacts: Each(a.Artifacts, mapArtifact),
+		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, StartedSeq: nonZero(&a.StartedSeq),
+		EndedSeq: nonZero(&a.EndedSeq),
+		Error:    mapStepError(a.Error), Result: a.Result, Artifacts: Each(a.Artifacts, mapArtifact),
 	}
 	if a.CompletedAt != nil && a.StartedAt != nil {
 		out.DurationMs = new(milliseconds(a.DurationMS))
 	}
 	if a.Skip != nil {
-		out.Skip = &model.Skip{Reason: given(&a.Skip.Reason), ReasonCode: string(a.Skip.ReasonCode)}
+		out.Skip = &model.Skip{Reason: nonZero(&a.Skip.Reason), ReasonCode: string(a.Skip.ReasonCode)}
 	}
 }
 
@@ -87,8 +88,8 @@ func mapStepError(e *run.StepError) *model.StepError {
 		return nil
 	}
 	return &model.StepError{
-		Code: e.Code, Message: given(&e.Message), Retryable: e.Retryable,
-		Category: optionalEnum[model.FailureCategory](e.Category), Source: given(&e.Source),
+		Code: e.Code, Message: nonZero(&e.Message), Retryable: e.Retryable,
+		Category: optionalEnum[model.FailureCategory](e.Category), Source: nonZero(&e.Source),
 	}
 }
 
@@ -99,7 +100,7 @@ func mapArtifact(a run.ArtifactRef) model.Artifact {
 	}
 }
 
-// Action maps whether an action is possible, and the cause when it is not.
+// Action maps the availability of an action, with the reason when it is not available.
 func Action(a runs.ActionAvailability) model.ActionAvailability {
 	out := model.ActionAvailability{
 		Action: model.Action(a.Action), Outcome: model.ActionOutcome(a.Outcome), Code: Text(a.Code), Reason: Text(a.Reason),

@@ -113,7 +113,7 @@ func appendDigits(b []byte, n, digits int) []byte {
 	return b
 }
 
-// UnmarshalTime reads RFC 3339 with any offset. The moment must be in the years 1 to 9999 in UTC, because RFC 3339 can
+// UnmarshalTime reads RFC 3339 with any offset. The moment must be in the years 1 to 9999 in UTC, because answers
 // express no other. Its error is BAD_USER_INPUT.
 func UnmarshalTime(v any) (time.Time, error) {
 	s, _ := v.(string)

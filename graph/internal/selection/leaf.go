@@ -32,16 +32,16 @@ var scalars = map[string]scalar{
 	"JSON":     {reflect.TypeFor[json.RawMessage](), appendJSON},
 }
 
-// leaf returns the Append of a scalar or an enum. promised says that the value is never null. A nullable value is a
-// pointer, whose element is promised, except JSON, which represents null itself.
-func leaf(def *ast.Definition, of reflect.Type, promised bool) (Append, error) {
+// leaf returns the Append of a scalar or an enum. nonNull says that the value is never null. A nullable value is a
+// pointer to a value that is not, except JSON, which represents null itself.
+func leaf(def *ast.Definition, of reflect.Type, nonNull bool) (Append, error) {
 	s, known := scalars[def.Name]
 	switch {
 	case def.Kind == ast.Enum && of.Kind() == reflect.String &&
-		of.PkgPath() == reflect.TypeFor[model.RunStatus]().PkgPath() && promised:
+		of.PkgPath() == reflect.TypeFor[model.RunStatus]().PkgPath() && nonNull:
 		return appendEnum, nil
-	case def.Kind != ast.Scalar || !known || s.of != of || promised == (def.Name == "JSON"):
-		return nil, unknown("%s as %s", def.Name, of)
+	case def.Kind != ast.Scalar || !known || s.of != of || nonNull == (def.Name == "JSON"):
+		return nil, unsupported("%s as %s", def.Name, of)
 	}
 	return s.append, nil
 }

@@ -61,7 +61,7 @@ func (p *Plan) Selects(field string) bool { return p.fields[field] }
 // and a field, such as "Run.steps". Its error is ErrUnknown.
 func (c *Compiler) Compile(op *graphql.OperationContext, field graphql.CollectedField, of reflect.Type,
 	hooks map[string]Hook) (*Plan, error) {
-	in := &compiling{Compiler: c, op: op, hooks: hooks, fields: map[string]bool{}}
+	in := &compilation{Compiler: c, op: op, hooks: hooks, fields: map[string]bool{}}
 	f, err := in.object(field.Definition.Type.Name(), of, field.Selections)
 	if err != nil {
 		return nil, err
@@ -69,31 +69,31 @@ func (c *Compiler) Compile(op *graphql.OperationContext, field graphql.Collected
 	return &Plan{of: of, append: f, fields: in.fields}, nil
 }
 
-// compiling is the state of one compilation.
-type compiling struct {
+// compilation is the state of one compilation.
+type compilation struct {
 	*Compiler
 	op     *graphql.OperationContext
 	hooks  map[string]Hook
 	fields map[string]bool
 }
 
-func unknown(format string, args ...any) error {
+func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnknown, fmt.Sprintf(format, args...))
 }
 
 // member is one entry of a JSON object.
 type member struct {
 	key    string // with its quotes and colon, and the comma before it
-	index  int    // of the struct field; none for a constant or a hook
+	index  int    // of the struct field; noField for a constant or a hook
 	append Append // nil for a constant
 }
 
-const none = -1
+const noField = -1
 
-func (c *compiling) object(name string, of reflect.Type, set ast.SelectionSet) (Append, error) {
+func (c *compilation) object(name string, of reflect.Type, set ast.SelectionSet) (Append, error) {
 	def := c.Schema.Types[name]
 	if def == nil || def.Kind != ast.Object || of.Kind() != reflect.Struct {
-		return nil, unknown("%s as %s", name, of)
+		return nil, unsupported("%s as %s", name, of)
 	}
 	var members []member
 	written := map[string]bool{}
@@ -119,7 +119,7 @@ func (c *compiling) object(name string, of reflect.Type, set ast.SelectionSet) (
 			switch {
 			case m.append == nil:
 				continue
-			case m.index == none:
+			case m.index == noField:
 				b, err = m.append(b, v)
 			default:
 				b, err = m.append(b, v.Field(m.index))
@@ -132,11 +132,11 @@ func (c *compiling) object(name string, of reflect.Type, set ast.SelectionSet) (
 	}, nil
 }
 
-func (c *compiling) member(def *ast.Definition, of reflect.Type, f graphql.CollectedField) (member, error) {
-	m := member{key: `"` + f.Alias + `":`, index: none}
+func (c *compilation) member(def *ast.Definition, of reflect.Type, f graphql.CollectedField) (member, error) {
+	m := member{key: `"` + f.Alias + `":`, index: noField}
 	for _, d := range f.Directives {
 		if d.Name != "skip" && d.Name != "include" {
-			return m, unknown("@%s", d.Name)
+			return m, unsupported("@%s", d.Name)
 		}
 	}
 	if f.Name == "__typename" {
@@ -146,7 +146,7 @@ func (c *compiling) member(def *ast.Definition, of reflect.Type, f graphql.Colle
 	name := def.Name + "." + f.Name
 	goField, ok := structField(of, f.Name)
 	if !ok || len(f.Deferrables) > 0 || len(f.Definition.Arguments) > 0 {
-		return m, unknown("%s", name)
+		return m, unsupported("%s", name)
 	}
 	c.fields[name] = true
 	var err error
@@ -158,7 +158,7 @@ func (c *compiling) member(def *ast.Definition, of reflect.Type, f graphql.Colle
 		return m, err
 	}
 	if c.Resolved(def.Name, goField.Name) {
-		return m, unknown("%s has a resolver", name)
+		return m, unsupported("%s has a resolver", name)
 	}
 	m.index = goField.Index[0]
 	m.append, err = c.value(f.Definition.Type, goField.Type, f.Selections)
@@ -176,12 +176,12 @@ func structField(of reflect.Type, name string) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-func (c *compiling) value(t *ast.Type, of reflect.Type, set ast.SelectionSet) (Append, error) {
+func (c *compilation) value(t *ast.Type, of reflect.Type, set ast.SelectionSet) (Append, error) {
 	switch {
 	case of.Kind() == reflect.Pointer:
-		promised := *t
-		promised.NonNull = true
-		inner, err := c.value(&promised, of.Elem(), set)
+		nonNull := *t
+		nonNull.NonNull = true
+		inner, err := c.value(&nonNull, of.Elem(), set)
 		return pointer(inner, t.NonNull), err
 	case t.Elem != nil:
 		return c.list(t, of, set)
@@ -189,19 +189,19 @@ func (c *compiling) value(t *ast.Type, of reflect.Type, set ast.SelectionSet) (A
 	def := c.Schema.Types[t.NamedType]
 	switch {
 	case def == nil:
-		return nil, unknown("%s", t.NamedType)
+		return nil, unsupported("%s", t.NamedType)
 	case def.Kind == ast.Object && t.NonNull:
 		return c.object(t.NamedType, of, set)
 	}
 	return leaf(def, of, t.NonNull)
 }
 
-func pointer(inner Append, promised bool) Append {
+func pointer(inner Append, nonNull bool) Append {
 	return func(b []byte, v reflect.Value) ([]byte, error) {
 		switch {
 		case !v.IsNil():
 			return inner(b, v.Elem())
-		case promised:
+		case nonNull:
 			return b, ErrNull
 		}
 		return append(b, "null"...), nil
@@ -209,9 +209,9 @@ func pointer(inner Append, promised bool) Append {
 }
 
 // list returns the Append of a list that is never null. A nil slice is an empty list.
-func (c *compiling) list(t *ast.Type, of reflect.Type, set ast.SelectionSet) (Append, error) {
+func (c *compilation) list(t *ast.Type, of reflect.Type, set ast.SelectionSet) (Append, error) {
 	if of.Kind() != reflect.Slice || !t.NonNull {
-		return nil, unknown("%s as %s", t, of)
+		return nil, unsupported("%s as %s", t, of)
 	}
 	element, err := c.value(t.Elem, of.Elem(), set)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/selection"
 )
 
-// A field that is selected through two interfaces is written once, as gqlgen does.
-func TestCompile_OneMemberForEachName(t *testing.T) {
+// A field that is selected through two interfaces is written once, as by gqlgen.
+func TestCompile_WritesEachNameOnce(t *testing.T) {
 	t.Parallel()
 	schema := gqlparser.MustLoadSchema(&ast.Source{Input: `
 		interface A { id: ID! } interface B { id: ID! } type T implements A & B { id: ID! n: Int } type Query { t: T }`})
@@ -33,9 +33,9 @@ func TestCompile_OneMemberForEachName(t *testing.T) {
 	}
 	got, appendErr := plan.Append([]byte(">"), &thing{ID: "a"})
 	if want := `>{"id":"a","n":null,"__typename":"T"}`; string(got) != want || appendErr != nil {
-		t.Errorf("%s, %v; want %s", got, appendErr, want)
+		t.Errorf("Append wrote %s, %v; want %s", got, appendErr, want)
 	}
 	if _, err := plan.Append(nil, &struct{}{}); err == nil {
-		t.Error("another type was rendered")
+		t.Error("Append of a value of another type returned nil, want ErrUnknown")
 	}
 }

@@ -43,7 +43,7 @@ func headerOf(steps model.StepsOf) run.Header {
 func (s stepFields) MedianMs(ctx context.Context, of *model.Step) (*time.Duration, error) {
 	g, ok := of.Of.(*mapping.Graph)
 	if !ok {
-		return nil, nil //nolint:nilnil // of no run
+		return nil, nil //nolint:nilnil // the step has no run
 	}
 	return g.Median(of.StepID, func() (map[string]time.Duration, error) {
 		return s.control.StepMedians(ctx, principal(ctx), g.View.State.Header)
@@ -105,7 +105,7 @@ func sizeOfDiff(d *reads.PlanDiff) int {
 	return n
 }
 
-// placeOf returns the fields of a header by which control finds the earlier runs of a run.
+// pastHeader returns the fields of a header by which control finds the earlier runs of a run.
 func pastHeader(of *model.Run) run.Header {
 	return run.Header{CreatedAt: of.CreatedAt, Identity: run.Identity{
 		RunID: of.RunID, TenantID: of.TenantID, ProjectID: of.ProjectID, EnvironmentID: of.EnvironmentID,
@@ -116,7 +116,7 @@ func pastHeader(of *model.Run) run.Header {
 func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*model.StepInputs, error) {
 	g, ok := of.Of.(*mapping.Graph)
 	if !ok {
-		return nil, nil //nolint:nilnil // of no run
+		return nil, nil //nolint:nilnil // the step has no run
 	}
 	upTo, err := attemptStartSeq(of, g.View, attempt)
 	if err != nil {
@@ -135,9 +135,9 @@ func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*
 	return mapping.StepInputs(*in), nil
 }
 
-// beganAt returns the seq of the event with which an attempt of the step started; nil stands for the latest attempt. An
-// attempt that has not started has 0, or in a past state the seq of that state. Its error is BAD_USER_INPUT for an
-// attempt that does not exist.
+// attemptStartSeq returns the seq of the event with which an attempt of the step started; nil stands for the latest
+// attempt. An attempt that has not started has 0, or in a past state the seq of that state. Its error is BAD_USER_INPUT
+// for an attempt that does not exist.
 func attemptStartSeq(of *model.Step, v control.RunView, attempt *int) (run.Seq, error) {
 	want := of.LogicalAttemptID
 	if attempt != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// runPlace is the position of the viewers of one run in its stream.
+// runPosition is the position of the viewers of one run in its stream.
 type runPosition struct {
 	mode  model.UpdateMode
 	wants mapping.Wants
@@ -24,7 +24,7 @@ type runPosition struct {
 }
 
 func (p *runPosition) next(f live.Frame) *model.RunUpdate {
-	p.frame, p.graph = f, p.graph.Moved(mapping.FrameView(f), p.wants)
+	p.frame, p.graph = f, p.graph.Next(mapping.FrameView(f), p.wants)
 	return mapping.Update(p.graph, f, p.mode, false)
 }
 
@@ -55,7 +55,7 @@ func slowReason(s live.Sync, r live.Reason, slow bool) live.Reason {
 	return r
 }
 
-// listPlace is the position of the viewers of one page of runs in its stream.
+// listPosition is the position of the viewers of one page of runs in its stream.
 type listPosition struct {
 	wants mapping.Wants
 	frame watch.RunsFrame

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// ScopeReads are about where a viewer may read.
+// ScopeReads reads the scopes (project and environment) in which a viewer may read.
 type ScopeReads interface {
 	Scopes(ctx context.Context, p authz.Principal, first int) ([]access.Scope, error)
 }

@@ -23,8 +23,8 @@ func quietConfig() Config {
 	}
 }
 
-// drawers of one subscription: by its compiled selection, and by gqlgen.
-func drawers(t *testing.T, query string) (renderer[model.RunUpdate], renderer[model.RunUpdate]) {
+// renderersOf returns two renderers of a subscription: one of its compiled selection, and one of gqlgen.
+func renderersOf(t *testing.T, query string) (renderer[model.RunUpdate], renderer[model.RunUpdate]) {
 	t.Helper()
 	e, compiler := newExecutor(UseCases{}, quietConfig(), newOperationLimit(20, 1_000_000))
 	ctx := graphql.StartOperationTrace(context.Background())
@@ -43,11 +43,11 @@ func drawers(t *testing.T, query string) (renderer[model.RunUpdate], renderer[mo
 	return quick, slow
 }
 
-// A value with a null where the schema promises none, or a number that JSON does not
-// have, is drawn by gqlgen; the next one by the compiled selection again.
-func TestDraw_WhatTheSchemaDoesNotAllowIsLeftToGqlgen(t *testing.T) {
+// gqlgen renders a value with a null that the schema does not allow, or with a number that JSON cannot express. The
+// compiled selection renders the next value again.
+func TestRender_GqlgenRendersInvalidValues(t *testing.T) {
 	t.Parallel()
-	quick, slow := drawers(
+	quick, slow := renderersOf(
 		t, `subscription { runUpdates(runId: "r1") { runSeq snapshot { plan { planId } artifacts { sizeBytes } } } }`)
 	good := &model.RunUpdate{RunSeq: 7, Snapshot: &model.Run{Plan: &model.PlanRef{PlanID: "p"}}}
 	for name, u := range map[string]*model.RunUpdate{
@@ -59,14 +59,14 @@ func TestDraw_WhatTheSchemaDoesNotAllowIsLeftToGqlgen(t *testing.T) {
 			got, err := quick.render(nil, u)
 			want, wantErr := slow.render(nil, u)
 			if string(got) != string(want) || (err == nil) != (wantErr == nil) {
-				t.Errorf("%s: %s, %v; gqlgen %s, %v", name, got, err, want, wantErr)
+				t.Errorf("%s: rendered %s, %v; want as gqlgen %s, %v", name, got, err, want, wantErr)
 			}
 		}
 	}
 }
 
-// What has a resolver, arguments or a type that is not known is not compiled.
-func TestCompile_LeavesToGqlgenWhatItDoesNotKnow(t *testing.T) {
+// Fields with a resolver or with arguments, and @defer, are not compiled.
+func TestCompile_RejectsUnsupportedSelections(t *testing.T) {
 	t.Parallel()
 	e, compiler := newExecutor(UseCases{}, quietConfig(), newOperationLimit(20, 1_000_000))
 	for query, known := range map[string]bool{
@@ -86,12 +86,12 @@ func TestCompile_LeavesToGqlgenWhatItDoesNotKnow(t *testing.T) {
 		field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Query"})[0]
 		_, err := compiler.Compile(op, field, compiledType("run"), map[string]selection.Hook{"Run.steps": appendEachStep})
 		if (err == nil) != known || err != nil && !errors.Is(err, selection.ErrUnknown) {
-			t.Errorf("%s: %v", query, err)
+			t.Errorf("compiling %s returned %v, want compiled %t or ErrUnknown", query, err, known)
 		}
 	}
 }
 
-// Times are those of the time package.
+// AppendTime must write the same bytes as time.Time.Format, which is slower.
 func FuzzAppendTime(f *testing.F) {
 	for _, t := range []time.Time{{}, time.Unix(0, 1e6), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC),
 		time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
@@ -104,7 +104,7 @@ func FuzzAppendTime(f *testing.F) {
 			layout = time.RFC3339Nano
 		}
 		if got, want := string(model.AppendTime(nil, at)), `"`+at.UTC().Format(layout)+`"`; got != want {
-			t.Errorf("%s, want %s", got, want)
+			t.Errorf("AppendTime wrote %s, want %s", got, want)
 		}
 	})
 }

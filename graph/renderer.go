@@ -13,13 +13,13 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// drawerOf returns the drawer for the field of a subscription whose messages are M, and the parts of M that must be
-// mapped. It prefers a compiled selection and falls back on gqlgen.
+// newRenderer returns the renderer for the field of a subscription whose messages are M, and the parts of M that must
+// be mapped. It prefers a compiled selection and falls back on gqlgen.
 func newRenderer[M any](ctx context.Context, s sharer, op *graphql.OperationContext,
 	field graphql.CollectedField) (renderer[M], mapping.Wants) {
-	plan, err := s.compiler.Compile(op, field, reflect.TypeFor[M](), map[string]selection.Hook{"Run.steps": newStepCacheHook})
+	plan, err := s.compiler.Compile(op, field, reflect.TypeFor[M](), map[string]selection.Hook{"Run.steps": cacheSteps})
 	if err != nil {
-		return startExecution[M](ctx, s.exec, op), mapping.Everything()
+		return startExecution[M](ctx, s.exec, op), mapping.AllWants()
 	}
 	return &compiledRenderer[M]{
 		plan: plan, head: `{"data":{"` + field.Alias + `":`,
@@ -27,13 +27,13 @@ func newRenderer[M any](ctx context.Context, s sharer, op *graphql.OperationCont
 	}, wantsOf(plan)
 }
 
-// appended is the drawer of a compiled selection.
+// compiledRenderer is the renderer of a compiled selection.
 type compiledRenderer[M any] struct {
-	plan      *selection.Plan
-	head      string
-	size      int // bytes of the last response, to allocate the next one
+	plan         *selection.Plan
+	head         string
+	size         int // bytes of the last response, to allocate the next one
 	newExecution func() *execution[M]
-	execution  *execution[M] // set when a value could not be rendered by plan
+	execution    *execution[M] // set when a value could not be rendered by plan
 }
 
 func (d *compiledRenderer[M]) render(b []byte, m *M) ([]byte, error) {
@@ -55,7 +55,7 @@ func (d *compiledRenderer[M]) close() {
 	}
 }
 
-// executed is the drawer for every operation that is not compiled. It runs gqlgen's execution of the subscription,
+// execution is the renderer for every operation that is not compiled. It runs gqlgen's execution of the subscription,
 // whose resolver reads the messages from a channel of the group.
 type execution[M any] struct {
 	in   chan *M
@@ -65,14 +65,16 @@ type execution[M any] struct {
 
 type groupMessagesKey struct{}
 
-// fed returns the channel of messages in the context of a group's execution, or nil in the context of a viewer.
+// groupMessages returns the channel of messages in the context of a group's execution, or nil in the context of a
+// viewer.
 func groupMessages[M any](ctx context.Context) <-chan *M {
 	in, _ := ctx.Value(groupMessagesKey{}).(chan *M)
 	return in
 }
 
-// execute starts op for a group. It copies the operation context, because the one of op belongs to one viewer.
-func startExecution[M any](ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext) *execution[M] {
+// startExecution starts op for a group. It copies the operation context, because the one of op belongs to one viewer.
+func startExecution[M any](ctx context.Context, exec graphql.GraphExecutor,
+	op *graphql.OperationContext) *execution[M] {
 	own := &graphql.OperationContext{
 		RawQuery: op.RawQuery, Variables: op.Variables, OperationName: op.OperationName, Doc: op.Doc, Operation: op.Operation,
 		DisableIntrospection: op.DisableIntrospection, RecoverFunc: op.RecoverFunc,

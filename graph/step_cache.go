@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// keptSteps renders the steps of one stream, frame by frame. It copies the bytes of unchanged steps from the previous
+// stepCache renders the steps of one stream, frame by frame. It copies the bytes of unchanged steps from the previous
 // frame, because most frames change few of many steps. In a stream only the wait of a step depends on anything else
 // than the step. It is for one goroutine.
 type stepCache struct {
@@ -20,8 +20,8 @@ type stepCache struct {
 	data  []byte // a copy of the previous frame's list from its opening bracket, without the closing one
 }
 
-// keepSteps is the hook of Run.steps in streams. Each selection of the field has a cache of its own.
-func newStepCacheHook(element selection.Append) selection.Append {
+// cacheSteps is the hook of Run.steps in streams. Each selection of the field has a cache of its own.
+func cacheSteps(element selection.Append) selection.Append {
 	return (&stepCache{}).hook(element)
 }
 
@@ -67,11 +67,11 @@ func (k *stepCache) hook(element selection.Append) selection.Append {
 	}
 }
 
-// same returns the number of consecutive steps from index i whose bytes are those of the previous frame.
+// countUnchanged returns the number of consecutive steps from index i whose bytes are those of the previous frame.
 func (k *stepCache) countUnchanged(g *mapping.Graph, i int) int {
 	from := i
 	for ; i < min(len(g.View.State.Steps), len(k.steps)); i++ {
-		if s := g.View.State.Steps[i]; s != k.steps[i] || g.Wants.Wait && mapping.Waits(s) {
+		if s := g.View.State.Steps[i]; s != k.steps[i] || g.Wants.Wait && mapping.MayWait(s) {
 			break
 		}
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// placement rejects fields where they cannot be answered. Subscriptions have no fields that depend on the viewer or
-// that need I/O for each frame. Lists have no fields that need I/O for each row. It answers BAD_USER_INPUT before the
-// operation starts, because gqlgen loses the errors of fields inside a subscription, and an empty value would be wrong
-// (contract T155).
+// fieldPlacement rejects fields where they cannot be answered. Subscriptions have no fields that depend on the viewer
+// or that need I/O for each frame. Lists have no fields that need I/O for each row. It answers BAD_USER_INPUT before
+// the operation starts, because gqlgen loses the errors of fields inside a subscription, and an empty value would be
+// wrong (contract T155).
 type fieldPlacement struct{}
 
 var _ graphql.OperationContextMutator = fieldPlacement{}
@@ -42,10 +42,11 @@ var (
 		"RunDiff.steps":   notInSteps,
 		"Query.approvals": notInApprovals,
 	}
-	selectedOn = map[string]string{"Bulk": "bulk(id:)", "Step": "step(stepId:) of run(runId:)"} // the default is run(runId:)
+	// selectedOn names the fields on which a client can select the rejected ones; the default is run(runId:).
+	selectedOn = map[string]string{"Bulk": "bulk(id:)", "Step": "step(stepId:) of run(runId:)"}
 )
 
-// fields returns the set of the names in both lists.
+// fieldSet returns the set of the names in both lists.
 func fieldSet(costly []string, more ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range slices.Concat(costly, more) {
@@ -58,8 +59,8 @@ func (fieldPlacement) MutateOperationContext(_ context.Context, op *graphql.Oper
 	return checkFields(op.Operation.SelectionSet, op.Operation.Operation == ast.Subscription, nil)
 }
 
-// place visits every field; limit.Guard has already limited their number. notHere are the fields that the list around
-// set rejects.
+// checkFields visits every field; limit.Guard has already limited their number. rejected are the fields that the list
+// around set rejects.
 func checkFields(set ast.SelectionSet, stream bool, rejected map[string]bool) *gqlerror.Error {
 	for _, s := range set {
 		var err *gqlerror.Error
