@@ -106,8 +106,9 @@ func (s *Audits) checkLog(ctx context.Context, l store.AuditLink, heads map[stri
 	events int64, err error) {
 	row := *l.Row
 	seal, err := store.ParseLogSeal(row.Object, row.Digest)
-	if err != nil || row.Object != store.LogSealObject(row.RunID, seal.Seq) { //nolint:nilerr // the row is what is wrong
-		return fmt.Sprintf("audit row %s (number %d of the audit) names no log that dvt sealed", row.ID, l.No), 0, nil
+	if err != nil || row.Object != store.LogSealObject(row.RunID, seal.Seq) {
+		problem = fmt.Sprintf("audit row %s (number %d of the audit) names no log that dvt sealed", row.ID, l.No)
+		return problem, 0, nil //nolint:nilerr // the row is what is wrong
 	}
 	before, err := s.logs.LastLogSeal(ctx, row.TenantID, row.RunID, seal.Seq)
 	if err != nil {
@@ -122,8 +123,8 @@ func (s *Audits) checkLog(ctx context.Context, l store.AuditLink, heads map[stri
 	case err != nil:
 		return "", events, err
 	case now.Hash != seal.Hash:
-		return fmt.Sprintf("the log of run %s, %s, differs from its seal: an event between %d and %d was changed, or the scope "+
-			"or plan of the run", row.RunID, sealOf(l), before.Seq+1, seal.Seq), events, nil
+		return fmt.Sprintf("the log of run %s, %s, differs from its seal: an event between %d and %d was changed, or the "+
+			"scope or plan of the run", row.RunID, sealOf(l), before.Seq+1, seal.Seq), events, nil
 	}
 	problem, err = s.checkUnsealed(ctx, l, seal, heads[row.RunID].Terminal)
 	return problem, events, err

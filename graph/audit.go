@@ -27,8 +27,8 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 		graphql.FieldRequested(ctx, "stray") || graphql.FieldRequested(ctx, "oldestWaitingSeconds")}
 	if in.Filter.Newest = !mapping.OrZero(oldestFirst); f != nil {
 		in.Filter.From, in.Filter.To = mapping.OrZero(f.From), mapping.OrZero(f.To)
-		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = mapping.OrZero(f.Actor), mapping.OrZero(f.Action),
-			mapping.OrZero(f.RunID), mapping.OrZero(f.Outcome)
+		in.Filter.Actor, in.Filter.Action = mapping.OrZero(f.Actor), mapping.OrZero(f.Action)
+		in.Filter.RunID, in.Filter.Outcome = mapping.OrZero(f.RunID), mapping.OrZero(f.Outcome)
 	}
 	in.Filter.WithoutSeals = f != nil && f.Seals != nil && !*f.Seals
 	in.Filter.WithMissingRows = f == nil || *f == model.AuditFilter{Seals: f.Seals}
@@ -41,9 +41,9 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 		e := &model.AuditEntry{No: run.Seq(l.No), ID: l.ID, Hash: hex.EncodeToString(l.Hash[:])}
 		if r := l.Row; r != nil {
 			e.Row = &model.AuditRow{
-				At: printableTime(r.At), TenantID: r.TenantID, Actor: r.Actor, Action: r.Action, RunID: r.RunID, SignalID: r.SignalID,
-				Outcome: r.Outcome,
-				Code:    string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail), Format: r.Format,
+				At: printableTime(r.At), TenantID: r.TenantID, Actor: r.Actor, Action: r.Action, RunID: r.RunID,
+				SignalID: r.SignalID, Outcome: r.Outcome,
+				Code: string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail), Format: r.Format,
 				Credential: r.Credential, Address: r.Address, Via: r.Via, Object: r.Object, Digest: r.Digest,
 			}
 		}

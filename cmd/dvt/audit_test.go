@@ -466,10 +466,10 @@ func TestAuditVerify_ReportsARunWhoseRowNamesNothing(t *testing.T) {
 
 // The events of a run that was moved to another tenant did not change.
 func TestAuditVerify_AMovedRunHasTheSameEvents(t *testing.T) {
-	address, file, s := serveAudited(t, 1)
+	_, file, s := serveAudited(t, 1)
 	runID := createSealedRun(t, s, "a")
 	tamper(t, file, "UPDATE run SET tenant_id = 'globex' WHERE run_id = '"+runID+"'")
-	address = serveAgain(t, file)
+	address := serveAgain(t, file)
 	out, status, _ := dvt(t, address, "dev-admin", "audit", "verify")
 	if status != 1 || !strings.Contains(out, "run/"+runID+" was removed") || strings.Contains(out, "was changed") {
 		t.Errorf("status %d, want 1 and only a removed run:\n%s", status, out)
