@@ -122,9 +122,10 @@ accounts:
 %s
 `, dsn, redis.Addr, engine.Addr, engine.Namespace, p.artifacts, tokenHash(adaToken), tokenHash(samToken),
 		tokenHash(malloryToken), tokenHash(workerToken), strings.Join(more, "\n")), 0o600))
-	if said := expectFailure(t, "server", "--config", config, "--listen", testserver.FreeAddress(t)); !strings.Contains(said,
+	if out := expectFailure(t, "server", "--config", config, "--listen",
+		testserver.FreeAddress(t)); !strings.Contains(out,
 		"dvt migrate") {
-		t.Errorf("a server without a schema printed %q, want a hint to dvt migrate", said)
+		t.Errorf("a server without a schema printed %q, want a hint to dvt migrate", out)
 	}
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
 	<-migrate.exited
@@ -163,22 +164,22 @@ func findDBT(t *testing.T) string {
 	return bin
 }
 
-// checkDataWorkerKnowsNoStore looks for credentials of the store and of Redis in the environment and the command line of
-// the data worker, because programs of steps run beside it.
+// checkDataWorkerKnowsNoStore looks for credentials of the store and of Redis in the environment and the command line
+// of the data worker, because programs of steps run beside it.
 func (p *deployment) checkDataWorkerKnowsNoStore(t *testing.T, dsn string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		return
 	}
 	for _, name := range []string{"environ", "cmdline"} {
-		told, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.data.cmd.Process.Pid, name))
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.data.cmd.Process.Pid, name))
 		if errors.Is(err, fs.ErrPermission) {
 			continue // the worker denies access to it, and this test does not run as root
 		}
 		must(t, err)
 		for _, secret := range []string{dsn, p.redis, "DVT_STORE", "DVT_REDIS", "DVT_CONFIG", "--store", "--redis",
 			"--config", "postgres://"} {
-			if strings.Contains(string(told), secret) {
+			if strings.Contains(string(text), secret) {
 				t.Errorf("the %s of the data worker contains %s, want no credentials of the store or of Redis", name, secret)
 			}
 		}
@@ -288,8 +289,9 @@ func (p *deployment) head(t *testing.T, runID string) run.Seq {
 	return h.ByRun[runID].LastSeq
 }
 
-// Every component of dvt is a process of its own on PostgreSQL, Redis and Temporal. The sample completes, and a viewer of
-// one server sees changes that other processes write. After a kill -9 of each process all runs complete with valid logs.
+// Every component of dvt is a process of its own on PostgreSQL, Redis and Temporal. The sample completes, and a viewer
+// of one server sees changes that other processes write. After a kill -9 of each process all runs complete with valid
+// logs.
 // contract: T203
 func TestDeployment_KillsLoseNothing(t *testing.T) {
 	p := startDeployment(t)
@@ -445,9 +447,9 @@ func (p *deployment) testMessages(t *testing.T, a, b *client.Client) {
 	bus, err := redisbus.Open(redisbus.Config{URL: "redis://" + p.redis + "/0"})
 	must(t, err)
 	defer func() { must(t, bus.Close()) }()
-	heard := bus.Subscribe(id)
-	defer heard.Close()
-	if d := <-heard.C(); !d.Confirmed {
+	subscription := bus.Subscribe(id)
+	defer subscription.Close()
+	if d := <-subscription.C(); !d.Confirmed {
 		t.Fatalf("the first delivery is %+v, want the confirmation of the subscription", d)
 	}
 
@@ -455,7 +457,7 @@ func (p *deployment) testMessages(t *testing.T, a, b *client.Client) {
 	if took := v.waitForLive(first, 3*time.Second); took > testtime.Of(2500*time.Millisecond) {
 		t.Errorf("the viewer saw the commit of the dead process after %s, want 2.5 s or less", took)
 	}
-	repeated := waitForMessage(t, heard, first)
+	repeated := waitForMessage(t, subscription, first)
 	for range 3 { // servers must ignore repeated messages (contract W-2)
 		must(t, bus.Publish(t.Context(), repeated))
 	}

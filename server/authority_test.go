@@ -27,8 +27,8 @@ const (
 // policyDelay is the longest time until a change of the policy holds on all servers.
 const policyDelay = 2 * time.Second
 
-// Two servers share a database. A change of the policy on one holds on the other within 2 s: streams of a viewer who lost
-// the right end with FORBIDDEN.
+// Two servers share a database. A change of the policy on one holds on the other within 2 s: streams of a viewer who
+// lost the right end with FORBIDDEN.
 // contract: S16, T178
 func TestAuthority_AChangeReachesTheOtherServer(t *testing.T) {
 	t.Parallel()
@@ -125,8 +125,8 @@ func appendReceipts(t *testing.T, s store.Store, runID string) {
 		for n := 0; ctx.Err() == nil; n++ {
 			_ = s.InRun(ctx, runID, func(tx store.RunTx) error {
 				_, err := tx.PutReceipt(
-					ctx, run.SignalReceipt{RunID: runID, Signal: run.Signal{ID: fmt.Sprintf("stir-%d", n), Type: run.Pause}, Actor: "ana",
-						Rejected: true}, false)
+					ctx, run.SignalReceipt{RunID: runID, Signal: run.Signal{ID: fmt.Sprintf("pause-%d", n), Type: run.Pause},
+						Actor: "ana", Rejected: true}, false)
 				return err
 			})
 			time.Sleep(20 * time.Millisecond)
@@ -143,7 +143,8 @@ func checkGuessesAreLimited(t *testing.T, base string) {
 		a := ask(t, base, query, nil, fmt.Sprintf("Authorization: Bearer guess-%d", n))
 		if a.code() == "AUTH_RATE_LIMITED" {
 			if n < 10 || a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" {
-				t.Errorf("limited after %d guesses with status %d and Retry-After %q, want 429 after 10 or more", n, a.StatusCode, a.Header.Get("Retry-After"))
+				t.Errorf("limited after %d guesses with status %d and Retry-After %q, want 429 after 10 or more", n, a.StatusCode,
+					a.Header.Get("Retry-After"))
 			}
 			if known := ask(t, base, query, nil, "Authorization: Bearer "+leaverToken); known.code() != "" {
 				t.Errorf("a valid token of the same address is refused with %s, want no error", known.code())

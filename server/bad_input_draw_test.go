@@ -133,7 +133,8 @@ func (s *requestFuzzer) mutate(v any, odds int) any {
 	return v
 }
 
-// corruptDocument returns a GraphQL document that is malformed, too deep or too expensive. One in four is unchanged.
+// corruptDocument returns a GraphQL document that is malformed, too deep or too expensive. About a third stay
+// unchanged.
 func (s *requestFuzzer) corruptDocument(d string) string {
 	switch s.r.IntN(16) {
 	case 0:
@@ -223,7 +224,8 @@ func (s *requestFuzzer) draw() fuzzedRequest {
 	if token := s.tokens[s.r.IntN(len(s.tokens))]; valid {
 		header.Set("Authorization", "Bearer "+token)
 	} else {
-		header.Set("Authorization", pickOne(s.r, "Bearer "+s.randomText(), s.randomText(), "Basic YTpi", "Bearer", "Bearer  "+token,
+		header.Set("Authorization", pickOne(s.r, "Bearer "+s.randomText(), s.randomText(), "Basic YTpi", "Bearer",
+			"Bearer  "+token,
 			"bearer dvt_"+s.randomText(), "Bearer eyJhbGciOiJub25lIn0."+
 				base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+token+`"}`))+"."))
 	}

@@ -69,7 +69,8 @@ func newBadInputJudge(t *testing.T) (*badInputJudge, *requestFuzzer) {
 	must(t, err)
 	t.Cleanup(func() { _ = d.db.Close() })
 	ops, _ := newOperationBuilder(t).operations(own.run("failed"))
-	s := &requestFuzzer{ops: ops, things: gather(t, i, own, own), tokens: []string{own.principal("ana"), own.principal("ola"),
+	s := &requestFuzzer{ops: ops, things: gather(t, i, own, own), tokens: []string{own.principal("ana"),
+		own.principal("ola"),
 		own.principal("eng"), own.principal("sre"), "mallory"}}
 	return d, s
 }
@@ -105,8 +106,8 @@ func TestBadInput_NothingBreaksLeaksOrChanges(t *testing.T) {
 			for answer, times := range d.answers {
 				answers[answer] += times
 			}
-			if said := d.server.log.String(); strings.Contains(said, "panic") || strings.Contains(said, "INTERNAL") {
-				t.Errorf("the log of the server has a panic or INTERNAL: %.3000s", said)
+			if logged := d.server.log.String(); strings.Contains(logged, "panic") || strings.Contains(logged, "INTERNAL") {
+				t.Errorf("the log of the server has a panic or INTERNAL: %.3000s", logged)
 			}
 		})
 	}
@@ -164,7 +165,8 @@ func (d *badInputJudge) sendRequest(i int, s *requestFuzzer) {
 		strings.Contains(r.body, "cancelRun("))
 	if r.changes && refused && !inLog {
 		if after := d.readStoreSummary(); after != before {
-			d.t.Errorf("request %d was refused, and the store changed from %s to %s: %.2000s\n%s", i, before, after, r.body, answer.Body)
+			d.t.Errorf("request %d was refused, and the store changed from %s to %s: %.2000s\n%s", i, before, after, r.body,
+				answer.Body)
 		}
 	}
 }
@@ -245,7 +247,8 @@ func (d *badInputJudge) sendSocketMessages(i int, s *requestFuzzer) {
 		op := s.draw()
 		payload := pickOne(s.r, op.body, "{}", "null", `"x"`, "[]")
 		m := fmt.Sprintf(`{"type":%q,"id":%q,"payload":%s}`, pickOne(s.r, "subscribe", "subscribe", "subscribe", "complete",
-			"ping", "pong", "next", "connection_init", s.randomText()), pickOne(s.r, fmt.Sprint(n), "", "1", s.randomText()), payload)
+			"ping", "pong", "next", "connection_init", s.randomText()), pickOne(s.r, fmt.Sprint(n), "", "1", s.randomText()),
+			payload)
 		kind := websocket.TextMessage
 		switch s.r.IntN(20) {
 		case 0:

@@ -15,8 +15,8 @@ import (
 // sessionCookie carries a browser's session. Scripts cannot read it, and other sites cannot make the browser send it.
 const sessionCookie = "dvt_session"
 
-// secure reports whether browsers reach this server by https only, so that its cookies can be marked Secure.
-func (p *parts) secure() bool { return strings.HasPrefix(p.cfg.PublicURL, "https://") }
+// usesHTTPS reports whether browsers reach this server by https only, so that its cookies can be marked Secure.
+func (p *parts) usesHTTPS() bool { return strings.HasPrefix(p.cfg.PublicURL, "https://") }
 
 // sessionName returns the name of the session cookie. With https it has the prefix __Host-, so that no other host of
 // the same domain can set the cookie. In `dvt dev` it differs between data directories.
@@ -24,7 +24,7 @@ func (p *parts) sessionName() string {
 	if p.dev != nil {
 		return p.dev.access.cookieName()
 	}
-	if p.secure() {
+	if p.usesHTTPS() {
 		return "__Host-" + sessionCookie
 	}
 	return sessionCookie
@@ -33,7 +33,7 @@ func (p *parts) sessionName() string {
 // cookie returns a cookie that lasts for some seconds. With 0 it lasts until the browser ends; a negative number
 // deletes it.
 func (p *parts) cookie(name, value, path string, site http.SameSite, seconds int) *http.Cookie {
-	return &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, HttpOnly: true, Secure: p.secure(),
+	return &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, HttpOnly: true, Secure: p.usesHTTPS(),
 		SameSite: site}
 }
 

@@ -48,8 +48,8 @@ func TestLoad_FlagsBeatEnvironmentBeatsFile(t *testing.T) {
 		"[api, deliver]\n", "--listen", "127.0.0.1:3")
 	must(t, err)
 	if c.Listen != "127.0.0.1:3" || c.Heartbeat != 4*time.Second || c.LogLevel != "error" || c.Concurrency != 7 {
-		t.Errorf("listen %s, want that of the flag; heartbeat %s, want that of the environment; log-level %s and concurrency "+
-			"%d, want those of the file", c.Listen, c.Heartbeat, c.LogLevel, c.Concurrency)
+		t.Errorf("listen %s, want that of the flag; heartbeat %s, want that of the environment; log-level %s and "+
+			"concurrency %d, want those of the file", c.Listen, c.Heartbeat, c.LogLevel, c.Concurrency)
 	}
 	if diff := cmp.Diff([][]string{{"api", "deliver"}, {"/a", "/b"}}, [][]string{c.Duties, c.PlanRoots}); diff != "" {
 		t.Errorf("lists (-want +got):\n%s", diff)
@@ -58,7 +58,8 @@ func TestLoad_FlagsBeatEnvironmentBeatsFile(t *testing.T) {
 		t.Errorf("allow-private is %t and no-sample is %t without a setting, want false", c.AllowPrivate, c.NoSample)
 	}
 	if c.ControlQueue != "tq-control-{env}" || !filepath.IsAbs(c.Data) || !strings.HasPrefix(c.Artifacts, "file:///") {
-		t.Errorf("the defaults are the queue %s, the data directory %s and the bucket %s", c.ControlQueue, c.Data, c.Artifacts)
+		t.Errorf("the defaults are the queue %s, the data directory %s and the bucket %s", c.ControlQueue, c.Data,
+			c.Artifacts)
 	}
 }
 
@@ -163,7 +164,6 @@ stateStore:
 	}
 }
 
-// contract: T120
 // Without the error the ports would be ignored, and nothing would listen there.
 func TestLoad_PortsOfAnEmbeddedTemporalNeedOne(t *testing.T) {
 	for _, port := range []string{"temporal-port", "temporal-ui-port"} {
@@ -174,6 +174,7 @@ func TestLoad_PortsOfAnEmbeddedTemporalNeedOne(t *testing.T) {
 	}
 }
 
+// contract: T120
 func TestLoad_WriteBudgetIsBetween2And5Seconds(t *testing.T) {
 	c, err := loadConfig(t, false, "")
 	if must(t, err); c.WriteBudget != 3*time.Second {
@@ -259,8 +260,8 @@ func TestRun_NeedsTicketKeys(t *testing.T) {
 	}
 }
 
-// A server with some duties serves only the paths of these duties. It starts and answers although the engine and the bus
-// are unreachable.
+// A server with some duties serves only the paths of these duties. It starts and answers although the engine and the
+// bus are unreachable.
 func TestServer_CarriesOutOnlyItsDuties(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dvt.db")
 	if out := expectFailure(t, "server", "--duties", "dance"); !strings.Contains(out, "dance") {

@@ -53,7 +53,7 @@ func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
 			[]string{"an API key would cross"}},
 		"TLS off with a private authority": {temporal + "temporal-tls-ca: /nowhere/ca.pem\ntemporal-tls: off\n",
 			[]string{"leave one of the two out"}},
-		"an unknown value":           {"temporal-tls: yes please\n", []string{"must be on, off or auto"}},
+		"an unknown value":                   {"temporal-tls: yes please\n", []string{"must be on, off or auto"}},
 		"the server of a command of the CLI": {"server: http://dvt.internal:8080\n", nil},
 	} {
 		_, err := loadConfig(t, false, c.file)
@@ -136,7 +136,7 @@ func TestLoad_ReadsEncryptionFromFileEnvironmentAndFlags(t *testing.T) {
 		[][]string{c.AllowPlaintext, c.CodecOrigins}); diff != "" {
 		t.Errorf("lists (-want +got):\n%s", diff)
 	}
-	if said := fmt.Sprintf("%v %+v", c, c.PayloadKeys); strings.Contains(said, secret) {
+	if printed := fmt.Sprintf("%v %+v", c, c.PayloadKeys); strings.Contains(printed, secret) {
 		t.Error("printing the settings shows a payload key")
 	}
 }

@@ -88,7 +88,7 @@ func newPayloads(c *config.Config, log *slog.Logger, dispatchOnly bool) (*tempor
 	return temporal.NewPayloads(keys.Get), nil
 }
 
-var errNoKeys = fmt.Errorf("there is no key: write id:SECRET, one a line, with a secret of `openssl rand -base64 32`")
+var errNoKeys = fmt.Errorf("there is no key: write id:SECRET, one per line, with a secret of `openssl rand -base64 32`")
 
 // keyList is a list of keys, given either in the settings or as a file.
 type keyList struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/dvt-engine/dvt/server"
 )
 
-// sendAndStall sends a request to routes and then nothing more. It fails the test when the handler does not return. read
-// gets the connection afterwards.
+// sendAndStall sends a request to routes and then nothing more. It fails the test when the handler does not return.
+// read gets the connection afterwards.
 func sendAndStall(t *testing.T, routes http.HandlerFunc, request string, read func(io.Reader)) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,8 +58,8 @@ func TestHTTP_APeerThatStopsSendingIsDisconnected(t *testing.T) {
 	t.Parallel()
 	const half = "POST /graphql HTTP/1.1\r\nHost: dvt\r\nContent-Length: 100\r\n\r\n{"
 	sendAndStall(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) }, half, expectClosed(t))
-	sendAndStall(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no token", http.StatusUnauthorized) }, half,
-		expectClosed(t))
+	refuse := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no token", http.StatusUnauthorized) }
+	sendAndStall(t, refuse, half, expectClosed(t))
 }
 
 func TestHTTP_APeerThatStopsReadingIsDisconnected(t *testing.T) {

@@ -244,7 +244,7 @@ func closeToOthers(dir string) error {
 		return err
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() || info.Mode()&os.ModeSticky != 0 {
-		return fmt.Errorf("the directory %s is shared with other users: give dvt dev one of its own with --data", dir)
+		return fmt.Errorf("the directory %s is shared with other users: choose a directory for dvt dev alone with --data", dir)
 	}
 	return os.Chmod(dir, 0o700)
 }

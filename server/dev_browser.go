@@ -166,9 +166,9 @@ func namesLoopback(r *http.Request) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// onLoopback refuses requests whose Host is neither localhost nor a loopback address: a foreign site can point its name
-// at this machine (DNS rebinding). Hosts of allowed origins pass.
-func (p *parts) onLoopback(next http.Handler) http.Handler {
+// requireLoopback refuses requests whose Host is neither localhost nor a loopback address: a foreign site can point its
+// name at this machine (DNS rebinding). Hosts of allowed origins pass.
+func (p *parts) requireLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		named := slices.ContainsFunc(p.cfg.AllowedOrigins, func(origin string) bool {
 			u, err := url.Parse(origin)

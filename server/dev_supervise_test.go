@@ -110,8 +110,8 @@ func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 			t.Errorf("run %s ended %s, want COMPLETED: %+v", id, r.StatusRaw, r.RootCause)
 		}
 	}
-	if said := p.output(); strings.Count(said, "the embedded Temporal server is started again") != 1 ||
-		!strings.Contains(said, "it has not answered for 1") {
+	if logged := p.output(); strings.Count(logged, "the embedded Temporal server is started again") != 1 ||
+		!strings.Contains(logged, "it has not answered for 1") {
 		t.Errorf("want exactly one log line that the server is started again because it has not answered")
 	}
 	p.terminate()

@@ -82,8 +82,8 @@ func killPlan(n int) []byte {
 		n, strings.Repeat("0", 40), strings.Join(steps, ",")))
 }
 
-// The test kills dvt dev or its Temporal server 20 times at random moments with 10 runs in flight. All runs complete with
-// valid logs.
+// The test kills dvt dev or its Temporal server 20 times at random moments with 10 runs in flight. All runs complete
+// with valid logs.
 func TestDev_KillsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const kills, inFlight = 20, 10
@@ -204,7 +204,8 @@ func TestDev_SaysWhatToDo(t *testing.T) {
 		{"a taken port", "is taken", []string{"dev", "--listen", address, "--data", dataDir(t)}},
 		{"taken data", "another dvt already runs", []string{"dev", "--listen", testserver.FreeAddress(t), "--data", data}},
 		{"an address of all interfaces", "loopback only", []string{"dev", "--listen", "0.0.0.0:1"}},
-		{"a file in place of the data directory", "cannot be written", []string{"dev", "--listen", testserver.FreeAddress(t), "--data",
+		{"a file in place of the data directory", "cannot be written", []string{"dev", "--listen", testserver.FreeAddress(t),
+			"--data",
 			newFile(t)}},
 	} {
 		out := expectFailure(t, c.args...)

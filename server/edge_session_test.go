@@ -43,7 +43,8 @@ func testSession(t *testing.T, data, base, link string) {
 	}
 	if a := ask(t, base, cancel, map[string]any{"id": "x"}, "Authorization: Bearer "+
 		devToken(t, data, "dev-engineer")); a.code() != "NOT_FOUND" {
-		t.Errorf("a mutation with a token and no Origin is answered %d %s, want NOT_FOUND, because it is permitted", a.StatusCode, a.body)
+		t.Errorf("a mutation with a token and no Origin is answered %d %s, want NOT_FOUND, because it is permitted",
+			a.StatusCode, a.body)
 	}
 
 	become := func(principal string, header ...string) answer {
@@ -54,7 +55,8 @@ func testSession(t *testing.T, data, base, link string) {
 	c := switched.cookie()
 	if switched.StatusCode != http.StatusNoContent || c == nil || c.Name != session.Name || !c.HttpOnly ||
 		c.SameSite != http.SameSiteStrictMode {
-		t.Fatalf("a switch of the principal is answered %d with the cookie %+v, want 204 and a new session", switched.StatusCode, c)
+		t.Fatalf("a switch of the principal is answered %d with the cookie %+v, want 204 and a new session",
+			switched.StatusCode, c)
 	}
 	if a := ask(t, base, whoAmI, nil, "Cookie: "+c.Name+"="+c.Value); !strings.Contains(a.body, `"dev-viewer"`) {
 		t.Errorf("after the switch the principal is %s, want dev-viewer", a.body)
@@ -63,18 +65,19 @@ func testSession(t *testing.T, data, base, link string) {
 		answer
 		status int
 	}{
-		"to an unknown principal": {become("dev-nobody", mine, "Origin: "+base), http.StatusBadRequest},
+		"to an unknown principal":       {become("dev-nobody", mine, "Origin: "+base), http.StatusBadRequest},
 		"with a body that is too large": {become(strings.Repeat("x", 5<<10), mine, "Origin: "+base), http.StatusBadRequest},
-		"from another site": {become("dev-admin", mine, "Origin: http://evil.example"), http.StatusForbidden},
-		"without an Origin": {become("dev-admin", mine), http.StatusForbidden},
-		"without a session": {become("dev-admin", "Origin: "+base), http.StatusUnauthorized},
+		"from another site":             {become("dev-admin", mine, "Origin: http://evil.example"), http.StatusForbidden},
+		"without an Origin":             {become("dev-admin", mine), http.StatusForbidden},
+		"without a session":             {become("dev-admin", "Origin: "+base), http.StatusUnauthorized},
 		"with a token and no session": {become("dev-admin", "Origin: "+base, "Authorization: Bearer "+
 			devToken(t, data, "dev-engineer")), http.StatusUnauthorized},
 		"with a name in place of a session": {become("dev-admin", "Origin: "+base, "Cookie: "+session.Name+"=dev-engineer"),
 			http.StatusUnauthorized},
 	} {
 		if refused.StatusCode != refused.status || refused.cookie() != nil {
-			t.Errorf("a switch %s is answered %d, want %d and no cookie, got %+v", name, refused.StatusCode, refused.status, refused.cookie())
+			t.Errorf("a switch %s is answered %d, want %d and no cookie, got %+v", name, refused.StatusCode, refused.status,
+				refused.cookie())
 		}
 	}
 }
@@ -101,7 +104,8 @@ func openLink(t *testing.T, base, link string) *http.Cookie {
 		"empty": base + "/?key="} {
 		a := get(t, at)
 		if a.StatusCode != http.StatusForbidden || a.cookie() != nil || !strings.Contains(a.body, "dvt dev link") {
-			t.Errorf("a key that is %s is answered %d %+v %s, want 403 and a hint to dvt dev link", name, a.StatusCode, a.cookie(), a.body)
+			t.Errorf("a key that is %s is answered %d %+v %s, want 403 and a hint to dvt dev link", name, a.StatusCode,
+				a.cookie(), a.body)
 		}
 	}
 	return session

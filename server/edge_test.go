@@ -28,13 +28,13 @@ import (
 	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
-// answer is a response that was read to its end.
+// answer is an HTTP response with its whole body.
 type answer struct {
 	*http.Response
 	body string
 }
 
-// code is the first error's, if the body is GraphQL's.
+// code returns the code of the first GraphQL error, or "" without one.
 func (a answer) code() string {
 	var out struct {
 		Errors []struct{ Extensions struct{ Code string } }
@@ -54,10 +54,12 @@ func (a answer) cookie() *http.Cookie {
 	return nil
 }
 
-// stays is a client that follows no redirect.
-var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// noRedirects is a client that follows no redirect.
+var noRedirects = &http.Client{
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
 
-// send sends a request with header fields given as "Name: value".
+// send sends a request with header fields such as "Name: value". "Host: value" sets the host of the request.
 func send(t *testing.T, method, at, body string, header ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(body))
@@ -90,7 +92,7 @@ func ask(t *testing.T, base, query string, variables map[string]any, header ...s
 	return send(t, http.MethodPost, base+"/graphql", string(body), append(header, "Content-Type: application/json")...)
 }
 
-// stubborn is a program that does not end when it is asked to, nor by itself. No other process has its arguments.
+// stubbornCommand is a program that runs for minutes. No other process of the machine has its arguments.
 var stubbornCommand = fmt.Sprintf("sleep 613.%d", os.Getpid())
 
 const (
@@ -98,60 +100,61 @@ const (
 	cancel = `mutation($id:String!){cancelRun(input:{runId:$id,signalId:"no",reason:"no"}){signal{signalId}}}`
 )
 
-// TestEdge is what one `dvt dev` says to those who knock (api.md §7).
+// One `dvt dev` answers requests with and without credentials, survives a kill -9, and shuts down in time.
 func TestDev_AuthorisesRequestsAndShutsDownInTime(t *testing.T) {
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
 	base := "http://" + address
 	c := client.New(base, devToken(t, data, "dev-engineer"))
 	for _, name := range []string{"dev-engineer", "dev-viewer", "dev-admin", "dev-system", "dev-sre", "dev-mallory"} {
-		// Wrong tokens of this address do not keep out a token that was good before.
+		// A token that was valid before passes even when the server limits wrong tokens of its address.
 		if a := ask(t, base, whoAmI, nil, "Authorization: Bearer "+devToken(t, data, name)); !strings.Contains(a.body, `"`+
 			name+`"`) {
-			t.Fatalf("the token of %s: %d %s", name, a.StatusCode, a.body)
+			t.Fatalf("the token of %s is answered %d %s, want its principal", name, a.StatusCode, a.body)
 		}
 	}
-	t.Run("no token", func(t *testing.T) { testWrongTokens(t, data, base, address) })
-	t.Run("session", func(t *testing.T) { testSession(t, data, base, p.link) })
-	t.Run("names", func(t *testing.T) { testHostNames(t, base) })
-	t.Run("operations", func(t *testing.T) { testOperationsEndpoints(t, data, base) })
-	t.Run("interface", func(t *testing.T) { testInterface(t, base) })
-	t.Run("journal", func(t *testing.T) { testJournal(t, data, base) })
+	t.Run("requests without a valid token are refused", func(t *testing.T) { testWrongTokens(t, data, base, address) })
+	t.Run("a browser signs in with the link", func(t *testing.T) { testSession(t, data, base, p.link) })
+	t.Run("host names of other machines are refused", func(t *testing.T) { testHostNames(t, base) })
+	t.Run("health, metrics and schema are served", func(t *testing.T) { testOperationsEndpoints(t, data, base) })
+	t.Run("the UI is served", func(t *testing.T) { testInterface(t, base) })
+	t.Run("the Journal refuses people", func(t *testing.T) { testJournal(t, data, base) })
 	long := start(t, c, "edge-long", stepsPlan("long",
 		fmt.Sprintf(`{"stepId":"wait","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},
 		"dependsOn":[],"timeout":"11m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`, "trap '' TERM; exec "+stubbornCommand)))
-	t.Run("debug", func(t *testing.T) { testDebug(t, data, base, long) })
-	t.Run("another tenant", func(t *testing.T) { testAnotherTenant(t, data, base, long) })
-	t.Run("kill -9", func(t *testing.T) {
+	t.Run("the debug page of a run needs DEBUG", func(t *testing.T) { testDebug(t, data, base, long) })
+	t.Run("a run of another tenant does not exist", func(t *testing.T) { testAnotherTenant(t, data, base, long) })
+	t.Run("a run survives kill -9", func(t *testing.T) {
 		id := start(t, c, "edge-kill", killPlan(1))
 		time.Sleep(500 * time.Millisecond)
 		p.kill()
-		p.start() // on the same address and data, at once
+		p.start() // at once, on the same address and data
 		if r := waitForEnd(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
-			t.Errorf("the run ended %s: %+v", r.StatusRaw, r.RootCause)
+			t.Errorf("the run ended %s, want COMPLETED: %+v", r.StatusRaw, r.RootCause)
 		}
 	})
-	if runtime.GOOS == "linux" { // the lost execution is found and repeated
-		waitUntil(t, "after kill -9 the step runs once", 20*time.Second, func() bool { return len(findProcesses(t, stubbornCommand)) == 1 })
+	if runtime.GOOS == "linux" { // dvt detects the lost execution and repeats it
+		waitUntil(t, "after kill -9 the step runs once", 20*time.Second,
+			func() bool { return len(findProcesses(t, stubbornCommand)) == 1 })
 	}
-	t.Run("shutdown", func(t *testing.T) { testShutdown(t, p, c, data, address, long) })
+	t.Run("a shutdown ends streams and steps in time", func(t *testing.T) { testShutdown(t, p, c, data, address, long) })
 	if pids := findProcesses(t, stubbornCommand); len(pids) > 0 {
 		t.Errorf("processes %v outlived dvt dev", pids)
 	}
 }
 
-// edgeDebug looks into a run whose step runs.
+// testDebug reads the debug page of a run whose step is running.
 func testDebug(t *testing.T, data, base, runID string) {
 	at := base + "/engine/runs/" + runID + "/debug"
 	for token, status := range map[string]int{"": 401, devToken(t, data, "dev-engineer"): 403,
 		devToken(t, data, "dev-sre"): 200} {
 		if a := get(t, at, "Authorization: Bearer "+token); a.StatusCode != status {
-			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
+			t.Errorf("the debug page for the token %q: %d %s, want %d", token, a.StatusCode, a.body, status)
 		}
 	}
 	if a := get(t, base+"/engine/runs/none/debug", "Authorization: Bearer "+devToken(t, data,
 		"dev-sre")); a.StatusCode != http.StatusNotFound {
-		t.Errorf("no such run: %d %s", a.StatusCode, a.body)
+		t.Errorf("the debug page of a missing run: %d %s, want 404", a.StatusCode, a.body)
 	}
 	var d struct {
 		Engine struct {
@@ -160,18 +163,18 @@ func testDebug(t *testing.T, data, base, runID string) {
 			Last       []struct{ What string }
 		}
 	}
-	waitUntil(t, "the engine has the step", 20*time.Second, func() bool {
+	waitUntil(t, "the engine shows the step as pending", 20*time.Second, func() bool {
 		a := get(t, at, "Authorization: Bearer "+devToken(t, data, "dev-sre"))
 		must(t, json.Unmarshal([]byte(a.body), &d))
 		return len(d.Engine.Pending) == 1 && d.Engine.Pending[0].ID == "wait/1.1"
 	})
 	if e := d.Engine; len(e.Executions) != 1 || e.Executions[0].HistoryEvents < 5 || e.Executions[0].HistoryBytes < 100 ||
 		len(e.Pending) != 1 || len(e.Last) == 0 {
-		t.Errorf("debug says %+v", d)
+		t.Errorf("the debug page shows %+v, want one execution with a history, one pending step and last events", d)
 	}
 }
 
-// running are the processes with these arguments.
+// findProcesses returns the ids of all processes with these arguments.
 func findProcesses(t *testing.T, args string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -198,7 +201,7 @@ func testWrongTokens(t *testing.T, data, base, address string) {
 		"for an event stream":  ask(t, base, `subscription{runListUpdates{sync}}`, nil, "Accept: text/event-stream"),
 	} {
 		if a.StatusCode != http.StatusUnauthorized || a.code() != "UNAUTHENTICATED" {
-			t.Errorf("%s: %d %s", name, a.StatusCode, a.body)
+			t.Errorf("a token (%s): %d %s, want UNAUTHENTICATED", name, a.StatusCode, a.body)
 		}
 	}
 	for name, init := range map[string]string{
@@ -208,12 +211,12 @@ func testWrongTokens(t *testing.T, data, base, address string) {
 		ws := dial(t, address+"/graphql?token="+token, init)
 		_, _, err := ws.ReadMessage()
 		if closed, ok := errors.AsType[*websocket.CloseError](err); !ok || closed.Code != 4401 {
-			t.Errorf("socket, %s: %v, want close 4401", name, err)
+			t.Errorf("a socket with a token (%s) ended with %v, want close 4401", name, err)
 		}
 	}
 	if a := get(t, base+"/graphql?query="+url.QueryEscape(whoAmI), "Authorization: Bearer "+
 		devToken(t, data, "dev-viewer")); a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"dev-viewer"`) {
-		t.Errorf("a good token: %d %s", a.StatusCode, a.body)
+		t.Errorf("a valid token: %d %s, want its principal", a.StatusCode, a.body)
 	}
 }
 
@@ -229,7 +232,7 @@ func dial(t *testing.T, path, init string) *websocket.Conn {
 	return ws
 }
 
-// edgeNames comes under names that are not this machine's own (DNS rebinding).
+// testHostNames sends host names that are not loopback. The server must refuse them because of DNS rebinding.
 func testHostNames(t *testing.T, base string) {
 	port := base[strings.LastIndex(base, ":"):]
 	for host, ok := range map[string]bool{
@@ -239,7 +242,7 @@ func testHostNames(t *testing.T, base string) {
 	} {
 		a := get(t, base+"/", "Host: "+host)
 		if (a.StatusCode == http.StatusOK) != ok || !ok && a.cookie() != nil {
-			t.Errorf("as %s: %d %+v", host, a.StatusCode, a.cookie())
+			t.Errorf("a request to the host %s: %d with the cookie %+v, want served: %t", host, a.StatusCode, a.cookie(), ok)
 		}
 	}
 }
@@ -247,16 +250,17 @@ func testHostNames(t *testing.T, base string) {
 func testOperationsEndpoints(t *testing.T, data, base string) {
 	for _, path := range []string{"/livez", "/readyz"} {
 		if a := get(t, base+path); a.StatusCode != http.StatusOK || a.body != "ok\n" {
-			t.Errorf("%s: %d %q", path, a.StatusCode, a.body)
+			t.Errorf("%s: %d %q, want 200 ok", path, a.StatusCode, a.body)
 		}
 	}
 	if a := get(t, base+"/schema.graphqls"); a.StatusCode != http.StatusOK || a.body != dvt.Schema {
-		t.Errorf("/schema.graphqls: %d, %d bytes of %d", a.StatusCode, len(a.body), len(dvt.Schema))
+		t.Errorf("/schema.graphqls: %d with %d bytes, want the schema of %d bytes", a.StatusCode, len(a.body),
+			len(dvt.Schema))
 	}
 	metrics := get(t, base+"/metrics", "Authorization: Bearer "+devToken(t, data, "dev-sre"))
 	for _, name := range []string{"dvt_watched_runs", "dvt_streams", "dvt_bus_up 1", "go_goroutines"} {
 		if metrics.StatusCode != http.StatusOK || !strings.Contains(metrics.body, name) {
-			t.Errorf("/metrics: %d without %s", metrics.StatusCode, name)
+			t.Errorf("/metrics: %d, want 200 with %s", metrics.StatusCode, name)
 		}
 	}
 	var h struct {
@@ -266,14 +270,14 @@ func testOperationsEndpoints(t *testing.T, data, base string) {
 			LatencyMS    *int64 `json:"latencyMs"`
 		}
 	}
-	waitUntil(t, "/engine/health says HEALTHY", 20*time.Second, func() bool {
+	waitUntil(t, "/engine/health is HEALTHY", 20*time.Second, func() bool {
 		health := get(t, base+"/engine/health")
 		must(t, json.Unmarshal([]byte(health.body), &h))
 		return health.StatusCode == http.StatusOK && h.Status == "HEALTHY" && len(h.Checks) >= 3
 	})
 	for _, check := range h.Checks {
 		if check.Name == "" || check.Status == "" || check.LatencyMS == nil {
-			t.Errorf("/engine/health: check %+v", check)
+			t.Errorf("/engine/health has the check %+v, want a name, a status and a latency", check)
 		}
 	}
 }
@@ -283,16 +287,16 @@ func testInterface(t *testing.T, base string) {
 	for _, path := range []string{"/runs/some-run", "/runs?status=FAILED"} {
 		if a := get(t, base+path); a.StatusCode != http.StatusOK || a.body != page.body ||
 			!strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
-			t.Errorf("%s is not a page of the interface: %d %s", path, a.StatusCode, a.Header.Get("Content-Type"))
+			t.Errorf("%s: %d %s, want the page of the UI", path, a.StatusCode, a.Header.Get("Content-Type"))
 		}
 	}
 	for _, path := range []string{"/no/such/page", "/debug/pprof/", "/.env"} {
 		if a := get(t, base+path); a.StatusCode != http.StatusNotFound || a.body != page.body {
-			t.Errorf("%s: status %d, want 404 with the page of the interface", path, a.StatusCode)
+			t.Errorf("%s: status %d, want 404 with the page of the UI", path, a.StatusCode)
 		}
 	}
 	if a := get(t, base+"/assets/no-such-file.js"); a.StatusCode != http.StatusNotFound {
-		t.Errorf("a missing file: %d", a.StatusCode)
+		t.Errorf("a missing file: %d, want 404", a.StatusCode)
 	}
 	script := regexp.MustCompile(`src="(/assets/[^"]+)"`).FindStringSubmatch(page.body)
 	if script == nil {
@@ -300,29 +304,32 @@ func testInterface(t *testing.T, base string) {
 	}
 	if a := get(t, base+script[1]); a.StatusCode != http.StatusOK || !strings.Contains(a.Header.Get("Cache-Control"),
 		"immutable") {
-		t.Errorf("%s: %d %q", script[1], a.StatusCode, a.Header.Get("Cache-Control"))
+		t.Errorf("%s: %d with Cache-Control %q, want 200 and immutable", script[1], a.StatusCode,
+			a.Header.Get("Cache-Control"))
 	}
-	// The transport of Go asks for gzip and unpacks it by itself, unless it is told what to ask for.
+	// Go's transport requests gzip and unpacks it silently, unless the request sets Accept-Encoding.
 	plain, packed := get(t, base+script[1], "Accept-Encoding: gzip;q=0"), get(t, base+script[1],
 		"Accept-Encoding: br, gzip")
 	if plain.Header.Get("Content-Encoding") != "" || packed.Header.Get("Content-Encoding") != "gzip" ||
 		packed.Header.Get("Vary") != "Accept-Encoding" {
-		t.Errorf("%s: %v and %v", script[1], plain.Header, packed.Header)
+		t.Errorf("%s: the headers are %v without and %v with gzip, want Content-Encoding and Vary only with it", script[1],
+			plain.Header, packed.Header)
 	}
 	if z, err := gzip.NewReader(strings.NewReader(packed.body)); err != nil {
-		t.Errorf("%s in gzip: %v", script[1], err)
+		t.Errorf("%s is no gzip: %v", script[1], err)
 	} else if read, err := io.ReadAll(z); err != nil || string(read) != plain.body ||
-		len(packed.body) > len(plain.body)*6/10 { // a short file packs less well than a long one
-		t.Errorf("%s: %d bytes, in gzip %d, unpacked %d, %v", script[1], len(plain.body), len(packed.body), len(read), err)
+		len(packed.body) > len(plain.body)*6/10 { // a short file compresses less than a long one
+		t.Errorf("%s: %d bytes, in gzip %d, unpacked %d (%v), want the same content in 60%% of the size", script[1],
+			len(plain.body), len(packed.body), len(read), err)
 	}
 	if a, b := plain.Header.Get("Content-Type"), packed.Header.Get("Content-Type"); a != b || a == "" {
-		t.Errorf("%s is %q, in gzip %q", script[1], a, b)
+		t.Errorf("the type of %s is %q, and %q with gzip, want the same", script[1], a, b)
 	}
 	policy := page.Header.Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'",
 		"worker-src 'self'", "trusted-types dvt-layout"} {
 		if !strings.Contains(policy, want) {
-			t.Errorf("the policy lacks %s: %q", want, policy)
+			t.Errorf("the Content-Security-Policy lacks %s: %q", want, policy)
 		}
 	}
 	for _, path := range []string{
@@ -340,30 +347,31 @@ func testInterface(t *testing.T, base string) {
 		}
 	}
 	if strings.Contains(policy, "unsafe") || page.Header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("policy %q, nosniff %q", policy, page.Header.Get("X-Content-Type-Options"))
+		t.Errorf("the page has the policy %q and X-Content-Type-Options %q, want no unsafe source, and nosniff", policy,
+			page.Header.Get("X-Content-Type-Options"))
 	}
 	if inline := regexp.MustCompile(`(?is)<script[^>]*>\s*[^<\s]|<style|\sstyle=|\son\w+=|javascript:`).FindString(
 		page.body); inline != "" {
-		t.Errorf("the page has %q inline", inline)
+		t.Errorf("the page has inline code %q, want none because of its policy", inline)
 	}
 	if a := send(t, http.MethodPost, base+"/", ""); a.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST /: %d", a.StatusCode)
+		t.Errorf("POST /: %d, want 405", a.StatusCode)
 	}
 }
 
-// edgeJournal: people have no business at the workers' door (T203).
+// testJournal checks that the Journal, the API of workers, refuses all tokens of people.
 func testJournal(t *testing.T, data, base string) {
 	for _, token := range []string{"", devToken(t, data, "dev-engineer"), devToken(t, data, "dev-admin"),
 		devToken(t, data, "dev-system")} {
 		a := send(t, http.MethodPost, base+remote.Path+"/begin", `{"runId":"x","stepId":"s"}`, "Authorization: Bearer "+token)
 		if a.StatusCode != http.StatusUnauthorized || !strings.Contains(a.body, "UNAUTHENTICATED") {
-			t.Errorf("token %q: %d %s", token, a.StatusCode, a.body)
+			t.Errorf("the Journal answers the token %q with %d %s, want UNAUTHENTICATED", token, a.StatusCode, a.body)
 		}
 	}
 }
 
-// edgeTenant asks for another tenant's run and for one that does not exist: word
-// for word the same (G21).
+// testAnotherTenant requests a run of another tenant and a run that does not exist. The answers must be equal, so that
+// nobody can find out ids of other tenants.
 func testAnotherTenant(t *testing.T, data, base, runID string) {
 	const missing = "00000000-0000-4000-8000-000000000000"
 	for name, op := range map[string]string{
@@ -378,7 +386,7 @@ func testAnotherTenant(t *testing.T, data, base, runID string) {
 		"receipts": `subscription($id:String!){signalUpdates(runId:$id){signalId}}`,
 		"follow":   `subscription($id:String!){stepLogUpdates(runId:$id,stepId:"wait"){totalLines}}`,
 	} {
-		said := func(id string) string {
+		answerFor := func(id string) string {
 			accept := "Accept: application/json"
 			if strings.HasPrefix(op, "subscription") {
 				accept = "Accept: text/event-stream"
@@ -387,17 +395,18 @@ func testAnotherTenant(t *testing.T, data, base, runID string) {
 			return fmt.Sprintf("%d %s", a.StatusCode, requestID.ReplaceAllString(strings.ReplaceAll(a.body, id, "ID"),
 				`"requestId":""`))
 		}
-		foreign, none := said(runID), said(missing)
+		foreign, none := answerFor(runID), answerFor(missing)
 		if foreign != none || !strings.Contains(none, "NOT_FOUND") && !strings.Contains(none, ":null}}") {
-			t.Errorf("%s:\nanother tenant's: %s\nmissing:          %s", name, foreign, none)
+			t.Errorf("%s: the answers differ, or show a run\nrun of another tenant: %s\nmissing run:           %s", name,
+				foreign, none)
 		}
 	}
 }
 
 var requestID = regexp.MustCompile(`"requestId":"[^"]*"`)
 
-// edgeShutdown ends dvt while two streams are open, which are told why (O9), a
-// request is stuck and a step does not listen: it takes no longer than 15 s.
+// testShutdown ends dvt while two streams are open, a request is incomplete and a step ignores SIGTERM. The streams get
+// the reason (contract O9), and the shutdown takes at most 15 s.
 func testShutdown(t *testing.T, p *process, c *client.Client, data, address, runID string) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
@@ -432,19 +441,19 @@ func testShutdown(t *testing.T, p *process, c *client.Client, data, address, run
 	select {
 	case <-watching:
 	case err := <-events:
-		t.Fatalf("the event stream did not begin: %v", err)
+		t.Fatalf("the event stream ended before its first frame: %v", err)
 	}
-	stuck, err := net.Dial("tcp", address) // a request that never ends
+	stuck, err := net.Dial("tcp", address) // sends a request without its whole body
 	must(t, err)
 	defer stuck.Close()
 	_, err = io.WriteString(stuck, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+
 		devToken(t, data, "dev-viewer")+"\r\nContent-Length: 100\r\n\r\n{")
 	must(t, err)
 	if took := p.terminate(); took > testtime.Of(15*time.Second) {
-		t.Errorf("ending took %s", took)
+		t.Errorf("the shutdown took %s, want 15 s or less", took)
 	}
 	if !p.cmd.ProcessState.Success() {
-		t.Errorf("it ended as %s", p.cmd.ProcessState)
+		t.Errorf("dvt dev ended with %s, want success", p.cmd.ProcessState)
 	}
 	expect("SERVER_SHUTDOWN")
 	_, _, err = ws.ReadMessage()

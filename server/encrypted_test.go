@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// encrypted is an installation in which every connection is encrypted and every secret is in a file.
+// encryptedDeployment is an installation in which every connection is encrypted and every secret is in a file.
 type encryptedDeployment struct {
 	dir              string
 	servers, clients *testserver.Authority
@@ -111,14 +111,14 @@ dispatch-keys-file: %[1]s/dispatch-keys
 	return e
 }
 
-// server issues a server certificate.
+// issueServerCertificate issues a certificate for all servers of the installation.
 func (e *encryptedDeployment) issueServerCertificate(t *testing.T) testserver.Pair {
 	t.Helper()
 	return e.servers.Issue(t, "server", "127.0.0.1", "temporal.internal", "dvt.internal")
 }
 
-// files writes certificates and trusted authorities for all processes, from the current authorities. generation is part
-// of the name in the certificate for Temporal.
+// writeCertificates writes certificates and trusted authorities for all processes, from the current authorities.
+// generation is part of the name in the certificate for Temporal.
 func (e *encryptedDeployment) writeCertificates(t *testing.T, generation string) {
 	t.Helper()
 	testserver.WriteFile(t, e.dir, "ca.pem", e.servers.PEM)
@@ -137,7 +137,7 @@ func (e *encryptedDeployment) writeSecret(t *testing.T, name string, lines ...st
 	testserver.WriteFile(t, e.dir, name, []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// key returns a line of a key file.
+// keyLine returns the line of a key file for the key id.
 func keyLine(id string) string {
 	return id + ":" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(id, 16)))
 }
@@ -174,11 +174,11 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 	e.proxy.Replace(t, e.issueServerCertificate(t), e.clients)
 	e.store.Secure(t, e.issueServerCertificate(t), e.clients, "store-second")
 	e.proxy.Cut()
-	waitUntil(t, "somebody shows Temporal the second certificate", time.Minute,
+	waitUntil(t, "a client shows Temporal the second certificate", time.Minute,
 		func() bool { return e.proxy.Clients("dvt-2") > 0 })
 	must(t, os.WriteFile(gate, nil, 0o600))
 	if r := waitForEnd(t, c, runID, 2*time.Minute); r.Status != client.RunStatusCompleted {
-		t.Errorf("the run ended %s", r.StatusRaw)
+		t.Errorf("the run ended %s, want COMPLETED", r.StatusRaw)
 	}
 	stored := e.engine.Stored(t)
 	for _, id := range []string{runID, "k1", "k2", "d1", "d2"} {
@@ -192,7 +192,7 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 	e.checkCodecServer(t, runID)
 }
 
-// readsForOperators checks that Temporal's CLI shows decrypted payloads through the codec server, but only with an
+// checkCodecServer checks that Temporal's CLI shows decrypted payloads through the codec server, but only with an
 // operator's token.
 func (e *encryptedDeployment) checkCodecServer(t *testing.T, runID string) {
 	t.Helper()
@@ -232,7 +232,8 @@ func (e *encryptedDeployment) checkCodecServer(t *testing.T, runID string) {
 		_ = res.Body.Close()
 		allowed := res.Header.Get("Access-Control-Allow-Origin")
 		if res.StatusCode != want || (want == http.StatusOK) != (allowed == origin) {
-			t.Errorf("from %q: %d and the page of %q may read it, want %d", origin, res.StatusCode, allowed, want)
+			t.Errorf("a decode from the origin %q: %d, readable by pages of %q, want %d and readable only by that origin",
+				origin, res.StatusCode, allowed, want)
 		}
 	}
 	res, err := http.Post(e.api+"/engine/codec/encode", "application/json", strings.NewReader(`{"payloads":[]}`))

@@ -22,8 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// RunInside is Run in this process, by the clock now. ready gets what decides about
-// rights before the first request.
+// RunInside is Run with the clock now. It calls ready with the directory and the authorizer before the first request.
 func RunInside(ctx context.Context, cfg config.Config, log *slog.Logger, now func() time.Time,
 	ready func(*authz.Directory, *authz.Authorizer)) error {
 	cfg.Now = now
@@ -40,7 +39,7 @@ func RunInside(ctx context.Context, cfg config.Config, log *slog.Logger, now fun
 	return p.serve(ctx, ln, p.routes(), nil)
 }
 
-// WorkerLimits are the bounds that the workers of a process are told.
+// WorkerLimits returns the concurrency and the limits that cfg gives to the workers of a process.
 func WorkerLimits(t *testing.T, cfg config.Config) (concurrency int, limits temporal.Limits) {
 	t.Helper()
 	w, err := workerConfig(&cfg)
@@ -50,14 +49,15 @@ func WorkerLimits(t *testing.T, cfg config.Config) (concurrency int, limits temp
 	return w.DataConcurrency, w.Limits
 }
 
-// ClientAddress is where a request comes from when the proxies of a network are trusted.
+// ClientAddress returns the address of the client of a request when the network proxies is trusted. remote is the
+// address of the connection, forwarded is the X-Forwarded-For header.
 func ClientAddress(proxies, remote, forwarded string) string {
 	r := &http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": {forwarded}}}
 	return clientAddress([]netip.Prefix{netip.MustParsePrefix(proxies)})(r)
 }
 
-// ServeInside is RunInside on a store that is open, which it closes. ready gets what else the
-// process holds and its routes, and gives the routes that are served.
+// ServeInside is RunInside on the open store s, which it closes at the end. ready gets the routes, the artifact store
+// and the address of the listener, and returns the routes that the server uses.
 func ServeInside(
 	ctx context.Context, cfg config.Config, s store.Store, log *slog.Logger, now func() time.Time,
 	ready func(http.Handler, *artifact.Store, net.Addr) http.Handler,
@@ -75,15 +75,15 @@ func ServeInside(
 	return p.serve(ctx, ln, ready(p.routes(), p.artifacts, ln.Addr()), nil)
 }
 
-// HTTPServer is what listens, with times that are a thousandth.
+// HTTPServer returns the HTTP server of the process with a thousandth of its timeouts.
 func HTTPServer(routes http.Handler) *http.Server {
 	srv := httpServer(routes)
 	srv.ReadTimeout, srv.WriteTimeout = srv.ReadTimeout/1000, srv.WriteTimeout/1000
 	return srv
 }
 
-// ControlInside is `dvt worker` on the control queues of w and the duty reconcile, in this process. The worker's
-// Journal is what journal makes of the real one.
+// ControlInside runs a control worker on the control queues of w, and the duty reconcile, in this process. journal
+// wraps the Journal of the worker. It calls ready with the use cases and the directory before the worker polls.
 func ControlInside(
 	ctx context.Context, cfg config.Config, w temporal.WorkerConfig, log *slog.Logger,
 	journal func(engine.Journal) engine.Journal, ready func(*usecases.UseCases, *authz.Directory),
@@ -101,7 +101,7 @@ func ControlInside(
 	return g.Wait()
 }
 
-// StepLimits are the limits of a step that asks for none, and the most that any step gets.
+// StepLimits returns the limits of a step that sets none, and the maxima for a step.
 func StepLimits(t *testing.T, cfg config.Config) (normal, most sandbox.Limits) {
 	t.Helper()
 	normal, most, err := cfg.StepLimits()

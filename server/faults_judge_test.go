@@ -12,8 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// replay is what a viewer must see of a log at each seq, by a reading of the events
-// that shares nothing with the product's.
+// replay computes the text that a viewer must see of a log at each seq. It shares no code with the reducer of the
+// product, so that a bug of the reducer does not hide itself.
 type replay struct {
 	mu    sync.Mutex
 	text  []string // by seq
@@ -21,7 +21,7 @@ type replay struct {
 	steps []shownStep
 }
 
-// at is the picture at seq.
+// stateAt returns the text of the run at seq.
 func (r *replay) stateAt(log []commit, seq run.Seq) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *replay) apply(e run.Event) {
 	c.Success, c.Failed, c.Skipped = count["SUCCESS"], count["FAILED"], count["SKIPPED"]
 }
 
-// Times that are allowed: T226, O9, api.md §5.
+// The longest times that the contract permits (contract T226, O9).
 const (
 	tailLossWithin = 3 * time.Second
 	causeWithin    = 2 * time.Second
@@ -76,17 +76,17 @@ const (
 	quietWithin    = 15 * time.Second
 )
 
-// judgement is what a viewer's frames are held to.
+// judgeOptions says how strictly to judge the frames of a viewer.
 type judgeOptions struct {
-	// slack is what the machine and the wire may add to a time.
+	// slack is the time that the machine and the network may add to a time of the contract.
 	slack time.Duration
-	// until is when the viewer stopped looking.
+	// until is the time at which the viewer stopped.
 	until time.Time
-	// slow viewers read late by their own doing: the times of arrival say nothing.
+	// slow viewers pause between reads, so their times of arrival prove nothing.
 	slow bool
-	// resets may come, when the test restored the store.
+	// resets permits resets, because the test restored the store.
 	resets bool
-	// away are times at which the viewer had no stream.
+	// away has the times without a stream.
 	away []span
 }
 
@@ -94,7 +94,7 @@ type span struct{ from, to time.Time }
 
 func (s span) contains(t time.Time) bool { return !t.Before(s.from) && !t.After(s.to) }
 
-// verdict collects what is wrong, a few of each kind.
+// verdict counts faults by kind and keeps the details of the first three of each kind. Several goroutines may use it.
 type verdict struct {
 	mu      sync.Mutex
 	frames  int
@@ -124,7 +124,7 @@ func (v *verdict) String() string {
 	return strings.Join(append(kinds, v.details...), "\n")
 }
 
-// judge looks at every frame that one viewer got of one run.
+// judge checks each frame that one viewer got of one run.
 func (v *verdict) judge(name string, us []update, h *history, r *replay, j judgeOptions) {
 	log := h.log()
 	at := func(i int) string {
@@ -132,23 +132,23 @@ func (v *verdict) judge(name string, us []update, h *history, r *replay, j judge
 	}
 	for i, u := range us {
 		if u.RunSeq < 1 || int(u.RunSeq) > len(log) {
-			v.addFault("a seq that the log does not have", "%s", at(i))
+			v.addFault("a seq beyond the log", "%s", at(i))
 			return
 		}
 		if want := r.stateAt(log, u.RunSeq); u.shows != want {
-			v.addFault("content", "%s\n shows %s\n  want %s", at(i), u.shows, want)
+			v.addFault("wrong content", "%s\n shows %s\n  want %s", at(i), u.shows, want)
 		}
 		if u.Reset && !j.resets {
-			v.addFault("reset", "%s", at(i))
+			v.addFault("unexpected reset", "%s", at(i))
 		}
 		if i > 0 && us[i-1].StoreEpoch == u.StoreEpoch && u.RunSeq < us[i-1].RunSeq && !u.Reset {
-			v.addFault("back", "%s", at(i))
+			v.addFault("frame behind the one before", "%s", at(i))
 		}
 		if isLive(u) {
 			v.judgeLive(func() string { return at(i) }, u, log, j)
 		}
 		if i > 0 && !j.slow && !u.joined && u.at.Sub(us[i-1].at) > quietWithin+j.slack {
-			v.addFault("silence", "%s came %s after the one before", at(i), u.at.Sub(us[i-1].at))
+			v.addFault("silence of the stream", "%s came %s after the one before", at(i), u.at.Sub(us[i-1].at))
 		}
 	}
 	if !j.slow {
@@ -167,7 +167,7 @@ func (v *verdict) judge(name string, us []update, h *history, r *replay, j judge
 	}
 }
 
-// fresh judges what a LIVE frame claims.
+// judgeLive checks a LIVE frame: its head, its age and its asOf.
 func (v *verdict) judgeLive(at func() string, u update, log []commit, j judgeOptions) {
 	if u.HeadSeq != nil && *u.HeadSeq > u.RunSeq {
 		v.addFault("LIVE below its own head", "%s", at())
@@ -180,12 +180,13 @@ func (v *verdict) judgeLive(at func() string, u update, log []commit, j judgeOpt
 		v.addFault("LIVE while behind", "%s came %s after %d was committed", at(), late, next.Seq)
 	}
 	if claim := u.AsOf.Sub(next.PersistedAt); claim > time.Second {
-		v.addFault("asOf", "%s claims %s of which %d is %s old", at(), u.AsOf.Format(time.StampMilli), next.Seq, claim)
+		v.addFault("asOf too late", "%s claims %s, but %d is not in it and was committed %s before", at(),
+			u.AsOf.Format(time.StampMilli), next.Seq, claim)
 	}
 }
 
-// unsaid finds moments at which a viewer had a LIVE frame before it, while something
-// newer had been committed for longer than a loss may stay unnoticed.
+// judgeSilence finds moments at which the newest frame of a viewer was LIVE although a newer event had been committed
+// for longer than the contract permits a loss to stay unnoticed.
 func (v *verdict) judgeSilence(name string, us []update, h *history, log []commit, j judgeOptions) {
 	i := -1
 	for _, c := range log {
@@ -197,7 +198,7 @@ func (v *verdict) judgeSilence(name string, us []update, h *history, log []commi
 			i++
 		}
 		if i >= 0 && isLive(us[i]) && us[i].RunSeq < c.Seq {
-			v.addFault("LIVE while behind", "%s of %s: %d was committed at %s and %s later the newest frame was %s", name,
+			v.addFault("LIVE while behind", "%s of %s: %d was committed at %s, and %s later the newest frame was %s", name,
 				h.id.RunID, c.Seq,
 				c.after.Format(time.StampMilli), tailLossWithin+j.slack, formatUpdates(us[max(0, i-2):i+1]))
 		}

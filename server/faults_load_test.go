@@ -26,10 +26,10 @@ func testGapDelaysNoOtherRun(t *testing.T, p *pair) {
 		o.waitForLive(good.head(), causeWithin)
 		for _, u := range o.receivedUpdates() {
 			if !isLive(u) {
-				t.Errorf("%s: the other run is %s", o.name, u)
+				t.Errorf("%s: a frame of the other run is %s, want LIVE", o.name, u)
 			}
 			if int(u.RunSeq) > 2 && u.at.Sub(good.commitTime(u.RunSeq)) > time.Second+machineSlack() {
-				t.Errorf("%s: %s came %s after its commit", o.name, u, u.at.Sub(good.commitTime(u.RunSeq)))
+				t.Errorf("%s: %s came %s after its commit, want a second or less", o.name, u, u.at.Sub(good.commitTime(u.RunSeq)))
 			}
 		}
 	}
@@ -40,7 +40,7 @@ func testGapDelaysNoOtherRun(t *testing.T, p *pair) {
 	checkUpdates(t, good, well...)
 }
 
-// busy appends in bursts, which the projector paces.
+// testBusyRunStaysLive appends events in bursts, which the projector batches.
 func testBusyRunStaysLive(t *testing.T, p *pair) {
 	h := p.newRun(t, 1)
 	os := p.watchOnBoth(t, h, "DELTA")
@@ -55,7 +55,8 @@ func testBusyRunStaysLive(t *testing.T, p *pair) {
 		o.waitForLive(h.head(), causeWithin)
 		for _, u := range o.receivedUpdates() {
 			if !isLive(u) {
-				t.Errorf("%s: nothing was lost, and it says %s", o.name, summariseUpdates(o.receivedUpdates()))
+				t.Errorf("%s: the frames are %s, want only LIVE because no message was lost", o.name,
+					summariseUpdates(o.receivedUpdates()))
 				break
 			}
 		}
@@ -75,15 +76,18 @@ func testResumeAfterAnySeq(t *testing.T, p *pair) {
 	for after := run.Seq(0); after <= h.head(); after++ {
 		for i, n := range p.nodes() {
 			for _, mode := range []string{"SNAPSHOT", "DELTA"} {
-				o := startWatcher(t, n, watchOptions{runID: h.id.RunID, after: &after, epoch: epoch, mode: mode, token: viewerToken(i)})
-				if mode == "DELTA" && after > 0 { // what such a viewer has
+				o := startWatcher(t, n, watchOptions{runID: h.id.RunID, after: &after, epoch: epoch, mode: mode,
+					token: viewerToken(i)})
+				if mode == "DELTA" && after > 0 { // a viewer who resumes there has this state
 					o.mu.Lock()
 					o.picture = pictureAt(log, after)
 					o.mu.Unlock()
 				}
 				got := o.waitForLiveUpdate(h.head(), causeWithin)
-				if want := r.stateAt(log, h.head()); got.shows != want || summariseUpdates(o.receivedUpdates()) != fmt.Sprintf("[LIVE %d]", h.head()) {
-					t.Errorf("%s, %s, after %d: %s shows %s\nwant %s", n.name, mode, after, summariseUpdates(o.receivedUpdates()), got.shows, want)
+				if want := r.stateAt(log, h.head()); got.shows != want ||
+					summariseUpdates(o.receivedUpdates()) != fmt.Sprintf("[LIVE %d]", h.head()) {
+					t.Errorf("%s, %s, after %d: %s shows %s\nwant %s", n.name, mode, after, summariseUpdates(o.receivedUpdates()),
+						got.shows, want)
 				}
 				o.leave()
 			}
@@ -91,27 +95,27 @@ func testResumeAfterAnySeq(t *testing.T, p *pair) {
 	}
 }
 
-// pictureAt is what somebody has who saw the run at seq.
+// pictureAt returns the picture of a viewer who saw the run at seq.
 func pictureAt(log []commit, seq run.Seq) picture {
-	fresh := &replay{}
-	text := fresh.stateAt(log, seq)
-	return picture{header: fresh.run, steps: fresh.steps, text: text}
+	r := &replay{}
+	text := r.stateAt(log, seq)
+	return picture{header: r.run, steps: r.steps, text: text}
 }
 
 func testSlowViewer(t *testing.T, p *pair) {
-	const steps, events = 600, 400 // the kernel holds few frames of this size
+	const steps, events = 600, 400 // the kernel buffers few frames of this size
 	h := p.newRun(t, steps)
 	others := p.watchOnBoth(t, h, "DELTA")
 	type asleep struct {
 		*frameWatcher
 		wake  chan struct{}
-		head  run.Seq // when it woke
+		head  run.Seq // of the log when it woke
 		rises func()
 	}
 	var slow []*asleep
 	for _, n := range p.nodes() {
 		for _, long := range []bool{false, true} {
-			o, ctx := newFrameWatcher(t, fmt.Sprintf("%s, asleep for long: %t", n.name, long))
+			o, ctx := newFrameWatcher(t, fmt.Sprintf("%s, asleep longer than a write may take: %t", n.name, long))
 			w := watchOptions{url: n.url, token: viewerToken(3), runID: h.id.RunID, narrow: true}
 			s := &asleep{frameWatcher: o, wake: make(chan struct{})}
 			s.rises = func() { s.head = h.head(); close(s.wake) }
@@ -138,20 +142,21 @@ func testSlowViewer(t *testing.T, p *pair) {
 		time.Sleep(15 * time.Millisecond)
 	}
 	for i, s := range slow {
-		if i%2 == 1 { // what it was sent is more than anybody holds for it
+		if i%2 == 1 { // longer than a write may take, with more data than the server buffers
 			time.AfterFunc(10*time.Second, s.rises)
 		}
 	}
 	for _, o := range others {
 		for _, u := range o.receivedUpdates() {
 			if int(u.RunSeq) > 2 && u.at.Sub(h.commitTime(u.RunSeq)) > time.Second+machineSlack() {
-				t.Errorf("%s: beside a slow viewer %s came %s after its commit", o.name, u, u.at.Sub(h.commitTime(u.RunSeq)))
+				t.Errorf("%s: beside a slow viewer %s came %s after its commit, want a second or less", o.name, u,
+					u.at.Sub(h.commitTime(u.RunSeq)))
 			}
 		}
 	}
 	for i, s := range slow {
 		<-s.wake
-		if i%2 == 1 { // longer than a write may take: it is told nothing, and comes back
+		if i%2 == 1 { // the write timed out: the server ends the stream without a frame, and the viewer resumes
 			s.waitForEnd(10 * time.Second)
 			us := s.receivedUpdates()
 			last := us[len(us)-1]
@@ -168,7 +173,7 @@ func testSlowViewer(t *testing.T, p *pair) {
 			}
 		}
 		if old > 35 {
-			t.Errorf("%s: when it woke at %d it was shown %d frames of the past", s.name, s.head, old)
+			t.Errorf("%s: after it woke at %d it got %d old frames, want 35 or fewer", s.name, s.head, old)
 		}
 	}
 	checkUpdates(t, h, others...)
@@ -186,12 +191,12 @@ func testUnknownStatus(t *testing.T, p *pair) {
 	for _, n := range p.nodes() {
 		o := startWatcher(t, n, watchOptions{runID: h.id.RunID})
 		if u := o.waitForLiveUpdate(2, causeWithin); !strings.HasPrefix(u.shows, "UNKNOWN ") {
-			t.Errorf("%s: %s", n.name, u.shows)
+			t.Errorf("%s: the frame shows %s, want the status UNKNOWN", n.name, u.shows)
 		}
 		a := ask(t, n.url, `query($id:String!){run(runId:$id){status statusRaw}}`, map[string]any{"id": h.id.RunID},
 			"Authorization: Bearer "+viewerToken(0))
 		if !strings.Contains(a.body, `"status":"UNKNOWN","statusRaw":"ARCHIVED"`) {
-			t.Errorf("%s: %s", n.name, a.body)
+			t.Errorf("%s: the API answers %s, want UNKNOWN with statusRaw ARCHIVED", n.name, a.body)
 		}
 	}
 }

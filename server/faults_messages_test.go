@@ -34,7 +34,7 @@ func testSubscribeDuringWrites(t *testing.T, p *pair) {
 	for _, o := range os {
 		o.waitForLive(h.head(), 5*time.Second)
 		if first := o.receivedUpdates()[0]; !isLive(first) || first.shows == "" {
-			t.Errorf("%s: the first frame is %s %q", o.name, first, first.shows)
+			t.Errorf("%s: the first frame is %s %q, want LIVE with content", o.name, first, first.shows)
 		}
 	}
 	checkUpdates(t, h, os...)
@@ -50,19 +50,21 @@ func testMessageLostInTheMiddle(t *testing.T, p *pair) {
 	h.addNoise(1)
 	for _, o := range os {
 		o.waitForLive(12, tailLossWithin+machineSlack())
-		if got, want := summariseUpdates(o.receivedUpdates()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
+		if got, want := summariseUpdates(o.receivedUpdates()),
+			"[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
 			t.Errorf("%s: %s, want %s", o.name, got, want)
 		}
 	}
 	for _, n := range p.nodes() {
 		got := 0
-		waitUntil(t, n.name+" says that a message is missing", 10*time.Second, func() bool { // a log is read beside the stream
+		// the test reads the log of a process later than its stream
+		waitUntil(t, n.name+" logs that a message is missing", 10*time.Second, func() bool {
 			got = strings.Count(n.logText(), fmt.Sprintf("PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED runId=%s ", h.id.RunID)) +
 				strings.Count(n.logText(), fmt.Sprintf(`"PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED","runId":"%s"`, h.id.RunID))
 			return got > 0
 		})
 		if got != 1 {
-			t.Errorf("%s said %d times that a message is missing", n.name, got)
+			t.Errorf("%s logged %d times that a message is missing, want once", n.name, got)
 		}
 	}
 	checkUpdates(t, h, os...)
@@ -72,7 +74,7 @@ func testMessagesOutOfOrder(t *testing.T, p *pair) {
 	h := p.newRun(t, 3)
 	h.addNoiseUpTo(10)
 	os := p.watchOnBoth(t, h, "DELTA")
-	const late = 2 * time.Second // than the next, on a slow machine too
+	const late = 2 * time.Second // so that the next message overtakes it also on a slow machine
 	setRuleOnBoth(p, h, func(m live.Message) testserver.Fate {
 		if m.To == 11 {
 			return testserver.Fate{Delay: late}
@@ -82,10 +84,11 @@ func testMessagesOutOfOrder(t *testing.T, p *pair) {
 	h.addNoise(1)
 	h.waitUntilSent(p)
 	h.addNoise(1)
-	time.Sleep(late + 500*time.Millisecond) // the late one has come
+	time.Sleep(late + 500*time.Millisecond) // the late message has arrived
 	for _, o := range os {
 		o.waitForLive(12, tailLossWithin+machineSlack())
-		if got, want := summariseUpdates(o.receivedUpdates()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
+		if got, want := summariseUpdates(o.receivedUpdates()),
+			"[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
 			t.Errorf("%s: %s, want %s", o.name, got, want)
 		}
 	}
@@ -112,7 +115,7 @@ func testMessageRepeated(t *testing.T, p *pair) {
 			}
 		}
 		if strings.Join(got, " ") != "[LIVE 6] [LIVE 7]" {
-			t.Errorf("%s: %s", o.name, got)
+			t.Errorf("%s: the frames are %s, want [LIVE 6] [LIVE 7]", o.name, got)
 		}
 	}
 	checkUpdates(t, h, os...)
@@ -128,13 +131,14 @@ func testLastMessageLost(t *testing.T, p *pair) {
 	h.add(runtest.Draft(run.RunCompleted, "", 1))
 	for _, o := range os {
 		last := o.waitForLiveUpdate(9, tailLossWithin+machineSlack())
-		if got, want := summariseUpdates(o.receivedUpdates()), "[LIVE 8] [STALE(TAIL_LOSS) 8<9] [RESYNCING(TAIL_LOSS) 8<9] [LIVE 9]"; got != want ||
+		if got, want := summariseUpdates(o.receivedUpdates()),
+			"[LIVE 8] [STALE(TAIL_LOSS) 8<9] [RESYNCING(TAIL_LOSS) 8<9] [LIVE 9]"; got != want ||
 			!strings.HasPrefix(last.shows, "COMPLETED ") {
-			t.Errorf("%s: %s, want %s; it shows %s", o.name, got, want, last.shows)
+			t.Errorf("%s: the frames are %s, want %s; the last shows %s, want COMPLETED", o.name, got, want, last.shows)
 		}
 		select {
 		case <-o.over:
-			t.Errorf("%s: the stream of a finished run ended (T226)", o.name)
+			t.Errorf("%s: the stream ended, want it open although the run is over", o.name)
 		default:
 		}
 	}
@@ -152,13 +156,16 @@ func testReconnectToQuietRun(t *testing.T, p *pair) {
 		began := time.Now()
 		o := startWatcher(t, n, watchOptions{runID: h.id.RunID, after: &nine, epoch: epoch, mode: mode})
 		o.waitForLive(9, 2*time.Second)
-		if took := o.receivedUpdates()[0].at.Sub(began); summariseUpdates(o.receivedUpdates()) != "[LIVE 9]" || took > time.Second+machineSlack() {
-			t.Errorf("%s, %s: after 9: %s, after %s", n.name, mode, summariseUpdates(o.receivedUpdates()), took)
+		if took := o.receivedUpdates()[0].at.Sub(began); summariseUpdates(o.receivedUpdates()) != "[LIVE 9]" ||
+			took > time.Second+machineSlack() {
+			t.Errorf("%s, %s: resumed after 9 the frames are %s within %s, want [LIVE 9] within a second", n.name, mode,
+				summariseUpdates(o.receivedUpdates()), took)
 		}
 		ahead := startWatcher(t, n, watchOptions{runID: h.id.RunID, after: &twelve, epoch: epoch, mode: mode})
 		ahead.waitForLive(9, 2*time.Second)
-		if got := summariseUpdates(ahead.receivedUpdates()); got != "[RESYNCING 9 reset] [LIVE 9]" || ahead.receivedUpdates()[0].shows == "" {
-			t.Errorf("%s, %s: after 12: %s", n.name, mode, got)
+		if got := summariseUpdates(ahead.receivedUpdates()); got != "[RESYNCING 9 reset] [LIVE 9]" ||
+			ahead.receivedUpdates()[0].shows == "" {
+			t.Errorf("%s, %s: resumed after 12 the frames are %s, want a reset to 9 with content", n.name, mode, got)
 		}
 	}
 }
@@ -177,7 +184,8 @@ func testMessageAheadOfTheLog(t *testing.T, p *pair) {
 	for _, o := range os {
 		stale := o.waitForUpdate(0, causeWithin, "STALE", func(u update) bool { return u.Sync == "STALE" })
 		o.waitForUpdate(stale, repairedWithin, "LIVE again", isLive)
-		if got, want := summariseUpdates(o.receivedUpdates()), "[LIVE 9] [STALE(GAP) 9<99] [RESYNCING(GAP) 9<99] [LIVE 9]"; got != want {
+		if got, want := summariseUpdates(o.receivedUpdates()),
+			"[LIVE 9] [STALE(GAP) 9<99] [RESYNCING(GAP) 9<99] [LIVE 9]"; got != want {
 			t.Errorf("%s: %s, want %s", o.name, got, want)
 		}
 	}
@@ -199,7 +207,7 @@ func testSubscribersKilled(t *testing.T, p *pair) {
 	killed, err := bufio.NewReader(c).ReadString('\n')
 	must(t, err)
 	if killed == ":0\r\n" {
-		t.Fatal("nothing was killed")
+		t.Fatal("Redis has no subscribers to kill, want those of both servers")
 	}
 	h.addNoise(3)
 	for _, o := range os {

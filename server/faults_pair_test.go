@@ -32,7 +32,7 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// Tokens of the accounts of a pair; there are viewerAccounts of those.
+// Tokens of the accounts of a pair, and the number of its viewers, see viewerToken.
 const (
 	viewerAccounts = 16
 	vicToken       = "vic-may-look-for-now"
@@ -41,23 +41,22 @@ const (
 
 func viewerToken(n int) string { return fmt.Sprintf("viewer-%02d-has-a-token", n%viewerAccounts) }
 
-// pair is two servers on one PostgreSQL and one Redis, with a proxy in front of each
-// for each server, so that faults differ. Nothing executes steps: the tests append to
-// the log, through a way to the store and to Redis that never breaks, as a worker
-// elsewhere does.
+// pair is two servers on one PostgreSQL and one Redis. Each server has its own proxies to both, so that its faults are
+// its own. Nothing executes steps: tests append to the log over direct connections without faults, like a remote
+// worker.
 type pair struct {
 	a, b       *node
 	dsn        string
 	redis      *testserver.RedisServer
-	store      store.Store   // tells its projector, as every process does
-	bus        *redisbus.Bus // of that projector
+	store      store.Store   // wakes its own projector after a commit, like each process of dvt
+	bus        *redisbus.Bus // of this projector
 	skew       *atomic.Int64 // of B's clock, in ns
 	directory  *authz.Directory
-	authorizer *authz.Authorizer // B's, with says
+	authorizer *authz.Authorizer // of B, decides by directory
 	runs       atomic.Int64
 }
 
-// node is one server with what lies between it and the rest.
+// node is one server with its proxies to Redis and PostgreSQL.
 type node struct {
 	name, url string
 	bus       *testserver.BusProxy
@@ -66,17 +65,17 @@ type node struct {
 
 	mu    sync.Mutex
 	rules map[string]func(live.Message) testserver.Fate // by run
-	// up to which messages of a run were on their way here, whatever became of them
+	// the last seq of a run whose message reached the proxy, also of dropped messages
 	arrived map[string]run.Seq
-	odds    func(testserver.BusMessage) testserver.Fate // of every other message
+	odds    func(testserver.BusMessage) testserver.Fate // for messages of runs without a rule
 
-	outages     []outage // that were
+	outages     []outage // that have ended
 	faultCounts map[string]int
 }
 
 func (p *pair) nodes() []*node { return []*node{p.a, p.b} }
 
-// startPair starts A as a process of its own and B inside this one, a minute ahead.
+// startPair starts A as a process of its own, and B in this process with a clock that is a minute ahead.
 func startPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{dsn: testserver.Postgres(t), redis: testserver.Redis(t), skew: &atomic.Int64{}}
@@ -101,7 +100,7 @@ func startPair(t *testing.T) *pair {
 	return p
 }
 
-// background runs f until the test ends.
+// runInBackground runs f until the test ends, and fails the test when f returns an error.
 func runInBackground(t *testing.T, f func(ctx context.Context) error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -110,7 +109,7 @@ func runInBackground(t *testing.T, f func(ctx context.Context) error) {
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("a background function ended with %v, want no error", err)
 		}
 	})
 }
@@ -119,13 +118,15 @@ func (p *pair) newNode(t *testing.T, name string) *node {
 	n := &node{
 		name: name, url: "http://" + testserver.FreeAddress(t), rules: map[string]func(live.Message) testserver.Fate{},
 		arrived:     map[string]run.Seq{},
-		faultCounts: map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
+		faultCounts: map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t,
+			p.dsn),
 	}
 	n.bus.Each(n.decide)
 	return n
 }
 
-// config writes the settings of a server. Its engine is nowhere: no duty that needs one is on.
+// writeConfig writes the settings of a server. Its address of Temporal leads nowhere, because its duties need no
+// engine.
 func (p *pair) writeConfig(t *testing.T, n *node) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dvt.yaml")
@@ -147,23 +148,23 @@ func (p *pair) writeConfig(t *testing.T, n *node) string {
 	return path
 }
 
-// inside runs a server in this process, whose clock p.skew moves.
+// runInProcess runs a server in this process. p.skew moves its clock.
 func (p *pair) runInProcess(t *testing.T, n *node) {
 	t.Helper()
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	flags.String("config", p.writeConfig(t, n), "")
 	cfg, err := config.Load(flags, false)
 	must(t, err)
-	var said lockedBuffer
-	n.logText = said.String
-	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	var logged lockedBuffer
+	n.logText = logged.String
+	log := slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	runInBackground(t, func(ctx context.Context) error {
 		return server.RunInside(ctx, cfg, log, func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
 			func(d *authz.Directory, a *authz.Authorizer) { p.directory, p.authorizer = d, a })
 	})
 }
 
-// lockedBuffer is what a server in this process says.
+// lockedBuffer collects the log of a server in this process. Its methods may run concurrently.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -181,7 +182,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// rule decides about the messages of one run on their way to this server; nil lets them pass.
+// setRule sets the fate of the messages of one run on their way to this server. A nil rule lets them pass.
 func (n *node) setRule(runID string, fate func(live.Message) testserver.Fate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -190,7 +191,7 @@ func (n *node) setRule(runID string, fate func(live.Message) testserver.Fate) {
 	}
 }
 
-// chance decides about the messages of runs without a rule.
+// setOdds sets the fate of messages of runs without a rule.
 func (n *node) setOdds(odds func(testserver.BusMessage) testserver.Fate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -213,12 +214,12 @@ func (n *node) decide(m testserver.BusMessage) testserver.Fate {
 	return testserver.Fate{}
 }
 
-// told waits until the message of the head has been on its way to both servers: what is committed next is in another
-// one.
+// waitUntilSent waits until the message of the head has reached the proxies of both servers, so that the next commit is
+// in another message.
 func (h *history) waitUntilSent(p *pair) {
 	h.t.Helper()
 	for _, n := range p.nodes() {
-		waitUntil(h.t, n.name+" is sent the message", 10*time.Second, func() bool {
+		waitUntil(h.t, "the message reaches the proxy of "+n.name, 10*time.Second, func() bool {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return n.arrived[h.id.RunID] >= h.head()
@@ -226,7 +227,7 @@ func (h *history) waitUntilSent(p *pair) {
 	}
 }
 
-// history is one run, and what was committed to its log when.
+// history is one run with its log and the times of its commits.
 type history struct {
 	t     *testing.T
 	store store.Store
@@ -236,13 +237,13 @@ type history struct {
 	commits []commit
 }
 
-// commit is one event, and between which two moments it was committed.
+// commit is one event. It was committed between before and after.
 type commit struct {
 	run.Event
 	before, after time.Time
 }
 
-// newRun makes a run with steps s0, s1, …; its head is 2.
+// newRun creates a run with the steps s0, s1, …. Its head is 2.
 func (p *pair) newRun(t *testing.T, steps int) *history {
 	t.Helper()
 	h := &history{t: t, store: p.store, id: run.Identity{
@@ -274,7 +275,7 @@ func (p *pair) newRun(t *testing.T, steps int) *history {
 	return h
 }
 
-// add appends events, all of which the log must take, and returns the head.
+// add appends events in one batch and returns the head. It fails the test when the log refuses one of them.
 func (h *history) add(drafts ...run.Draft) run.Seq {
 	h.t.Helper()
 	h.commit(func(ctx context.Context) error {
@@ -289,7 +290,7 @@ func (h *history) add(drafts ...run.Draft) run.Seq {
 	return h.head()
 }
 
-// commit does it and reads from the log what it did.
+// commit calls do and then reads the new events from the log.
 func (h *history) commit(do func(ctx context.Context) error) {
 	h.t.Helper()
 	before := time.Now()
@@ -304,7 +305,7 @@ func (h *history) commit(do func(ctx context.Context) error) {
 	}
 }
 
-// noise appends n events that change nothing but the seq, each for itself.
+// addNoise appends n events one by one that change only the seq of the run, and returns the head.
 func (h *history) addNoise(n int) run.Seq {
 	h.t.Helper()
 	for range n {
@@ -313,7 +314,8 @@ func (h *history) addNoise(n int) run.Seq {
 	return h.head()
 }
 
-// upTo appends noise until the head is seq, and waits until the projector may send as it likes again (O8).
+// addNoiseUpTo appends noise until the head is seq. Then it waits until the projector may publish the next message at
+// once, because it paces the messages of a run (contract O8).
 func (h *history) addNoiseUpTo(seq run.Seq) {
 	h.t.Helper()
 	h.addNoise(int(seq - h.head()))
@@ -326,7 +328,7 @@ func (h *history) head() run.Seq {
 	return run.Seq(len(h.commits))
 }
 
-// at is when seq was committed, at the latest.
+// commitTime returns the latest time at which seq can have been committed.
 func (h *history) commitTime(seq run.Seq) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()

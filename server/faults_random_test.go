@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// fromEnvironment is a number that the environment may set.
+// envNumber returns the number of an environment variable, or otherwise when it is not set.
 func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -37,9 +37,8 @@ const (
 	randomViewers = 200
 )
 
-// TestTwoServers_RandomFaults breaks everything at random while 200
-// viewers look at 20 runs that move, and has every frame judged by the log alone.
-// DVT_FAULT_SECONDS says for how long, DVT_FAULT_SEED repeats the faults of a failure.
+// The test injects random faults while 200 viewers watch 20 active runs. It judges each frame by the log alone.
+// DVT_FAULT_SECONDS sets the duration. DVT_FAULT_SEED repeats the faults of an earlier run.
 // contract: O9, T22, T187, T226
 func TestTwoServers_RandomFaultsMisleadNoViewer(t *testing.T) {
 	seed := envNumber(t, "DVT_FAULT_SEED", uint64(time.Now().UnixNano()))
@@ -50,13 +49,13 @@ func TestTwoServers_RandomFaultsMisleadNoViewer(t *testing.T) {
 	for i := range randomRuns {
 		steps := 8
 		if i == 0 {
-			steps = 300 // what changes at once is too large for a message
+			steps = 300 // a change of all its steps is too large for a message
 		}
 		runs = append(runs, p.newRun(t, steps))
 	}
 	over, stop := context.WithCancel(t.Context())
 	defer stop()
-	crowd := p.startViewers(t, over, seed, runs)
+	viewers := p.startViewers(t, over, seed, runs)
 
 	var busy sync.WaitGroup
 	for i, h := range runs {
@@ -82,16 +81,16 @@ func TestTwoServers_RandomFaultsMisleadNoViewer(t *testing.T) {
 	for _, h := range runs {
 		replays[h] = &replay{}
 	}
-	ends := map[string]int{}
+	refused := map[string]int{}
 	streams, late := 0, time.Duration(0)
-	for _, c := range crowd {
+	for _, c := range viewers {
 		us := c.receivedUpdates()
 		v.judge(c.name, us, c.run, replays[c.run], judgeOptions{slack: machineSlack(), until: repaired.Add(repairedWithin),
 			slow: c.slow, away: c.timesAway()})
 		v.judgeOutageNotices(c, us, p.nodes())
 		late = max(late, v.judgeRecovery(c, us, repaired))
 		for code, n := range c.refused {
-			ends[code] += n
+			refused[code] += n
 		}
 		streams += c.streams
 	}
@@ -101,13 +100,13 @@ func TestTwoServers_RandomFaultsMisleadNoViewer(t *testing.T) {
 	}
 	t.Logf("seed %d: %d frames of %d viewers over %d streams judged, %d LIVE, %d RESYNCING; %d events of %d runs; %s; "+
 		"refused while broken: %v; the last viewer was LIVE %s after the last repair",
-		seed, v.frames, len(crowd), streams, v.live, v.resync, events, len(runs), p.summariseFaults(), ends,
+		seed, v.frames, len(viewers), streams, v.live, v.resync, events, len(runs), p.summariseFaults(), refused,
 		late.Round(10*time.Millisecond))
 	if len(v.faults) > 0 {
 		t.Errorf("seed %d: %v", seed, v)
 	}
-	if v.frames < 20*len(crowd) || v.resync == 0 {
-		t.Errorf("seed %d: only %d frames, %d RESYNCING: nothing was tried", seed, v.frames, v.resync)
+	if v.frames < 20*len(viewers) || v.resync == 0 {
+		t.Errorf("seed %d: only %d frames and %d RESYNCING, so the faults tested nothing", seed, v.frames, v.resync)
 	}
 }
 
@@ -115,7 +114,7 @@ func randomDuration(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
-// nap is a sleep that ends with ctx.
+// sleepFor sleeps for d or until ctx ends.
 func sleepFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -123,8 +122,8 @@ func sleepFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// move appends to a run what an engine could, at random, until ctx ends. In a calm
-// run nothing follows soon that could reveal what was lost.
+// appendAtRandom appends random valid events to a run until ctx ends. A wide run has 300 steps. A calm run has long
+// pauses, so that no later message reveals a lost one.
 func appendAtRandom(ctx context.Context, h *history, r *rand.Rand, wide, calm bool) {
 	total, pause := 8, 500*time.Millisecond
 	if calm {
@@ -172,7 +171,7 @@ func appendAtRandom(ctx context.Context, h *history, r *rand.Rand, wide, calm bo
 				drafts = append(drafts, runtest.Draft(run.SignalRejected, fmt.Sprintf("no-%d-%d", h.head(), len(drafts)), 1))
 			}
 		}
-		if r.IntN(2) == 0 { // at once, or one after the other
+		if r.IntN(2) == 0 { // in one batch, or one by one
 			h.add(drafts...)
 		} else {
 			for _, d := range drafts {
@@ -186,13 +185,13 @@ func appendAtRandom(ctx context.Context, h *history, r *rand.Rand, wide, calm bo
 	}
 }
 
-// outage is a time in which a server did not reach something.
+// outage is a time in which a server did not reach the store or the bus.
 type outage struct {
 	span
-	store, bus bool // what did not answer
+	store, bus bool // the service that did not answer
 }
 
-// torment breaks what belongs to one server, in one way after the other, until ctx ends.
+// injectFaults injects one random fault after the other into the connections and the clock of a server, until ctx ends.
 func (p *pair) injectFaults(ctx context.Context, n *node, r *rand.Rand) {
 	for ctx.Err() == nil {
 		o := outage{span: span{from: time.Now()}}
@@ -225,7 +224,7 @@ func (p *pair) injectFaults(ctx context.Context, n *node, r *rand.Rand) {
 		case 7:
 			name = "clock"
 			p.setClock(n, randomDuration(r, -time.Minute, time.Minute))
-		default: // long enough for a loss to be found by nothing but a look at the heads
+		default: // long enough that only a check of the heads can reveal a loss
 			name = "messages"
 			lasts += 5 * time.Second
 		}
@@ -247,7 +246,7 @@ func (p *pair) injectFaults(ctx context.Context, n *node, r *rand.Rand) {
 	}
 }
 
-// done says what torment did.
+// summariseFaults returns the number of injected faults and of their kinds.
 func (p *pair) summariseFaults() string {
 	total, kinds := 0, map[string]bool{}
 	for _, n := range p.nodes() {
@@ -259,7 +258,7 @@ func (p *pair) summariseFaults() string {
 	return fmt.Sprintf("%d faults of %d kinds", total, len(slices.Collect(maps.Keys(kinds))))
 }
 
-// member is one of the crowd, with what became of its streams.
+// randomViewer is a viewer of the random test with the history of its streams.
 type randomViewer struct {
 	*frameWatcher
 	run  *history
@@ -267,12 +266,12 @@ type randomViewer struct {
 
 	streams int
 	refused map[string]int
-	left    time.Time // the last stream
+	left    time.Time // end of its last stream
 	away    []span
 }
 
-// crowd opens 200 viewers of all kinds and waits until each has seen its run. The
-// slow ones hurry when over is done.
+// startViewers starts 200 viewers of all kinds and waits until each has a frame of its run. Slow viewers read without
+// pauses once over is done.
 func (p *pair) startViewers(t *testing.T, over context.Context, seed uint64, runs []*history) []*randomViewer {
 	t.Helper()
 	var out []*randomViewer
@@ -314,7 +313,8 @@ func (p *pair) startViewers(t *testing.T, over context.Context, seed uint64, run
 	return out
 }
 
-// follow looks over one stream, from where the viewer was.
+// follow watches one stream of a server, from the last position of the viewer. stay limits its duration, rest pauses
+// after each frame; both may be nil.
 func (m *randomViewer) follow(ctx context.Context, n *node, w watchOptions, stay func() time.Duration, rest func()) {
 	streaming, leave := context.WithCancel(ctx)
 	defer leave()
@@ -346,7 +346,7 @@ func (m *randomViewer) follow(ctx context.Context, n *node, w watchOptions, stay
 		m.left = time.Now()
 	}
 	m.mu.Unlock()
-	if streaming.Err() != nil { // by the viewer's own wish
+	if streaming.Err() != nil { // the viewer left
 		return
 	}
 	code := err.Error()
@@ -362,7 +362,7 @@ func (m *randomViewer) follow(ctx context.Context, n *node, w watchOptions, stay
 	sleepFor(ctx, 200*time.Millisecond+rand.N(600*time.Millisecond))
 }
 
-// spans are the times without a stream.
+// timesAway returns the times without a stream.
 func (m *randomViewer) timesAway() []span {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -372,11 +372,11 @@ func (m *randomViewer) timesAway() []span {
 	return m.away
 }
 
-// told judges whether a viewer was told of each outage of its server that lasted.
+// judgeOutageNotices checks that each viewer got a frame with a reason for each longer outage of its server.
 func (v *verdict) judgeOutageNotices(m *randomViewer, us []update, nodes []*node) {
 	for code, n := range m.refused {
 		if code != "STORE_UNAVAILABLE" {
-			v.addFault("end", "%s: %d streams ended with %s", m.name, n, code)
+			v.addFault("wrong end of a stream", "%s: %d streams ended with %s", m.name, n, code)
 		}
 	}
 	if m.slow {
@@ -402,15 +402,16 @@ func (v *verdict) judgeOutageNotices(m *randomViewer, us []update, nodes []*node
 				continue
 			}
 			if u := us[last]; o.store && isLive(u) || u.Reason == "" {
-				v.addFault("not told", "%s: %s after an outage of %s began (store %v, bus %v) the newest frame is %s", m.name,
+				v.addFault("no notice of an outage",
+					"%s: %s after an outage of %s began (store %v, bus %v) the newest frame is %s", m.name,
 					due.Sub(o.from), n.name, o.store, o.bus, formatUpdates(us[max(0, last-3):last+1]))
 			}
 		}
 	}
 }
 
-// recovered judges whether a viewer was up to date in time after everything was
-// repaired, and says when it was.
+// judgeRecovery checks that a viewer was LIVE at the head in time after the last repair, and returns the time that this
+// took.
 func (v *verdict) judgeRecovery(m *randomViewer, us []update, repaired time.Time) time.Duration {
 	for _, u := range us {
 		if isLive(u) && (u.Reason == "" || u.Reason == "SLOW_CONSUMER") && u.RunSeq == m.run.head() &&
@@ -418,7 +419,7 @@ func (v *verdict) judgeRecovery(m *randomViewer, us []update, repaired time.Time
 			return u.at.Sub(repaired)
 		}
 	}
-	v.addFault("not LIVE in the end", "%s of %s at %d: %s", m.name, m.run.id.RunID, m.run.head(),
+	v.addFault("not LIVE after the last repair", "%s of %s at %d: %s", m.name, m.run.id.RunID, m.run.head(),
 		formatUpdates(us[max(0, len(us)-5):]))
 	return 0
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// TestServer_ReconnectingCostsReadsByRunsNotByViewers cuts all viewers off at once.
-// They come back where they were, and the server reads each run, not each viewer.
+// The test cuts the connections of all viewers at once. They resume at their positions, and the number of reads of the
+// server depends on the number of runs, not of viewers.
 // contract: O9
 func TestServer_ReconnectingCostsReadsByRunsNotByViewers(t *testing.T) {
 	p := startPair(t)
 	front := testserver.NewProxy(t, strings.TrimPrefix(p.a.url, "http://"))
-	entrance := &node{name: "A", url: "http://" + front.Addr}
-	table := "\n| viewers | runs | statements of reconnecting | a run | a viewer |\n|---|---|---|---|---|\n"
+	entry := &node{name: "A", url: "http://" + front.Addr}
+	table := "\n| viewers | runs | statements of the reconnect | per run | per viewer |\n|---|---|---|---|---|\n"
 	reads := map[[2]int]int{}
 	for _, size := range [][2]int{{500, 50}, {2000, 50}, {2000, 100}} {
-		n := p.reconnect(t, front, entrance, size[0], size[1])
+		n := p.reconnect(t, front, entry, size[0], size[1])
 		reads[size] = n
 		table += fmt.Sprintf("| %d | %d | %d | %.1f | %.2f |\n", size[0], size[1], n, float64(n)/float64(size[1]),
 			float64(n)/float64(size[0]))
 	}
 	t.Log(table)
-	for size, n := range reads { // a busy machine gives up a read or two and repeats it
+	for size, n := range reads { // on a busy machine a read may time out and be repeated
 		if n > 6*size[1] {
-			t.Errorf("%d statements for %d viewers of %d runs", n, size[0], size[1])
+			t.Errorf("%d statements for %d viewers of %d runs, want at most 6 per run", n, size[0], size[1])
 		}
 	}
 }
@@ -42,11 +42,11 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 		h.addNoise(3)
 		all = append(all, h)
 	}
-	var crowd []*randomViewer
+	var watchers []*randomViewer
 	for i := range viewers {
 		o, ctx := newFrameWatcher(t, fmt.Sprintf("viewer %d", i))
 		m := &randomViewer{frameWatcher: o, run: all[i%runs], refused: map[string]int{}}
-		crowd = append(crowd, m)
+		watchers = append(watchers, m)
 		w := watchOptions{runID: m.run.id.RunID, mode: []string{"SNAPSHOT", "DELTA"}[i/runs%2], token: viewerToken(i)}
 		go func() {
 			defer close(o.over)
@@ -55,13 +55,13 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 			}
 		}()
 	}
-	for _, m := range crowd {
+	for _, m := range watchers {
 		m.waitForLive(m.run.head(), time.Minute)
 	}
 	time.Sleep(2 * time.Second)
 	p.a.db.Reset()
 	time.Sleep(3 * time.Second)
-	idle := p.a.db.Statements() // what goes on whoever comes
+	idle := p.a.db.Statements() // statements that the server runs without new viewers
 
 	front.Stop()
 	for _, h := range all {
@@ -71,7 +71,7 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 	p.a.db.Reset()
 	front.Pass()
 	began := time.Now()
-	for _, m := range crowd {
+	for _, m := range watchers {
 		m.waitForLive(m.run.head(), time.Minute)
 	}
 	took := time.Since(began)
@@ -83,9 +83,9 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 		}
 	}
 	v, refused := &verdict{}, map[string]int{}
-	for _, m := range crowd {
+	for _, m := range watchers {
 		if m.leave(); len(m.receivedUpdates()) > 0 && m.streams != 2 {
-			t.Errorf("%s had %d streams", m.name, m.streams)
+			t.Errorf("%s had %d streams, want 2", m.name, m.streams)
 		}
 		for code, n := range m.refused {
 			if !strings.HasPrefix(code, "ended: ") && !strings.Contains(code, "connection reset") {
@@ -95,20 +95,22 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 		us := m.receivedUpdates()
 		i := slices.IndexFunc(us[1:], func(u update) bool { return u.joined }) + 1
 		if again := us[i]; again.Reset || again.RunSeq < us[i-1].RunSeq {
-			t.Errorf("%s came back to %s", m.name, formatUpdates(us))
+			t.Errorf("%s resumed with %s, want no reset and no earlier frame", m.name, formatUpdates(us))
 		}
-		v.judge(m.name, us, m.run, &replay{}, judgeOptions{slack: machineSlack(), until: began.Add(took), away: m.timesAway()})
+		v.judge(m.name, us, m.run, &replay{}, judgeOptions{slack: machineSlack(), until: began.Add(took),
+			away: m.timesAway()})
 	}
 	if len(v.faults) > 0 {
 		t.Errorf("%v", v)
 	}
 	for code := range refused {
-		if code != "STORE_UNAVAILABLE" && code != "STORE_OVERLOADED" { // which say when to come back
-			t.Errorf("viewers who came were told %v", refused)
+		if code != "STORE_UNAVAILABLE" && code != "STORE_OVERLOADED" { // these tell the viewer when to retry
+			t.Errorf("reconnecting viewers were refused with %v, want only codes with a retry", refused)
 		}
 	}
-	t.Logf("%d viewers of %d runs were back after %s, refused %v", viewers, runs, took.Round(time.Millisecond), refused)
-	for _, m := range crowd {
+	t.Logf("%d viewers of %d runs were LIVE again after %s, refused %v", viewers, runs, took.Round(time.Millisecond),
+		refused)
+	for _, m := range watchers {
 		<-m.over
 	}
 	return total

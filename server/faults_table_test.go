@@ -13,20 +13,20 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// fault is one way to break what lies between a server and the rest.
+// fault is one fault of the connections or the clock of a server, and the notice that its viewers must get.
 type fault struct {
 	name   string
-	sync   string // what its viewers are told, "" for nothing at all
+	sync   string // of the notice; "" means no notice
 	reason string
 	within time.Duration
-	// of one run: what becomes of its messages while seqs 11 and 12 are committed, or 11 alone
+	// fault of one run: the fate of its messages while the test commits seqs 11 and 12, or 11 alone
 	messages func(live.Message) testserver.Fate
 	alone    bool
-	// of one server
+	// fault of one server
 	begin, repair func(p *pair, n *node)
 }
 
-// faults are all kinds; times are those of T226.
+// allFaults returns the faults of the table with the times of the contract (contract T226).
 func allFaults() []fault {
 	at11 := func(f testserver.Fate) func(live.Message) testserver.Fate {
 		return func(m live.Message) testserver.Fate {
@@ -78,36 +78,36 @@ func allFaults() []fault {
 			begin: func(_ *pair, n *node) { n.bus.Hold(); n.db.Hold() }, repair: passAll,
 		},
 		{
-			name:  "clock jumps from a minute ahead to a minute behind (B alone)",
-			begin: func(p *pair, n *node) { p.setClock(n, -time.Minute) }, repair: func(p *pair, n *node) { p.setClock(n, time.Minute) },
+			name:   "clock jumps from a minute ahead to a minute behind (B alone)",
+			begin:  func(p *pair, n *node) { p.setClock(n, -time.Minute) },
+			repair: func(p *pair, n *node) { p.setClock(n, time.Minute) },
 		},
 	}
 }
 
-// jump sets B's clock; A's is the machine's.
+// setClock sets how far the clock of B is ahead. It has no effect on A, which uses the clock of the machine.
 func (p *pair) setClock(n *node, ahead time.Duration) {
 	if n == p.b {
 		p.skew.Store(int64(ahead))
 	}
 }
 
-// measured is one row of the table.
+// measurement is one row of the table.
 type measurement struct {
 	fault, server string
-	told          string
+	notice        string
 	after, live   time.Duration
 }
 
 func (m measurement) String() string {
 	round := func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-	if m.told == "" {
+	if m.notice == "" {
 		return fmt.Sprintf("| %s | %s | never | - | %s |", m.fault, m.server, round(m.live))
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s |", m.fault, m.server, round(m.after), m.told, round(m.live))
+	return fmt.Sprintf("| %s | %s | %s | %s | %s |", m.fault, m.server, round(m.after), m.notice, round(m.live))
 }
 
-// TestTwoServers_FaultTable measures, for every fault, how soon viewers are told
-// and how soon they are up to date again.
+// The test measures for each fault the time until viewers get a notice, and the time until they are LIVE again.
 // contract: T226
 func TestTwoServers_ViewersAreToldOfEachFaultInTime(t *testing.T) {
 	p := startPair(t)
@@ -118,21 +118,21 @@ func TestTwoServers_ViewersAreToldOfEachFaultInTime(t *testing.T) {
 		defer mu.Unlock()
 		rows = append(rows, m...)
 	}
-	var ofRuns, ofServers []fault
+	var runFaults, serverFaults []fault
 	for _, f := range allFaults() {
 		if f.messages != nil {
-			ofRuns = append(ofRuns, f)
+			runFaults = append(runFaults, f)
 		} else {
-			ofServers = append(ofServers, f)
+			serverFaults = append(serverFaults, f)
 		}
 	}
 	var all sync.WaitGroup
-	for _, f := range ofRuns {
+	for _, f := range runFaults {
 		all.Go(func() { keep(f.injectIntoRun(t, p)...) })
 	}
 	all.Wait()
-	for i, n := range p.nodes() { // different faults at the same time
-		list := slices.Clone(ofServers)
+	for i, n := range p.nodes() { // in another order, so that the servers have different faults at the same time
+		list := slices.Clone(serverFaults)
 		if i == 1 {
 			slices.Reverse(list)
 		}
@@ -167,7 +167,7 @@ func TestTwoServers_ViewersAreToldOfEachFaultInTime(t *testing.T) {
 	t.Log(table)
 }
 
-// onRun breaks messages of a run of its own, on both servers. What repairs it is the server itself.
+// injectIntoRun injects the fault into messages of a new run on both servers. The servers repair it themselves.
 func (f fault) injectIntoRun(t *testing.T, p *pair) (rows []measurement) {
 	h := p.newRun(t, 1)
 	h.addNoiseUpTo(10)
@@ -183,18 +183,18 @@ func (f fault) injectIntoRun(t *testing.T, p *pair) (rows []measurement) {
 		rows = append(rows, f.measure(t, o, h, began, func() time.Time { return time.Time{} }))
 	}
 	if f.alone {
-		time.Sleep(2 * time.Second) // what was late has come
+		time.Sleep(2 * time.Second) // the late message has arrived
 	}
 	checkUpdates(t, h, os...)
 	return rows
 }
 
-// onServer breaks one server, and commits in the meantime.
+// injectIntoServer injects the fault into one server and commits an event before the repair.
 func (f fault) injectIntoServer(t *testing.T, p *pair, n *node) measurement {
 	h := p.newRun(t, 1)
 	h.addNoiseUpTo(5)
 	o := startWatcher(t, n, watchOptions{runID: h.id.RunID})
-	o.waitForUpdate(0, repairedWithin, "LIVE for no special cause", func(u update) bool {
+	o.waitForUpdate(0, repairedWithin, "LIVE without a reason", func(u update) bool {
 		return isLive(u) && u.Reason == "" &&
 			u.RunSeq == h.head()
 	})
@@ -208,19 +208,21 @@ func (f fault) injectIntoServer(t *testing.T, p *pair, n *node) measurement {
 	})
 }
 
-// measure waits until viewers are told, has it repaired, and waits until they are up to date.
-func (f fault) measure(t *testing.T, o *frameWatcher, h *history, began time.Time, repair func() time.Time) measurement {
+// measure waits for the notice, calls repair, and waits until the viewer is LIVE at the head. A zero time of repair
+// means that the fault ended at the notice.
+func (f fault) measure(t *testing.T, o *frameWatcher, h *history, began time.Time,
+	repair func() time.Time) measurement {
 	m := measurement{fault: f.name, server: o.name}
-	told := 0
+	noticeIndex := 0
 	if f.sync != "" {
-		told = o.waitForUpdate(0, f.within+repairedWithin, "told of "+f.name, func(u update) bool {
+		noticeIndex = o.waitForUpdate(0, f.within+repairedWithin, "with a notice of "+f.name, func(u update) bool {
 			return u.at.After(began) &&
 				u.Reason != ""
 		})
-		u := o.receivedUpdates()[told]
-		m.told, m.after = u.Sync+" "+u.Reason, u.at.Sub(began)
-		if want := f.sync + " " + f.reason; m.told != want || m.after > f.within+machineSlack() {
-			t.Errorf("%s on %s: %s after %s, want %s within %s: %s", f.name, o.name, m.told, m.after, want, f.within,
+		u := o.receivedUpdates()[noticeIndex]
+		m.notice, m.after = u.Sync+" "+u.Reason, u.at.Sub(began)
+		if want := f.sync + " " + f.reason; m.notice != want || m.after > f.within+machineSlack() {
+			t.Errorf("%s on %s: %s after %s, want %s within %s: %s", f.name, o.name, m.notice, m.after, want, f.within,
 				summariseUpdates(o.receivedUpdates()))
 		}
 		began = u.at
@@ -229,18 +231,19 @@ func (f fault) measure(t *testing.T, o *frameWatcher, h *history, began time.Tim
 	if repaired.IsZero() {
 		repaired = began
 	}
-	i := o.waitForUpdate(told, 2*repairedWithin, "LIVE after "+f.name, func(u update) bool {
+	i := o.waitForUpdate(noticeIndex, 2*repairedWithin, "LIVE after "+f.name, func(u update) bool {
 		return isLive(u) && u.Reason == "" &&
 			u.RunSeq == h.head() && !u.at.Before(began)
 	})
 	if m.live = max(0, o.receivedUpdates()[i].at.Sub(repaired)); m.live > repairedWithin+machineSlack() {
-		t.Errorf("%s on %s: LIVE %s after the repair: %s", f.name, o.name, m.live, summariseUpdates(o.receivedUpdates()))
+		t.Errorf("%s on %s: LIVE %s after the repair, want 5 s or less: %s", f.name, o.name, m.live,
+			summariseUpdates(o.receivedUpdates()))
 	}
 	if us := o.receivedUpdates(); f.sync == "" && slices.ContainsFunc(us, func(u update) bool {
 		return !isLive(u) ||
 			u.Reason != ""
 	}) {
-		t.Errorf("%s on %s: %s", f.name, o.name, summariseUpdates(us))
+		t.Errorf("%s on %s: the frames are %s, want only LIVE without a reason", f.name, o.name, summariseUpdates(us))
 	}
 	return m
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// machine is what a busy machine may add to the times of the contract.
+// machineSlack returns the time that a busy machine may add to the times of the contract.
 func machineSlack() time.Duration {
 	return 500*time.Millisecond + testtime.Of(tailLossWithin) - tailLossWithin
 }
 
-// TestTwoServers_ScenariosOfFreshness plays what acceptance.md tells of streams, on two
-// servers at once, over real sockets. B's clock is a minute ahead all the time.
+// The subtests are the acceptance scenarios of streams, on two servers and over real sockets. The clock of B is a
+// minute ahead.
 func TestTwoServers_ViewersAreNeverMisled(t *testing.T) {
 	p := startPair(t)
 	t.Run("messages", func(t *testing.T) {
@@ -31,27 +31,27 @@ func TestTwoServers_ViewersAreNeverMisled(t *testing.T) {
 		// contract: S02, W-4, T23
 		t.Run("a message in the middle is lost", onPair(p, testMessageLostInTheMiddle))
 		// contract: S03, W-3, T23, T188
-		t.Run("messages out of order", onPair(p, testMessagesOutOfOrder))
+		t.Run("messages arrive out of order", onPair(p, testMessagesOutOfOrder))
 		// contract: S04, W-2, T24, T188
 		t.Run("a message comes three times", onPair(p, testMessageRepeated))
 		// contract: S05, W-4, T22, T187
 		t.Run("the last message is lost", onPair(p, testLastMessageLost))
 		// contract: S06, W-17, T21
-		t.Run("reconnecting to a quiet run", onPair(p, testReconnectToQuietRun))
+		t.Run("a reconnect to a quiet run is LIVE at once", onPair(p, testReconnectToQuietRun))
 		// contract: S07, T213
-		t.Run("a message about what is not", onPair(p, testMessageAheadOfTheLog))
+		t.Run("a message is ahead of the log", onPair(p, testMessageAheadOfTheLog))
 		// contract: S09, T33
 		t.Run("a gap in one run delays no other", onPair(p, testGapDelaysNoOtherRun))
 		// contract: S10, O9, T26, T187
-		t.Run("resuming after any seq", onPair(p, testResumeAfterAnySeq))
+		t.Run("a viewer resumes after any seq", onPair(p, testResumeAfterAnySeq))
 		// contract: T187, O8
 		t.Run("a busy run is not called stale", onPair(p, testBusyRunStaysLive))
 		// contract: S14, T31
-		t.Run("a viewer that does not read", onPair(p, testSlowViewer))
+		t.Run("a viewer that does not read delays no other", onPair(p, testSlowViewer))
 		// contract: S15, T40
-		t.Run("a status of the future", onPair(p, testUnknownStatus))
+		t.Run("a status of a later version is UNKNOWN", onPair(p, testUnknownStatus))
 		// contract: S16, T178, T202
-		t.Run("rights", onPair(p, testRights))
+		t.Run("a viewer who loses the right gets no more frames", onPair(p, testRights))
 	})
 	// contract: S08, T21, T29
 	t.Run("never LIVE before the store is read", onPairSerially(p, testNoLiveWhileStoreIsDown))
@@ -74,7 +74,7 @@ func onPairSerially(p *pair, scenario func(*testing.T, *pair)) func(*testing.T) 
 	return func(t *testing.T) { scenario(t, p) }
 }
 
-// both watches a run on both servers and waits until its head is shown.
+// watchOnBoth watches a run on both servers and waits until both show its head.
 func (p *pair) watchOnBoth(t *testing.T, h *history, mode string) []*frameWatcher {
 	t.Helper()
 	var out []*frameWatcher
@@ -87,7 +87,7 @@ func (p *pair) watchOnBoth(t *testing.T, h *history, mode string) []*frameWatche
 	return out
 }
 
-// honest judges everything that onlookers saw of a run.
+// checkUpdates judges all frames that the watchers of a run got.
 func checkUpdates(t *testing.T, h *history, os ...*frameWatcher) {
 	t.Helper()
 	var v verdict
@@ -99,7 +99,7 @@ func checkUpdates(t *testing.T, h *history, os ...*frameWatcher) {
 	}
 }
 
-// words are frames as people write them, without what only moves on while LIVE.
+// summariseUpdates formats frames. Of consecutive LIVE frames with the same reason it keeps only the last.
 func summariseUpdates(us []update) string {
 	var out []string
 	for i, u := range us {
@@ -124,7 +124,7 @@ func dropMessages(seqs ...run.Seq) func(live.Message) testserver.Fate {
 
 func dropAll(live.Message) testserver.Fate { return testserver.Fate{Drop: true} }
 
-// sql changes the database behind the servers' back.
+// execSQL runs a statement on the database directly, without the servers.
 func (p *pair) execSQL(t *testing.T, statement string, args ...any) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), p.dsn)
@@ -142,14 +142,15 @@ func testRights(t *testing.T, p *pair) {
 		for _, id := range []string{h.id.RunID, "no-such-run"} {
 			o := startWatcher(t, n, watchOptions{runID: id, token: malToken})
 			if code := o.waitForEnd(causeWithin); code != "NOT_FOUND" || len(o.receivedUpdates()) > 0 {
-				t.Errorf("%s: mal asked for %s: %q and %s", n.name, id, code, formatUpdates(o.receivedUpdates()))
+				t.Errorf("%s: mal watches %s and gets %q after the frames %s, want NOT_FOUND without a frame", n.name, id, code,
+					formatUpdates(o.receivedUpdates()))
 			}
 		}
 	}
 	vic := startWatcher(t, p.b, watchOptions{runID: h.id.RunID, token: vicToken})
-	stays := startWatcher(t, p.b, watchOptions{runID: h.id.RunID})
+	other := startWatcher(t, p.b, watchOptions{runID: h.id.RunID})
 	vic.waitForLive(2, causeWithin)
-	stays.waitForLive(2, causeWithin)
+	other.waitForLive(2, causeWithin)
 	p.directory.SetGrants("acme", "vic", nil)
 	must(t, p.authorizer.Swap(authz.DefaultPolicy()))
 	revoked := time.Now()
@@ -158,13 +159,13 @@ func testRights(t *testing.T, p *pair) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if code := vic.waitForEnd(causeWithin); code != "FORBIDDEN" && code != "NOT_FOUND" {
-		t.Errorf("vic's stream ended with %q", code)
+		t.Errorf("the stream of vic ended with %q, want FORBIDDEN or NOT_FOUND", code)
 	}
 	us := vic.receivedUpdates()
 	if late := us[len(us)-1].at.Sub(revoked); late > testtime.Of(time.Second) {
-		t.Errorf("vic got a frame %s after the role was taken away", late)
+		t.Errorf("vic got a frame %s after the grant was removed, want a second or less", late)
 	}
-	stays.waitForLive(h.head(), causeWithin)
+	other.waitForLive(h.head(), causeWithin)
 }
 
 func testNoLiveWhileStoreIsDown(t *testing.T, p *pair) {
@@ -183,11 +184,11 @@ func testNoLiveWhileStoreIsDown(t *testing.T, p *pair) {
 				u.Reason == "STORE_DOWN"
 		})
 	}
-	time.Sleep(3 * time.Second) // and nothing changes that while the store does not answer
+	time.Sleep(3 * time.Second) // no frame follows while the store does not answer
 	for _, o := range os {
 		us := o.receivedUpdates()
 		if last := us[len(us)-1]; last.Sync != "STALE" || last.Reason != "STORE_DOWN" || last.RunSeq != 2 {
-			t.Errorf("%s: %s", o.name, formatUpdates(us))
+			t.Errorf("%s: the frames are %s, want the last STALE(STORE_DOWN) at 2", o.name, formatUpdates(us))
 		}
 	}
 	for _, n := range p.nodes() {
@@ -205,9 +206,10 @@ func testRedisDown(t *testing.T, p *pair) {
 	p.redis.Stop()
 	down := time.Now()
 	for _, o := range os {
-		i := o.waitForUpdate(0, causeWithin+machineSlack(), "BUS_DEGRADED", func(u update) bool { return u.Reason == "BUS_DEGRADED" })
+		i := o.waitForUpdate(0, causeWithin+machineSlack(), "BUS_DEGRADED",
+			func(u update) bool { return u.Reason == "BUS_DEGRADED" })
 		if took := o.receivedUpdates()[i].at.Sub(down); took > causeWithin+machineSlack() {
-			t.Errorf("%s: BUS_DEGRADED after %s", o.name, took)
+			t.Errorf("%s: BUS_DEGRADED came %s after Redis stopped, want 2 s or less", o.name, took)
 		}
 	}
 	for i := range 6 {
@@ -215,7 +217,7 @@ func testRedisDown(t *testing.T, p *pair) {
 		for _, o := range os {
 			u := o.waitForLiveUpdate(h.head(), causeWithin+machineSlack())
 			if u.Reason != "BUS_DEGRADED" {
-				t.Errorf("%s: %s", o.name, u)
+				t.Errorf("%s: the frame is %s, want LIVE(BUS_DEGRADED)", o.name, u)
 			}
 		}
 		h.add(step(run.StepCompletedEvent, i, 1))
@@ -224,13 +226,14 @@ func testRedisDown(t *testing.T, p *pair) {
 	id := start(t, client.New(p.a.url, viewerToken(0)), "in-the-dark", stepsPlan("dark",
 		`{"stepId":"s","type":"NOOP","inputs":{},"dependsOn":[],"timeout":"1m"}`))
 	if took := time.Since(began); took > testtime.Of(causeWithin) {
-		t.Errorf("startRun took %s while Redis was down", took)
+		t.Errorf("startRun took %s while Redis was down, want 2 s or less", took)
 	}
 	startWatcher(t, p.b, watchOptions{runID: id}).waitForLive(1, causeWithin)
 	p.redis.Start()
 	for _, o := range os {
 		i := o.waitForLive(h.head(), repairedWithin)
-		o.waitForUpdate(i, repairedWithin, "LIVE for no special cause", func(u update) bool { return isLive(u) && u.Reason == "" })
+		o.waitForUpdate(i, repairedWithin, "LIVE without a reason",
+			func(u update) bool { return isLive(u) && u.Reason == "" })
 	}
 	for waited := time.Now(); ; time.Sleep(100 * time.Millisecond) { // the outbox drains
 		dirty, err := p.store.Dirty(t.Context(), 0, 100)
@@ -239,17 +242,17 @@ func testRedisDown(t *testing.T, p *pair) {
 			break
 		}
 		if time.Since(waited) > time.Minute {
-			t.Fatalf("not published %s after Redis is back: %+v", time.Since(waited), dirty)
+			t.Fatalf("%s after Redis came back these runs are not published: %+v", time.Since(waited), dirty)
 		}
 	}
 	for _, o := range os {
 		var last run.Seq
 		for _, u := range o.receivedUpdates() {
 			if u.Sync == "STALE" {
-				t.Errorf("%s: %s", o.name, u)
+				t.Errorf("%s: the frame is %s, want none that is STALE", o.name, u)
 			}
 			if u.RunSeq < last {
-				t.Errorf("%s went back: %s", o.name, u)
+				t.Errorf("%s: the frame %s is behind the one before", o.name, u)
 			}
 			last = u.RunSeq
 		}
@@ -257,7 +260,7 @@ func testRedisDown(t *testing.T, p *pair) {
 	checkUpdates(t, h, os...)
 }
 
-// restored puts the run back to an older seq and raises the epoch, as the runbook says.
+// testStoreRestored sets the run back to an older seq and raises the epoch, like the runbook for a restore.
 func testStoreRestored(t *testing.T, p *pair) {
 	h := p.newRun(t, 1)
 	h.addNoiseUpTo(120)
@@ -281,10 +284,10 @@ func testStoreRestored(t *testing.T, p *pair) {
 		if !slices.ContainsFunc(us, func(u update) bool {
 			return u.Reset && u.Reason == "EPOCH_CHANGED" && u.StoreEpoch != old && u.RunSeq == 100
 		}) {
-			t.Errorf("%s: no reset: %s", o.name, formatUpdates(us))
+			t.Errorf("%s: the frames %s have no reset with EPOCH_CHANGED at 100", o.name, formatUpdates(us))
 		}
 		if took := us[i].at.Sub(back); took > causeWithin+machineSlack() {
-			t.Errorf("%s: the restored log was shown after %s", o.name, took)
+			t.Errorf("%s: the restored log was shown after %s, want 2 s or less", o.name, took)
 		}
 	}
 	h.addNoise(1)
@@ -297,7 +300,8 @@ func testStoreRestored(t *testing.T, p *pair) {
 		again := startWatcher(t, p.nodes()[i], watchOptions{runID: h.id.RunID, after: &after, epoch: old, mode: "DELTA"})
 		again.waitForLive(101, causeWithin)
 		if first := again.receivedUpdates()[0]; !first.Reset || first.shows == "" || first.Reason != "EPOCH_CHANGED" {
-			t.Errorf("%s: who comes back from the past is told %s", o.name, formatUpdates(again.receivedUpdates()))
+			t.Errorf("%s: a viewer of the old epoch resumes with %s, want a reset with EPOCH_CHANGED", o.name,
+				formatUpdates(again.receivedUpdates()))
 		}
 	}
 }

@@ -35,10 +35,10 @@ type update struct {
 		Steps          []shownStep
 	}
 
-	at     time.Time // when it came
-	server string    // from which
-	joined bool      // the first one of its stream
-	shows  string    // what its viewer sees after it, see picture
+	at     time.Time // when it arrived
+	server string    // name of its server
+	joined bool      // whether it is the first of its stream
+	shows  string    // text of the picture of its viewer after it
 }
 
 type shownRun struct {
@@ -86,20 +86,20 @@ const watchQuery = `subscription($id:String!,$after:Seq,$epoch:String,$mode:Upda
 fragment R on Run{status runSeq stepCounts{total pending running success failed skipped}}
 fragment S on Step{stepId status logicalAttemptId}`
 
-// streamError is why a server ended a stream.
+// streamError is the code with which a server ended a stream.
 type streamError struct{ code string }
 
 func (e *streamError) Error() string { return "the stream ended: " + e.code }
 
-// watching says what to watch, where and how.
+// watchOptions are the server, the run, the position and the transport of a stream.
 type watchOptions struct {
 	url, token string
 	runID      string
 	after      *run.Seq
 	epoch      string
-	mode       string // SNAPSHOT unless set
+	mode       string // "" means SNAPSHOT
 	events     bool   // over Server-Sent Events
-	narrow     bool   // the kernel holds little for it
+	narrow     bool   // with a small receive buffer in the kernel
 }
 
 func (w watchOptions) request() []byte {
@@ -114,7 +114,8 @@ func (w watchOptions) request() []byte {
 	return body
 }
 
-// stream gives every frame to each until ctx ends, each refuses one, or the server ends it.
+// stream calls each with every frame, until ctx ends, each returns an error, or the server ends the stream. It returns
+// the reason.
 func (w watchOptions) stream(ctx context.Context, each func(update) error) error {
 	take := func(payload []byte) error {
 		var out struct {
@@ -245,14 +246,14 @@ func (w watchOptions) streamEvents(ctx context.Context, take func([]byte) error)
 	}
 }
 
-// picture is what a viewer sees: the run without its steps, and its steps by place.
+// picture is the state of a viewer: the run without its steps, and the steps in order.
 type picture struct {
 	header shownRun
 	steps  []shownStep
 	text   string
 }
 
-// show takes a frame over, as a client does.
+// apply applies a frame like a client does, and returns the text of the picture.
 func (p *picture) apply(u update) string {
 	switch {
 	case u.Snapshot != nil:
@@ -284,7 +285,7 @@ func describe(h shownRun, steps []shownStep) string {
 	return b.String()
 }
 
-// onlooker watches one run, from one stream to the next, until the test ends or it leaves.
+// frameWatcher watches one run over one or more streams until the test ends or leave is called.
 type frameWatcher struct {
 	t     *testing.T
 	name  string
@@ -293,7 +294,7 @@ type frameWatcher struct {
 
 	mu      sync.Mutex
 	updates []update
-	changed chan struct{} // closed with the next frame
+	changed chan struct{} // closed at the next frame or at the end
 	end     error
 	picture picture
 }
@@ -305,7 +306,7 @@ func newFrameWatcher(t *testing.T, name string) (*frameWatcher, context.Context)
 	return o, ctx
 }
 
-// look watches over one stream.
+// startWatcher watches a run of a server over one stream.
 func startWatcher(t *testing.T, n *node, w watchOptions) *frameWatcher {
 	t.Helper()
 	o, ctx := newFrameWatcher(t, n.name)
@@ -348,7 +349,8 @@ func (o *frameWatcher) receivedUpdates() []update {
 	return o.updates[:len(o.updates):len(o.updates)]
 }
 
-// until waits for a frame from the one at from on for which ok holds, and gives its place.
+// waitForUpdate waits for a frame that satisfies ok, at index from or later, and returns its index. what describes the
+// frame in messages.
 func (o *frameWatcher) waitForUpdate(from int, patience time.Duration, what string, ok func(update) bool) int {
 	o.t.Helper()
 	deadline := time.NewTimer(testtime.Of(patience))
@@ -368,27 +370,28 @@ func (o *frameWatcher) waitForUpdate(from int, patience time.Duration, what stri
 		select {
 		case <-moved:
 		case <-deadline.C:
-			o.t.Fatalf("%s: not %s within %s: %s", o.name, what, patience, formatUpdates(us))
+			o.t.Fatalf("%s: no frame is %s within %s: %s", o.name, what, patience, formatUpdates(us))
 		}
 	}
 }
 
 func isLive(u update) bool { return u.Sync == "LIVE" }
 
-// liveAt waits for a LIVE frame that shows seq or more.
+// waitForLive waits for a LIVE frame at seq or later and returns its index.
 func (o *frameWatcher) waitForLive(seq run.Seq, patience time.Duration) int {
 	o.t.Helper()
-	return o.waitForUpdate(0, patience, fmt.Sprintf("LIVE at %d", seq), func(u update) bool { return isLive(u) && u.RunSeq >= seq })
+	return o.waitForUpdate(0, patience, fmt.Sprintf("LIVE at %d", seq),
+		func(u update) bool { return isLive(u) && u.RunSeq >= seq })
 }
 
-// shownAt is the frame that liveAt waits for.
+// waitForLiveUpdate waits for a LIVE frame at seq or later and returns it.
 func (o *frameWatcher) waitForLiveUpdate(seq run.Seq, patience time.Duration) update {
 	o.t.Helper()
 	i := o.waitForLive(seq, patience)
 	return o.receivedUpdates()[i]
 }
 
-// ends waits for the end of the stream and gives its code, "" for one without.
+// waitForEnd waits for the end of the stream and returns its code, or "" without a code.
 func (o *frameWatcher) waitForEnd(patience time.Duration) string {
 	o.t.Helper()
 	select {

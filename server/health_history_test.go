@@ -11,10 +11,11 @@ import (
 	"github.com/dvt-engine/dvt/client"
 )
 
-// healthHistory: frames that somebody was shown are in the samples that the operators' SRE reads, and for nobody else.
+// testHealthHistory checks that the samples count the frames of a viewer, and that only an SRE of the operators' tenant
+// reads them.
 func (o *proxiedServer) testHealthHistory(t *testing.T) {
 	began := time.Now()
-	steps := make([]string, 40) // on a slow machine not every second has a frame, or is healthy
+	steps := make([]string, 40) // a slow machine has seconds without a frame or without health
 	for i := range steps {
 		after := ""
 		if i > 0 {
@@ -32,11 +33,12 @@ func (o *proxiedServer) testHealthHistory(t *testing.T) {
 	})
 	watch(t, o.clientOf("ada"), id).waitForLive(4, 30*time.Second)
 	read := func(token string) answer {
-		return ask(t, o.base, `{ healthHistory { server since intervalMs samples { at status lagP50Ms lagP99Ms framesPerSecond viewers streams staleStreams stateStoreMs temporalMs } } }`, nil, "Authorization: Bearer "+accountToken(token))
+		return ask(t, o.base,
+			`{ healthHistory { server since intervalMs samples { at status lagP50Ms lagP99Ms framesPerSecond viewers streams staleStreams stateStoreMs temporalMs } } }`, nil, "Authorization: Bearer "+accountToken(token))
 	}
 	for _, who := range []string{"ada", "ana", "gus"} {
 		if a := read(who); a.code() != "FORBIDDEN" || strings.Contains(a.body, "samples") {
-			t.Errorf("%s: %s", who, a.body)
+			t.Errorf("the health history for %s: %s, want FORBIDDEN", who, a.body)
 		}
 	}
 	measured := func() bool {
@@ -62,7 +64,7 @@ func (o *proxiedServer) testHealthHistory(t *testing.T) {
 		must(t, json.Unmarshal([]byte(a.body), &out))
 		h := out.Data.HealthHistory
 		if h.Server == "" || h.IntervalMs != 1000 || h.Since.IsZero() || h.Since.After(time.Now()) {
-			t.Fatalf("%s", a.body)
+			t.Fatalf("the health history is %s, want a server, an interval of 1000 ms and a time of its start", a.body)
 		}
 		for i, s := range h.Samples {
 			if i > 0 && !s.At.After(h.Samples[i-1].At) {
@@ -76,5 +78,5 @@ func (o *proxiedServer) testHealthHistory(t *testing.T) {
 		}
 		return false
 	}
-	waitUntil(t, "a sample says what was shown", 30*time.Second, measured)
+	waitUntil(t, "a healthy sample counts the frames of the viewer", 30*time.Second, measured)
 }

@@ -33,7 +33,7 @@ func TestLoad_ChecksOIDCSettings(t *testing.T) {
 	must(t, err)
 	if i := c.Issuers[0]; i.Audience != "dvt" || i.PrincipalClaim != "sub" || i.Label != "corp" ||
 		c.PublicURL != "https://dvt.example" {
-		t.Errorf("%+v, public %s", i, c.PublicURL)
+		t.Errorf("the issuer is %+v and the public URL %s, want the defaults of corp and no slash at the end", i, c.PublicURL)
 	}
 	for doc, want := range map[string]string{
 		"oidc: [{name: corp, issuer: https://id.example, tenant: acme}]":                             "audience is missing",
@@ -57,12 +57,12 @@ func TestLoad_ChecksOIDCSettings(t *testing.T) {
 		"clock-skew: 1h":                                                                           "clock-skew",
 	} {
 		if _, err := loadSettings(t, doc); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", doc, err, want)
+			t.Errorf("%s: the error is %v, want one with %q", doc, err, want)
 		}
 	}
 }
 
-// A server that others could reach and that knows nobody does not start.
+// A server that other machines can reach does not start without accounts or OIDC.
 // contract: O6
 func TestRun_RefusesToServeWithoutAuthentication(t *testing.T) {
 	const parts = "store: sqlite:/nowhere/dvt.db\nredis: redis://127.0.0.1:1/0\ntemporal: 127.0.0.1:1\n"
@@ -76,7 +76,7 @@ func TestRun_RefusesToServeWithoutAuthentication(t *testing.T) {
 		must(t, err)
 		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); errors.Is(err,
 			config.ErrNoAuthentication) != refused || err == nil {
-			t.Errorf("%q: %v", doc, err)
+			t.Errorf("%q: the error is %v, want ErrNoAuthentication: %t", doc, err, refused)
 		}
 	}
 	c, err := loadSettings(t, parts+corpIssuer+"listen: 0.0.0.0:8080\n")
@@ -84,7 +84,7 @@ func TestRun_RefusesToServeWithoutAuthentication(t *testing.T) {
 	err = server.Run(t.Context(), c, slog.New(slog.DiscardHandler))
 	for _, missing := range []string{"sign-in-key", "public-url"} {
 		if err == nil || !strings.Contains(err.Error(), missing) {
-			t.Errorf("sign-in without %s: %v", missing, err)
+			t.Errorf("OIDC without %s: the error is %v, want one that names it", missing, err)
 		}
 	}
 }
@@ -105,7 +105,8 @@ func TestClientAddress_OnlyTrustedProxiesAreBelieved(t *testing.T) {
 		{"[2001:db8::5]:5", "1.1.1.1", "2001:db8::5"},
 	} {
 		if got := server.ClientAddress("10.0.0.0/8", c.remote, c.forwarded); got != c.want {
-			t.Errorf("%s for %q: %s, want %s", c.remote, c.forwarded, got, c.want)
+			t.Errorf("a connection from %s with X-Forwarded-For %q has the client address %s, want %s", c.remote, c.forwarded,
+				got, c.want)
 		}
 	}
 }

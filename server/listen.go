@@ -38,6 +38,7 @@ func (l httpErrorLog) Write(line []byte) (int, error) {
 	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
 		level = slog.LevelDebug
 	}
-	l.to.Log(context.Background(), level, "HTTP server", slog.String("error", string(bytes.TrimSpace(line))))
+	l.to.Log(context.Background(), level, "the HTTP server reported an error",
+		slog.String("error", string(bytes.TrimSpace(line))))
 	return len(line), nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // listensHere reports whether this process or one of its descendants listens on a TCP port of this machine. The
-// Temporal server of `dvt dev` has other ports beside its frontend, and they require no authentication.
+// Temporal server of `dvt dev` also listens on ports other than its frontend, and they require no authentication.
 func listensHere(port uint16) bool {
 	inodes := map[string]bool{}
 	for _, file := range []string{"tcp", "tcp6"} {

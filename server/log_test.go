@@ -9,9 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// checkLog judges a whole log by itself, and against the stored state: numbers
-// without holes, keys that are what they must be, one terminal per attempt and per
-// run, nothing begun in a pause, and a state that is the fold of the log.
+// checkLog checks the whole log of a run that is over and returns it. Sequence numbers have no gaps, keys are derived
+// from the events and unique, each attempt and the run end once, no step starts in a pause, and the stored state is the
+// projection of the log.
 func checkLog(t *testing.T, s store.Store, runID string) []run.Event {
 	t.Helper()
 	ctx := context.Background()
@@ -33,23 +33,23 @@ func checkLog(t *testing.T, s store.Store, runID string) []run.Event {
 		}
 		d := run.Draft{Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt}
 		if e.Seq != run.Seq(i+1) {
-			bad("a hole: it should be %d", i+1)
+			bad("a gap in the sequence numbers, want %d", i+1)
 		}
 		if want := d.Key(e.Identity); e.Key != want || e.EventID != want.EventID() {
-			bad("key %s, want %s", e.Key, want)
+			bad("the key is %s, want %s", e.Key, want)
 		}
 		if first, dup := keys[e.Key]; dup {
-			bad("the same key as seq %d", first)
+			bad("the key is that of seq %d, want another one", first)
 		}
 		keys[e.Key] = e.Seq
 		if over > 0 && !e.Type.OfSignal() {
-			bad("after the run's end at %d", over)
+			bad("the event follows the end of the run at %d", over)
 		}
 		switch {
 		case e.Type.EndsAttempt():
 			at := fmt.Sprintf("%s/%d", e.StepID, e.LogicalAttempt)
 			if first, twice := ends[at]; twice {
-				bad("the attempt had ended at %d", first)
+				bad("the attempt has already ended at %d", first)
 			}
 			ends[at] = e.Seq
 		case e.Type.EndsRun():
@@ -59,17 +59,17 @@ func checkLog(t *testing.T, s store.Store, runID string) []run.Event {
 		case e.Type == run.RunResumed:
 			paused = false
 		case e.Type == run.StepStartedEvent && paused:
-			bad("begun in a pause")
+			bad("the step started in a pause")
 		}
 	}
 	if over == 0 {
-		t.Errorf("run %s has no end", runID)
+		t.Errorf("the log of run %s has no end of the run", runID)
 	}
 	l, err := s.Load(ctx, runID)
 	must(t, err)
 	if folded := run.Project(l.State.Identity, evs); folded.Status != l.State.Status || folded.Seq != l.State.Seq ||
 		folded.Counts != l.State.Counts {
-		t.Errorf("run %s: stored %s at %d %+v, folded %s at %d %+v", runID,
+		t.Errorf("run %s: the stored state is %s at %d %+v, the projection of its log is %s at %d %+v", runID,
 			l.State.Status, l.State.Seq, l.State.Counts, folded.Status, folded.Seq, folded.Counts)
 	}
 	return evs

@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	privatenet.Main() // does not return in the starter of a network
+	privatenet.Main() // does not return when this process is the starter of a network
 	os.Exit(m.Run())
 }

@@ -25,18 +25,19 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// plant is a server whose parts can be stopped, and a control worker whose parts go on.
+// proxiedServer is a server behind proxies that can cut its services off, and a control worker with direct connections.
 type proxiedServer struct {
 	base   string
 	store  store.Store
 	dsn    string
-	redis  string // direct
+	redis  string // host:port without the proxy
 	db     *testserver.PostgresProxy
 	bus    *testserver.Proxy
 	engine *testserver.Proxy
 }
 
-// as is a client of one of the people of acme: ada and eve are engineers, ana an admin, pia a planner, sid an SRE.
+// clientOf returns a client of an account: ada and eve are engineers of acme, ana is its admin, pia a planner, sid an
+// SRE of the operators. gus is an SRE of globex.
 func (o *proxiedServer) clientOf(name string) *client.Client {
 	return client.New(o.base, accountToken(name))
 }
@@ -87,22 +88,22 @@ func TestEngineMode_RefusesStartsAndLetsRunsGoOn(t *testing.T) {
 	t.Parallel()
 	o := startProxiedServer(t)
 	// contract: H01
-	t.Run("health", o.testHealth)
+	t.Run("health names the service that is away", o.testHealth)
 	// contract: H01
-	t.Run("its history", o.testHealthHistory)
+	t.Run("the health history counts frames", o.testHealthHistory)
 	// contract: H03
-	t.Run("read-only", o.testReadOnly)
+	t.Run("read-only mode refuses starts and runs go on", o.testReadOnly)
 	// contract: H03
-	t.Run("frozen", o.testFrozenTenant)
+	t.Run("a frozen tenant starts no run", o.testFrozenTenant)
 	// contract: H02
-	t.Run("slow engine", o.testSlowEngine)
+	t.Run("a slow engine refuses starts until it recovers", o.testSlowEngine)
 	// contract: W-20
-	t.Run("approval", o.testApproval)
+	t.Run("a run waits for its approval", o.testApproval)
 }
 
 func (o *proxiedServer) testHealth(t *testing.T) {
 	at := o.base + "/engine/health"
-	look := func() (int, string, []string) {
+	readHealth := func() (int, string, []string) {
 		a := get(t, at)
 		var h struct {
 			Status string
@@ -116,19 +117,19 @@ func (o *proxiedServer) testHealth(t *testing.T) {
 			}
 		}
 		if len(h.Checks) != 5 {
-			t.Errorf("%d checks: %s", len(h.Checks), a.body)
+			t.Errorf("/engine/health has %d checks, want 5: %s", len(h.Checks), a.body)
 		}
 		return a.StatusCode, h.Status, bad
 	}
 	until := func(status int, word string, bad ...string) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-			s, w, b := look()
+			s, w, b := readHealth()
 			if s == status && w == word && slices.Equal(b, bad) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%d %s %v, want %d %s %v", s, w, b, status, word, bad)
+				t.Fatalf("/engine/health answers %d %s with the bad checks %v, want %d %s %v", s, w, b, status, word, bad)
 			}
 		}
 	}
@@ -137,14 +138,14 @@ func (o *proxiedServer) testHealth(t *testing.T) {
 	for token, status := range map[string]int{"": 401, "nobody": 401, accountToken("ada"): 403, accountToken("ana"): 403,
 		accountToken("gus"): 403, accountToken("sid"): 200} {
 		if a := get(t, detailed, "Authorization: Bearer "+token); a.StatusCode != status {
-			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
+			t.Errorf("the detailed health for the token %q: %d %s, want %d", token, a.StatusCode, a.body, status)
 		}
 	}
 	a := get(t, detailed, "Authorization: Bearer "+accountToken("sid"))
 	for _, has := range []string{`"mode":"NORMAL"`, `"startBreaker":"CLOSED"`, `"connections":`, `"backlogDepth":`,
 		`"namespace":`, `"name":"secretsProvider","status":"HEALTHY"`} {
 		if !strings.Contains(a.body, has) {
-			t.Errorf("no %s in %s", has, a.body)
+			t.Errorf("the detailed health lacks %s: %s", has, a.body)
 		}
 	}
 	o.bus.Stop()
@@ -161,7 +162,7 @@ func (o *proxiedServer) testHealth(t *testing.T) {
 	until(http.StatusOK, "HEALTHY")
 }
 
-// refusedStart is what a start is answered.
+// tryStart starts a run of ada and returns the answer.
 func (o *proxiedServer) tryStart(t *testing.T, id string) answer {
 	t.Helper()
 	return ask(t, o.base, `mutation($input: StartRunInput!) { startRun(input: $input) { run { runId } } }`,
@@ -186,10 +187,11 @@ func (o *proxiedServer) setMode(t *testing.T, mode client.EngineMode) client.Ser
 	return out.SetEngineMode.Service.ServiceRow
 }
 
-// readOnly: what runs goes on to its end, nobody publishes, and its viewers stay LIVE on the store (T169).
+// testReadOnly checks that a run goes on to its end, that no server publishes, and that viewers stay LIVE from the
+// store (contract T169).
 func (o *proxiedServer) testReadOnly(t *testing.T) {
-	known := testtime.Of(policyDelay) // everywhere
-	id := start(t, o.clientOf("ada"), "read-only", sleepPlan("read-only", int((10*time.Second+known).Milliseconds())))
+	delay := testtime.Of(policyDelay) // until the mode holds on all servers
+	id := start(t, o.clientOf("ada"), "read-only", sleepPlan("read-only", int((10*time.Second+delay).Milliseconds())))
 	v := watch(t, o.clientOf("ada"), id)
 	v.waitForLive(2, 20*time.Second)
 	list := openStream(t, o.base, accountToken("ada"), `subscription { serviceUpdates { mode modeReason activeRuns } }`)
@@ -200,68 +202,68 @@ func (o *proxiedServer) testReadOnly(t *testing.T) {
 	sub := bus.Subscribe(id)
 	defer sub.Close()
 	if d := <-sub.C(); !d.Confirmed {
-		t.Fatalf("%+v", d)
+		t.Fatalf("the first delivery is %+v, want the confirmation of the subscription", d)
 	}
 	if s := o.setMode(t, client.EngineModeReadOnly); s.Mode != client.EngineModeReadOnly || s.ActiveRuns == nil ||
 		*s.ActiveRuns < 1 {
 		active, _ := json.Marshal(s)
-		t.Errorf("%s", active)
+		t.Errorf("the service is %s, want READ_ONLY with one active run or more", active)
 	}
 	list.waitFor(`"READ_ONLY"`)
 	if a := o.tryStart(t, "not-now"); a.code() != "ENGINE_READ_ONLY" || a.StatusCode != http.StatusOK ||
 		!strings.Contains(a.body, `"httpStatus":503`) {
-		t.Errorf("%d %s", a.StatusCode, a.body)
+		t.Errorf("a start in read-only mode: %d %s, want ENGINE_READ_ONLY", a.StatusCode, a.body)
 	}
-	time.Sleep(known + projector.SettleDelay)
+	time.Sleep(delay + projector.SettleDelay)
 	for len(sub.C()) > 0 {
 		<-sub.C()
 	}
 	before := len(v.receivedFrames())
 	if r := waitForEnd(t, o.clientOf("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
-		t.Errorf("what ran ended %s", r.StatusRaw)
+		t.Errorf("the run ended %s in read-only mode, want COMPLETED", r.StatusRaw)
 	}
 	head, err := o.store.Heads(t.Context(), []string{id})
 	must(t, err)
 	if took := v.waitForLive(head.ByRun[id].LastSeq, 5*time.Second); took > testtime.Of(2*time.Second) {
-		t.Errorf("the end was seen after %v", took)
+		t.Errorf("the viewer saw the end after %v, want 2 s or less", took)
 	}
 	v.checkFrames()
 	for _, f := range v.receivedFrames()[before:] {
 		if f.Sync != client.SyncStateLive || f.Reason == nil || *f.Reason != client.SyncReasonBusDegraded {
-			t.Errorf("a frame is not LIVE(BUS_DEGRADED): %s", formatFrames([]frame{f}))
+			t.Errorf("a frame in read-only mode is %s, want LIVE(BUS_DEGRADED)", formatFrames([]frame{f}))
 		}
 	}
 	if n := len(sub.C()); n > 0 {
-		t.Errorf("%d messages were published", n)
+		t.Errorf("%d messages were published in read-only mode, want none", n)
 	}
 	for _, f := range v.receivedFrames() {
 		if f.Sync != client.SyncStateLive {
-			t.Errorf("not LIVE: %s", formatFrames([]frame{f}))
+			t.Errorf("a frame is %s, want LIVE", formatFrames([]frame{f}))
 		}
 	}
 	o.setMode(t, client.EngineModeDrained)
 	if a := o.tryStart(t, "not-now"); a.code() != "ENGINE_DRAINING" {
-		t.Errorf("%s", a.body)
+		t.Errorf("a start in drained mode: %s, want ENGINE_DRAINING", a.body)
 	}
 	if s := o.setMode(t, client.EngineModeNormal); s.Mode != client.EngineModeNormal {
-		t.Errorf("%+v", s)
+		t.Errorf("the mode is %s, want NORMAL", s.Mode)
 	}
 	for deadline := time.After(time.Minute); len(sub.C()) == 0; {
 		select {
 		case <-deadline:
-			t.Fatal("what was held back was not published")
+			t.Fatal("the messages held back in read-only mode were not published within a minute")
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	id = start(t, o.clientOf("ada"), "not-now", sleepPlan("not-now", 1))
 	if r := waitForEnd(t, o.clientOf("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
-		t.Errorf("it ended %s", r.StatusRaw)
+		t.Errorf("the run ended %s, want COMPLETED", r.StatusRaw)
 	}
 	var refused *client.Error
 	_, err = client.SetEngineMode(t.Context(), o.clientOf("gus"), client.SetEngineModeInput{RequestId: "m",
 		Mode: client.EngineModeDrained, Reason: "x"})
 	if !errors.As(client.Named(err), &refused) || refused.Code != "FORBIDDEN" {
-		t.Errorf("another tenant's SRE: %v", err)
+		t.Errorf("an SRE of another tenant who sets the mode gets %v, want FORBIDDEN", err)
 	}
 }
 
@@ -273,22 +275,22 @@ func (o *proxiedServer) testFrozenTenant(t *testing.T) {
 	}
 	freeze(true)
 	if a := o.tryStart(t, "frozen"); a.code() != "TENANT_FROZEN" || !strings.Contains(a.body, "secrets leaked") {
-		t.Errorf("%s", a.body)
+		t.Errorf("a start in a frozen tenant: %s, want TENANT_FROZEN with the reason", a.body)
 	}
 	freeze(false)
 	if a := o.tryStart(t, "frozen"); a.code() != "" {
-		t.Errorf("%s", a.body)
+		t.Errorf("a start after the freeze: %s, want no error", a.body)
 	}
 }
 
-// slowEngine: five starts that take 6 s refuse the next one, until a probe is answered.
+// testSlowEngine checks that after five starts of 6 s each the server refuses further ones, until a probe succeeds.
 func (o *proxiedServer) testSlowEngine(t *testing.T) {
 	o.engine.Hold()
 	first := start(t, o.clientOf("ada"), "slow-0", sleepPlan("slow-0", 1))
 	for i := range 4 {
 		start(t, o.clientOf("ada"), fmt.Sprintf("slow-%d", i+1), sleepPlan(fmt.Sprintf("slow-%d", i+1), 1))
 	}
-	waitUntil(t, "the first is on its way to the engine", time.Minute, func() bool {
+	waitUntil(t, "the first run is being started in the engine", time.Minute, func() bool {
 		q, err := o.store.QueueRow(t.Context(), first)
 		return err == nil && q.Status == store.QueueLocked
 	})
@@ -297,22 +299,22 @@ func (o *proxiedServer) testSlowEngine(t *testing.T) {
 	var a answer
 	for deadline := time.Now().Add(time.Minute); a.code() != "ENGINE_DEGRADED"; time.Sleep(50 * time.Millisecond) {
 		if a = o.tryStart(t, fmt.Sprintf("degraded-%d", time.Now().UnixNano())); time.Now().After(deadline) {
-			t.Fatalf("not degraded: %s", a.body)
+			t.Fatalf("a minute after the slow starts a start gets %s, want ENGINE_DEGRADED", a.body)
 		}
 	}
 	if !strings.Contains(a.body, `"retryAfterMs":`) || !strings.Contains(a.body, `"httpStatus":503`) {
-		t.Errorf("%s", a.body)
+		t.Errorf("a start while the engine is slow: %s, want 503 with a time to retry", a.body)
 	}
 	if s, err := client.ShowService(t.Context(), o.clientOf("ada")); err != nil || !s.Service.Degraded ||
 		s.Service.RetryAfterMs == nil {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("the service is %+v (%v), want degraded with a time to retry", s, err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if a = o.tryStart(t, "recovered"); a.code() == "" {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("it does not recover: %s", a.body)
+			t.Fatalf("a minute after the engine answers again a start gets %s, want no error", a.body)
 		}
 	}
 }
@@ -339,15 +341,15 @@ func (o *proxiedServer) testApproval(t *testing.T) {
 	must(t, err)
 	if r := shown.Run; r.Status != client.RunStatusPending || r.RunSeq != 0 || r.Message == nil ||
 		!strings.Contains(*r.Message, "approval") {
-		t.Errorf("%+v", r)
+		t.Errorf("the run is %+v, want PENDING at 0 with a message about its approval", r)
 	}
 	if _, err := o.store.QueueRow(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a queue row: %v", err)
+		t.Errorf("the queue row of the run that waits for approval: %v, want ErrNotFound", err)
 	}
 	waiting, err := client.ListApprovals(t.Context(), o.clientOf("pia"), nil, nil)
 	must(t, err)
 	if e := waiting.Approvals.Edges; len(e) != 1 || e[0].Node.RunId != id || e[0].Node.Approval.Required != 1 {
-		t.Errorf("%+v", e)
+		t.Errorf("the approvals are %+v, want the run with one required approval", e)
 	}
 	approve := func(name string) error {
 		_, err := client.ApproveRun(t.Context(), o.clientOf(name), client.ApproveRunInput{RunId: id, RequestId: "a-" + name,
@@ -356,21 +358,21 @@ func (o *proxiedServer) testApproval(t *testing.T) {
 	}
 	var refused *client.Error
 	if err := approve("ada"); !errors.As(err, &refused) || refused.Code != "SOD_VIOLATION" {
-		t.Errorf("who asked for it: %v", err)
+		t.Errorf("the requester who approves gets %v, want SOD_VIOLATION", err)
 	}
 	must(t, approve("pia"))
 	if r := waitForEnd(t, o.clientOf("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
-		t.Errorf("it ended %s", r.StatusRaw)
+		t.Errorf("the run ended %s, want COMPLETED", r.StatusRaw)
 	}
 	evs, err := o.store.Events(t.Context(), id, 0, 2)
 	must(t, err)
 	if diff := cmp.Diff([]run.EventType{run.RunApproved, run.RunStarted}, []run.EventType{evs[0].Type,
 		evs[1].Type}); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("the first events (-want +got):\n%s", diff)
 	}
 }
 
-// openStream follows a subscription as an event stream until the test ends.
+// openStream opens a subscription as an event stream. It ends with the test.
 func openStream(t *testing.T, base, token, query string) *eventLines {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"query": query})
@@ -394,13 +396,13 @@ func openStream(t *testing.T, base, token, query string) *eventLines {
 	return e
 }
 
-// eventLines are the payloads of an event stream.
+// eventLines has the payloads of an event stream.
 type eventLines struct {
 	t     *testing.T
 	lines chan string
 }
 
-// until waits for a payload that has word, as long as a change of the service may take.
+// waitFor waits for a payload with word, for twice the time that a change of the service may take.
 func (e *eventLines) waitFor(word string) {
 	e.t.Helper()
 	for timeout := time.After(testtime.Of(2 * policyDelay)); ; {
@@ -410,7 +412,7 @@ func (e *eventLines) waitFor(word string) {
 				return
 			}
 		case <-timeout:
-			e.t.Fatalf("no payload with %s", word)
+			e.t.Fatalf("no payload with %s within %s", word, 2*policyDelay)
 		}
 	}
 }

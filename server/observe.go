@@ -16,7 +16,7 @@ import (
 // loopback as the host: a web page can point its own name at this machine and read the responses (DNS rebinding).
 func (p *parts) observers() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /livez", livez)
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.Handle("GET /metrics", p.metricsHandler)
@@ -36,7 +36,7 @@ func (p *parts) observers() http.Handler {
 	})
 }
 
-func alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
+func livez(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
 // protectedMetrics serves /metrics on the listener of the API. It requires DEBUG on the installation, because the
 // labels name tenants.

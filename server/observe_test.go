@@ -26,7 +26,7 @@ func TestObservers_HaveTheirOwnListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Host = "evil.example" // as a page whose name leads to this machine
+	r.Host = "evil.example" // like a page of a host name that resolves to this machine
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

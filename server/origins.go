@@ -8,13 +8,13 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// fromOurPages refuses requests and websocket upgrades that a page of another origin makes a browser send, before it
-// reads anything of them. The Origin must be this server's own or an allowed one. `dvt dev` also refuses cross-origin
-// requests without an Origin, such as images and frames, because a browser treats all ports of this machine as one
-// site. Only opening a page by a link is permitted.
+// requireOwnOrigin refuses requests and websocket upgrades that a page of another origin makes a browser send, before
+// it reads anything of them. The Origin must be this server's own or an allowed one. `dvt dev` also refuses
+// cross-origin requests without an Origin, such as images and frames, because a browser treats all ports of this
+// machine as one site. Only opening a page by a link is permitted.
 //
 // The codec server checks origins itself, because its setting codec-origins names the pages of Temporal's UI.
-func (p *parts) fromOurPages(mux *http.ServeMux) http.Handler {
+func (p *parts) requireOwnOrigin(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, origin := r.Header["Origin"]
 		switch {

@@ -31,7 +31,7 @@ import (
 // graceToken is the token of an Engineer in globex.
 const graceToken = "grace-has-one-of-her-own"
 
-// routedToControl sends every step and every hook to the control queue, like a plan that was stored before plans were
+// controlRouter sends every step and every hook to the control queue, like a plan that was stored before plans were
 // checked for planes.
 type controlRouter struct {
 	engine.Journal
@@ -57,7 +57,7 @@ func (j controlRouter) Skeleton(ctx context.Context, runID string) (engine.Skele
 	return out, err
 }
 
-// controlOnly is an installation on SQLite with a control worker in this process and without a data worker.
+// controlWorker is an installation on SQLite with a control worker in this process and without a data worker.
 type controlWorker struct {
 	control  *usecases.UseCases
 	people   *authz.Directory
@@ -66,7 +66,8 @@ type controlWorker struct {
 	dir      string
 }
 
-// startControlOnly starts a worker for control queues. journal wraps the Journal of the worker.
+// startControlWorker starts the installation with a worker of the control queues. journal wraps the Journal of the
+// worker.
 func startControlWorker(t *testing.T, journal func(engine.Journal) engine.Journal, queues ...string) *controlWorker {
 	t.Helper()
 	frontend, redis := testserver.TemporalAlone(t), testserver.Redis(t)
@@ -108,7 +109,7 @@ accounts:
 	select {
 	case <-ready:
 	case err := <-ended:
-		t.Fatalf("no control worker: %v", err)
+		t.Fatalf("the control worker ended at its start: %v", err)
 	}
 	c.store, err = sqlite.Open(t.Context(), filepath.Join(c.dir, "dvt.db"), sqlite.Options{})
 	must(t, err)
@@ -152,26 +153,26 @@ func TestControlWorker_RunsNoProgramOfAPlan(t *testing.T) {
 	}
 	st := c.waitForEnd(t, c.start(t, adaToken, "dev", runs.StartRun{Inline: stepsPlan("planes", steps...)}))
 	if st.Status != run.Failed {
-		t.Fatalf("the run ended %s", st.Status)
+		t.Fatalf("the run ended %s, want FAILED", st.Status)
 	}
 	failed := 0
 	for _, s := range st.Steps {
 		switch {
 		case s.StepID == "a":
 			if s.Status != run.StepSuccess {
-				t.Errorf("the NOOP is %s", s.Status)
+				t.Errorf("the step NOOP is %s, want SUCCESS", s.Status)
 			}
 		case s.Status == run.StepFailed:
 			failed++
 			if e := s.Attempts[0].Error; e == nil || e.Code != executor.CodeTypeUnsupported {
 				t.Errorf("%s failed with %+v, want %s", s.StepID, e, executor.CodeTypeUnsupported)
 			}
-		case s.Status != run.StepSkipped: // fail-fast may stop the others before they begin
-			t.Errorf("%s is %s", s.StepID, s.Status)
+		case s.Status != run.StepSkipped: // fail-fast may skip the others before their start
+			t.Errorf("the step %s is %s, want FAILED or SKIPPED", s.StepID, s.Status)
 		}
 	}
 	if failed == 0 {
-		t.Error("no step was refused")
+		t.Error("no step failed, want one or more that the control worker refuses")
 	}
 	for _, name := range []string{"step", "hook"} {
 		if _, err := os.Stat(marks(name)); err == nil {
@@ -181,7 +182,7 @@ func TestControlWorker_RunsNoProgramOfAPlan(t *testing.T) {
 	events, err := c.store.Events(t.Context(), st.RunID, 0, store.MaxPage)
 	must(t, err)
 	if log, _ := json.Marshal(events); !strings.Contains(string(log), "StepCompensationFailed") {
-		t.Errorf("the hook was not tried and refused: %s", log)
+		t.Errorf("the log has no StepCompensationFailed, want a refused hook: %s", log)
 	}
 }
 
@@ -204,17 +205,17 @@ func TestControlWorker_RefusesAPlanWithACommandOnItsQueue(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(run.CodePlanInvalid), got); diff != "" || !strings.Contains(st.Failure.Message,
 		"taskQueue") {
-		t.Errorf("the run ended %s: %+v", st.Status, st.Failure)
+		t.Errorf("the run ended %s: %+v, want PLAN_INVALID about taskQueue", st.Status, st.Failure)
 	}
 }
 
-// worked records the executions of data workers: the scopes and types of the steps, by queue.
+// executionRecorder records the executions of data workers: the scopes and types of the steps, by queue.
 type executionRecorder struct {
 	mu         sync.Mutex
 	executions map[string]map[string]bool
 }
 
-// on returns the executor of a worker of one queue.
+// executorFor returns the executor of a worker of one queue.
 func (w *executionRecorder) executorFor(queue string) executor.Executor {
 	return recordingExecutor{w, queue}
 }
@@ -272,14 +273,15 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 		scoped := strings.NewReplacer(`"acme"`, `"`+tenant+`"`, `"dev"`, `"`+environment+`"`).Replace(string(doc))
 		return c.start(t, token, environment, runs.StartRun{Inline: []byte(scoped)})
 	}
-	stranded := []string{begin(adaToken, "acme", "stage"), begin(malloryToken, "initech", "dev")} // nobody serves these
+	// no worker serves their queues
+	stranded := []string{begin(adaToken, "acme", "stage"), begin(malloryToken, "initech", "dev")}
 	ids := map[string]string{
 		begin(adaToken, "acme", "dev"): "tq-control-dev", begin(adaToken, "acme", "prod"): "tq-control-prod",
 		begin(malloryToken, "initech", "prod"): "tq-control-prod",
 	}
 	for id, queue := range ids {
 		if st := c.waitForEnd(t, id); st.Status != run.Completed {
-			t.Errorf("the run of %s in %s ended %s: %+v", st.TenantID, st.EnvironmentID, st.Status, st.Failure)
+			t.Errorf("the run of %s in %s ended %s, want COMPLETED: %+v", st.TenantID, st.EnvironmentID, st.Status, st.Failure)
 		}
 		r, err := c.store.Get(t.Context(), id)
 		must(t, err)

@@ -31,10 +31,10 @@ type process struct {
 	mu     sync.Mutex
 	stderr strings.Builder
 	exited chan struct{}
-	link   string // that signs a browser in to `dvt dev`
+	link   string // of `dvt dev`, signs a browser in
 }
 
-// spawn starts the binary; it is killed when the test ends.
+// spawn starts dvt with these arguments and further environment variables. The process is killed when the test ends.
 func spawn(t *testing.T, name string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, name: name, args: args, env: env}
@@ -42,7 +42,7 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", p.name, p.output())
+			t.Logf("%s printed:\n%s", p.name, p.output())
 		}
 	})
 	return p
@@ -51,7 +51,7 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 // ticketKey is shared by the servers and control workers of a test. `dvt dev` makes its own.
 const ticketKey = "test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="
 
-// withTicketKeys is the environment of a command, with the ticket keys that servers and control workers need.
+// environmentFor returns the environment of a command. Servers and control workers get the ticket keys that they need.
 func environmentFor(args []string) []string {
 	env := environmentWithoutDVT()
 	if args[0] == "server" || args[0] == "worker" && slices.Contains(args, "--config") {
@@ -60,8 +60,7 @@ func environmentFor(args []string) []string {
 	return env
 }
 
-// start starts the process again after it ended. For `dvt dev` it returns when
-// the ready line was printed.
+// start starts the process, also again after its end. For `dvt dev` it waits for the ready line.
 func (p *process) start() {
 	p.t.Helper()
 	p.cmd = exec.Command(testserver.Binary(p.t), p.args...)
@@ -113,24 +112,25 @@ func (p *process) start() {
 	}
 }
 
-// environment is that of the tests without what configures the tests themselves.
+// environmentWithoutDVT returns the environment of the tests without DVT_ variables, because they configure the tests.
 func environmentWithoutDVT() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DVT_") })
 }
 
+// output returns the first MiB of standard error.
 func (p *process) output() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stderr.String()
 }
 
-// kill is kill -9 of this process alone.
+// kill kills this process with SIGKILL, without its children, and waits for its end.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }
 
-// terminate asks the process to end and returns how long it took.
+// terminate sends SIGTERM, waits for the end of the process and returns the time that it took.
 func (p *process) terminate() time.Duration {
 	p.t.Helper()
 	began := time.Now()
@@ -138,7 +138,7 @@ func (p *process) terminate() time.Duration {
 	select {
 	case <-p.exited:
 	case <-time.After(testtime.Of(30 * time.Second)):
-		p.t.Fatalf("%s did not end:\n%s", p.name, p.output())
+		p.t.Fatalf("%s has not ended 30 s after SIGTERM:\n%s", p.name, p.output())
 	}
 	return time.Since(began)
 }
@@ -157,14 +157,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// dataDir is a directory for --data that is short enough and removed with the test.
+// dataDir returns a directory for --data that does not exist yet and is removed with the test.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "data")
 }
 
-// temporalPID is the pid of the Temporal server that a `dvt dev` supervises; one
-// that was just killed is started again first.
+// temporalPID returns the process id of the Temporal server of a `dvt dev`. After a kill it waits for the next one.
 func temporalPID(t *testing.T, data string) int {
 	t.Helper()
 	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(
@@ -177,24 +176,24 @@ func temporalPID(t *testing.T, data string) int {
 			return id.PID
 		}
 	}
-	t.Fatal("dvt dev does not run its Temporal server")
+	t.Fatal("dvt dev has no running Temporal server within 10 s")
 	return 0
 }
 
-// devToken is the token of a dev principal of a `dvt dev` that has started.
+// devToken returns the token of a principal of a `dvt dev` that has started.
 func devToken(t *testing.T, data, name string) string {
 	t.Helper()
 	access, err := server.ReadDevAccess(data)
 	must(t, err)
 	if access.Tokens[name] == "" {
-		t.Fatalf("%s has no token", name)
+		t.Fatalf("the principal %s has no token in the data directory", name)
 	}
 	return access.Tokens[name]
 }
 
 func isAlive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// start starts a run of doc and returns its id; it insists while the server is away.
+// start starts a run of the plan doc and returns its id. It retries for 10 s, because the server may be restarting.
 func start(t *testing.T, c *client.Client, requestID string, doc []byte) string {
 	t.Helper()
 	raw := json.RawMessage(doc)
@@ -209,16 +208,16 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 			return out.StartRun.Run.RunId
 		}
 	}
-	t.Fatalf("start: %v", client.Named(err))
+	t.Fatalf("startRun failed for 10 s: %v", client.Named(err))
 	return ""
 }
 
-// ended waits until the run is over, whatever becomes of the server meanwhile.
+// waitForEnd waits until the run is over and returns it. It ignores errors, because the server may be restarting.
 func waitForEnd(t *testing.T, c *client.Client, runID string, patience time.Duration) client.ShowRunRun {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(patience))
 	defer cancel()
-	last := "nothing"
+	last := "no answer"
 	for ctx.Err() == nil {
 		out, err := client.ShowRun(ctx, c, runID, nil)
 		if err == nil && out.Run != nil {

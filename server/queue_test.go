@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// depot is two servers and a control worker with quotas; server A reaches the engine by a proxy.
+// queueServers is two servers and a control worker with quotas. Server A reaches the engine through a proxy.
 type queueServers struct {
 	a      *process
 	urlA   string
@@ -74,8 +74,10 @@ accounts:
 	return d
 }
 
-// ask asks for a run of one step.
-func (d *queueServers) startRun(t *testing.T, base, token, tenant, request, step string) client.StartRunStartRunStartRunPayload {
+// startRun starts a run of one step and returns the payload, with its place in the queue.
+func (d *queueServers) startRun(
+	t *testing.T, base, token, tenant, request, step string,
+) client.StartRunStartRunStartRunPayload {
 	t.Helper()
 	doc := json.RawMessage(strings.Replace(string(stepsPlan("queue", step)), `"tenantId":"acme"`, `"tenantId":"`+tenant+
 		`"`, 1))
@@ -93,7 +95,8 @@ const (
 	napStep  = `{"stepId":"s1","type":"SLEEP","inputs":{"ms":6000},"timeout":"1m"}`
 )
 
-// events of a run, by type the time of the first and how many.
+// readEvents reads the log of a run: the time of the first event and the number of events by type, and all types in
+// order.
 func (d *queueServers) readEvents(t *testing.T, runID string) (at map[run.EventType]time.Time, n map[run.EventType]int,
 	order []string) {
 	t.Helper()
@@ -109,12 +112,13 @@ func (d *queueServers) readEvents(t *testing.T, runID string) (at map[run.EventT
 	return at, n, order
 }
 
-// until polls, for as much longer as the machine is busy when it would give up.
+// waitUntil polls until ok returns true. It fails the test after patience, which a busy machine extends. what describes
+// the condition.
 func waitUntil(t *testing.T, what string, patience time.Duration, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > testtime.Of(patience) {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("condition not met within %s: %s", patience, what)
 		}
 	}
 }
@@ -125,12 +129,12 @@ func TestQueue_AnotherServerTakesOverTheStartOfAStoppedServer(t *testing.T) {
 	d := startQueueServers(t, `{tiers: {default: {startRunPerMinute: 1000, maxActive: 1}}}`)
 	first := d.startRun(t, d.urlA, adaToken, "acme", "first", napStep).Run.RunId
 	id := d.startRun(t, d.urlA, adaToken, "acme", "second", noopStep).Run.RunId
-	waitUntil(t, "the first is in the engine", time.Minute, func() bool {
+	waitUntil(t, "the first run is started in the engine", time.Minute, func() bool {
 		q, err := d.store.QueueRow(t.Context(), first)
 		return err == nil && q.Status == store.QueueStarted
 	})
 	d.engine.Hold()
-	waitUntil(t, "A leases the second", time.Minute, func() bool {
+	waitUntil(t, "server A leases the second run", time.Minute, func() bool {
 		q, err := d.store.QueueRow(t.Context(), id)
 		return err == nil && q.Status == store.QueueLocked
 	})
@@ -138,24 +142,26 @@ func TestQueue_AnotherServerTakesOverTheStartOfAStoppedServer(t *testing.T) {
 	stopped := time.Now()
 	t.Cleanup(func() { _ = d.a.cmd.Process.Signal(syscall.SIGCONT) })
 	d.startB()
-	waitUntil(t, "B starts it", 90*time.Second, func() bool { _, n, _ := d.readEvents(t, id); return n[run.RunStarted] == 1 })
+	waitUntil(t, "server B starts the second run", 90*time.Second,
+		func() bool { _, n, _ := d.readEvents(t, id); return n[run.RunStarted] == 1 })
 	t.Logf("taken over %s after server A stopped", time.Since(stopped).Round(time.Second))
 	must(t, d.a.cmd.Process.Signal(syscall.SIGCONT))
 	d.engine.Pass()
-	time.Sleep(8 * time.Second) // A may do what it can
-	waitUntil(t, "it ends", time.Minute, func() bool { _, n, _ := d.readEvents(t, id); return n[run.RunCompleted] > 0 })
+	time.Sleep(8 * time.Second) // time in which A could repeat the start
+	waitUntil(t, "the second run completes", time.Minute,
+		func() bool { _, n, _ := d.readEvents(t, id); return n[run.RunCompleted] > 0 })
 	_, n, order := d.readEvents(t, id)
 	if !slices.Equal(order[:3], []string{"RunQueued", "RunApproved", "RunStarted"}) || n[run.RunStarted] != 1 ||
 		n[run.RunApproved] != 1 || n[run.RunCompleted] != 1 {
-		t.Errorf("log %q", order)
+		t.Errorf("the log is %q, want one start and one end of the run", order)
 	}
 	q, err := d.store.QueueRow(t.Context(), id)
 	if err != nil || q.Status != store.QueueStarted || q.Generation != 2 {
-		t.Errorf("%+v %v", q, err)
+		t.Errorf("the queue row is %+v (%v), want STARTED in generation 2", q, err)
 	}
 	if a := get(t, d.urlB+"/metrics", "Authorization: Bearer "+samToken); a.StatusCode != http.StatusOK ||
 		!strings.Contains(a.body, "run_queue_leases_expired_total 1") {
-		t.Errorf("no lease that B took over in its metrics: %d", a.StatusCode)
+		t.Errorf("/metrics of server B: %d, want 200 with one expired lease", a.StatusCode)
 	}
 }
 
@@ -165,12 +171,12 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 	const backlog = 200
 	d := startQueueServers(t, `{maxActive: 4, tiers: {default: {startRunPerMinute: 100000, maxQueueDepth: 1000}}}`)
 	d.startB()
-	type asked struct {
-		id   string
-		told time.Duration
-		at   time.Time
+	type queued struct {
+		id       string
+		estimate time.Duration
+		at       time.Time
 	}
-	var runs []asked
+	var runs []queued
 	for i := range backlog {
 		began := time.Now()
 		base := d.urlA
@@ -178,58 +184,58 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 			base = d.urlB
 		}
 		p := d.startRun(t, base, adaToken, "acme", fmt.Sprint("a", i), noopStep)
-		a := asked{id: p.Run.RunId, at: began}
+		a := queued{id: p.Run.RunId, at: began}
 		if p.Queue != nil && p.Queue.EstimatedWaitMs != nil {
-			a.told = time.Duration(*p.Queue.EstimatedWaitMs * float64(time.Millisecond))
+			a.estimate = time.Duration(*p.Queue.EstimatedWaitMs * float64(time.Millisecond))
 		}
 		runs = append(runs, a)
 	}
-	left := func() int64 {
+	countWaiting := func() int64 {
 		u, err := d.store.Usage(t.Context(), "acme")
 		must(t, err)
 		return u.Tenant.Waiting
 	}
-	waited := left()
+	waited := countWaiting()
 	other := d.startRun(t, d.urlB, malloryToken, "globex", "b", noopStep).Run.RunId
 	waitUntil(t, "the run of globex starts", time.Minute,
 		func() bool { _, n, _ := d.readEvents(t, other); return n[run.RunStarted] == 1 })
-	waitUntil(t, "all are done", 5*time.Minute, func() bool {
+	waitUntil(t, "no run is active or waiting", 5*time.Minute, func() bool {
 		n, err := d.store.ActiveRuns(t.Context())
 		return err == nil &&
-			n == 0 && left() == 0
+			n == 0 && countWaiting() == 0
 	})
 	its, _, _ := d.readEvents(t, other)
-	asks, gets := its[run.RunQueued], its[run.RunApproved]
-	if asks.IsZero() { // there was a place at once
-		asks = gets
+	queuedAt, approvedAt := its[run.RunQueued], its[run.RunApproved]
+	if queuedAt.IsZero() { // a slot was free at once
+		queuedAt = approvedAt
 	}
 	ahead := 0
 	var ends, approvals []time.Time
-	var off []time.Duration
+	var estimateErrors []time.Duration
 	for _, a := range runs {
 		at, n, order := d.readEvents(t, a.id)
 		if n[run.RunStarted] != 1 || n[run.RunApproved] != 1 || n[run.RunCompleted] != 1 {
-			t.Errorf("%s: %q", a.id, order)
+			t.Errorf("the log of %s is %q, want one start and one end of the run", a.id, order)
 		}
 		ends = append(ends, at[run.RunCompleted])
 		if order[0] == "RunQueued" {
 			approvals = append(approvals, at[run.RunApproved])
-			if at := at[run.RunApproved]; at.After(asks) && at.Before(gets) {
+			if at := at[run.RunApproved]; at.After(queuedAt) && at.Before(approvedAt) {
 				ahead++
 			}
-			if a.told > 0 {
-				off = append(off, (at[run.RunApproved].Sub(a.at) - a.told).Abs())
+			if a.estimate > 0 {
+				estimateErrors = append(estimateErrors, (at[run.RunApproved].Sub(a.at) - a.estimate).Abs())
 			}
 		}
 	}
-	t.Logf("%d runs of acme waited when globex asked for one, %d of them went before it", waited, ahead)
+	t.Logf("%d runs of acme waited when globex started one, %d of them were approved before it", waited, ahead)
 	if ahead > 60 {
-		t.Errorf("%d of acme went before the one of globex", ahead)
+		t.Errorf("%d runs of acme were approved before the one of globex, want 60 or fewer", ahead)
 	}
 	if len(approvals) < backlog/2 {
-		t.Errorf("only %d of %d had to wait", len(approvals), backlog)
+		t.Errorf("%d of %d runs had to wait, want half or more", len(approvals), backlog)
 	}
-	var gaps []time.Duration // from the end that made the place to the approval that took it
+	var gaps []time.Duration // from the end that freed a slot to the approval that took it
 	slices.SortFunc(ends, time.Time.Compare)
 	slices.SortFunc(approvals, time.Time.Compare)
 	for _, approved := range approvals {
@@ -238,7 +244,7 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 		}
 	}
 	slices.Sort(gaps)
-	slices.Sort(off)
+	slices.Sort(estimateErrors)
 	at := func(d []time.Duration, part float64) time.Duration {
 		if len(d) == 0 {
 			return 0
@@ -246,9 +252,9 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 		return d[int(part*float64(len(d)-1))].Round(time.Millisecond)
 	}
 	t.Logf("from the last end before it to an approval: p50 %s p95 %s max %s", at(gaps, .5), at(gaps, .95), at(gaps, 1))
-	t.Logf("what %d runs were told when they came was off by: p50 %s p95 %s max %s", len(off), at(off, .5), at(off, .95),
-		at(off, 1))
-	if at(gaps, .5) > testtime.Of(time.Second) { // a server that is not told looks after 5 s
-		t.Errorf("places stood free for %s", at(gaps, .5))
+	t.Logf("error of the estimated wait of %d runs: p50 %s p95 %s max %s", len(estimateErrors),
+		at(estimateErrors, .5), at(estimateErrors, .95), at(estimateErrors, 1))
+	if at(gaps, .5) > testtime.Of(time.Second) { // without the notification a server polls after 5 s
+		t.Errorf("half of the free slots waited %s or longer for the next run, want a second or less", at(gaps, .5))
 	}
 }

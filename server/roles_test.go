@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// nineSignals are those of the catalogue as the API takes them.
+// nineSignals has each signal of the catalogue as input of the API.
 var nineSignals = map[authz.Action]string{ //nolint:gochecknoglobals // a table
 	authz.Pause: `pause:{reason:"r"}`, authz.Resume: `resume:{reason:"r"}`, authz.RetryStep: `retryStep:{stepId:"s"}`,
 	authz.SkipStep:       `skipStep:{stepId:"s"}`,
@@ -27,18 +27,19 @@ var nineSignals = map[authz.Action]string{ //nolint:gochecknoglobals // a table
 	authz.EmergencyStop:  `emergencyStop:{reason:"r"}`,
 }
 
-// Each of the nine signals by each role over the API: who may gets a receipt or is told what is wrong with the
-// signal, who may not FORBIDDEN and a SignalRejected, and the run stays as it is. A stranger gets NOT_FOUND and
-// a row in its own audit, and the log stays as it is.
+// Each role sends each of the nine signals. A role with the right gets a receipt or an error about the signal. A role
+// without it gets FORBIDDEN, the log gets a SignalRejected, and the status of the run does not change. A stranger gets
+// NOT_FOUND and a row in the audit of his own tenant, and the log does not change.
 // contract: G02, G03
-func TestSignals_EveryRoleOverTheAPI(t *testing.T) {
+func TestSignals_AreDecidedByRoleAsInTheTable(t *testing.T) {
 	t.Parallel()
-	may := decisions(t)
+	may := readDecisions(t)
 	var accounts []authz.Account
 	for _, r := range authz.Roles() {
 		accounts = append(accounts, accountOf("acme", string(r), role(r, "*", "*")))
 	}
-	w := settle(t, settling{accounts: append(accounts, accountOf("globex", "mal", role(authz.Admin, "*", "*")))})
+	w := startSeededServer(t, seedOptions{accounts: append(accounts, accountOf("globex", "mal", role(authz.Admin, "*",
+		"*")))})
 	state := func(id string) (run.Status, run.Seq) {
 		t.Helper()
 		l, err := w.store.Load(t.Context(), id)
@@ -50,7 +51,7 @@ func TestSignals_EveryRoleOverTheAPI(t *testing.T) {
 		for _, who := range append(authz.Roles(), "mal") {
 			pairs++
 			id := fmt.Sprintf("run-%s-%s", action, who)
-			runsOne(t, w, id)
+			importRunningRun(t, w, id)
 			status, head := state(id)
 			a := ask(t, w.url, fmt.Sprintf(`mutation{signalRun(input:{runId:%q,signalId:"one",signal:{%s}}){signal{decision}}}`,
 				id, signal), nil, "Authorization: Bearer "+string(who))
@@ -59,17 +60,18 @@ func TestSignals_EveryRoleOverTheAPI(t *testing.T) {
 			must(t, err)
 			switch {
 			case a.StatusCode != http.StatusOK:
-				t.Errorf("%s by %s: %d", action, who, a.StatusCode)
+				t.Errorf("%s by %s: %d, want 200", action, who, a.StatusCode)
 			case who == "mal":
 				if a.code() != "NOT_FOUND" || now != head {
-					t.Errorf("%s by a stranger: %s, head %d then %d", action, a.body, head, now)
+					t.Errorf("%s by a stranger: %s, want NOT_FOUND; the head was %d and is %d", action, a.body, head, now)
 				}
 			case may[string(action)+" "+string(who)]:
 				if a.code() == "FORBIDDEN" || a.code() == "NOT_FOUND" {
-					t.Errorf("%s by %s: %s", action, who, a.body)
+					t.Errorf("%s by %s: %s, want that it is permitted", action, who, a.body)
 				}
 			case a.code() != "FORBIDDEN" || after != status || len(evs) != 1 || evs[0].Type != run.SignalRejected:
-				t.Errorf("%s by %s: %s, %s then %s, events %v", action, who, a.body, status, after, evs)
+				t.Errorf("%s by %s: %s, the run was %s and is %s, events %v; want FORBIDDEN and one SignalRejected", action, who,
+					a.body, status, after, evs)
 			}
 		}
 	}
@@ -78,15 +80,16 @@ func TestSignals_EveryRoleOverTheAPI(t *testing.T) {
 	rows, err := w.store.AuditLinks(t.Context(), store.AuditFilter{TenantID: "globex", Limit: store.MaxPage})
 	must(t, err)
 	if len(rows) != len(nineSignals) {
-		t.Errorf("the stranger's audit has %d rows for %d signals", len(rows), len(nineSignals))
+		t.Errorf("the audit of the stranger's tenant has %d rows, want one for each of %d signals", len(rows),
+			len(nineSignals))
 	}
 	if want := 9 * (len(authz.Roles()) + 1); pairs != want {
-		t.Errorf("%d pairs, not %d", pairs, want)
+		t.Errorf("the test tried %d pairs of signal and role, want %d", pairs, want)
 	}
 }
 
-// decisions are those of the table on the whole tenant, by action and role.
-func decisions(t *testing.T) map[string]bool {
+// readDecisions reads the decisions of the table for grants of the whole tenant. Its keys are "ACTION ROLE".
+func readDecisions(t *testing.T) map[string]bool {
 	t.Helper()
 	f, err := os.Open(filepath.Join(root(t), "authz", "testdata", "decisions.csv"))
 	must(t, err)
@@ -102,8 +105,8 @@ func decisions(t *testing.T) map[string]bool {
 	return out
 }
 
-// runsOne makes a run with a step that runs.
-func runsOne(t *testing.T, w *island, id string) {
+// importRunningRun imports a run of acme with one running step.
+func importRunningRun(t *testing.T, w *seededServer, id string) {
 	t.Helper()
 	at := run.Identity{RunID: id, TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3",
 		PlanVersion: "1.0"}

@@ -25,7 +25,7 @@ func (p *parts) routes() http.Handler {
 	p.callers = graph.NewCallers(p.apiConfig())
 	mux := http.NewServeMux()
 	p.metricsHandler = p.metrics()
-	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /livez", livez)
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.HandleFunc("GET /engine/health/detailed", p.detailedHealth)
@@ -51,9 +51,9 @@ func (p *parts) routes() http.Handler {
 		mux.Handle("/", p.interfaceFiles())
 	}
 	if p.dev != nil {
-		return p.withHeaders(p.onLoopback(p.fromOurPages(mux)))
+		return p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux)))
 	}
-	return p.withHeaders(p.fromOurPages(mux))
+	return p.withHeaders(p.requireOwnOrigin(mux))
 }
 
 // withHeaders sets headers on every response that prevent a browser from guessing content types and from sharing a
@@ -64,7 +64,7 @@ func (p *parts) withHeaders(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if p.secure() {
+		if p.usesHTTPS() {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		next.ServeHTTP(w, r)
@@ -79,7 +79,7 @@ func (p *parts) apiConfig() graph.Config {
 	}
 	return graph.Config{
 		Identify: p.identify, Session: p.session, Throttle: p.throttle, Failed: p.authFailed, Address: p.address,
-		AllowedOrigins: origins, Secure: p.secure(),
+		AllowedOrigins: origins, Secure: p.usesHTTPS(),
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 	// label.
 	maxViolationTenants = 1000
 	otherTenants        = "other"
-	// verifierSuffix marks the name of the second runtime that a verification opens beside the one in use.
+	// verifierSuffix marks the name of the second runtime that a verification opens while the first is in use.
 	verifierSuffix = "-verify"
 )
 
@@ -272,7 +272,7 @@ func (i *isolation) watch(ctx context.Context, done <-chan error) (failed bool, 
 
 func (i *isolation) close() {
 	if err := i.runtime.Close(); err != nil {
-		i.log.Warn("the sandbox of steps could not be closed", slog.Any("error", err))
+		i.log.Warn("the sandbox of steps could not be closed; the next start removes its leftovers", slog.Any("error", err))
 	}
 }
 

@@ -62,33 +62,37 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 		"a whole sandbox": {have: allCapabilities()},
 		"no namespaces": {have: capabilitiesWithout(plan.SandboxNetwork, plan.SandboxFiles),
 			refused: "files (the kernel says no); network (the kernel says no)"},
-		"no namespaces, one accepted": {cfg: config.Config{Sandboxing: config.Sandboxing{SandboxAllowMissing: []string{"files"}}},
+		"no namespaces, one accepted": {
+			cfg:  config.Config{Sandboxing: config.Sandboxing{SandboxAllowMissing: []string{"files"}}},
 			have: capabilitiesWithout(plan.SandboxNetwork, plan.SandboxFiles), refused: ": network (the kernel says no)",
-			warned: "part=files"},
+			warned: "part=files",
+		},
 		"no cgroup": {have: capabilitiesWithout(plan.SandboxMemory),
 			warned: "part=memory reason=\"the kernel says no\""},
-		"no namespaces in dvt dev": {cfg: config.Config{Dev: true}, have: capabilitiesWithout(plan.SandboxNetwork), warned: "part=network"},
-		"none, said by name": {cfg: config.Config{Sandboxing: config.Sandboxing{SandboxRuntime: config.RuntimeNone}},
+		"no namespaces in dvt dev": {cfg: config.Config{Dev: true}, have: capabilitiesWithout(plan.SandboxNetwork),
+			warned: "part=network"},
+		"the runtime none": {cfg: config.Config{Sandboxing: config.Sandboxing{SandboxRuntime: config.RuntimeNone}},
 			have: executor.Plain().Capabilities(), warned: "steps run without a sandbox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var said bytes.Buffer
-			err := judgeCapabilities(&c.cfg, c.have, slog.New(slog.NewTextHandler(&said, nil)))
+			var logged bytes.Buffer
+			err := judgeCapabilities(&c.cfg, c.have, slog.New(slog.NewTextHandler(&logged, nil)))
 			if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
 				t.Errorf("the error is %v, want one with %q", err, c.refused)
 			}
-			if !strings.Contains(said.String(), c.warned) || c.warned == "" && said.Len() > 0 {
-				t.Errorf("the log is %q, want %q", said.String(), c.warned)
+			if !strings.Contains(logged.String(), c.warned) || c.warned == "" && logged.Len() > 0 {
+				t.Errorf("the log is %q, want %q", logged.String(), c.warned)
 			}
 		})
 	}
 }
 
-// isolationOf returns the isolation of a worker whose later verifications see the capabilities that now returns.
+// newIsolation returns the isolation of a worker whose later verifications see the capabilities that now returns.
 func newIsolation(now func() (sandbox.Capabilities, error)) *isolation {
 	i := &isolation{
-		cfg: &config.Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: fixedRuntime{capabilities: allCapabilities()},
+		cfg: &config.Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1",
+		runtime: fixedRuntime{capabilities: allCapabilities()},
 		tenants: map[string]bool{},
 		open: func(string) (sandbox.Runtime, error) {
 			c, err := now()
@@ -102,12 +106,12 @@ func newIsolation(now func() (sandbox.Capabilities, error)) *isolation {
 
 func TestSandbox_FailedVerificationStopsPolling(t *testing.T) {
 	t.Parallel()
-	replaced := allCapabilities()
+	incomplete, replaced := capabilitiesWithout(plan.SandboxNetwork), allCapabilities()
 	replaced.Digest = "another"
 	for name, broken := range map[string]func() (sandbox.Capabilities, error){
-		"a lost part":        func() (sandbox.Capabilities, error) { return capabilitiesWithout(plan.SandboxNetwork), nil },
-		"another program":    func() (sandbox.Capabilities, error) { return replaced, nil },
-		"it cannot be asked": func() (sandbox.Capabilities, error) { return sandbox.Capabilities{}, errors.New("gone") },
+		"a lost part":           func() (sandbox.Capabilities, error) { return incomplete, nil },
+		"another program":       func() (sandbox.Capabilities, error) { return replaced, nil },
+		"a failed verification": func() (sandbox.Capabilities, error) { return sandbox.Capabilities{}, errors.New("gone") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,7 +200,7 @@ func TestOwnAddresses_ContainEachAddressOfTheMachine(t *testing.T) {
 		fmt.Sprintf("127.0.0.1:%d", port): true, fmt.Sprintf("192.0.2.9:%d", port): false,
 	} {
 		if got := o.contains(netip.MustParseAddrPort(address)); got != own {
-			t.Errorf("%s counts as an address of dvt: %t, want %t", address, got, own)
+			t.Errorf("%s is an address of the installation: %t, want %t", address, got, own)
 		}
 	}
 }

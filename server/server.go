@@ -271,14 +271,15 @@ func need(pairs ...string) error {
 	var errs []error
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i] == "" {
-			errs = append(errs, fmt.Errorf("--%s is missing", pairs[i+1]))
+			errs = append(errs, fmt.Errorf("--%s is missing: give the flag, or set it in the settings file or the environment", pairs[i+1]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // Migrate is `dvt migrate`. It brings the schema of the store to the version of this program, and creates a SQLite
-// store that does not exist. On PostgreSQL it also grants cfg.AppRole the rights of a server.
+// store that does not exist. On PostgreSQL it also grants cfg.AppRole the rights of a server. It never changes a
+// newer schema, which is store.ErrSchema on SQLite, and on PostgreSQL with cfg.AppRole.
 func Migrate(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err := need(cfg.Store, "store"); err != nil {
 		return err

@@ -39,7 +39,7 @@ const attemptCookie = "dvt_sign_in"
 // attemptName returns the name of the attempt cookie. With https it has the prefix __Host-, so that no other host of
 // the same domain can set it. Such a host could otherwise sign a person in to an account of its own.
 func (p *parts) attemptName() string {
-	if p.secure() {
+	if p.usesHTTPS() {
 		return "__Host-" + attemptCookie
 	}
 	return attemptCookie
@@ -47,7 +47,7 @@ func (p *parts) attemptName() string {
 
 // attemptPath returns the path of the attempt cookie.
 func (p *parts) attemptPath() string {
-	if p.secure() {
+	if p.usesHTTPS() {
 		return "/" // the prefix __Host- requires it
 	}
 	return callbackPath
@@ -133,7 +133,7 @@ func (p *parts) login(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this server has no OIDC provider of this name", http.StatusNotFound)
 		return
 	case err != nil:
-		p.log.WarnContext(r.Context(), "a sign-in did not begin", slog.Any("error", err))
+		p.log.WarnContext(r.Context(), "a sign-in could not begin: check that this server reaches the OIDC provider", slog.Any("error", err))
 		leave(w, refusalPage("unavailable", to))
 		return
 	}
@@ -172,7 +172,7 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		p.log.WarnContext(r.Context(), "the session of a sign-in could not be created", slog.Any("error", err))
+		p.log.WarnContext(r.Context(), "the session of a sign-in could not be created; the person must sign in again", slog.Any("error", err))
 		leave(w, refusalPage("unavailable", to))
 		return
 	}

@@ -26,8 +26,8 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// reception is two servers with one store, and a provider that says who people are. Browsers reach both under the
-// address of the first, as if behind one proxy.
+// signInServers is two servers with one store and an OIDC provider. The public URL of both is the address of server A,
+// as if one proxy were in front of them.
 type signInServers struct {
 	urlA, urlB string
 	op         *testserver.OIDCProvider
@@ -78,7 +78,7 @@ accounts:
 	return o
 }
 
-// person is a browser.
+// browser is an HTTP client with a cookie jar that follows no redirects.
 type browser struct {
 	*http.Client
 	t *testing.T
@@ -92,7 +92,7 @@ func newBrowser(t *testing.T) *browser {
 	}}, t}
 }
 
-// do sends a request and reads its answer; it follows no redirect.
+// do sends a request with header fields such as "Name: value" and returns the answer.
 func (p *browser) do(method, at, body string, header ...string) answer {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, at, strings.NewReader(body))
@@ -109,7 +109,8 @@ func (p *browser) do(method, at, body string, header ...string) answer {
 	return answer{res, string(read)}
 }
 
-// atProvider goes from where login leads through the provider's form to the address of the callback.
+// authenticate follows the redirect of login to the provider, signs user in with the form there, and returns the URL of
+// the callback without requesting it.
 func (p *browser) authenticate(login answer, user string) string {
 	p.t.Helper()
 	at, page := login.Header.Get("Location"), login
@@ -140,7 +141,7 @@ func (p *browser) authenticate(login answer, user string) string {
 	return ""
 }
 
-// signIn ends on the callback's answer.
+// signIn signs user in on a server and returns the answer of the callback. to is the page after the sign-in.
 func (p *browser) signIn(base, user, to string) answer {
 	p.t.Helper()
 	login := p.do(http.MethodGet, base+"/auth/login?"+url.Values{"provider": {"corp"}, "to": {to}}.Encode(), "")
@@ -154,6 +155,7 @@ func (p *browser) ask(base, query string, header ...string) answer {
 	return p.do(http.MethodPost, base+"/graphql", string(body), append(header, "Content-Type: application/json")...)
 }
 
+// cookieNamed returns the cookie that the answer sets, or nil.
 func (a answer) cookieNamed(name string) *http.Cookie {
 	for _, c := range a.Cookies() {
 		if c.Name == name {
@@ -169,88 +171,92 @@ const (
 	createTokenQuery = `mutation { createToken(input: {requestId: "laptop", name: "laptop", grants: [{role: VIEWER}]}) { token { kind principal provider } secret } }`
 )
 
-// A person signs in on one server and is known on the other at once; what a browser holds
-// can be used by pages of this server alone, and ends when it is told to.
+// A session that starts on one server holds on the other at once. Only pages of the servers can use it. It ends at the
+// sign-out and at the end of its life.
 // contract: O6, Z01
 func TestSignIn_ASessionHoldsOnBothServersUntilSignOut(t *testing.T) {
 	t.Parallel()
 	o := startSignInServers(t)
 	ada := newBrowser(t)
 	if a := get(t, o.urlB+"/auth/methods"); a.body != `{"methods":[{"kind":"OIDC","name":"corp","label":"Corp SSO","url":"/auth/login?provider=corp"}]}`+"\n" {
-		t.Errorf("the ways to sign in are %s", a.body)
+		t.Errorf("/auth/methods answers %s, want the provider corp", a.body)
 	}
 	back := ada.signIn(o.urlA, "ada", "/runs?status=FAILED")
 	session := back.cookieNamed("dvt_session")
 	if back.StatusCode != http.StatusSeeOther || back.Header.Get("Location") != "/runs?status=FAILED" || session == nil {
-		t.Fatalf("after signing in: %d %s %v", back.StatusCode, back.Header.Get("Location"), back.Cookies())
+		t.Fatalf("the sign-in is answered %d to %s with %v, want a redirect to the page with a session", back.StatusCode,
+			back.Header.Get("Location"), back.Cookies())
 	}
 	if !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.MaxAge < 1 ||
 		session.MaxAge > 45 {
-		t.Errorf("the session's cookie is %+v", session)
+		t.Errorf("the cookie of the session is %+v, want HttpOnly, strict and at most 45 s", session)
 	}
 	if gone := back.cookieNamed("dvt_sign_in"); gone == nil || gone.MaxAge >= 0 {
-		t.Errorf("the cookie of the sign-in stays: %v", gone)
+		t.Errorf("the cookie of the sign-in is %v after it, want it deleted", gone)
 	}
-	if a := ada.ask(o.urlB, meQuery); !strings.Contains(a.body, meAda) { // the jar knows no ports: it is the same host
-		t.Errorf("on the other server, at once: %s", a.body)
+	// a cookie jar ignores ports, so both servers are one host
+	if a := ada.ask(o.urlB, meQuery); !strings.Contains(a.body, meAda) {
+		t.Errorf("the other server answers the session with %s, want ada", a.body)
 	}
-	t.Run("origin", func(t *testing.T) { testSessionOrigin(t, o, ada) })
-	t.Run("kinds", func(t *testing.T) { testSecretKinds(t, o, session.Value) })
-	t.Run("stream", func(t *testing.T) { testSignOutEndsStreams(t, o, ada, session.Value) })
-	t.Run("idle", func(t *testing.T) { testSessionLife(t, o) })
-	t.Run("refused", func(t *testing.T) { testRefusedSignIns(t, o) })
-	t.Run("jwt", func(t *testing.T) { testProviderJWT(t, o) })
-	t.Run("throttle", func(t *testing.T) { testGuessesAreLimited(t, o) })
+	t.Run("only pages of the server can use the session", func(t *testing.T) { testSessionOrigin(t, o, ada) })
+	t.Run("a session is no token and a token is no session", func(t *testing.T) { testSecretKinds(t, o, session.Value) })
+	t.Run("a sign-out ends streams on both servers",
+		func(t *testing.T) { testSignOutEndsStreams(t, o, ada, session.Value) })
+	t.Run("a session in use lives until its end", func(t *testing.T) { testSessionLife(t, o) })
+	t.Run("forged sign-ins are refused", func(t *testing.T) { testRefusedSignIns(t, o) })
+	t.Run("a JWT of the provider authenticates until it expires", func(t *testing.T) { testProviderJWT(t, o) })
+	t.Run("guesses are limited by address", func(t *testing.T) { testGuessesAreLimited(t, o) })
 	checkSignInAudit(t, o, session.Value)
 }
 
-// signedInOrigin changes something over a cookie, from pages of this server and of others.
+// testSessionOrigin sends mutations with the cookie of a session from pages of this server and of other servers.
 func testSessionOrigin(t *testing.T, o *signInServers, ada *browser) {
 	for _, origin := range []string{"", "null", "https://elsewhere.example", "http://127.0.0.1:1"} {
 		if a := ada.ask(o.urlB, createTokenQuery, "Origin: "+origin); a.StatusCode != http.StatusForbidden ||
 			strings.Contains(a.body, "secret") {
-			t.Errorf("a mutation from the origin %q: %d %s", origin, a.StatusCode, a.body)
+			t.Errorf("a mutation from the origin %q: %d %s, want 403 without a secret", origin, a.StatusCode, a.body)
 		}
 		if a := ada.do(http.MethodPost, o.urlB+"/auth/logout", "", "Origin: "+origin); a.StatusCode != http.StatusForbidden {
-			t.Errorf("signing out from the origin %q: %d", origin, a.StatusCode)
+			t.Errorf("a sign-out from the origin %q: %d, want 403", origin, a.StatusCode)
 		}
 	}
-	a := ada.ask(o.urlB, createTokenQuery, "Origin: "+o.urlA) // the public one
+	a := ada.ask(o.urlB, createTokenQuery, "Origin: "+o.urlA) // the public URL
 	if !strings.Contains(a.body, `{"kind":"API","principal":"ada","provider":"corp"}`) {
-		t.Errorf("a token made with a session: %s", a.body)
+		t.Errorf("createToken with a session answers %s, want an API token of ada", a.body)
 	}
-	var made struct {
+	var created struct {
 		Data struct{ CreateToken struct{ Secret string } }
 	}
-	must(t, json.Unmarshal([]byte(a.body), &made))
-	if a := ask(t, o.urlB, meQuery, nil, "Authorization: Bearer "+made.Data.CreateToken.Secret); !strings.Contains(a.body,
+	must(t, json.Unmarshal([]byte(a.body), &created))
+	if a := ask(t, o.urlB, meQuery, nil,
+		"Authorization: Bearer "+created.Data.CreateToken.Secret); !strings.Contains(a.body,
 		meAda) {
-		t.Errorf("with it: %s", a.body)
+		t.Errorf("the API answers the new token with %s, want ada", a.body)
 	}
 }
 
-// signedInKinds shows each secret in the other's place.
+// testSecretKinds sends a session as a bearer token and a token as a session.
 func testSecretKinds(t *testing.T, o *signInServers, session string) {
 	if a := ask(t, o.urlA, meQuery, nil, "Authorization: Bearer "+session); a.code() != "UNAUTHENTICATED" {
-		t.Errorf("a session as a token: %s", a.body)
+		t.Errorf("a session as a bearer token: %s, want UNAUTHENTICATED", a.body)
 	}
 	if a := ask(t, o.urlA, meQuery, nil, "Cookie: dvt_session="+adminToken); a.code() != "UNAUTHENTICATED" {
-		t.Errorf("a token as a session: %s", a.body)
+		t.Errorf("a token as a session: %s, want UNAUTHENTICATED", a.body)
 	}
 	a := ask(t, o.urlA, `{ tokens(all: true, live: true) { edges { node { kind principal provider grants { role } } } } }`,
 		nil, "Authorization: Bearer "+adminToken)
 	if !strings.Contains(a.body, `{"kind":"SESSION","principal":"ada","provider":"corp","grants":[]}`) {
-		t.Errorf("the list of tokens: %s", a.body)
+		t.Errorf("the list of tokens is %s, want it with the session of ada", a.body)
 	}
 }
 
-// signedInStream watches over sockets of both servers, and signs out.
+// testSignOutEndsStreams opens streams on both servers and signs out on one of them.
 func testSignOutEndsStreams(t *testing.T, o *signInServers, ada *browser, session string) {
 	runID := startSignInRun(t, o)
 	streams := []*websocket.Conn{}
 	for _, base := range []string{o.urlA, o.urlB} {
 		if _, _, err := openSocket(base, "https://elsewhere.example", session); !errors.Is(err, websocket.ErrBadHandshake) {
-			t.Errorf("a socket from another page: %v, want a refused handshake", err)
+			t.Errorf("a socket of a page of another origin: %v, want a refused handshake", err)
 		}
 		c, _, err := openSocket(base, o.urlA, session)
 		must(t, err)
@@ -261,13 +267,13 @@ func testSignOutEndsStreams(t *testing.T, o *signInServers, ada *browser, sessio
 		var first struct{ Type string }
 		must(t, c.ReadJSON(&first))
 		if first.Type != "next" {
-			t.Fatalf("the stream began with %+v", first)
+			t.Fatalf("the first message of the stream is %+v, want next", first)
 		}
 		streams = append(streams, c)
 	}
 	if a := ada.do(http.MethodPost, o.urlB+"/auth/logout", "", "Origin: "+o.urlA); a.StatusCode != http.StatusNoContent ||
 		a.cookieNamed("dvt_session") == nil {
-		t.Errorf("signing out: %d %v", a.StatusCode, a.Cookies())
+		t.Errorf("the sign-out: %d %v, want 204 and the cookie deleted", a.StatusCode, a.Cookies())
 	}
 	began := time.Now()
 	for _, c := range streams {
@@ -286,15 +292,15 @@ func testSignOutEndsStreams(t *testing.T, o *signInServers, ada *browser, sessio
 			}
 		}
 		if took := time.Since(began); took > testtime.Of(policyDelay) {
-			t.Errorf("a stream ended %v after signing out", took)
+			t.Errorf("a stream ended %v after the sign-out, want %v or less", took, policyDelay)
 		}
 	}
 	if a := ask(t, o.urlA, meQuery, nil, "Cookie: dvt_session="+session); a.code() != "UNAUTHENTICATED" {
-		t.Errorf("after signing out: %s", a.body)
+		t.Errorf("the session after the sign-out: %s, want UNAUTHENTICATED", a.body)
 	}
 }
 
-// socket opens one with a session's cookie and the Origin of its page.
+// openSocket opens a websocket with the cookie of a session and the Origin of a page, and waits for connection_ack.
 func openSocket(base, origin, session string) (*websocket.Conn, *http.Response, error) {
 	d := websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}
 	c, res, err := d.Dial("ws"+strings.TrimPrefix(base, "http")+"/graphql", http.Header{"Origin": {origin},
@@ -319,28 +325,28 @@ func startSignInRun(t *testing.T, o *signInServers) string {
 	return start(t, client.New(o.urlA, adminToken), "sign-in", doc)
 }
 
-// signedInIdle uses a session on one server alone, so that only the store can tell the other.
+// testSessionLife uses a session on server A only. Server B can learn only from the store that the session is not idle.
 func testSessionLife(t *testing.T, o *signInServers) {
 	p := newBrowser(t)
 	secret := p.signIn(o.urlA, "ada", "/").cookieNamed("dvt_session").Value
 	cookie := "Cookie: dvt_session=" + secret
 	began := time.Now()
-	for time.Since(began) < 21*time.Second { // longer than a session may be idle
+	for time.Since(began) < 21*time.Second { // session-idle is 20s
 		if a := ask(t, o.urlA, meQuery, nil, cookie); !strings.Contains(a.body, meAda) {
-			t.Fatalf("after %v: %s", time.Since(began), a.body)
+			t.Fatalf("the session in use after %v: %s, want ada", time.Since(began), a.body)
 		}
 		time.Sleep(time.Second)
 	}
 	if a := ask(t, o.urlB, meQuery, nil, cookie); !strings.Contains(a.body, meAda) {
-		t.Errorf("on the server that never saw it: %s", a.body)
+		t.Errorf("server B answers the session with %s, want ada because server A used it", a.body)
 	}
 	time.Sleep(time.Until(began.Add(46 * time.Second)))
 	if a := ask(t, o.urlB, meQuery, nil, cookie); a.code() != "TOKEN_EXPIRED" || a.StatusCode != http.StatusUnauthorized {
-		t.Errorf("at the end of its life: %d %s", a.StatusCode, a.body)
+		t.Errorf("the session after session-life: %d %s, want TOKEN_EXPIRED", a.StatusCode, a.body)
 	}
 }
 
-// signInRefused does what other sites and forgers could.
+// testRefusedSignIns tries redirects to other sites and forged, repeated and unauthorised sign-ins.
 func testRefusedSignIns(t *testing.T, o *signInServers) {
 	for to, want := range map[string]string{
 		"//elsewhere.example": "/", "https://elsewhere.example/": "/", `/\elsewhere.example`: "/",
@@ -348,14 +354,15 @@ func testRefusedSignIns(t *testing.T, o *signInServers) {
 		"/auth/login?provider=corp": "/", "": "/", "runs": "/", "/a?b=%2F%2Fc#d": "/a?b=%2F%2Fc#d",
 	} {
 		if back := newBrowser(t).signIn(o.urlA, "ada", to); back.Header.Get("Location") != want {
-			t.Errorf("to %q: sent to %q", to, back.Header.Get("Location"))
+			t.Errorf("a sign-in to %q redirects to %q, want %q", to, back.Header.Get("Location"), want)
 		}
 	}
 	reason := func(a answer) string {
 		u, err := url.Parse(a.Header.Get("Location"))
 		must(t, err)
 		if a.cookieNamed("dvt_session") != nil || a.StatusCode != http.StatusSeeOther || u.Path != "/signin" {
-			t.Errorf("%d to %s with %v", a.StatusCode, u, a.Cookies())
+			t.Errorf("the refused sign-in: %d to %s with %v, want a redirect to /signin without a session", a.StatusCode, u,
+				a.Cookies())
 		}
 		return u.Query().Get("reason")
 	}
@@ -363,34 +370,36 @@ func testRefusedSignIns(t *testing.T, o *signInServers) {
 	login := attacker.do(http.MethodGet, o.urlA+"/auth/login?provider=corp", "")
 	if c := login.cookieNamed("dvt_sign_in"); c == nil || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode ||
 		c.Path != "/auth/callback" || strings.Contains(login.Header.Get("Location"), c.Value) {
-		t.Errorf("the cookie of a sign-in is %+v", c)
+		t.Errorf("the cookie of a sign-in is %+v, want HttpOnly, lax, only for the callback and not part of the URL", c)
 	}
-	theirs := attacker.authenticate(login, "ada")
-	if got := reason(victim.do(http.MethodGet, theirs, "")); got != "refused" {
-		t.Errorf("an answer to another browser: %s", got)
+	callback := attacker.authenticate(login, "ada")
+	if got := reason(victim.do(http.MethodGet, callback, "")); got != "refused" {
+		t.Errorf("a callback in another browser has the reason %s, want refused", got)
 	}
-	if got := attacker.do(http.MethodGet, strings.Replace(theirs, o.urlA, o.urlB, 1), ""); got.cookieNamed("dvt_session") == nil {
-		t.Errorf("a sign-in that ends on the other server: %d %s", got.StatusCode, got.Header.Get("Location"))
+	if got := attacker.do(http.MethodGet, strings.Replace(callback, o.urlA, o.urlB, 1),
+		""); got.cookieNamed("dvt_session") == nil {
+		t.Errorf("a sign-in that ends on the other server: %d to %s, want a session", got.StatusCode,
+			got.Header.Get("Location"))
 	}
-	if got := reason(attacker.do(http.MethodGet, theirs, "")); got != "refused" {
-		t.Errorf("the same answer again: %s", got)
+	if got := reason(attacker.do(http.MethodGet, callback, "")); got != "refused" {
+		t.Errorf("a repeated callback has the reason %s, want refused", got)
 	}
 	if got := reason(newBrowser(t).signIn(o.urlA, "bob", "/")); got != "no-rights" {
-		t.Errorf("somebody without rights: %s", got)
+		t.Errorf("a sign-in without grants has the reason %s, want no-rights", got)
 	}
 	if a := get(t, o.urlA+"/auth/login?provider=nobody"); a.StatusCode != http.StatusNotFound {
-		t.Errorf("an unknown provider: %d", a.StatusCode)
+		t.Errorf("a sign-in with an unknown provider: %d, want 404", a.StatusCode)
 	}
 }
 
-// bearerOfTheProvider shows JWTs: a stream ends with its token.
+// testProviderJWT authenticates with JWTs of the provider. A stream ends when its JWT expires.
 func testProviderJWT(t *testing.T, o *signInServers) {
 	claims := o.op.Claims("dvt")
 	claims["groups"] = []string{"dvt-ada"}
 	token := o.op.Sign(claims, "")
 	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: bearer "+
 		token); !strings.Contains(a.body, `"principal":"ada"`) || !strings.Contains(a.body, "OPERATOR") {
-		t.Errorf("a JWT: %s", a.body)
+		t.Errorf("a JWT of the group dvt-ada: %s, want ada as OPERATOR", a.body)
 	}
 	runID := startSignInRun(t, o)
 	claims["exp"] = time.Now().Add(min(testtime.Of(6*time.Second), 30*time.Second)).Unix()
@@ -400,23 +409,23 @@ func testProviderJWT(t *testing.T, o *signInServers) {
 	select {
 	case err := <-v.done:
 		if err == nil || !strings.Contains(err.Error(), "TOKEN_EXPIRED") {
-			t.Errorf("the stream ended with %v", err)
+			t.Errorf("the stream ended with %v, want TOKEN_EXPIRED", err)
 		}
 		if early := time.Until(time.Unix(claims["exp"].(int64), 0)); early > 0 {
-			t.Errorf("the stream ended %v before its token", early)
+			t.Errorf("the stream ended %v before its JWT expired", early)
 		}
 	case <-time.After(testtime.Of(time.Minute)):
-		t.Error("the stream outlived its token")
+		t.Error("the stream goes on after its JWT expired")
 	}
 	delete(claims, "groups")
 	claims["sub"], claims["exp"] = "bob", time.Now().Add(time.Hour).Unix()
 	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: Bearer "+
 		o.op.Sign(claims, "")); !strings.Contains(a.body, `"principal":"bob"`) || strings.Contains(a.body, "OPERATOR") {
-		t.Errorf("a JWT without rights: %s", a.body)
+		t.Errorf("a JWT without groups: %s, want bob without OPERATOR", a.body)
 	}
 }
 
-// guessesAreSlowed guesses wherever something is to be guessed, from as many addresses behind a proxy.
+// testGuessesAreLimited sends wrong secrets of each kind, each kind from its own address behind a proxy.
 func testGuessesAreLimited(t *testing.T, o *signInServers) {
 	forged := strings.Split(o.op.Sign(o.op.Claims("dvt"), ""), ".")
 	for i, c := range []struct {
@@ -442,29 +451,30 @@ func testGuessesAreLimited(t *testing.T, o *signInServers) {
 				n))
 		}},
 	} {
-		from, slow := fmt.Sprintf("X-Forwarded-For: 6.6.6.6, 203.0.113.%d", i), 0
+		from, limited := fmt.Sprintf("X-Forwarded-For: 6.6.6.6, 203.0.113.%d", i), 0
 		for n := range 30 {
 			switch a := c.send(n, from); {
 			case a.StatusCode == http.StatusTooManyRequests && a.Header.Get("Retry-After") != "":
-				slow++
+				limited++
 			case a.StatusCode != http.StatusUnauthorized:
-				t.Errorf("%s: guess %d: %d %s", c.name, n, a.StatusCode, a.body)
+				t.Errorf("%s: guess %d is answered %d %s, want 401 or 429", c.name, n, a.StatusCode, a.body)
 			}
 		}
-		if slow < 10 {
-			t.Errorf("%s: %d of 30 guesses were slowed", c.name, slow)
+		if limited < 10 {
+			t.Errorf("%s: %d of 30 guesses were limited, want 10 or more", c.name, limited)
 		}
 		if a := c.send(99, "X-Forwarded-For: 198.51.100.1"); a.StatusCode == http.StatusTooManyRequests {
-			t.Errorf("%s: somebody else behind the proxy is slowed", c.name)
+			t.Errorf("%s: another address behind the proxy is limited too", c.name)
 		}
 	}
 	if a := send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", "X-Forwarded-For: 203.0.113.77",
 		"Authorization: worker-has-a-token"); a.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a worker's token without Bearer: %d", a.StatusCode)
+		t.Errorf("a token of a worker without Bearer: %d, want 401", a.StatusCode)
 	}
 }
 
-// signInsAreAudited looks for what must stand in the audit, and for what must stand nowhere.
+// checkSignInAudit waits for the rows of all sign-ins in the audit. It also checks that neither the audit nor the logs
+// contain a secret.
 func checkSignInAudit(t *testing.T, o *signInServers, session string) {
 	deadline := time.Now().Add(time.Minute)
 	var doc []byte
@@ -482,21 +492,21 @@ func checkSignInAudit(t *testing.T, o *signInServers, session string) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the audit has %v", seen)
+			t.Fatalf("after a minute the audit has %v, want the sign-ins of ada, bob and anonymous and a sign-out", seen)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	said := string(doc)
+	text := string(doc)
 	for _, p := range o.servers {
-		said += p.output()
+		text += p.output()
 	}
 	for what, secret := range map[string]string{"a session": session, "the client's secret": `"secret"`,
 		"the key": "a-key-of-forty"} {
-		if strings.Contains(said, secret) {
-			t.Errorf("%s stands in the audit or a log", what)
+		if strings.Contains(text, secret) {
+			t.Errorf("the audit or a log contains %s", what)
 		}
 	}
-	if code := regexp.MustCompile(`code=[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{20,}`).FindString(said); code != "" {
-		t.Errorf("%s stands in the audit or a log", code)
+	if code := regexp.MustCompile(`code=[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{20,}`).FindString(text); code != "" {
+		t.Errorf("the audit or a log contains the code or JWT %s", code)
 	}
 }

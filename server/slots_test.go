@@ -49,7 +49,7 @@ func newSilentHost(t *testing.T) *silentHost {
 	return h
 }
 
-// serveData runs a data worker with the real executors in this process.
+// runDataWorker runs a data worker with the real executors in this process.
 func (c *controlWorker) runDataWorker(t *testing.T, j engine.Journal, w temporal.WorkerConfig) {
 	t.Helper()
 	frontend, err := temporal.Dial(c.frontend.Addr, c.frontend.Namespace, slog.New(slog.DiscardHandler))
@@ -72,7 +72,7 @@ func (c *controlWorker) runDataWorker(t *testing.T, j engine.Journal, w temporal
 	})
 }
 
-// flood starts a run of acme with calls to a host.
+// startFlood starts a run of acme with this number of calls to a host.
 func (c *controlWorker) startFlood(t *testing.T, calls int, host *silentHost) (runID string) {
 	t.Helper()
 	var steps []string
@@ -83,11 +83,12 @@ func (c *controlWorker) startFlood(t *testing.T, calls int, host *silentHost) (r
 	return c.start(t, adaToken, "dev", runs.StartRun{Inline: stepsPlan("flood", steps...)})
 }
 
-// besideIt starts a run of globex with one step, and waits for its end.
+// expectOtherTenantCompletes starts a run of globex with one step and waits until it is COMPLETED.
 func (c *controlWorker) expectOtherTenantCompletes(t *testing.T, step string) {
 	t.Helper()
 	doc := strings.Replace(string(stepsPlan("other", step)), `"acme"`, `"globex"`, 1)
-	if st := c.waitForEnd(t, c.start(t, graceToken, "dev", runs.StartRun{Inline: []byte(doc)})); st.Status != run.Completed {
+	if st := c.waitForEnd(t, c.start(t, graceToken, "dev",
+		runs.StartRun{Inline: []byte(doc)})); st.Status != run.Completed {
 		t.Errorf("the run of the other tenant ended %s, want COMPLETED", st.Status)
 	}
 }
@@ -103,7 +104,7 @@ func TestSlots_AHostThatHangsHoldsUpNoCommandOfAnotherTenant(t *testing.T) {
 	waitUntil(t, "the flood holds all slots of HTTP_NOTIFY", time.Minute, func() bool { return host.waiting.Load() >= 4 })
 	c.expectOtherTenantCompletes(t, `{"stepId":"s","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`)
 	if held, gaveUp := host.waiting.Load(), host.gaveUp.Load(); held < 4 || gaveUp > 0 {
-		t.Errorf("%d calls hang and %d were given up when the COMMAND has ended: it waited for a slot", held, gaveUp)
+		t.Errorf("when the COMMAND ended %d calls hung and %d were given up, want 4 or more and none", held, gaveUp)
 	}
 	host.open()
 	if st := c.waitForEnd(t, flood); st.Status != run.Completed {
@@ -122,9 +123,10 @@ func TestSlots_AFloodLeavesSlotsOfItsTypeToAnotherTenant(t *testing.T) {
 	host, answering := newSilentHost(t), newReceiver(t)
 	flood := c.startFlood(t, 12, host)
 	waitUntil(t, "the flood holds half of the four slots", time.Minute, func() bool { return host.waiting.Load() == 2 })
-	c.expectOtherTenantCompletes(t, fmt.Sprintf(`{"stepId":"s","type":"HTTP_NOTIFY","inputs":{"url":%q},"timeout":"1m"}`, answering.URL))
+	c.expectOtherTenantCompletes(t, fmt.Sprintf(`{"stepId":"s","type":"HTTP_NOTIFY","inputs":{"url":%q},"timeout":"1m"}`,
+		answering.URL))
 	if held, gaveUp := host.waiting.Load(), host.gaveUp.Load(); held != 2 || gaveUp > 0 {
-		t.Errorf("%d calls hang and %d were given up when the other call has ended, want 2 in four slots", held, gaveUp)
+		t.Errorf("when the other call ended %d calls hung and %d were given up, want 2 and none", held, gaveUp)
 	}
 	host.open()
 	waitUntil(t, "the flood completes", 4*time.Minute, func() bool {
@@ -142,7 +144,7 @@ func TestWorker_ServesItsMetricsOnLoopback(t *testing.T) {
 		"--workspace", t.TempDir(),
 		"--metrics-listen", address, "--slots-by-type", "HTTP_NOTIFY=7")
 	var page string
-	waitUntil(t, "the worker's metrics", time.Minute, func() bool {
+	waitUntil(t, "the worker serves its metrics", time.Minute, func() bool {
 		res, err := http.Get("http://" + address + "/metrics")
 		if err != nil {
 			return false
@@ -162,6 +164,6 @@ func TestWorker_ServesItsMetricsOnLoopback(t *testing.T) {
 		}
 	}
 	if status := get(t, "http://"+address+"/graphql").StatusCode; status != http.StatusNotFound {
-		t.Errorf("another path than that of the metrics answers %d, want 404", status)
+		t.Errorf("/graphql of the listener of metrics answers %d, want 404", status)
 	}
 }

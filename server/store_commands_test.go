@@ -22,7 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// command runs dvt to its end.
+// runCommand runs dvt to its end and returns its exit status and output.
 func runCommand(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command(testserver.Binary(t), args...)
@@ -37,7 +37,8 @@ func runCommand(t *testing.T, stdin string, args ...string) (status int, stdout,
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// says runs a command that must end with a status and say certain things.
+// expectCommand runs a command that must end with the exit status and print each text of want. It returns standard
+// output.
 func expectCommand(t *testing.T, status int, args []string, want ...string) string {
 	t.Helper()
 	got, out, errs := runCommand(t, "", args...)
@@ -46,7 +47,7 @@ func expectCommand(t *testing.T, status int, args []string, want ...string) stri
 	}
 	for _, w := range want {
 		if !strings.Contains(out+errs, w) {
-			t.Errorf("dvt %s does not say %q:\n%s%s", strings.Join(args, " "), w, out, errs)
+			t.Errorf("dvt %s does not print %q:\n%s%s", strings.Join(args, " "), w, out, errs)
 		}
 	}
 	return out
@@ -100,14 +101,15 @@ func TestStoreCommands_WorkOnBothStores(t *testing.T) {
 			expectCommand(t, 4, on("verify", "--run", "nobody", "--run", "run-1"), "there is no run nobody in this store")
 			expectCommand(t, 2, on("verify", "-o", "xml"), "it must be table, wide, json or yaml")
 			exec(`UPDATE run_head SET running = 5 WHERE run_id = 'run-1'`)
-			expectCommand(t, 1, on("verify"), "DIFFERENT run-1: head.running: stored 5, expected 1", "the store has 1 differences")
+			expectCommand(t, 1, on("verify"), "DIFFERENT run-1: head.running: stored 5, expected 1",
+				"the store has 1 differences")
 			var report struct {
 				Differences int
 				Found       []struct{ RunID, What string }
 			}
 			must(t, json.Unmarshal([]byte(expectCommand(t, 1, on("verify", "-o", "json"))), &report))
 			if report.Differences != 1 || report.Found[0].What != "head.running" {
-				t.Errorf("%+v", report)
+				t.Errorf("the report is %+v, want one difference of head.running", report)
 			}
 			expectCommand(t, 0, on("verify", "--run", "run-2"), "1 runs, 3 events: 0 differences")
 			exec(`UPDATE run_head SET running = 1 WHERE run_id = 'run-1'`)
@@ -117,17 +119,17 @@ func TestStoreCommands_WorkOnBothStores(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "runs.jsonl.gz")
 			expectCommand(t, 0, on("export", file), "exported 3 runs with 9 events")
 			if b, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
-				t.Errorf("not compressed: %v", err)
+				t.Errorf("the export is not compressed with gzip (%v)", err)
 			}
 			status, doc, note := runCommand(t, "", on("export", "-", "--run", "run-1")...)
 			if status != 0 || !strings.Contains(note, "exported 1 runs") || strings.Count(doc, "\n") != 7 {
-				t.Errorf("status %d, %q:\n%s", status, note, doc)
+				t.Errorf("the export of one run has the status %d and prints %q, want 7 lines:\n%s", status, note, doc)
 			}
 			expectCommand(t, 3, on("import", file), "3 runs of the file are in the store already", "run-0, run-1, run-2")
 			fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")
 			if status, out, errs := runCommand(t, doc, "store", "import", "-", "--store", fresh); status != 0 ||
 				!strings.Contains(out, "imported 1 runs with 3 events") {
-				t.Errorf("status %d: %s%s", status, out, errs)
+				t.Errorf("the import of one run has the status %d and prints %s%s", status, out, errs)
 			}
 			expectCommand(t, 0, []string{"store", "import", file, "--store", fresh, "--skip-existing"},
 				"imported 2 runs with 6 events and 0 receipts; 1 were there")
@@ -144,15 +146,16 @@ func TestStoreCommands_NameTheMissingStoreFileOrFlag(t *testing.T) {
 	expectCommand(t, 4, []string{"store", "verify", "--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")},
 		"there is no store at")
 	expectCommand(t, 1, []string{"store", "verify", "--data", t.TempDir()}, "--store is missing")
-	expectCommand(t, 4, []string{"store", "import", "none.jsonl", "--store", "sqlite:" + filepath.Join(t.TempDir(), "x.db")},
+	expectCommand(t, 4, []string{"store", "import", "none.jsonl", "--store", "sqlite:" + filepath.Join(t.TempDir(),
+		"x.db")},
 		"none.jsonl")
 	expectCommand(t, 2, []string{"store", "repair"}, "dvt store repair --from-engine")
 	expectCommand(t, 1, []string{"store", "repair", "--from-engine", "--data", t.TempDir()}, "--temporal is missing")
 	expectCommand(t, 2, []string{"store", "export"}, "usage:")
 }
 
-// What a newcomer does whose disk went: the backup of an hour ago, repair, verify,
-// and the runs go on.
+// After the loss of a disk, an operator restores an old backup and runs repair and verify. Then finished runs are known
+// and open runs go on.
 // contract: T30
 func TestStoreRepair_RefillsABackupOfDvtDev(t *testing.T) {
 	t.Parallel()
@@ -173,9 +176,9 @@ func TestStoreRepair_RefillsABackupOfDvtDev(t *testing.T) {
 	must(t, err)
 	_, err = db.Exec(`VACUUM INTO '` + backup + `'`)
 	must(t, errors.Join(err, db.Close()))
-	expectCommand(t, 1, []string{"store", "repair", "--from-engine", "--data", data}, "already") // dvt dev runs
+	expectCommand(t, 1, []string{"store", "repair", "--from-engine", "--data", data}, "already") // dvt dev uses the data
 	if r := waitForEnd(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
-		t.Fatalf("%s", r.StatusRaw)
+		t.Fatalf("the short run ended %s, want COMPLETED", r.StatusRaw)
 	}
 	p.terminate()
 	for _, name := range []string{"dvt.db-wal", "dvt.db-shm"} {
@@ -188,10 +191,10 @@ func TestStoreRepair_RefillsABackupOfDvtDev(t *testing.T) {
 	expectCommand(t, 0, on("repair", "--from-engine"), "0 refilled")
 	p.start()
 	if r := waitForEnd(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
-		t.Errorf("the finished run is %s", r.StatusRaw)
+		t.Errorf("after the repair the finished run is %s, want COMPLETED", r.StatusRaw)
 	}
 	if r := waitForEnd(t, c, long, time.Minute); r.Status != client.RunStatusCompleted {
-		t.Errorf("the open run ended %s", r.StatusRaw)
+		t.Errorf("after the repair the open run ended %s, want COMPLETED", r.StatusRaw)
 	}
 	p.terminate()
 	expectCommand(t, 0, on("verify"), "0 differences")

@@ -14,11 +14,11 @@ import (
 	"github.com/dvt-engine/dvt"
 )
 
-// asker makes operations of every field of the schema.
+// operationBuilder builds operations for each field of the schema.
 type operationBuilder struct {
 	t      *testing.T
 	schema *ast.Schema
-	used   map[string]bool // keys of slots
+	used   map[string]bool // keys of the slots in the operations
 }
 
 func newOperationBuilder(t *testing.T) *operationBuilder {
@@ -30,20 +30,20 @@ func newOperationBuilder(t *testing.T) *operationBuilder {
 	return &operationBuilder{t: t, schema: schema, used: map[string]bool{}}
 }
 
-// slot is a place in variables for a thing that somebody has.
+// slot is a placeholder in variables for the id or name of a thing, such as a run.
 type slot struct{ key string }
 
 // operation is a document whose variables have slots.
 type operation struct {
-	field     string // of which it is one variant
+	field     string // "Type.field"; an operation is one variant of it
 	minimal   bool   // the first of its field
 	kind      ast.Operation
 	document  string
 	variables map[string]any
 }
 
-// slots say what a String or an ID means: by its owner and name, else by its name alone. What
-// is in neither table has no value, and the walk fails until somebody gives it one here.
+// slotKeys maps an input of type String or ID to the kind of thing that it names: by "Owner.name", or else by name. The
+// test fails for an input that is neither here nor in textValues.
 var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"runId": "run", "stepId": "step", "signalId": "signal", "tokenId": "token", "projectId": "project",
 	"environmentId": "environment",
@@ -53,13 +53,13 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri",
 	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text",
 	"CompleteManualStepInput.token": "manualToken",
-	"DeadLettersInput.ids":          "letter", "Query.bulk.id": "bulk", "CancelBulkInput.id": "bulk",
+	"DeadLettersInput.ids":          "deadLetter", "Query.bulk.id": "bulk", "CancelBulkInput.id": "bulk",
 	"Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run",
 	"PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
 	"CreateTokenInput.name": "name",
 }
 
-// sayings are what a String means that is no name of a thing.
+// textValues has values for inputs of type String that name no thing.
 var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"connect": "5432", "require": "files",
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db",
@@ -68,13 +68,13 @@ var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"planVersion": "1.0", "compression": "gzip",
 }
 
-// numbers are by name, else 1.
+// numbers has values for inputs of number types, by name. All others are 1.
 //
 //nolint:gochecknoglobals // a table
 var numbers = map[string]any{"first": 5, "last": 5, "sizeBytes": 10, "expectedVersion": 0, "minutes": 5,
 	"maxMinutes": 5, "ttlMs": 60000}
 
-// leaf is the value of a scalar or an enum.
+// leafValue returns the value of a scalar or an enum.
 func (a *operationBuilder) leafValue(owner, name string, t *ast.Type) any {
 	d := a.schema.Types[t.NamedType]
 	switch {
@@ -110,7 +110,7 @@ func (a *operationBuilder) leafValue(owner, name string, t *ast.Type) any {
 			return w
 		}
 	}
-	a.t.Errorf("the walk has no value for %s.%s of type %s: say in slots what it names, or in sayings what it says", owner,
+	a.t.Errorf("the walk has no value for %s.%s of type %s: add its kind to slotKeys or its value to textValues", owner,
 		name, t)
 	return nil
 }
@@ -119,10 +119,10 @@ func (a *operationBuilder) leafValue(owner, name string, t *ast.Type) any {
 type input struct {
 	name     string
 	typ      *ast.Type
-	required bool // without a default
+	required bool // non-null and without a default
 }
 
-// variants are values of a type, the plainest first.
+// variants returns values of a type. The first one has only the required fields.
 func (a *operationBuilder) variants(owner, name string, t *ast.Type) []any {
 	if t.Elem != nil {
 		var out []any
@@ -146,7 +146,8 @@ func (a *operationBuilder) variants(owner, name string, t *ast.Type) []any {
 	return out
 }
 
-// given are ways to give the inputs: those that must be there, then each other one with them.
+// combineInputs returns combinations of the inputs: first the required ones alone, then these with each other input,
+// then all of them. With oneOf it returns each input alone.
 func (a *operationBuilder) combineInputs(owner string, ins []input, oneOf bool) []map[string]any {
 	base := map[string]any{}
 	var out []map[string]any
@@ -161,7 +162,7 @@ func (a *operationBuilder) combineInputs(owner string, ins []input, oneOf bool) 
 	}
 	if !oneOf {
 		for _, in := range ins {
-			if in.required || in.name == "first" { // what is not bounded costs too much
+			if in.required || in.name == "first" { // a page without first exceeds the complexity limit
 				base[in.name] = a.variants(owner, in.name, in.typ)[0]
 			}
 		}
@@ -182,7 +183,7 @@ func (a *operationBuilder) combineInputs(owner string, ins []input, oneOf bool) 
 	return out
 }
 
-// all are the inputs together that may be given together.
+// allInputs returns all inputs that are permitted together.
 func (a *operationBuilder) allInputs(owner string, ins []input) map[string]any {
 	out := map[string]any{}
 	for _, in := range ins {
@@ -201,9 +202,10 @@ func arguments(f *ast.FieldDefinition) []input {
 	return ins
 }
 
-// document asks for one field with arguments from variables; around stands before and after it.
-func (a *operationBuilder) document(kind ast.Operation, f *ast.FieldDefinition, before, after string, vars map[string]any,
-	without map[string]bool) string {
+// document returns an operation for one field whose arguments come from vars. before and after are the text around the
+// field, without has the fields to leave out.
+func (a *operationBuilder) document(kind ast.Operation, f *ast.FieldDefinition, before, after string,
+	vars map[string]any, without map[string]bool) string {
 	var declared, passed []string
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		declared = append(declared, fmt.Sprintf("$%s:%s", name, f.Arguments.ForName(name).Type))
@@ -219,7 +221,7 @@ func (a *operationBuilder) document(kind ast.Operation, f *ast.FieldDefinition, 
 		a.selection(f.Type.Name(), without, 0), after)
 }
 
-// Fields that are not to be had in some places.
+// Fields that the API refuses in pages, in streams, in rows of lists and in lists of bulks.
 var (
 	inPages   = excludeFields()                                               //nolint:gochecknoglobals // a table
 	inStreams = excludeFields("Run.actions", "Step.actions")                  //nolint:gochecknoglobals // a table
@@ -227,7 +229,7 @@ var (
 	inBulks   = map[string]bool{"Bulk.rows": true, "Bulk.applications": true} //nolint:gochecknoglobals // a table
 )
 
-// notHad is what is in neither lists nor streams, and more.
+// excludeFields returns the fields that the API refuses in lists and in streams, and more.
 func excludeFields(more ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes",
@@ -253,7 +255,7 @@ func excludedFieldsOf(f *ast.FieldDefinition) map[string]bool {
 	return nil
 }
 
-// selection is everything of a type that needs no arguments.
+// selection returns all fields of a type that have no required arguments.
 func (a *operationBuilder) selection(name string, without map[string]bool, depth int) string {
 	d := a.schema.Types[name]
 	var parts []string
@@ -264,7 +266,7 @@ func (a *operationBuilder) selection(name string, without map[string]bool, depth
 		}
 	case ast.Object:
 		if depth > 9 {
-			a.t.Errorf("%s lies too deep", name)
+			a.t.Errorf("the selection of %s is deeper than 9 levels", name)
 			return ""
 		}
 		for _, f := range d.Fields {
@@ -282,13 +284,15 @@ func (a *operationBuilder) selection(name string, without map[string]bool, depth
 	return "{" + strings.Join(parts, " ") + "}"
 }
 
-// owners say how somebody reaches a thing of their own whose fields take arguments.
+// ownerPaths has the text before a field with arguments of a type other than a root. OWN and STEP stand for a run and a
+// step of the stranger.
 var ownerPaths = map[string]string{ //nolint:gochecknoglobals // a table
 	"Run": `run(runId:"OWN"){`, "Step": `run(runId:"OWN"){step(stepId:"STEP"){`, "Viewer": `viewer{`, "Bulk": `bulk(id:"` +
 		seedScope{mark: "own"}.bulk() + `"){`,
 }
 
-// operations are all variants of all fields: of the roots, and of those inside that take arguments.
+// operations returns all variants of all fields: of the root types, and of other types when a field takes arguments.
+// own is the id of a run of the stranger.
 func (a *operationBuilder) operations(own string) (out []operation, fields int) {
 	for _, root := range []*ast.Definition{a.schema.Query, a.schema.Subscription, a.schema.Mutation} {
 		kind := ast.Operation(strings.ToLower(root.Name))
@@ -298,7 +302,8 @@ func (a *operationBuilder) operations(own string) (out []operation, fields int) 
 			}
 			fields++
 			for n, vars := range a.combineInputs(root.Name+"."+f.Name, arguments(f), false) {
-				out = append(out, operation{root.Name + "." + f.Name, n == 0, kind, a.document(kind, f, "", "", vars, excludedFieldsOf(f)),
+				out = append(out, operation{root.Name + "." + f.Name, n == 0, kind, a.document(kind, f, "", "", vars,
+					excludedFieldsOf(f)),
 					vars})
 			}
 		}
@@ -315,7 +320,7 @@ func (a *operationBuilder) operations(own string) (out []operation, fields int) 
 			}
 			reach, ok := ownerPaths[d.Name]
 			if !ok {
-				a.t.Errorf("the walk does not know how to reach %s.%s: say in owners how", d.Name, f.Name)
+				a.t.Errorf("the walk has no path to %s.%s: add one to ownerPaths", d.Name, f.Name)
 				continue
 			}
 			fields++
@@ -329,7 +334,7 @@ func (a *operationBuilder) operations(own string) (out []operation, fields int) 
 	return out, fields
 }
 
-// filled puts things into slots; it notes what it put where.
+// fillSlots returns v with a thing in each slot. It records the things in put, by key.
 func fillSlots(v any, thing func(key string) string, put map[string]string) any {
 	switch v := v.(type) {
 	case slot:

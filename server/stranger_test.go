@@ -25,12 +25,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// The stranger's walk: somebody asks every field of the schema about things that are not
-// theirs. Three servers are asked the same at the same time. Full has the things, and is asked
-// about them; Mirror has them too, and is asked about others that do not exist; Empty does
-// not have them, and is asked as Full. Whatever a stranger could learn would be a
-// difference: in status, header, body, frames, close codes, or in the statements that the
-// store ran (which is what there is of time without a clock).
+// The stranger's walk requests each field of the schema with ids of things that a stranger has no right to. It sends
+// the requests to three servers and compares the answers. Full has the things and gets requests with their ids. Mirror
+// has them too and gets ids of things that do not exist. Empty does not have them and gets the same requests as Full. A
+// difference in status, header, body, frames, close codes or SQL statements would reveal something to the stranger. The
+// statements stand for the time that an answer takes.
 
 const (
 	secretMark  = "Qz7"
@@ -42,8 +41,8 @@ type walk struct {
 	t                    *testing.T
 	full, mirror, empty  *seededServer
 	token                string
-	things, absentThings map[string][]string // by key; those at the same index are alike but for what they name
-	// what the tenant uses as a whole, which is for everybody in it (Query.quotas, QueueEntryConnection.depth)
+	things, absentThings map[string][]string // by key of a slot; the absent thing at an index is like the thing there
+	// totals of the tenant, which all its people may read (Query.quotas, QueueEntryConnection.depth)
 	totals   *regexp.Regexp
 	sent     map[string]bool
 	answers  map[string]int
@@ -88,7 +87,8 @@ func TestStranger_LearnsNothingOfAnotherProject(t *testing.T) {
 func newWalk(t *testing.T, token string, secret, own seedScope, inhabited, uninhabited seedOptions) *walk {
 	t.Helper()
 	w := &walk{t: t, token: token, sent: map[string]bool{}, answers: map[string]int{}}
-	w.full, w.mirror, w.empty = startSeededServer(t, inhabited), startSeededServer(t, inhabited), startSeededServer(t, uninhabited)
+	w.full, w.mirror, w.empty = startSeededServer(t, inhabited), startSeededServer(t, inhabited), startSeededServer(t,
+		uninhabited)
 	for _, i := range []*seededServer{w.full, w.mirror} {
 		secret.addLogLines(i)
 	}
@@ -110,7 +110,8 @@ func newWalk(t *testing.T, token string, secret, own seedScope, inhabited, uninh
 
 func (w *walk) servers() []*seededServer { return []*seededServer{w.full, w.mirror, w.empty} }
 
-// gather finds what its owners know of the secret place.
+// gather returns the ids, names and cursors of the things in the secret scope, by key of a slot. It reads them as their
+// owners.
 func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]string {
 	t.Helper()
 	ref, doc := secret.plan()
@@ -118,9 +119,11 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 	out := map[string][]string{
 		"token": {secret.uuid("tokenone"), secret.uuid("tokentwo")}, "project": {secret.project, own.project},
 		"environment": {secret.environment, own.environment},
-		"tenant":      {secret.tenant}, "plan": {secret.mark + "-plan"}, "principal": {secret.principal("ana"), secret.principal("eng")},
+		"tenant":      {secret.tenant}, "plan": {secret.mark + "-plan"}, "principal": {secret.principal("ana"),
+			secret.principal("eng")},
 		"any": {"*", secret.project},
-		"sha": {ref.SHA256}, "uri": {ref.URI}, "text": {secret.mark}, "name": {secret.text("token one"), secret.principal("ana")},
+		"sha": {ref.SHA256}, "uri": {ref.URI}, "text": {secret.mark}, "name": {secret.text("token one"),
+			secret.principal("ana")},
 		"document": {string(doc), string(mine)},
 	}
 	for _, kind := range runKinds {
@@ -136,16 +139,17 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 		found := stringsUnder(data, "v")
 		if len(found) == 0 && !strings.Contains(a.body, "FORBIDDEN") && key != "manualToken" &&
 			!strings.Contains(a.body, "NOT_SUPPORTED") {
-			t.Errorf("the owner of the place finds no %s: %s", key, a.body)
+			t.Errorf("the owner of the secret scope finds no %s: %s", key, a.body)
 		}
 		out[key] = append(out[key], found...)
 	}
 	take("epoch", fmt.Sprintf(`{run(runId:%q){v:storeEpoch}}`, secret.run("running")))
-	for _, as = range []string{secret.principal("eng"), secret.principal("ana")} { // who asked for the run may have none
+	// the requester of a run may not get the token
+	for _, as = range []string{secret.principal("eng"), secret.principal("ana")} {
 		take("manualToken", `{manualTasks{edges{node{v:token instructions}}}}`)
 	}
-	for _, list := range []string{"deadLetters", "deadLetters(runId:" + `"` + secret.run("letter") + `")`} {
-		take("letter", `{`+list+`{edges{node{v:id}}}}`)
+	for _, list := range []string{"deadLetters", "deadLetters(runId:" + `"` + secret.run("deadLetter") + `")`} {
+		take("deadLetter", `{`+list+`{edges{node{v:id}}}}`)
 		take("node", `{`+list+`{edges{node{v:id}}}}`)
 		take("cursor:Query.deadLetters", `{`+list+`{edges{v:cursor}}}`)
 	}
@@ -162,9 +166,9 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 		take("cursor:Query."+name, `{`+list+`{edges{v:cursor}}}`)
 	}
 	cursor := func(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
-	out["cursor:Step.dbtNodes"] = []string{cursor("1")} // it counts
+	out["cursor:Step.dbtNodes"] = []string{cursor("1")} // its cursor is a number
 	out["cursor:Query.tokens"] = append(out["cursor:Query.tokens"], cursor(secret.uuid("tokenone")))
-	out["cursor:Query.deadLetters"] = append(out["cursor:Query.deadLetters"], cursor(secret.uuid("letter")))
+	out["cursor:Query.deadLetters"] = append(out["cursor:Query.deadLetters"], cursor(secret.uuid("deadLetter")))
 	out["cursor:Query.queue"] = append(out["cursor:Query.queue"], cursor(secret.run("waiting")))
 	out["cursor:Query.approvals"] = append(out["cursor:Query.approvals"], cursor(secret.run("approval")))
 	// A cursor of auditCheck names a kind and a number, and shows objects of the tenant of its reader.
@@ -177,7 +181,7 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 	return out
 }
 
-// leaves are the strings under a name, anywhere in a value.
+// stringsUnder returns all strings of fields with this name anywhere in v.
 func stringsUnder(v any, name string) (out []string) {
 	switch v := v.(type) {
 	case []any:
@@ -206,7 +210,7 @@ var (
 	codedText = regexp.MustCompile(`[A-Za-z0-9_-]{8,}`)
 )
 
-// decoded is the text that a word is the base64 of.
+// decodeWord decodes base64, and reports whether the result is printable text.
 func decodeWord(word string) (string, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(word)
 	if err != nil || !utf8.Valid(raw) {
@@ -220,10 +224,10 @@ func decodeWord(word string) (string, bool) {
 	return string(raw), true
 }
 
-// named are names that nobody chose.
+// generatedName finds ids that dvt generated.
 var generatedName = regexp.MustCompile(uuidText.String() + "|" + hexText.String())
 
-// other is another hexadecimal digit.
+// otherDigit returns another hexadecimal digit, and all other runes unchanged.
 func otherDigit(r rune) rune {
 	if i := strings.IndexRune("0123456789abcdef", r); i >= 0 {
 		return rune("123456789abcdef0"[i])
@@ -231,7 +235,7 @@ func otherDigit(r rune) rune {
 	return r
 }
 
-// twin is a name like s that nothing has.
+// absentName returns an id or name of the same form as s that names nothing.
 func absentName(s string) string {
 	switch text, ok := decodeWord(s); {
 	case strings.Contains(s, secretMark):
@@ -246,7 +250,7 @@ func absentName(s string) string {
 	return s
 }
 
-// plain is an answer without what differs between any two answers.
+// normalise replaces parts that differ between any two answers, such as times and request ids.
 func normalise(s string) string {
 	s = codedText.ReplaceAllStringFunc(s, func(word string) string {
 		if text, ok := decodeWord(word); ok && (generatedName.MatchString(text) || timeText.MatchString(text) ||
@@ -264,7 +268,7 @@ func normalise(s string) string {
 	return requestID.ReplaceAllString(s, `"requestId":""`)
 }
 
-// reply is all that comes back of a request.
+// reply is the answer to a request and the statements that it caused.
 type reply struct {
 	status     int
 	header     string
@@ -272,7 +276,7 @@ type reply struct {
 	statements []string
 }
 
-// of is a reply without what the requester sent.
+// withoutInputs returns the reply as text without the inputs of the request, which put has by key.
 func (r reply) withoutInputs(put map[string]string) string {
 	s := normalise(r.body)
 	keys := slices.SortedFunc(maps.Keys(put), func(a, b string) int { return len(put[b]) - len(put[a]) })
@@ -280,7 +284,8 @@ func (r reply) withoutInputs(put map[string]string) string {
 		quoted, _ := json.Marshal(put[key])
 		s = strings.ReplaceAll(s, normalise(strings.Trim(string(quoted), `"`)), "‹"+key+"›")
 	}
-	s = strings.ReplaceAll(s, nowhereMark, secretMark) // what was sent before stands in its own audit and tokens
+	// earlier requests left their inputs in the audit and the tokens of the stranger
+	s = strings.ReplaceAll(s, nowhereMark, secretMark)
 	return fmt.Sprintf("%d %s\n%s\n%s", r.status, r.header, s, strings.Join(r.statements, "\n"))
 }
 
@@ -290,11 +295,11 @@ func formatHeader(h http.Header) string {
 		h.Del(name)
 	}
 	var b strings.Builder
-	_ = h.Write(&b) // a builder takes everything
+	_ = h.Write(&b) // a strings.Builder returns no errors
 	return normalise(strings.ReplaceAll(b.String(), "\r\n", "; "))
 }
 
-// post sends an operation and reads its answer, of a stream the first frame.
+// post sends an operation and returns its reply. Of a stream it reads only the first frame.
 func (i *seededServer) post(op operation, vars any, token string) reply {
 	i.t.Helper()
 	body, err := json.Marshal(map[string]any{"query": op.document, "variables": vars})
@@ -338,19 +343,19 @@ func readFirstFrame(body io.Reader) string {
 	return b.String()
 }
 
-// ask walks every field twice: after the first time the stranger has things of its own.
+// ask sends all operations, and all queries and subscriptions again, because then the stranger has things of his own.
 func (w *walk) ask(own seedScope) {
 	w.t.Helper()
 	a := newOperationBuilder(w.t)
 	ops, fields := a.operations(own.run("failed"))
 	for key := range a.used {
 		if len(w.things[key]) == 0 {
-			w.t.Errorf("the walk has no %s of the secret place: say in gather where it is found", key)
+			w.t.Errorf("the walk has no %s of the secret scope: read one in gather", key)
 		}
 	}
 	for _, node := range a.schema.GetPossibleTypes(a.schema.Types["Node"]) {
-		if !slices.ContainsFunc(
-			w.things["node"], func(id string) bool { text, _ := decodeWord(id); return strings.HasPrefix(text, node.Name+":") }) {
+		isOfNode := func(id string) bool { text, _ := decodeWord(id); return strings.HasPrefix(text, node.Name+":") }
+		if !slices.ContainsFunc(w.things["node"], isOfNode) {
 			w.t.Errorf("the walk has no opaque id of a %s", node.Name)
 		}
 	}
@@ -375,7 +380,8 @@ func (w *walk) ask(own seedScope) {
 	w.t.Logf("%d fields in %d variants", fields, len(ops))
 }
 
-// enough is with how many things an operation is asked: the plainest of a field with all of them.
+// maxVariants returns the number of things with which an operation is sent: all things for the minimal operation of a
+// field in the first round, otherwise 3.
 func maxVariants(round int, op operation) int {
 	if round == 0 && op.minimal {
 		return math.MaxInt
@@ -383,7 +389,8 @@ func maxVariants(round int, op operation) int {
 	return 3
 }
 
-// vary fills an operation with one thing after the other, at most with some.
+// vary calls each with the variables of an operation for one thing after the other, for at most most things. foreign
+// has the things, missing the absent ones; put and away have the inputs by key.
 func (w *walk) vary(op operation, most int, each func(foreign, missing map[string]any, put, away map[string]string)) {
 	n, used := 1, map[string]string{}
 	fillSlots(op.variables, func(key string) string { n = max(n, len(w.things[key])); return "" }, used)
@@ -401,9 +408,10 @@ func (w *walk) vary(op operation, most int, each func(foreign, missing map[strin
 	}
 }
 
-// codeIn finds the codes of an answer.
+// codePattern finds the error codes of an answer.
 var codePattern = regexp.MustCompile(`"code":"([A-Z_0-9]+)"`)
 
+// compare fails the test when the replies of the three servers differ.
 func (w *walk) compare(op operation, put, away map[string]string, full, mirror, empty reply) {
 	w.t.Helper()
 	w.requests += 3
@@ -414,22 +422,24 @@ func (w *walk) compare(op operation, put, away map[string]string, full, mirror, 
 	w.answers[code]++
 	switch code {
 	case "QUERY_TOO_COMPLEX", "QUERY_TOO_DEEP", "INTERNAL", "TOO_MANY_ALIASES":
-		w.t.Errorf("%s was not asked: %s\n%s", op.field, full.body, op.document)
+		w.t.Errorf("the request for %s was not executed: %s\n%s", op.field, full.body, op.document)
 	}
 	if w.totals != nil {
 		for _, r := range []*reply{&full, &mirror, &empty} {
 			r.body = w.totals.ReplaceAllString(r.body, `"$1":0`)
 		}
 	}
-	if diff := cmp.Diff(strings.Split(empty.withoutInputs(put), "\n"), strings.Split(full.withoutInputs(put), "\n")); diff != "" {
-		w.t.Errorf("%s %v differs where there is something (-without +with):\n%s", op.field, put, diff)
+	if diff := cmp.Diff(strings.Split(empty.withoutInputs(put), "\n"), strings.Split(full.withoutInputs(put),
+		"\n")); diff != "" {
+		w.t.Errorf("%s %v differs from a server without the things (-without +with):\n%s", op.field, put, diff)
 	}
-	if diff := cmp.Diff(strings.Split(mirror.withoutInputs(away), "\n"), strings.Split(full.withoutInputs(put), "\n")); diff != "" {
-		w.t.Errorf("%s %v differs for what exists (-missing +existing):\n%s", op.field, put, diff)
+	if diff := cmp.Diff(strings.Split(mirror.withoutInputs(away), "\n"), strings.Split(full.withoutInputs(put),
+		"\n")); diff != "" {
+		w.t.Errorf("%s %v differs from the reply for an absent thing (-missing +existing):\n%s", op.field, put, diff)
 	}
 }
 
-// sockets asks every subscription over websockets.
+// askOverSockets sends all subscriptions over websockets.
 func (w *walk) askOverSockets(own seedScope) {
 	ops, _ := newOperationBuilder(w.t).operations(own.run("failed"))
 	for _, op := range ops {
@@ -443,8 +453,8 @@ func (w *walk) askOverSockets(own seedScope) {
 	}
 }
 
-// socket subscribes and reads until the first frame of data or the end; then the client completes
-// what is open, and sees whether the socket lives.
+// askOverSocket subscribes and reads until the first frame or the end. Then it sends complete and ping, and reads until
+// the pong or the close of the socket.
 func (i *seededServer) askOverSocket(op operation, vars any, token string) reply {
 	i.t.Helper()
 	c := dial(i.t, strings.TrimPrefix(i.url, "http://")+"/graphql", fmt.Sprintf(`{"Authorization":"Bearer %s"}`, token))
@@ -455,7 +465,7 @@ func (i *seededServer) askOverSocket(op operation, vars any, token string) reply
 	_ = c.WriteMessage(websocket.TextMessage, message)
 	var out reply
 	var b strings.Builder
-	asked := false
+	completed := false
 	for {
 		_, m, err := c.ReadMessage()
 		if err != nil {
@@ -467,8 +477,8 @@ func (i *seededServer) askOverSocket(op operation, vars any, token string) reply
 		if strings.Contains(string(m), `"type":"pong"`) {
 			break
 		}
-		if !asked && !strings.Contains(string(m), `"connection_ack"`) {
-			asked = true
+		if !completed && !strings.Contains(string(m), `"connection_ack"`) {
+			completed = true
 			must(i.t, c.WriteMessage(websocket.TextMessage, []byte(`{"type":"complete","id":"1"}`)))
 			must(i.t, c.WriteMessage(websocket.TextMessage, []byte(`{"type":"ping"}`)))
 		}
@@ -477,7 +487,7 @@ func (i *seededServer) askOverSocket(op operation, vars any, token string) reply
 	return out
 }
 
-// addresses are those beside GraphQL.
+// askOtherPaths sends requests to all paths other than /graphql.
 func (w *walk) askOtherPaths(secret seedScope) {
 	w.t.Helper()
 	for _, token := range []string{w.token, ""} {
@@ -502,12 +512,12 @@ func (w *walk) askOtherPaths(secret seedScope) {
 	for _, path := range []string{"/metrics", "/engine/health", "/engine/health/detailed", "/livez", "/readyz", "/",
 		"/docs/api", "/debug/pprof/"} {
 		if a := get(w.t, w.full.url+path); strings.Contains(a.body+formatHeader(a.Header), secretMark) {
-			w.t.Errorf("%s names something of the secret place: %s", path, a.body)
+			w.t.Errorf("%s names a thing of the secret scope: %s", path, a.body)
 		}
 	}
 }
 
-// nobody asks as nobody: every answer is the same, whatever was asked.
+// askUnauthenticated sends all operations without a valid token. All answers must be equal and cause no statements.
 func (w *walk) askUnauthenticated(own seedScope) {
 	w.t.Helper()
 	ops, _ := newOperationBuilder(w.t).operations(own.run("failed"))
@@ -515,22 +525,23 @@ func (w *walk) askUnauthenticated(own seedScope) {
 		w.full.takeStatements()
 		c := w.full.askOverSocket(operation{document: `subscription{runListUpdates{sync}}`}, nil, token)
 		if !strings.Contains(c.body, "4401") || len(c.statements) > 0 {
-			w.t.Errorf("a socket of nobody: %+v", c)
+			w.t.Errorf("a socket without a valid token: %+v, want close 4401 and no statements", c)
 		}
 		first := ""
 		for _, op := range ops {
 			w.vary(op, 1, func(foreign, _ map[string]any, put, _ map[string]string) {
 				got := w.full.post(op, foreign, token)
 				w.requests++
-				w.answers["nobody"]++
-				if got.status == http.StatusTooManyRequests { // who guesses is slowed, whatever is asked
+				w.answers["unauthenticated"]++
+				if got.status == http.StatusTooManyRequests { // wrong tokens are limited for all operations alike
 					return
 				}
 				if first == "" {
 					first = got.withoutInputs(nil)
 				}
 				if got.status != http.StatusUnauthorized || got.withoutInputs(nil) != first || len(got.statements) > 0 {
-					w.t.Errorf("%s as nobody (%q) with %v: %s, not %s", op.field, token, put, got.withoutInputs(nil), first)
+					w.t.Errorf("%s with the token %q and %v: %s, want the answer %s", op.field, token, put, got.withoutInputs(nil),
+						first)
 				}
 			})
 		}

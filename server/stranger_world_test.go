@@ -31,31 +31,31 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// island is one whole server in this process: SQLite, a bus, no engine.
+// seededServer is a server in this process with SQLite and a bus, and without an engine.
 type seededServer struct {
 	t         *testing.T
 	url       string
-	file      string       // of the store
-	routes    http.Handler // what it serves
+	file      string       // of the database
+	routes    http.Handler // of the server
 	store     *sqlite.Store
 	artifacts *artifact.Store
 	log       *lockedBuffer
 
-	clockBehind atomic.Int64 // of the store's clock, in nanoseconds
+	clockBehind atomic.Int64 // how far the clock of the store is behind, in nanoseconds
 
 	mu         sync.Mutex
-	statements []string // statements that requests were the cause of
+	statements []string // SQL statements of requests
 }
 
 type ofRequest struct{}
 
-// settling is what an island is made with.
+// seedOptions are the accounts and the data of a seeded server.
 type seedOptions struct {
 	accounts []authz.Account
-	seed     func(*seededServer) // before it serves
+	seed     func(*seededServer) // called before the server starts
 }
 
-// settle starts an island; the engine's address is nobody's.
+// startSeededServer starts a server until the end of the test. Nothing listens on its address of Temporal.
 func startSeededServer(t *testing.T, with seedOptions) *seededServer {
 	t.Helper()
 	w := &seededServer{t: t, log: &lockedBuffer{}}
@@ -108,7 +108,7 @@ func (i *seededServer) trace(ctx context.Context, statement string) {
 	i.statements = append(i.statements, strings.Join(strings.Fields(statement), " "))
 }
 
-// reads are the statements since the last call.
+// takeStatements returns the statements of requests since the last call.
 func (i *seededServer) takeStatements() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -117,7 +117,7 @@ func (i *seededServer) takeStatements() []string {
 	return out
 }
 
-// accountOf is an account whose token is its id.
+// accountOf returns an account whose token is its id.
 func accountOf(tenant, id string, grants ...authz.Grant) authz.Account {
 	return authz.Account{ID: id, TenantID: tenant, TokenSHA256: tokenHash(id), Grants: grants}
 }
@@ -126,15 +126,16 @@ func role(r authz.Role, project, environment string) authz.Grant {
 	return authz.Grant{Role: r, ProjectID: project, EnvironmentID: environment}
 }
 
-// place is where a seed puts its things; everything in it that has a name begins with its mark.
+// seedScope is a tenant, project and environment with data of every kind. All names in it begin with mark.
 type seedScope struct {
 	mark, tenant, project, environment string
-	holder                             string        // of tokens; its Admin when empty
-	age                                time.Duration // when it was seeded
+	holder                             string        // principal of its tokens; "" means its Admin
+	age                                time.Duration // of its data
 }
 
-// kinds of runs that a place has.
-var runKinds = []string{"running", "failed", "manual", "paused", "completed", "queued", "waiting", "approval", "letter"}
+// runKinds are the kinds of runs in a seedScope, one run each.
+var runKinds = []string{"running", "failed", "manual", "paused", "completed", "queued", "waiting", "approval",
+	"deadLetter"}
 
 func (p seedScope) run(kind string) string       { return p.mark + "-run-" + kind }
 func (p seedScope) step(kind string) string      { return p.mark + "-step-" + kind }
@@ -142,7 +143,7 @@ func (p seedScope) signal(kind string) string    { return p.mark + "-signal-" + 
 func (p seedScope) text(what string) string      { return p.mark + " says " + what }
 func (p seedScope) principal(name string) string { return p.mark + "-" + name }
 
-// uuid is the same for the same things, and of another mark another.
+// uuid returns a UUID derived from the mark and the kind of thing.
 func (p seedScope) uuid(kind string) string {
 	sum := sha256.Sum256([]byte(p.mark + kind))
 	h := hex.EncodeToString(sum[:])
@@ -154,7 +155,7 @@ func (p seedScope) identity(kind string) run.Identity {
 		PlanID: p.mark + "-plan", PlanVersion: "1.0"}
 }
 
-// plan is a document whose one step waits for a person.
+// plan returns a plan with one MANUAL step and its reference.
 func (p seedScope) plan() (plan.Ref, []byte) {
 	doc := fmt.Appendf(
 		nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":%q,"schemaVersion":"v1.2"},
@@ -167,7 +168,7 @@ func (p seedScope) plan() (plan.Ref, []byte) {
 		SchemaVersion: "v1.2", PlanID: p.mark + "-plan", PlanVersion: "1.0"}, doc
 }
 
-// log is the life of a run of a kind.
+// runEvents returns the log of a run of this kind.
 func (p seedScope) runEvents(kind string) []run.Draft {
 	step, m := p.step(kind), func(more runtest.M) runtest.M { return more }
 	out := []run.Draft{
@@ -177,7 +178,7 @@ func (p seedScope) runEvents(kind string) []run.Draft {
 	switch kind {
 	case "running":
 		out = append(out, begun)
-	case "failed", "letter":
+	case "failed", "deadLetter":
 		out = append(out, begun, runtest.Draft(run.StepFailedEvent, step, 1,
 			m(runtest.M{"errorMessage": p.text("it broke")})))
 	case "manual":
@@ -194,7 +195,7 @@ func (p seedScope) runEvents(kind string) []run.Draft {
 	return out
 }
 
-// seed puts a thing of every kind into a place.
+// seed writes a thing of every kind into the store.
 func (p seedScope) seed(w *seededServer) {
 	t, ctx := w.t, w.t.Context()
 	w.clockBehind.Store(int64(p.age))
@@ -206,11 +207,13 @@ func (p seedScope) seed(w *seededServer) {
 		r := store.Run{
 			Identity: id, RequestID: request, RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID,
 				id.PlanVersion, request),
-			PlanRef: ref, TriggeredBy: p.principal("ana"), TriggerSource: "api", Params: runtest.JSON(runtest.M{"p": p.text("param")}),
+			PlanRef: ref, TriggeredBy: p.principal("ana"), TriggerSource: "api",
+			Params: runtest.JSON(runtest.M{"p": p.text("param")}),
 		}
 		switch approved := runtest.Draft(run.RunApproved, "", 1); kind {
 		case "queued":
-			p.createRun(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: store.Unlimited()}})
+			p.createRun(w, store.NewRun{Run: r, Events: []run.Draft{approved},
+				Enqueue: &store.Enqueue{Terms: store.Unlimited()}})
 		case "waiting":
 			held := store.Unlimited()
 			held.Hold = true
@@ -270,33 +273,34 @@ func (p seedScope) createRun(w *seededServer, n store.NewRun) {
 	}
 }
 
-// bury makes a dead letter of what happens to a run.
+// addDeadLetter makes a message of a run a dead letter.
 func (p seedScope) addDeadLetter(w *seededServer) {
 	w.t.Helper()
-	id, ctx := p.run("letter"), w.t.Context()
+	id, ctx := p.run("deadLetter"), w.t.Context()
 	out, err := w.store.Append(
 		ctx, store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, p.signal("noise"), 1)}})
 	must(w.t, err)
 	_, err = w.store.PublishFailed(ctx, id, out.Head.LastSeq, p.text("too large"), time.Hour)
 	must(w.t, err)
-	buried, err := w.store.AddDeadLetter(ctx, id, out.Head.LastSeq, p.text("too large"))
+	added, err := w.store.AddDeadLetter(ctx, id, out.Head.LastSeq, p.text("too large"))
 	must(w.t, err)
-	if !buried {
-		w.t.Fatal("the letter was not buried")
+	if !added {
+		w.t.Fatal("the store has not added the dead letter")
 	}
 }
 
-// bulk is the opaque id of the bulk that the holder of tokens has.
+// bulk returns the opaque id of the bulk of the holder.
 func (p seedScope) bulk() string {
 	return base64.RawURLEncoding.EncodeToString([]byte("Bulk:" + p.uuid("bulk")))
 }
 
-// send keeps a bulk of which one run has its answer and one has not.
+// addBulk adds a bulk of two runs: one was refused, and the other has no outcome yet.
 func (p seedScope) addBulk(w *seededServer) {
 	w.t.Helper()
-	made, _, err := w.store.PutBulk(w.t.Context(), store.NewBulk{
+	created, _, err := w.store.PutBulk(w.t.Context(), store.NewBulk{
 		Bulk: store.Bulk{
-			ID: p.uuid("bulk"), TenantID: p.tenant, Actor: cmp.Or(p.holder, p.principal("ana")), RequestID: p.mark + "-request-bulk",
+			ID: p.uuid("bulk"), TenantID: p.tenant, Actor: cmp.Or(p.holder, p.principal("ana")),
+			RequestID: p.mark + "-request-bulk",
 			Reason:    p.text("bulk"),
 			Principal: []byte(`{}`), Action: runtest.JSON(runtest.M{"signal": runtest.M{"type": "PAUSE"},
 				"payload": runtest.M{"reason": p.text("bulk")}}),
@@ -308,17 +312,17 @@ func (p seedScope) addBulk(w *seededServer) {
 	leased, err := w.store.LeaseBulks(w.t.Context(), "seed", time.Minute, 9)
 	must(w.t, err)
 	for _, b := range leased {
-		if b.ID == made.ID {
-			made = b
+		if b.ID == created.ID {
+			created = b
 		}
 	}
-	_, err = w.store.SettleBulkRows(w.t.Context(), made, store.BulkSettlement{Ends: []store.BulkEnd{
+	_, err = w.store.SettleBulkRows(w.t.Context(), created, store.BulkSettlement{Ends: []store.BulkEnd{
 		{No: 1, Outcome: store.BulkRefused, Code: run.CodeForbidden, Message: p.text("no")},
 	}}, time.Minute)
 	must(w.t, err)
 }
 
-// print keeps lines of a step of a place; only once its island serves.
+// addLogLines adds log lines of steps. The server must have started, because it opens the artifact store.
 func (p seedScope) addLogLines(w *seededServer) {
 	w.t.Helper()
 	for _, kind := range []string{"running", "failed", "completed"} {
@@ -328,7 +332,7 @@ func (p seedScope) addLogLines(w *seededServer) {
 	}
 }
 
-// policy is one of the place's tenant that names what is in it, and its quotas.
+// addPolicy sets a policy and quotas of the tenant that name its people and its project.
 func (p seedScope) addPolicy(w *seededServer) {
 	w.t.Helper()
 	doc := runtest.JSON(authz.Document{
@@ -355,7 +359,7 @@ func (p seedScope) addPolicy(w *seededServer) {
 	must(w.t, err)
 }
 
-// accounts of a place; the first is its Admin.
+// accounts returns the accounts of the scope, the Admin first. With everywhere their grants cover all projects.
 func (p seedScope) accounts(everywhere bool) []authz.Account {
 	project := p.project
 	if everywhere {

@@ -97,7 +97,7 @@ func (t *temporalServer) run(ctx context.Context) {
 	stop := t.serveForwards(ctx)
 	defer stop()
 	for {
-		cause := t.once(ctx)
+		cause := t.runOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -109,8 +109,8 @@ func (t *temporalServer) run(ctx context.Context) {
 	}
 }
 
-// once starts the server and returns why it ended or was killed, as the predicate of a sentence about it.
-func (t *temporalServer) once(ctx context.Context) (cause string) {
+// runOnce starts the server and returns why it ended or was killed, as the predicate of a sentence about it.
+func (t *temporalServer) runOnce(ctx context.Context) (cause string) {
 	t.health.noteStart()
 	child, err := t.start(ctx)
 	if err != nil {

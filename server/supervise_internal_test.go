@@ -180,7 +180,7 @@ func TestWatch_EndsWhenThreeProbesInARowFailedForLongEnough(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		probes []probeResult // the last one repeats
-		cause  string        // "": none in ten minutes
+		cause  string        // "" means that watch goes on for ten minutes
 		after  time.Duration
 	}{
 		{"a good server is left alone", []probeResult{good}, "", 0},
@@ -239,7 +239,7 @@ func TestKeepWorking_StartsAWorkerAgainThatEndedBeforeItsContext(t *testing.T) {
 	})
 }
 
-// fakeTemporal starts a supervisor with short times that runs a script instead of the Temporal CLI.
+// startFakeTemporal starts a supervisor with short times that runs a script instead of the Temporal CLI.
 func startFakeTemporal(t *testing.T, times supervisorTimes, script string) (*temporalServer, *logBuffer) {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "temporal")
@@ -248,8 +248,8 @@ func startFakeTemporal(t *testing.T, times supervisorTimes, script string) (*tem
 	}
 	lines := &logBuffer{}
 	log := slog.New(slog.NewTextHandler(lines, nil))
-	server, err := newTemporalServer(t.Context(), config.Config{Data: t.TempDir(), TemporalBinary: bin, TemporalNamespace: "dvt"},
-		log)
+	server, err := newTemporalServer(t.Context(),
+		config.Config{Data: t.TempDir(), TemporalBinary: bin, TemporalNamespace: "dvt"}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestWorker_EndsWhenItsAccessToTheJournalStaysDenied(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for name, test := range map[string]struct {
 		answers []error
-		ends    time.Duration // 0: it goes on
+		ends    time.Duration // 0 means that it goes on
 	}{
 		"denied":                     {[]error{denied}, 3 * accessEvery},
 		"denied while it is changed": {[]error{denied, denied, nil, denied, denied, nil}, 0},

@@ -84,7 +84,7 @@ func (r *sandboxReports) repeat(ctx context.Context) error {
 			return err
 		}
 		if err != nil && r.denied > 0 {
-			r.log.WarnContext(ctx, "the server denied the report of this worker's sandbox: this worker ends if this continues",
+			r.log.WarnContext(ctx, "the server denied the report of this worker's sandbox: this worker ends if this continues; check its worker token",
 				slog.Any("error", err))
 		}
 	}

@@ -32,7 +32,7 @@ func (r *reports) Report(_ context.Context, w engine.WorkerReport) error {
 	return r.err
 }
 
-// idle is the work of a worker without steps.
+// idle is the work of a worker without steps. It returns when ctx ends.
 func idle(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
@@ -81,14 +81,14 @@ func TestWorker_EndsWhenTheReportOfItsSandboxIsDenied(t *testing.T) {
 	for name, test := range map[string]struct {
 		answers []error
 		last    error         // answers all further reports
-		ends    time.Duration // when the worker ends with the denial; 0: it goes on
-		idles   bool          // no work starts
+		ends    time.Duration // when the worker ends with the denial; 0 means that it goes on
+		idles   bool          // whether no work starts
 	}{
 		"denied at its start":           {nil, denied, 0, true},
 		"denied later":                  {[]error{nil}, denied, reportEvery + 2*accessEvery, false},
 		"denied after an outage":        {[]error{away, away}, denied, 2*reportEvery + 2*accessEvery, false},
 		"denied while servers restart":  {[]error{nil, denied, denied, nil, denied, denied, away, denied}, nil, 0, false},
-		"refused for a reason besides":  {nil, refused, 0, false},
+		"refused for another reason":    {nil, refused, 0, false},
 		"a server that does not answer": {nil, away, 0, false},
 		"accepted":                      {nil, nil, 0, false},
 	} {
@@ -98,7 +98,8 @@ func TestWorker_EndsWhenTheReportOfItsSandboxIsDenied(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began, worked := time.Now(), false
-				err := whileReporting(ctx, &reports{answers: test.answers, err: test.last}, []string{"tq-data-prod"}, unsandboxedReport,
+				err := whileReporting(ctx, &reports{answers: test.answers, err: test.last}, []string{"tq-data-prod"},
+					unsandboxedReport,
 					slog.New(slog.DiscardHandler), func(ctx context.Context) error { worked = true; return idle(ctx) })
 				took := time.Since(began)
 				if worked == test.idles {
@@ -152,7 +153,7 @@ func TestSendReport_NamesAtMost64QueuesInOneReport(t *testing.T) {
 	}
 }
 
-// unsandboxed returns the report of a worker that starts programs without a sandbox.
+// unsandboxedReport returns the report of a worker that starts programs without a sandbox.
 func unsandboxedReport() engine.WorkerReport {
 	r := engine.WorkerReport{Worker: "host/1", Runtime: "none", Parts: []plan.SandboxPart{},
 		Missing: map[plan.SandboxPart]string{}, OK: true, At: time.Now().UTC()}

@@ -13,7 +13,8 @@ func compensationCases() []testCase {
 		"compensation": map[string]any{"operation": "COMMAND", "input": map[string]any{"argv": []string{"undo"}}}}
 	hooks := map[string]map[string]any{"init": hook, "a": hook, "b": hook}
 	return []testCase{
-		// Hooks run in the reverse order of the completions, and the failure of one does not stop the others (contract M04).
+		// Hooks run in the reverse order of the completions, and the failure of one does not stop the others.
+		// contract: M04
 		{name: "CompensationRunsInReverseOrderOfCompletion", test: func(w *world) {
 			w.steps.Hold("a").Do("final", Try{Fails: "BROKEN"}).
 				Do("b:compensate", Try{Fails: "STILL_BROKEN"}, Try{Fails: "STILL_BROKEN"})
@@ -45,7 +46,8 @@ func compensationCases() []testCase {
 				w.t.Fatalf("summary %q, failure %+v; want a, b with STILL_BROKEN, init, caused by final", summary, st.Failure)
 			}
 		}},
-		// A compensating run rejects a CANCEL, but an EMERGENCY_STOP ends it (contract T91).
+		// A compensating run rejects a CANCEL, but an EMERGENCY_STOP ends it.
+		// contract: T91
 		{name: "EmergencyStopEndsCompensation", test: func(w *world) {
 			w.steps.Do("final", Try{Fails: "BROKEN"}).Do("b:compensate", Try{Takes: 20 * time.Second}).Do("a:compensate",
 				Try{Takes: 20 * time.Second})
@@ -62,7 +64,8 @@ func compensationCases() []testCase {
 				w.t.Fatalf("the log ends %s, want the failure of one hook and RunCancelled", tail)
 			}
 		}},
-		// A cancelled run runs no hooks (contract M05).
+		// A cancelled run runs no hooks.
+		// contract: M05
 		{name: "CancelledRunIsNotCompensated", test: func(w *world) {
 			w.steps.Hold("final")
 			id := w.Start(d4(0, hooks))

@@ -25,7 +25,8 @@ func manualCases() []testCase {
 		return Document(window, map[string]map[string]any{"ok": manualStep(more)}, "s1", "ok<s1", "s2<ok")
 	}
 	return []testCase{
-		// A manual step ends with the outcome that a person gives (contract M01).
+		// A manual step ends with the outcome that a person gives.
+		// contract: M01
 		{name: "PersonCompletesAManualStep", test: func(w *world) {
 			id := w.Start(plan(0, nil))
 			w.waitForManual(id)
@@ -40,7 +41,8 @@ func manualCases() []testCase {
 				w.t.Fatalf("receipt %+v, want it applied by event 8, StepCompleted(ok,1)", r)
 			}
 		}},
-		// A retry of a manual step opens a new task for a person (contract M03).
+		// A retry of a manual step opens a new task for a person.
+		// contract: M03
 		{name: "FailedManualStepIsRetried", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			id := w.Start(plan(60, nil))
 			w.waitForManual(id)
@@ -56,7 +58,8 @@ func manualCases() []testCase {
 				SignalAccepted StepStarted(ok,2) StepAwaitingManualCompletion(ok,2) SignalAccepted StepCompleted(ok,2)
 				StepStarted(s2,1) StepCompleted(s2,1) RunCompleted`)
 		}},
-		// A waiting manual step does not count as running, so a paused run drains around it (contract T47).
+		// A waiting manual step does not count as running, so a paused run drains around it.
+		// contract: T47
 		{name: "PersonCompletesAManualStepWhilePaused", test: func(w *world) {
 			id := w.Start(plan(0, nil))
 			w.waitForManual(id)
@@ -73,7 +76,8 @@ func manualCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted RunPaused(1)
 				SignalAccepted StepCompleted(ok,1) SignalAccepted RunResumed(1) StepStarted(s2,1) StepCompleted(s2,1) RunCompleted`)
 		}},
-		// The timeout of a manual step is that of its wait (contract T83).
+		// The timeout of a manual step is that of its wait.
+		// contract: T83
 		{name: "ManualStepTimesOut", test: func(w *world) {
 			id := w.Start(plan(0, map[string]any{"timeout": "1s"}))
 			w.waitForManual(id)

@@ -23,14 +23,16 @@ func chain(n int) (steps []string, log string) {
 
 func rotationCases() []testCase {
 	return []testCase{
-		// Further executions of a chain append no second RunStarted (contract E-04).
+		// Further executions of a chain append no second RunStarted.
+		// contract: E-04
 		{name: "RotationAddsNoRunStarted", rotate: 3, test: func(w *world) {
 			steps, log := chain(8)
 			id := w.Start(Document(0, nil, steps...))
 			w.waitForEnd(id)
 			w.expect(id, log+" RunCompleted")
 		}},
-		// A signal in flight at a rotation is applied once, not lost and not repeated (contract W-14).
+		// A signal in flight at a rotation is applied once, not lost and not repeated.
+		// contract: W-14
 		{name: "SignalsSurviveARotation", rotate: 3, test: func(w *world) {
 			w.steps.Hold("s3", "s6")
 			steps, _ := chain(9)
@@ -58,7 +60,8 @@ func rotationCases() []testCase {
 				}
 			}
 		}},
-		// A plan that is wider than one execution runs each step once (contract E-06).
+		// A plan that is wider than one execution runs each step once.
+		// contract: E-06
 		{name: "WidePlanRunsEachStepOnce", rotate: 5, test: func(w *world) {
 			var steps []string
 			for i := range 20 {

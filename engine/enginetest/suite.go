@@ -65,7 +65,8 @@ func happyCases() []testCase {
 				w.t.Fatalf("the run is %+v, want COMPLETED with three successes and the engine's reference", st.Header)
 			}
 		}},
-		// Both branches of a diamond run at once, and the last step waits for both (contract C03).
+		// Both branches of a diamond run at once, and the last step waits for both.
+		// contract: C03
 		{name: "JoinWaitsForBothBranches", test: func(w *world) {
 			w.steps.Hold("a")
 			w.steps.Hold("b")
@@ -86,7 +87,8 @@ func happyCases() []testCase {
 				w.t.Fatalf("got\n%s\nwant\n%s", strings.Join(got[6:], " "), rest)
 			}
 		}},
-		// Ten independent steps all start before the first one ends (contract E-15).
+		// Ten independent steps all start before the first one ends.
+		// contract: E-15
 		{name: "ParallelStepsOverlap", test: func(w *world) {
 			var ids []string
 			for i := range 10 {
@@ -100,7 +102,8 @@ func happyCases() []testCase {
 			}
 			w.waitForEnd(id)
 		}},
-		// The platform retries inside one logical attempt, so that the log has one start and one end (contract E-10).
+		// The platform retries inside one logical attempt, so that the log has one start and one end.
+		// contract: E-10
 		{name: "PlatformRetriesStayInOneAttempt", test: func(w *world) {
 			w.steps.Do("s1", Try{Fails: "FLAKY"}, Try{Fails: "FLAKY"})
 			retry := map[string]map[string]any{"s1": {"retry": map[string]any{"maxAttempts": 3, "initialBackoffMs": 100}}}
@@ -118,7 +121,8 @@ func happyCases() []testCase {
 
 func signalCases() []testCase {
 	return []testCase{
-		// Each pause and resume has its own epoch, so that the second pause is not a duplicate of the first (contract W-5).
+		// Each pause and resume has its own epoch, so that the second pause is not a duplicate of the first.
+		// contract: W-5
 		{name: "SecondPauseGetsItsOwnEpoch", test: func(w *world) {
 			w.steps.Hold("s1", "s2", "s3")
 			id := w.Start(l3(0, nil))
@@ -140,7 +144,8 @@ func signalCases() []testCase {
 				StepStarted(s2,1) SignalAccepted RunPaused(2) StepCompleted(s2,1) SignalAccepted RunResumed(2)
 				StepStarted(s3,1) StepCompleted(s3,1) RunCompleted`)
 		}},
-		// A signal that is sent twice is accepted once, and a pause of a paused run is a no-op (contract G04, G07).
+		// A signal that is sent twice is accepted once, and a pause of a paused run is a no-op.
+		// contract: G04, G07
 		{name: "RepeatedPauseHasNoEffect", test: func(w *world) {
 			w.steps.Hold("s1")
 			id := w.Start(l3(0, nil))
@@ -156,7 +161,8 @@ func signalCases() []testCase {
 			w.waitForStep(id, "s1", run.StepSuccess)
 			w.expect(id, "StepStarted(s1,1) SignalAccepted RunPaused(1) SignalAccepted StepCompleted(s1,1)")
 		}},
-		// A run that has nothing left to do still waits for its RESUME (contract G13).
+		// A run that has nothing left to do still waits for its RESUME.
+		// contract: G13
 		{name: "RunStaysPausedWhenItsLastStepEnds", test: func(w *world) {
 			w.steps.Hold("s1")
 			id := w.Start(Document(0, nil, "s1"))
@@ -172,7 +178,8 @@ func signalCases() []testCase {
 			w.expect(id, "StepStarted(s1,1) SignalAccepted RunPaused(1) StepCompleted(s1,1) SignalAccepted RunResumed(1) "+
 				"RunCompleted")
 		}},
-		// A RESUME takes effect when the steps in flight have ended or the drain timeout has passed (contract G12).
+		// A RESUME takes effect when the steps in flight have ended or the drain timeout has passed.
+		// contract: G12
 		{name: "ResumeWaitsForTheDrain", policy: run.Policy{DrainTimeoutMS: 1000}, test: func(w *world) {
 			w.steps.Hold("a")
 			w.steps.Hold("b")
@@ -195,7 +202,8 @@ func signalCases() []testCase {
 				w.t.Fatalf("the run ended %s, want COMPLETED", st.Status)
 			}
 		}},
-		// A step with allowCancelOnPause fails at the pause and gets a new attempt after the resume (contract G15).
+		// A step with allowCancelOnPause fails at the pause and gets a new attempt after the resume.
+		// contract: G15
 		{name: "PauseCancelsAStepThatAllowsIt", test: func(w *world) {
 			w.steps.Hold("s2")
 			heavy := map[string]map[string]any{
@@ -211,7 +219,8 @@ func signalCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) SignalAccepted RunPaused(1) StepFailed(s2,1) SignalAccepted
 				RunResumed(1) StepStarted(s2,2) StepCompleted(s2,2) StepStarted(s3,1) StepCompleted(s3,1) RunCompleted`)
 		}},
-		// A RETRY_STEP is accepted while the run is paused; its attempt starts after the resume (contract W-6).
+		// A RETRY_STEP is accepted while the run is paused; its attempt starts after the resume.
+		// contract: W-6
 		{name: "RetryInAPausedRunWaitsForResume", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			w.steps.Hold("s2").Do("s2", Try{Fails: "DB_CONNECTION_FAILED", NotRetryable: true})
 			id := w.Start(l3(60, nil))
@@ -229,7 +238,8 @@ func signalCases() []testCase {
 				w.t.Fatalf("receipt of the retry %+v, want it applied by event 12, StepStarted(s2,2)", r)
 			}
 		}},
-		// The successors of a skipped step start (contract G22).
+		// The successors of a skipped step start.
+		// contract: G22
 		{name: "SkippedStepReleasesItsSuccessors", test: func(w *world) {
 			w.steps.Hold("s1")
 			id := w.Start(l3(0, nil))
@@ -246,7 +256,8 @@ func signalCases() []testCase {
 
 func failureCases() []testCase {
 	return []testCase{
-		// After a failure, running steps end and no further step starts (contract W-19).
+		// After a failure, running steps end and no further step starts.
+		// contract: W-19
 		{name: "RunningStepEndsAfterAFailure", test: func(w *world) {
 			w.steps.Hold("b").Do("a", Try{Fails: "BROKEN"})
 			id := w.Start(d4(0, nil))
@@ -263,7 +274,8 @@ func failureCases() []testCase {
 				w.t.Fatalf("root cause %+v, want BROKEN of step a", c)
 			}
 		}},
-		// A RETRY_STEP before the retry deadline continues the run (contract G17).
+		// A RETRY_STEP before the retry deadline continues the run.
+		// contract: G17
 		{name: "RetryWithinTheWindowSavesTheRun", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			w.steps.Do("s2", Try{Fails: "BROKEN"})
 			id := w.Start(l3(60, nil))
@@ -277,7 +289,8 @@ func failureCases() []testCase {
 				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) StepFailed(s2,1) SignalAccepted StepStarted(s2,2) StepCompleted(s2,2)
 				StepStarted(s3,1) StepCompleted(s3,1) RunCompleted`)
 		}},
-		// Without a RETRY_STEP the run fails at the retry deadline (contract G18).
+		// Without a RETRY_STEP the run fails at the retry deadline.
+		// contract: G18
 		{name: "RunFailsWhenTheRetryWindowExpires", policy: run.Policy{RetryWindowMS: 1000}, test: func(w *world) {
 			w.steps.Do("s2", Try{Fails: "BROKEN"})
 			id := w.Start(l3(1, nil))
@@ -286,7 +299,8 @@ func failureCases() []testCase {
 			w.waitForEnd(id)
 			w.expect(id, "StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) StepFailed(s2,1) StepSkipped(s3,1) RunFailed")
 		}},
-		// Two RETRY_STEP signals for one attempt cause one new attempt (contract G20).
+		// Two RETRY_STEP signals for one attempt cause one new attempt.
+		// contract: G20
 		{name: "SecondRetryOfAnAttemptHasNoEffect", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			w.steps.Do("s1", Try{Fails: "BROKEN"})
 			id := w.Start(Document(60, nil, "s1"))
@@ -310,7 +324,8 @@ func failureCases() []testCase {
 
 func stopCases() []testCase {
 	return []testCase{
-		// A CANCEL stops running steps before the run ends (contract G23).
+		// A CANCEL stops running steps before the run ends.
+		// contract: G23
 		{name: "CancelStopsRunningSteps", test: func(w *world) {
 			w.steps.Hold("s2")
 			id := w.Start(l3(0, nil))
@@ -322,7 +337,8 @@ func stopCases() []testCase {
 				w.t.Fatalf("attempt %+v, receipt %+v; want CANCELLED, applied by the last event", step.Attempts[0], r)
 			}
 		}},
-		// A run that has ended rejects signals (contract G10).
+		// A run that has ended rejects signals.
+		// contract: G10
 		{name: "SignalAfterTheEndIsRejected", test: func(w *world) {
 			id := w.Start(Document(0, nil, "s1"))
 			w.waitForEnd(id)

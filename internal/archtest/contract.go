@@ -90,7 +90,7 @@ type Test struct {
 
 var (
 	goTestName = regexp.MustCompile(
-		`^(?:func ((?:Test|Fuzz|Benchmark|Example)\w*)\(|\t+t\.Run\("([^"]+)"|\t+\{"(\w+)", \w+\},?$)`)
+		`^(?:func ((?:Test|Fuzz|Benchmark|Example)\w*)\(|\t+t\.Run\("([^"]+)"|\t+\{"(\w+)", \w+\},?$|\t+\{name: "(\w+)")`)
 	tsTestName = regexp.MustCompile("^\\s*(?:test|it|describe)(?:\\.\\w+)?\\(\\s*[\"'`]([^\"'`]+)")
 	// proof is the line above a test that names the contract ids that the test proves.
 	proof = regexp.MustCompile(`^\s*// contract: (.+)$`)

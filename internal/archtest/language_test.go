@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -54,40 +53,14 @@ var phrases = []phrase{
 		"a noun as the subject: the reader, a caller that", true},
 }
 
-// unread are directories whose texts nobody has read for these phrases yet. The list only shrinks: a directory that has
-// no finding any more must leave it.
-var unread = []string{"graph", "graph/internal/mapping", "graph/internal/model", "graph/internal/selection",
-	"graph/ws", "server"}
-
 func TestLanguage_UsesNoPrivateIdiom(t *testing.T) {
 	t.Parallel()
 	_, files := repository(t)
-	open := map[string]int{}
 	for _, name := range files {
-		found := findPhrases(name, text(t, name))
-		if dir := unreadDir(name); dir != "" {
-			open[dir] += len(found)
-			continue
-		}
-		for _, f := range found {
+		for _, f := range findPhrases(name, text(t, name)) {
 			t.Errorf("%s:%d: %q: write %s", name, f.line, f.words, f.better)
 		}
 	}
-	for _, dir := range unread {
-		if open[dir] == 0 {
-			t.Errorf("%s has no such phrase any more: take it out of unread", dir)
-		}
-	}
-}
-
-// unreadDir returns the entry of unread that covers the file, or nothing.
-func unreadDir(name string) string {
-	for _, dir := range unread {
-		if path.Dir(name) == dir || name == dir {
-			return dir
-		}
-	}
-	return ""
 }
 
 type finding struct {

@@ -89,7 +89,7 @@ func noop(id string, dependsOn ...string) step {
 
 func (s step) after(ids ...string) step { s["dependsOn"] = ids; return s }
 
-func (s step) undoneBy(operation string, input map[string]any) step {
+func (s step) withCompensation(operation string, input map[string]any) step {
 	s["compensation"] = map[string]any{"operation": operation, "input": input}
 	return s
 }
@@ -172,7 +172,8 @@ type event struct {
 	Payload          json.RawMessage
 }
 
-func (w *world) look(ctx context.Context, token, runID string) (runState, error) {
+// readRun reads a run with its steps and the first 200 events.
+func (w *world) readRun(ctx context.Context, token, runID string) (runState, error) {
 	var out struct{ Run *runState }
 	err := w.graphql(ctx, token, `query($r: String!) { run(runId: $r) {
 		statusRaw message runSeq rootCause { code message }
@@ -188,7 +189,7 @@ func (w *world) look(ctx context.Context, token, runID string) (runState, error)
 	return *out.Run, nil
 }
 
-func (r runState) over() bool {
+func (r runState) hasEnded() bool {
 	return r.StatusRaw == "COMPLETED" || r.StatusRaw == "FAILED" || r.StatusRaw == "CANCELLED"
 }
 
@@ -201,8 +202,8 @@ func (r runState) step(id string) stepState {
 	return stepState{StepID: id}
 }
 
-// of counts the events of a type of a step; an empty stepID counts events of the run itself.
-func (r runState) of(eventType, stepID string) (n int) {
+// countEvents returns the number of events of a type of a step. An empty stepID counts the events of the run itself.
+func (r runState) countEvents(eventType, stepID string) (n int) {
 	for _, e := range r.Events.Edges {
 		if e.Node.EventType == eventType && e.Node.StepID == stepID {
 			n++
@@ -231,8 +232,8 @@ func (r runState) String() string {
 // expectEnd waits until a run is over and fails the test when it has another status.
 func (w *world) expectEnd(t *testing.T, token, runID, status string, patience time.Duration) runState {
 	t.Helper()
-	last := w.ended(t, token, runID, patience)
-	if !last.over() {
+	last := w.waitForEnd(t, token, runID, patience)
+	if !last.hasEnded() {
 		t.Errorf("run %s has not ended within %s: %s", runID, patience, last)
 	} else if last.StatusRaw != status {
 		t.Errorf("run %s ended %s, want %s: %s", runID, last.StatusRaw, status, last)
@@ -240,27 +241,27 @@ func (w *world) expectEnd(t *testing.T, token, runID, status string, patience ti
 	return last
 }
 
-// ended waits until a run is over, for at most patience, and returns its state.
-func (w *world) ended(t *testing.T, token, runID string, patience time.Duration) (last runState) {
+// waitForEnd waits until a run is over, for at most patience, and returns its last state.
+func (w *world) waitForEnd(t *testing.T, token, runID string, patience time.Duration) (last runState) {
 	t.Helper()
 	for deadline := time.Now().Add(patient(patience)); time.Now().Before(deadline); time.Sleep(150 * time.Millisecond) {
-		r, err := w.look(t.Context(), token, runID)
+		r, err := w.readRun(t.Context(), token, runID)
 		if err != nil {
 			continue
 		}
-		if last = r; r.over() {
+		if last = r; r.hasEnded() {
 			return r
 		}
 	}
 	return last
 }
 
-// begun waits until the log has a StepStarted of a step.
-func (w *world) begun(t *testing.T, token, runID, stepID string) {
+// waitForStart waits until the log has a StepStarted of a step.
+func (w *world) waitForStart(t *testing.T, token, runID, stepID string) {
 	t.Helper()
-	until(t, "the step "+stepID+" began", time.Minute, func() bool {
-		r, err := w.look(t.Context(), token, runID)
-		return err == nil && r.of("StepStarted", stepID) > 0
+	waitUntil(t, "the step "+stepID+" has started", time.Minute, func() bool {
+		r, err := w.readRun(t.Context(), token, runID)
+		return err == nil && r.countEvents("StepStarted", stepID) > 0
 	})
 }
 
@@ -301,7 +302,8 @@ func (w *world) approve(t *testing.T, runID string) {
 // auditRow is a row of a tenant's audit.
 type auditRow struct{ At, Actor, Action, RunID, Outcome, Code, Reason string }
 
-func (w *world) audit(t *testing.T, token, runID string, actions ...string) (rows []auditRow) {
+// readAudit reads the rows of a run with one of these actions.
+func (w *world) readAudit(t *testing.T, token, runID string, actions ...string) (rows []auditRow) {
 	t.Helper()
 	for _, action := range actions {
 		var out struct {
@@ -325,14 +327,15 @@ func (w *world) audit(t *testing.T, token, runID string, actions ...string) (row
 // written.
 func (w *world) expectAudit(t *testing.T, token, runID, about string) {
 	t.Helper()
-	if old {
-		t.Errorf("the audit of run %s: %+v", runID, w.audit(t, token, runID, "ENGINE_FORGERY", "REFUSE_WORKER"))
+	if oldBinary {
+		t.Errorf("the audit of run %s is %+v, but the old binary has no rows of attacks", runID, w.readAudit(t, token, runID,
+			"ENGINE_FORGERY", "REFUSE_WORKER"))
 		return
 	}
 	var rows []auditRow
 	for deadline := time.Now().Add(patient(15 * time.Second)); time.Now().Before(deadline); time.Sleep(
 		200 * time.Millisecond) {
-		rows = w.audit(t, token, runID, "ENGINE_FORGERY", "REFUSE_WORKER")
+		rows = w.readAudit(t, token, runID, "ENGINE_FORGERY", "REFUSE_WORKER")
 		for _, r := range rows {
 			if strings.Contains(r.Reason, about) {
 				t.Logf("audited: %s by %s: %s", r.Action, r.Actor, r.Reason)

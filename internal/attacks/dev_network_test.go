@@ -22,14 +22,15 @@ import (
 // anotherUser is a user of the machine who has nothing to do with `dvt dev`.
 var anotherUser = &syscall.Credential{Uid: 65534, Gid: 65534}
 
-// Programs of other users of a shared machine can connect to each port and each unix socket of it.
+// Programs of other users of a shared machine can connect to each port and each unix socket, so only the API may
+// listen.
 func TestDev_OnlyItsAPIListens(t *testing.T) {
-	h := dvtDev(t)
-	h.listensOnlyForItsAPI(t)
-	h.runCompletes(t, "true")
+	h := startDev(t)
+	h.expectOnlyAPIListens(t)
+	h.expectRunCompletes(t, "true")
 }
 
-func (h *devHome) listensOnlyForItsAPI(t *testing.T) {
+func (h *devHome) expectOnlyAPIListens(t *testing.T) {
 	t.Helper()
 	want := []string{"tcp " + h.address}
 	if got := listeners(t, h.pid); !slices.Equal(got, want) {
@@ -37,14 +38,14 @@ func (h *devHome) listensOnlyForItsAPI(t *testing.T) {
 	}
 }
 
-// The user tries the ports that Temporal has in its own network and all on which a process of `dvt dev` listens.
+// The other user tries the port of Temporal in its own network, and all ports on which a process of `dvt dev` listens.
 func TestDev_AnotherUserOfTheMachineCannotEndRuns(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("this test attacks as another user: run it as root")
 	}
-	h := dvtDev(t)
+	h := startDev(t)
 	h.waitUntilRunning(t)
-	ports := append(listeningPorts(t, h.pid), h.temporal(t).Port)
+	ports := append(listeningPorts(t, h.pid), h.readTemporalServer(t).Port)
 	for _, port := range ports {
 		address := fmt.Sprintf("127.0.0.1:%d", port)
 		for name, args := range map[string][]string{
@@ -60,25 +61,25 @@ func TestDev_AnotherUserOfTheMachineCannotEndRuns(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{"net", "user"} {
-		cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("exec 3< /proc/%d/ns/%s", h.temporal(t).PID, kind))
+		cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("exec 3< /proc/%d/ns/%s", h.readTemporalServer(t).PID, kind))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: anotherUser}
 		if out, err := cmd.CombinedOutput(); err == nil {
 			t.Errorf("another user opens the %s namespace of Temporal: %s", kind, out)
 		}
 	}
 	time.Sleep(2 * time.Second) // Temporal carries an order out in the background
-	if status := h.status(t, h.runID); status != "RUNNING" {
+	if status := h.readStatus(t, h.runID); status != "RUNNING" {
 		t.Errorf("after the attack the run is %s, want RUNNING", status)
 	}
 }
 
-// temporal-port is for the person who runs `dvt dev` and wants to look into Temporal.
+// A developer sets temporal-port to use the CLI of Temporal.
 func TestDev_TemporalPortOpensTheAPIOnRequest(t *testing.T) {
 	address, err := freeAddress()
 	must(t, err)
 	_, port, _ := strings.Cut(address, ":")
-	h := dvtDev(t, "--temporal-port", port)
-	if !strings.Contains(h.said(), "the setting temporal-port opens Temporal's API without a password") {
+	h := startDev(t, "--temporal-port", port)
+	if !strings.Contains(h.output(), "the setting temporal-port opens Temporal's API without a password") {
 		t.Error("dvt dev does not warn of the open port")
 	}
 	want := []string{"tcp " + address, "tcp " + h.address}
@@ -100,28 +101,29 @@ func TestDev_TemporalPortOpensTheAPIOnRequest(t *testing.T) {
 
 // contract: T226
 func TestDev_KilledTemporalComesBackInItsOwnNetwork(t *testing.T) {
-	h := dvtDev(t)
+	h := startDev(t)
 	h.waitUntilRunning(t)
-	before := h.temporal(t)
+	before := h.readTemporalServer(t)
 	must(t, syscall.Kill(before.PID, syscall.SIGKILL))
-	until(t, "Temporal was started again", time.Minute, func() bool {
-		return h.temporal(t).PID != before.PID && running(h.temporal(t).PID)
+	waitUntil(t, "Temporal was started again", time.Minute, func() bool {
+		return h.readTemporalServer(t).PID != before.PID && isRunning(h.readTemporalServer(t).PID)
 	})
-	h.runCompletes(t, "true")
+	h.expectRunCompletes(t, "true")
 	ours, err := os.Readlink("/proc/self/ns/net")
 	must(t, err)
-	if theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", h.temporal(t).PID)); err != nil || theirs == ours {
+	if theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", h.readTemporalServer(t).PID)); err != nil ||
+		theirs == ours {
 		t.Errorf("the network of the new Temporal is %s (%v), that of the machine is %s", theirs, err, ours)
 	}
-	h.listensOnlyForItsAPI(t)
-	if status := h.status(t, h.runID); status != "RUNNING" {
-		t.Errorf("the run that slept is %s, want RUNNING", status)
+	h.expectOnlyAPIListens(t)
+	if status := h.readStatus(t, h.runID); status != "RUNNING" {
+		t.Errorf("after the restart of Temporal the sleeping run is %s, want RUNNING", status)
 	}
 }
 
 // contract: T226
-func TestDev_KilledDevLeavesNoTemporal(t *testing.T) {
-	h := dvtDev(t)
+func TestDev_TemporalEndsWithAKilledDev(t *testing.T) {
+	h := startDev(t)
 	var left []int
 	for _, pid := range descendants(t, h.pid) {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -129,18 +131,18 @@ func TestDev_KilledDevLeavesNoTemporal(t *testing.T) {
 			left = append(left, pid)
 		}
 	}
-	if !slices.Contains(left, h.temporal(t).PID) {
-		t.Fatalf("Temporal is process %d, which is not among %v", h.temporal(t).PID, left)
+	if !slices.Contains(left, h.readTemporalServer(t).PID) {
+		t.Fatalf("Temporal is process %d, which is not among %v", h.readTemporalServer(t).PID, left)
 	}
 	h.kill()
-	until(t, "Temporal and its starter ended with dvt dev", 10*time.Second, func() bool {
-		return !slices.ContainsFunc(left, running)
+	waitUntil(t, "Temporal and its starter ended with dvt dev", 10*time.Second, func() bool {
+		return !slices.ContainsFunc(left, isRunning)
 	})
 }
 
-// withoutNamespaces returns a way to start a process on a machine that permits no further network namespaces. The limit
-// is of a user namespace, so the process has one.
-func withoutNamespaces(t *testing.T) func(w *world, args ...string) (*process, error) {
+// spawnWithoutNamespaces returns a function that starts a process on a machine that permits no further network
+// namespaces. The limit belongs to a user namespace, so the process has its own.
+func spawnWithoutNamespaces(t *testing.T) func(w *world, args ...string) (*process, error) {
 	t.Helper()
 	return func(w *world, args ...string) (*process, error) {
 		script := `echo 0 > /proc/sys/user/max_net_namespaces && exec "$0" "$@"`
@@ -192,8 +194,8 @@ func copyProgram(from, to string) error {
 	return err
 }
 
-// temporal reads which process is the Temporal server of `dvt dev`, and on which port of its network it serves.
-func (h *devHome) temporal(t *testing.T) (id struct{ PID, Port int }) {
+// readTemporalServer reads the process id of the Temporal server of `dvt dev` and its port in its own network.
+func (h *devHome) readTemporalServer(t *testing.T) (id struct{ PID, Port int }) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(h.data, "temporal", "server.pid"))
 	must(t, err)
@@ -201,7 +203,7 @@ func (h *devHome) temporal(t *testing.T) (id struct{ PID, Port int }) {
 	return id
 }
 
-func (h *devHome) status(t *testing.T, runID string) string {
+func (h *devHome) readStatus(t *testing.T, runID string) string {
 	t.Helper()
 	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(`{"query":"{run(runId:\"%s\"){status}}"}`, runID),
 		h.bearer("dev-admin"), jsonBody)
@@ -215,22 +217,22 @@ func (h *devHome) status(t *testing.T, runID string) string {
 // waitUntilRunning waits until the run that sleeps is RUNNING.
 func (h *devHome) waitUntilRunning(t *testing.T) {
 	t.Helper()
-	until(t, "the run is RUNNING", time.Minute, func() bool { return h.status(t, h.runID) == "RUNNING" })
+	waitUntil(t, "the run is RUNNING", time.Minute, func() bool { return h.readStatus(t, h.runID) == "RUNNING" })
 }
 
-// runCompletes starts a run of one program and waits until it has completed.
-func (h *devHome) runCompletes(t *testing.T, argv ...string) {
+// expectRunCompletes starts a run of one program and waits until it has completed.
+func (h *devHome) expectRunCompletes(t *testing.T, argv ...string) {
 	t.Helper()
 	w := &world{url: h.url}
 	id := fmt.Sprintf("network-%d", time.Now().UnixNano())
 	runID, err := w.submit(t.Context(), h.tokens["dev-engineer"], id, "shop",
 		map[string]any{"inline": planOf("acme", "shop", id, command("only", queueData, argv...))})
 	must(t, err)
-	until(t, "run "+runID+" completed", time.Minute, func() bool { return h.status(t, runID) == "COMPLETED" })
+	waitUntil(t, "run "+runID+" completed", time.Minute, func() bool { return h.readStatus(t, runID) == "COMPLETED" })
 }
 
-// running reports whether a process runs; one that ended and waits for its parent does not.
-func running(pid int) bool {
+// isRunning reports whether a process runs. A zombie does not run.
+func isRunning(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " Z")
 }

@@ -28,21 +28,21 @@ type devHome struct {
 	runID           string // a run that sleeps
 	pid             int
 	before          string // the state of all runs in the API before the attack
-	done            func()
+	terminate       func()
 	kill            func()        // kill -9 of the process alone
-	said            func() string // all that the process has printed
+	output          func() string // all that the process has printed
 }
 
-// dvtDev starts a `dvt dev` in a process of its own, with one run.
-func dvtDev(t *testing.T, args ...string) *devHome {
+// startDev starts a `dvt dev` in a process of its own, with one run.
+func startDev(t *testing.T, args ...string) *devHome {
 	t.Helper()
-	return dvtDevBy(t, func(w *world, args ...string) (*process, error) {
+	return startDevWith(t, func(w *world, args ...string) (*process, error) {
 		return w.spawn("dvt dev", nil, args...)
 	}, args...)
 }
 
-// dvtDevBy is dvtDev with another way to start the process.
-func dvtDevBy(t *testing.T, spawn func(w *world, args ...string) (*process, error), args ...string) *devHome {
+// startDevWith is startDev with another function that starts the process.
+func startDevWith(t *testing.T, spawn func(w *world, args ...string) (*process, error), args ...string) *devHome {
 	t.Helper()
 	binary := os.Getenv("DVT_ATTACKS_BINARY")
 	if binary == "" {
@@ -54,9 +54,9 @@ func dvtDevBy(t *testing.T, spawn func(w *world, args ...string) (*process, erro
 	h := &devHome{data: filepath.Join(w.dir, "data"), url: "http://" + address}
 	p, err := spawn(w, append([]string{"dev", "--listen", address, "--data", h.data, "--no-sample"}, args...)...)
 	must(t, err)
-	h.pid, h.address, h.said = p.cmd.Process.Pid, address, p.said
+	h.pid, h.address, h.output = p.cmd.Process.Pid, address, p.output
 	h.kill = p.kill
-	h.done = func() {
+	h.terminate = func() {
 		p.signal(t, syscall.SIGTERM)
 		<-p.exited
 	}
@@ -64,21 +64,21 @@ func dvtDevBy(t *testing.T, spawn func(w *world, args ...string) (*process, erro
 		select {
 		case <-p.exited:
 		default:
-			h.done()
+			h.terminate()
 		}
 		if t.Failed() {
-			t.Logf("dvt dev said:\n%s", p.said())
+			t.Logf("dvt dev printed:\n%s", p.output())
 		}
 	})
 	ready := regexp.MustCompile(`dvt is ready: (\S+)`)
-	until(t, "dvt dev is ready", time.Minute, func() bool {
-		line := ready.FindStringSubmatch(p.said())
+	waitUntil(t, "dvt dev is ready", time.Minute, func() bool {
+		line := ready.FindStringSubmatch(p.output())
 		if line != nil {
 			h.link = line[1]
 		}
 		return line != nil
 	})
-	// the tokens of earlier versions
+	// earlier versions have no file of tokens: the name of a principal is its token
 	h.tokens = map[string]string{"dev-engineer": "dev-engineer", "dev-admin": "dev-admin"}
 	if doc, err := os.ReadFile(filepath.Join(h.data, "tokens")); err == nil {
 		var ring struct{ Tokens map[string]string }
@@ -89,7 +89,7 @@ func dvtDevBy(t *testing.T, spawn func(w *world, args ...string) (*process, erro
 	h.runID, err = w.submit(t.Context(), h.tokens["dev-engineer"], "home", "shop",
 		map[string]any{"inline": planOf("acme", "shop", "home", command("wait", queueData, "sleep", "300"))})
 	must(t, err)
-	h.before = h.state(t)
+	h.before = h.readState(t)
 	return h
 }
 
@@ -122,8 +122,8 @@ const (
 	whoAmI   = `{"query":"{viewer{principal}}"}`
 )
 
-// state returns the state of all runs in the API, and the signals of the run that sleeps.
-func (h *devHome) state(t *testing.T) string {
+// readState returns the state of all runs in the API, and the signals of the run that sleeps.
+func (h *devHome) readState(t *testing.T) string {
 	t.Helper()
 	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(
 		`{"query":"{runs(first:50){edges{node{runId}}} run(runId:\"%s\"){signals(first:50){edges{node{signalId}}}}}"}`,
@@ -136,23 +136,23 @@ func (h *devHome) state(t *testing.T) string {
 
 // origins are pages that do not belong to `dvt dev`: of the internet, of this machine, of a sandboxed frame.
 var origins = map[string]string{
-	"a page of the internet":   "Origin: https://evil.example",
-	"a page of another port":   "Origin: http://127.0.0.1:3000",
-	"a page of localhost":      "Origin: http://localhost:3000",
-	"a page of https":          "Origin: https://127.0.0.1",
-	"a page without an own":    "Origin: null",
-	"a page with an empty one": "Origin: ",
+	"a page of the internet":      "Origin: https://evil.example",
+	"a page of another port":      "Origin: http://127.0.0.1:3000",
+	"a page of localhost":         "Origin: http://localhost:3000",
+	"a page of https":             "Origin: https://127.0.0.1",
+	"a page with a null origin":   "Origin: null",
+	"a page with an empty origin": "Origin: ",
 }
 
 func TestDev_ForeignPagesAreRefusedBeforeTheyAreRead(t *testing.T) {
-	h := dvtDev(t)
+	h := startDev(t)
 	res, _ := h.ask(t, http.MethodGet, strings.TrimPrefix(h.link, h.url), "")
 	var session string
 	for _, c := range res.Cookies() {
 		session = "Cookie: " + c.Name + "=" + c.Value
 	}
 	if session == "" {
-		res, _ = h.ask(t, http.MethodGet, "/", "") // any page signed in once
+		res, _ = h.ask(t, http.MethodGet, "/", "") // in earlier versions any page signs in
 		session = "Cookie: " + strings.Split(res.Header.Get("Set-Cookie"), ";")[0]
 	}
 	if _, text := h.ask(t, http.MethodPost, "/graphql", whoAmI, session, jsonBody); !strings.Contains(text,
@@ -185,20 +185,21 @@ func TestDev_ForeignPagesAreRefusedBeforeTheyAreRead(t *testing.T) {
 				res, text := h.ask(t, c.method, c.path, body, origin, credential, jsonBody)
 				if res.StatusCode != http.StatusForbidden || !strings.Contains(text, "another origin") ||
 					res.Header.Get("Set-Cookie") != "" {
-					t.Errorf("%s, %s %s with %s: %d %.200s", name, c.method, c.path, how, res.StatusCode, text)
+					t.Errorf("%s, %s %s with %s: %d %.200s, want 403 because of another origin", name, c.method, c.path, how,
+						res.StatusCode, text)
 				}
 			}
 		}
-		h.refusesUpgrade(t, name, origin)
+		h.expectUpgradeRefused(t, name, origin)
 	}
-	h.answersBeforeTheBody(t)
-	if after := h.state(t); after != h.before {
+	h.expectAnswerBeforeBody(t)
+	if after := h.readState(t); after != h.before {
 		t.Errorf("foreign pages changed something:\nbefore %s\nafter  %s", h.before, after)
 	}
 }
 
-// refusesUpgrade opens a socket with the name of a principal as its token, which earlier versions accepted.
-func (h *devHome) refusesUpgrade(t *testing.T, name, origin string) {
+// expectUpgradeRefused opens a socket with the name of a principal as its token, which earlier versions accepted.
+func (h *devHome) expectUpgradeRefused(t *testing.T, name, origin string) {
 	t.Helper()
 	_, value, _ := strings.Cut(origin, ": ")
 	d := &websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}
@@ -206,12 +207,12 @@ func (h *devHome) refusesUpgrade(t *testing.T, name, origin string) {
 		http.Header{"Origin": {value}})
 	if err != nil {
 		if res == nil || res.StatusCode != http.StatusForbidden {
-			t.Errorf("%s, an upgrade: %v", name, err)
+			t.Errorf("the upgrade of %s failed with %v, want 403", name, err)
 		}
 		return
 	}
 	defer ws.Close()
-	t.Errorf("%s got a socket", name)
+	t.Errorf("%s got a socket, want 403", name)
 	for _, message := range []string{
 		fmt.Sprintf(`{"type":"connection_init","payload":{"Authorization":"Bearer %s"}}`, h.tokens["dev-engineer"]),
 		`{"type":"subscribe","id":"1","payload":` + fmt.Sprintf(pauseRun, h.runID, "evil-socket") + `}`,
@@ -223,8 +224,8 @@ func (h *devHome) refusesUpgrade(t *testing.T, name, origin string) {
 	}
 }
 
-// answersBeforeTheBody sends only the head of a request and expects the answer before the body.
-func (h *devHome) answersBeforeTheBody(t *testing.T) {
+// expectAnswerBeforeBody sends only the head of a request and expects the answer before the body.
+func (h *devHome) expectAnswerBeforeBody(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -241,14 +242,14 @@ func (h *devHome) answersBeforeTheBody(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusForbidden {
-		t.Errorf("before the body: %d", res.StatusCode)
+		t.Errorf("the answer before the body is %d, want 403", res.StatusCode)
 	}
 }
 
 // Browsers request images, frames and no-cors resources without an Origin, and state their purpose in Sec-Fetch
 // headers.
-func TestDev_WhatForeignPagesLoadIsRefused(t *testing.T) {
-	h := dvtDev(t)
+func TestDev_LoadsOfForeignPagesAreRefused(t *testing.T) {
+	h := startDev(t)
 	page := strings.TrimPrefix(h.link, h.url)
 	for _, site := range []string{"cross-site", "same-site"} {
 		for _, c := range []struct {
@@ -279,16 +280,18 @@ func TestDev_WhatForeignPagesLoadIsRefused(t *testing.T) {
 	// The foreign pages did not use up the key. Its owner does.
 	if res, _ := h.ask(t, http.MethodGet, page, "", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate",
 		"Sec-Fetch-Dest: document"); res.StatusCode != http.StatusSeeOther || res.Header.Get("Set-Cookie") == "" {
-		t.Errorf("the link of its owner: %d %q", res.StatusCode, res.Header.Get("Set-Cookie"))
+		t.Errorf("the link opened by its owner: %d with the cookie %q, want a redirect with a session", res.StatusCode,
+			res.Header.Get("Set-Cookie"))
 	}
 	if res, text := h.ask(t, http.MethodGet, page, ""); res.StatusCode != http.StatusForbidden ||
 		res.Header.Get("Set-Cookie") != "" || !strings.Contains(text, "dvt dev link") {
-		t.Errorf("a used key: %d %q %s", res.StatusCode, res.Header.Get("Set-Cookie"), text)
+		t.Errorf("a used key: %d with the cookie %q, %s; want 403 and a hint to dvt dev link", res.StatusCode,
+			res.Header.Get("Set-Cookie"), text)
 	}
 }
 
 func TestDev_StrangersOfTheMachineGetNothing(t *testing.T) {
-	h := dvtDev(t)
+	h := startDev(t)
 	for name, c := range map[string]struct {
 		method, path, body string
 		header             []string
@@ -332,14 +335,14 @@ func TestDev_StrangersOfTheMachineGetNothing(t *testing.T) {
 		}
 		seen[token] = name
 	}
-	h.narrowTokenGetsNoLink(t)
-	h.done()
-	h.secondStart(t)
+	h.expectNoLinkForNarrowToken(t)
+	h.terminate()
+	h.expectTokensSurviveRestart(t)
 }
 
-// narrowTokenGetsNoLink checks that an API token gets no link. A link signs in with all rights of a principal, and an
-// API token may have fewer.
-func (h *devHome) narrowTokenGetsNoLink(t *testing.T) {
+// expectNoLinkForNarrowToken checks that an API token gets no link. A link signs in with all rights of a principal, and
+// an API token may have fewer.
+func (h *devHome) expectNoLinkForNarrowToken(t *testing.T) {
 	t.Helper()
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(
@@ -347,39 +350,40 @@ func (h *devHome) narrowTokenGetsNoLink(t *testing.T) {
 			`grants:[{role:VIEWER,projectId:\"*\",environmentId:\"*\"}]}){secret}}"}`, until), h.bearer("dev-admin"), jsonBody)
 	secret := regexp.MustCompile(`dvt_[A-Za-z0-9_-]{43}`).FindString(text)
 	if secret == "" {
-		t.Fatalf("no token was made: %s", text)
+		t.Fatalf("createToken answered %s, want a token", text)
 	}
 	if res, text := h.ask(t, http.MethodPost, "/dev/link", "", "Authorization: Bearer "+
 		secret); res.StatusCode != http.StatusForbidden || strings.Contains(text, "key=") {
-		t.Errorf("a link for a narrow token: %d %s", res.StatusCode, text)
+		t.Errorf("a link for a narrow token: %d %s, want 403", res.StatusCode, text)
 	}
 }
 
-// secondStart checks that tokens survive a restart on the same data, and that another data directory has other tokens.
-func (h *devHome) secondStart(t *testing.T) {
+// expectTokensSurviveRestart checks that tokens survive a restart on the same data, and that another data directory has
+// other tokens.
+func (h *devHome) expectTokensSurviveRestart(t *testing.T) {
 	t.Helper()
 	before, err := os.ReadFile(filepath.Join(h.data, "tokens"))
 	must(t, err)
-	other := dvtDev(t)
+	other := startDev(t)
 	for name, token := range h.tokens {
 		if other.tokens[name] == token {
 			t.Errorf("two data directories give %s the same token", name)
 		}
 		if res, _ := other.ask(t, http.MethodPost, "/graphql", whoAmI, "Authorization: Bearer "+token,
 			jsonBody); name == "dev-engineer" && res.StatusCode != http.StatusUnauthorized {
-			t.Errorf("the token of another data directory: %d", res.StatusCode)
+			t.Errorf("a token of another data directory: %d, want 401", res.StatusCode)
 		}
 	}
 	if after, err := os.ReadFile(filepath.Join(h.data, "tokens")); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the tokens changed after the end: %v", err)
+		t.Errorf("the file of tokens changed after the end of dvt dev (%v)", err)
 	}
 }
 
-// A page of a browser can send requests to every port of the machine. None that `dvt dev` opens lets it end a run by
-// the API of Temporal, even where the machine permits no private network for Temporal.
+// A web page can send requests to every port of the machine. No port of `dvt dev` lets it end a run through the API of
+// Temporal, even where the machine permits no private network for Temporal.
 func TestDev_NoPortLetsAPageEndRuns(t *testing.T) {
-	h := dvtDevBy(t, withoutNamespaces(t))
-	if !strings.Contains(h.said(), "other users of this machine can reach the Temporal server of dvt dev") {
+	h := startDevWith(t, spawnWithoutNamespaces(t))
+	if !strings.Contains(h.output(), "other users of this machine can reach the Temporal server of dvt dev") {
 		t.Error("dvt dev does not say that other users reach its Temporal server")
 	}
 	ports := listeningPorts(t, h.pid)
@@ -407,6 +411,6 @@ func TestDev_NoPortLetsAPageEndRuns(t *testing.T) {
 	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(`{"query":"{run(runId:\"%s\"){status}}"}`, h.runID),
 		h.bearer("dev-admin"), jsonBody)
 	if !strings.Contains(text, "RUNNING") {
-		t.Errorf("the run after the attack: %s", text)
+		t.Errorf("after the attack the run is %s, want RUNNING", text)
 	}
 }

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// lane is a proxy between a data worker and the server. While it is shut it accepts calls and answers none.
-type lane struct {
+// holdingProxy is a proxy between a data worker and the server. While it is closed it accepts calls and answers none.
+type holdingProxy struct {
 	*httptest.Server
-	shut   atomic.Bool
-	waits  atomic.Int64 // begins that wait for an answer
-	opened chan struct{}
+	closed  atomic.Bool
+	waiting atomic.Int64 // begins that wait for an answer
+	opened  chan struct{}
 }
 
-func newLane(t *testing.T, server string) *lane {
+func newHoldingProxy(t *testing.T, server string) *holdingProxy {
 	t.Helper()
 	target, err := url.Parse(server)
 	must(t, err)
-	l := &lane{opened: make(chan struct{})}
-	l.shut.Store(true)
+	l := &holdingProxy{opened: make(chan struct{})}
+	l.closed.Store(true)
 	forward := httputil.NewSingleHostReverseProxy(target)
 	l.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
-		if l.shut.Load() {
+		if l.closed.Load() {
 			body, _ := io.ReadAll(q.Body)
 			if strings.HasSuffix(q.URL.Path, "/begin") || strings.Contains(string(body), `"begin"`) {
-				l.waits.Add(1)
+				l.waiting.Add(1)
 			}
 			<-l.opened
 			rw.WriteHeader(http.StatusBadGateway) // the call did not reach the server
@@ -45,7 +45,7 @@ func newLane(t *testing.T, server string) *lane {
 	return l
 }
 
-func (l *lane) open() { l.shut.Store(false); close(l.opened) }
+func (l *holdingProxy) open() { l.closed.Store(false); close(l.opened) }
 
 // A data worker is stopped right after it took tasks, for longer than the heartbeat timeout. It has begun none of them.
 //
@@ -53,7 +53,7 @@ func (l *lane) open() { l.shut.Store(false); close(l.opened) }
 func TestStepsThatNeverBegan_AreNotFailedWhenTheirWorkerStops(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
-	l := newLane(t, w.url)
+	l := newHoldingProxy(t, w.url)
 	worker := w.spawnFor(t, "frozen data worker", acmeWorker, queueFrozen, l.URL)
 	const parallel = 14
 	var steps []step
@@ -61,7 +61,7 @@ func TestStepsThatNeverBegan_AreNotFailedWhenTheirWorkerStops(t *testing.T) {
 		steps = append(steps, command(fmt.Sprintf("s%02d", i), queueFrozen, "true"))
 	}
 	runID := w.startRun(t, operator, "shop", steps...)
-	until(t, "the worker has taken ten tasks", time.Minute, func() bool { return l.waits.Load() >= 10 })
+	waitUntil(t, "the worker has taken ten tasks", time.Minute, func() bool { return l.waiting.Load() >= 10 })
 	worker.signal(t, syscall.SIGSTOP)
 	time.Sleep(2*heartbeat + 2*time.Second)
 	l.open()

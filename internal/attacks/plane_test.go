@@ -31,7 +31,7 @@ func (w *world) expectNoLoot(t *testing.T, loot string) {
 			t.Errorf("the program of the plan found the store: %s", strings.TrimSpace(line))
 		}
 	}
-	t.Errorf("the program of the plan ran on a worker with %.200s",
+	t.Errorf("the program of the plan ran on a worker whose environment or command line ends with %.200s",
 		strings.ReplaceAll(string(seen[max(0, len(seen)-200):]), "\n", " "))
 }
 
@@ -43,7 +43,7 @@ func (w *world) expectInvalid(t *testing.T, what string, steps ...step) {
 		map[string]any{"inline": planOf("acme", "shop", name, steps...)})
 	if err == nil {
 		t.Errorf("a %s on the control queue: the plan was accepted", what)
-		w.ended(t, operator, id, 20*time.Second)
+		w.waitForEnd(t, operator, id, 20*time.Second)
 		return
 	}
 	if !strings.Contains(err.Error(), "PLAN_INVALID") || !strings.Contains(err.Error(), "taskQueue") &&
@@ -63,7 +63,7 @@ func TestPlan_CannotSendAProgramToTheControlWorker(t *testing.T) {
 	w.expectNoLoot(t, loot)
 
 	argv, loot = w.thief(t)
-	undone := noop("a").undoneBy("COMMAND", map[string]any{"argv": argv})
+	undone := noop("a").withCompensation("COMMAND", map[string]any{"argv": argv})
 	undone["dispatch"] = map[string]any{"taskQueue": controlQueue}
 	fails := command("b", queueData, "false").after("a")
 	id := "hook-" + planName(t)
@@ -98,7 +98,7 @@ func TestStoredPlan_RunsNoProgramOnTheControlWorker(t *testing.T) {
 	}})
 	if err != nil {
 		if !strings.Contains(err.Error(), "PLAN_INVALID") {
-			t.Errorf("the stored plan: %v", err)
+			t.Errorf("the start of the stored plan: %v, want PLAN_INVALID or a run that fails", err)
 		}
 		return
 	}
@@ -118,15 +118,15 @@ func TestStranger_CannotMoveAStepToTheControlWorker(t *testing.T) {
 	w := installation(t)
 	argv, loot := w.thief(t)
 	runID := w.startRun(t, operator, "shop", command("steal", queueLate, argv...))
-	ticket := w.stranger.ticket(t, "acme", runID, "steal")
-	said := w.stranger.call(t, controlQueue, "dvt.execute", map[string]any{
+	ticket := w.stranger.waitForTicket(t, "acme", runID, "steal")
+	result := w.stranger.call(t, controlQueue, "dvt.execute", map[string]any{
 		"runId": runID, "stepId": "steal", "logicalAttempt": 1, "n": 1, "maxAttempts": 1, "ticket": ticket,
 	})
-	t.Logf("the control worker answered %.200s", said)
+	t.Logf("the control worker answered %.200s", result)
 	w.expectNoLoot(t, loot)
 	w.spawnFor(t, "late data worker", acmeWorker, queueLate, w.url)
 	last := w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
-	if n := last.of("StepFailed", "steal"); n > 0 {
+	if n := last.countEvents("StepFailed", "steal"); n > 0 {
 		t.Errorf("the stranger made the step fail: %s", last)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// waiter returns a step that runs until release creates a file, and then leaves the file mark.
-func waiter(t *testing.T, id, queue string) (s step, release func(), mark string) {
+// waitingStep returns a step that runs until release creates a file, and then leaves the file mark.
+func waitingStep(t *testing.T, id, queue string) (s step, release func(), mark string) {
 	t.Helper()
 	dir := t.TempDir()
 	file, mark := filepath.Join(dir, "go"), filepath.Join(dir, "mark")
@@ -27,9 +27,9 @@ func exists(file string) bool {
 func (w *world) expectNoEnd(t *testing.T, token, runID, stepID, mark string) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		r, err := w.look(t.Context(), token, runID)
-		if err == nil && !exists(mark) && r.of("StepCompleted", stepID)+r.of("StepFailed", stepID) > 0 {
-			t.Fatalf("the log has an end of the step %s, and its program runs: %s", stepID, r)
+		r, err := w.readRun(t.Context(), token, runID)
+		if err == nil && !exists(mark) && r.countEvents("StepCompleted", stepID)+r.countEvents("StepFailed", stepID) > 0 {
+			t.Fatalf("the log has an end of the step %s while its program runs: %s", stepID, r)
 		}
 	}
 }
@@ -39,13 +39,13 @@ func (w *world) expectRealEnd(t *testing.T, token, runID, stepID, mark string) {
 	t.Helper()
 	last := w.expectEnd(t, token, runID, "COMPLETED", time.Minute)
 	if !exists(mark) {
-		t.Errorf("the program of the step %s did not come to its end: %s", stepID, last)
+		t.Errorf("the program of the step %s did not finish: %s", stepID, last)
 	}
-	if n := last.of("StepCompleted", stepID); n != 1 || last.of("StepFailed", stepID) > 0 {
-		t.Errorf("the log has %d ends of the step %s: %s", n, stepID, last)
+	if n := last.countEvents("StepCompleted", stepID); n != 1 || last.countEvents("StepFailed", stepID) > 0 {
+		t.Errorf("the log has %d StepCompleted of the step %s, want one and no StepFailed: %s", n, stepID, last)
 	}
 	if text := last.String(); strings.Contains(text, "somebody") {
-		t.Errorf("words of the stranger are in the log: %s", text)
+		t.Errorf("the log contains text of the stranger: %s", text)
 	}
 }
 
@@ -65,18 +65,18 @@ func TestStranger_CannotCompleteAStep(t *testing.T) {
 			},
 		},
 	}
-	if !old {
+	if !oldBinary {
 		runs["a result that cannot be decoded"] = "tests: all passed, said somebody"
 	}
 	for what, result := range runs {
-		if old && what == "a made-up receipt" {
+		if oldBinary && what == "a made-up receipt" {
 			continue // the old binary has no receipts
 		}
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s, release, mark := waiter(t, "s", queueData)
+			s, release, mark := waitingStep(t, "s", queueData)
 			runID := w.startRun(t, operator, "shop", s)
-			w.begun(t, operator, runID, "s")
+			w.waitForStart(t, operator, runID, "s")
 			w.stranger.complete(t, "acme", runID, "s/1.1", result)
 			w.expectNoEnd(t, operator, runID, "s", mark)
 			release()
@@ -90,9 +90,9 @@ func TestStranger_CannotCompleteAStep(t *testing.T) {
 func TestStranger_CannotFailAStep(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
-	s, release, mark := waiter(t, "s", queueData)
+	s, release, mark := waitingStep(t, "s", queueData)
 	runID := w.startRun(t, operator, "shop", s)
-	w.begun(t, operator, runID, "s")
+	w.waitForStart(t, operator, runID, "s")
 	w.stranger.fail(t, "acme", runID, "s/1.1")
 	w.expectNoEnd(t, operator, runID, "s", mark)
 	release()

@@ -18,26 +18,28 @@ const queueSandbox = "tq-sandbox"
 // fileToken is the token of that worker.
 const fileToken = "a-data-worker-with-a-token-in-a-file"
 
-// prison is a data worker whose steps attack it.
-type prison struct {
+// attackedWorker is a data worker whose steps attack it.
+type attackedWorker struct {
 	*world
 	worker *process
 	token  string // the file of the worker's token
 }
 
-// newPrison starts the worker. Tests with a prison must not run in parallel, because they share its queue.
+// startAttackedWorker starts the worker. Its tests must not run in parallel, because they share its queue.
 // DVT_ATTACKS_SANDBOX=none shows how the attacks end without a sandbox.
-func newPrison(t *testing.T, settings ...string) *prison { return newPrisonOf(t, nil, settings...) }
+func startAttackedWorker(t *testing.T, settings ...string) *attackedWorker {
+	return startAttackedWorkerAs(t, nil, settings...)
+}
 
-// newPrisonOf starts the worker as another user; nil means the user of the test.
-func newPrisonOf(t *testing.T, user *syscall.Credential, settings ...string) *prison {
+// startAttackedWorkerAs starts the worker as another user; nil means the user of the test.
+func startAttackedWorkerAs(t *testing.T, user *syscall.Credential, settings ...string) *attackedWorker {
 	t.Helper()
 	w := installation(t)
 	//nolint:usetesting // another user must reach it, which the modes of t.TempDir prevent
 	dir, err := os.MkdirTemp("", "dvt-prison-")
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
-	p := &prison{world: w, token: filepath.Join(dir, "secrets", "token")}
+	p := &attackedWorker{world: w, token: filepath.Join(dir, "secrets", "token")}
 	project := filepath.Join(dir, "project")
 	for _, d := range []string{project, filepath.Dir(p.token), filepath.Join(project, "data", "workspace", "neighbour")} {
 		must(t, os.MkdirAll(d, 0o700))
@@ -67,16 +69,16 @@ func newPrisonOf(t *testing.T, user *syscall.Credential, settings ...string) *pr
 }
 
 // attack runs a program as a step and returns its output.
-func (p *prison) attack(t *testing.T, argv ...string) string {
+func (p *attackedWorker) attack(t *testing.T, argv ...string) string {
 	t.Helper()
 	runID := p.startRun(t, operator, "shop", command("a", queueSandbox, argv...))
 	p.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
-	return p.stepLog(t, runID, "a")
+	return p.readStepLog(t, runID, "a")
 }
 
 // Each attack is a program that prints BROKEN-OUT when it reaches its target.
 func TestSandbox_ProgramsOfStepsReachNothingOfTheWorker(t *testing.T) {
-	p := newPrison(t)
+	p := startAttackedWorker(t)
 	pid := fmt.Sprint(p.worker.cmd.Process.Pid)
 	ptrace := map[string]string{"amd64": "101", "arm64": "117"}[runtime.GOARCH]
 	api := strings.TrimPrefix(p.url, "http://")
@@ -97,7 +99,7 @@ func TestSandbox_ProgramsOfStepsReachNothingOfTheWorker(t *testing.T) {
 		"a signal to the worker": {"sh", "-c", `kill -0 "$1" 2>/dev/null ` + broken, "sh", pid},
 		"Temporal and the Journal": {"perl", "-MIO::Socket::INET", "-e",
 			`for (@ARGV) { print "BROKEN-OUT $_\n" if IO::Socket::INET->new(PeerAddr => $_, Timeout => 5) }`, p.frontend, api},
-		"Temporal by a name that nobody refuses": {"perl", "-MIO::Socket::INET", "-e",
+		"Temporal by the address 0.0.0.0": {"perl", "-MIO::Socket::INET", "-e",
 			`for (@ARGV) { s/127\.0\.0\.1/0.0.0.0/; print "BROKEN-OUT $_\n" if IO::Socket::INET->new(PeerAddr => $_, Timeout => 5) }`, p.frontend, api},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,15 +112,15 @@ func TestSandbox_ProgramsOfStepsReachNothingOfTheWorker(t *testing.T) {
 	t.Run("a process that outlives its step", func(t *testing.T) {
 		t.Parallel()
 		p.attack(t, "sh", "-c", "setsid sleep "+mark+" >/dev/null 2>&1 & sleep 1")
-		for _, survivor := range processesOf("sleep\x00" + mark + "\x00") {
+		for _, survivor := range findProcesses("sleep\x00" + mark + "\x00") {
 			t.Errorf("process %d outlived its step", survivor.Pid)
 			_ = survivor.Kill()
 		}
 	})
 }
 
-// ordinary returns a user without privileges: that of the test, or the user nobody when the test runs as root.
-func ordinary() *syscall.Credential {
+// unprivilegedUser returns the user nobody when the test runs as root. Otherwise it returns nil, the user of the test.
+func unprivilegedUser() *syscall.Credential {
 	if os.Getuid() != 0 {
 		return nil
 	}
@@ -127,7 +129,7 @@ func ordinary() *syscall.Credential {
 
 // A worker protects its memory from processes of its own user, even when it runs programs without a sandbox.
 func TestWorker_ClosesItsMemoryToItsOwnUser(t *testing.T) {
-	p := newPrisonOf(t, ordinary(), "--sandbox-runtime", "none")
+	p := startAttackedWorkerAs(t, unprivilegedUser(), "--sandbox-runtime", "none")
 	pid := fmt.Sprint(p.worker.cmd.Process.Pid)
 	ptrace := map[string]string{"amd64": "101", "arm64": "117"}[runtime.GOARCH]
 	for name, argv := range map[string][]string{
@@ -141,7 +143,7 @@ func TestWorker_ClosesItsMemoryToItsOwnUser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if log := p.attack(t, argv...); strings.Contains(log, "BROKEN-OUT") {
-				t.Errorf("a process of the same user reached it: %s", log)
+				t.Errorf("a process of the same user reached the target: %s", log)
 			}
 		})
 	}
@@ -150,16 +152,16 @@ func TestWorker_ClosesItsMemoryToItsOwnUser(t *testing.T) {
 // The shim of a sandbox executes the worker's own file. It must start although the worker protects itself from its
 // user.
 func TestSandbox_WorksForAWorkerWithoutPrivileges(t *testing.T) {
-	p := newPrisonOf(t, ordinary(), "--sandbox-allow-missing", "syscalls")
+	p := startAttackedWorkerAs(t, unprivilegedUser(), "--sandbox-allow-missing", "syscalls")
 	if log := p.attack(
 		t, "sh", "-c", `echo kept > file && cat file; grep -qs "$2" "$1" && echo BROKEN-OUT; ls /proc | grep -c '^[0-9]'`,
 		"sh", p.token, fileToken); !strings.Contains(log, "kept") || strings.Contains(log, "BROKEN-OUT") {
-		t.Errorf("the program printed %s", log)
+		t.Errorf("the program printed %s, want its file and no token", log)
 	}
 }
 
-// processesOf returns the processes of this machine with a command line.
-func processesOf(cmdline string) (out []*os.Process) {
+// findProcesses returns the processes of this machine with this command line. Arguments end with NUL.
+func findProcesses(cmdline string) (out []*os.Process) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		line, err := os.ReadFile(f)
@@ -177,21 +179,21 @@ func processesOf(cmdline string) (out []*os.Process) {
 }
 
 func TestSandbox_ViolationsAreNamedInTheStepsLogAndTheWorkersLog(t *testing.T) {
-	p := newPrison(t)
+	p := startAttackedWorker(t)
 	log := p.attack(t, "perl", "-MIO::Socket::INET", "-e",
 		`IO::Socket::INET->new(PeerAddr => "169.254.169.254:80", Timeout => 5); print "done\n"`)
 	want := "connect to 169.254.169.254:80 was refused"
 	if !strings.Contains(log, want) || !strings.Contains(log, "`egress`") {
 		t.Errorf("the log of the step does not name the attempt: %s", log)
 	}
-	if said := p.worker.said(); !strings.Contains(said, want) || !strings.Contains(said, "tenant=acme") {
-		t.Errorf("the log of the worker does not name the attempt: %s", said)
+	if out := p.worker.output(); !strings.Contains(out, want) || !strings.Contains(out, "tenant=acme") {
+		t.Errorf("the log of the worker does not name the attempt: %s", out)
 	}
 }
 
 // A worker removes the access of other users from existing workspaces when it starts.
 func TestSandbox_WorkspacesAreClosedToOthers(t *testing.T) {
-	p := newPrison(t)
+	p := startAttackedWorker(t)
 	p.attack(t, "true")
 	root := filepath.Join(filepath.Dir(filepath.Dir(p.token)), "project", "data", "workspace")
 	dirs, err := filepath.Glob(filepath.Join(root, "*"))

@@ -14,22 +14,22 @@ func TestStranger_CannotSignalARun(t *testing.T) {
 		"a pause":  map[string]any{"no": 1, "id": "forged", "type": "PAUSE", "applied": true},
 		"a retry": map[string]any{"no": 1, "id": "forged", "type": "RETRY_STEP", "stepId": "s", "logicalAttempt": 1,
 			"force": true},
-		"a number of the future": map[string]any{"no": 7},
+		"a number that is ahead": map[string]any{"no": 7},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s, release, mark := waiter(t, "s", queueData)
+			s, release, mark := waitingStep(t, "s", queueData)
 			runID := w.startRun(t, operator, "shop", s, noop("after", "s"))
-			w.begun(t, operator, runID, "s")
+			w.waitForStart(t, operator, runID, "s")
 			must(t, w.stranger.client.SignalWorkflow(t.Context(), workflowID("acme", runID), "", "dvt.signal", forged))
 			w.expectNoEnd(t, operator, runID, "s", mark)
-			if r, err := w.look(t.Context(), operator, runID); err != nil || r.StatusRaw != "RUNNING" {
+			if r, err := w.readRun(t.Context(), operator, runID); err != nil || r.StatusRaw != "RUNNING" {
 				t.Fatalf("after the forged signal the run is %s (%v)", r, err)
 			}
 			release()
 			last := w.expectEnd(t, operator, runID, "COMPLETED", 30*time.Second)
-			if last.of("StepCompleted", "after") != 1 {
-				t.Errorf("the run did not go on: %s", last)
+			if last.countEvents("StepCompleted", "after") != 1 {
+				t.Errorf("the run did not execute its last step: %s", last)
 			}
 			w.expectAudit(t, admin, runID, "signal")
 		})
@@ -42,10 +42,10 @@ func TestStranger_CannotSignalARun(t *testing.T) {
 func TestStranger_CannotHideACancelBehindAForgedSignal(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
-	s, release, _ := waiter(t, "s", queueData)
+	s, release, _ := waitingStep(t, "s", queueData)
 	defer release()
 	runID := w.startRun(t, operator, "shop", s)
-	w.begun(t, operator, runID, "s")
+	w.waitForStart(t, operator, runID, "s")
 	for _, no := range []int{1, 2, 1 << 40} {
 		must(t, w.stranger.client.SignalWorkflow(t.Context(), workflowID("acme", runID), "", "dvt.signal",
 			map[string]any{"no": no, "id": "nothing", "type": "RESUME"}))

@@ -13,16 +13,16 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// byItself is the reason in the receipt of a stop that dvt carried out without the engine.
-const byItself = "dvt ended the run by itself"
+// stoppedByDvt is the reason in the receipt of a stop that dvt carried out without the engine.
+const stoppedByDvt = "dvt ended the run by itself"
 
 // slack is the time beyond stopWithin that an end by the sweep may take: the interval of the sweep, and a slow machine.
 const slack = 25 * time.Second
 
 const queueUnserved = "tq-nobody-runs-workflows-here"
 
-// unserved starts an execution on a queue without workers. It accepts signals and does nothing.
-var unserved = sdk.StartWorkflowOptions{TaskQueue: queueUnserved}
+// unservedOptions are the options of an execution on a queue without workers. It accepts signals and does nothing.
+var unservedOptions = sdk.StartWorkflowOptions{TaskQueue: queueUnserved}
 
 // takeID starts an execution of the stranger under the id of a run of acme.
 func (s *stranger) takeID(
@@ -47,7 +47,7 @@ func (w *world) expectStoppedByDvt(t *testing.T, runID string, cancelled time.Ti
 	w.expectEnd(t, operator, runID, "CANCELLED", stopWithin+slack)
 	t.Logf("the run was over %s after cancelRun", time.Since(cancelled).Round(time.Second))
 	r := w.receiptOf(t, operator, runID)
-	if r.Application != "APPLIED" || !strings.Contains(r.ApplicationReason, byItself) {
+	if r.Application != "APPLIED" || !strings.Contains(r.ApplicationReason, stoppedByDvt) {
 		t.Errorf("the receipt is %+v, want APPLIED by dvt itself", r)
 	}
 }
@@ -68,11 +68,11 @@ func TestStranger_CannotKeepARunFromItsStart(t *testing.T) {
 	w := installation(t)
 	for what, hold := range map[string]func(t *testing.T, runID string){
 		"by a workflow of another type": func(t *testing.T, runID string) {
-			_, err := w.stranger.takeID(t.Context(), runID, "stranger.holds", unserved)
+			_, err := w.stranger.takeID(t.Context(), runID, "stranger.holds", unservedOptions)
 			must(t, err)
 		},
-		"by the workflow of dvt on a queue that nobody serves": func(t *testing.T, runID string) {
-			_, err := w.stranger.takeID(t.Context(), runID, "dvt.run", unserved,
+		"by the workflow of dvt on a queue without workers": func(t *testing.T, runID string) {
+			_, err := w.stranger.takeID(t.Context(), runID, "dvt.run", unservedOptions,
 				map[string]any{"identity": identity(runID, "vault", planName(t))})
 			must(t, err)
 		},
@@ -95,7 +95,7 @@ func TestStranger_CannotKeepARunFromItsStart(t *testing.T) {
 	}
 }
 
-// holdForEver ends the execution under the id of a run and takes the id, again and again until the test ends.
+// holdForEver ends the execution under the id of a run and takes the id, repeatedly until the test ends.
 func (s *stranger) holdForEver(t *testing.T, runID string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -117,7 +117,7 @@ func (s *stranger) holdForEver(t *testing.T, runID string) {
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// A stranger who takes the id of a run again and again keeps the run from being executed. cancelRun still ends it.
+// A stranger who takes the id of a run repeatedly keeps the run from being executed. cancelRun still ends it.
 //
 // contract: T99, T200
 func TestCancelRun_EndsARunWhoseIDAStrangerTakesForEver(t *testing.T) {
@@ -130,7 +130,7 @@ func TestCancelRun_EndsARunWhoseIDAStrangerTakesForEver(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s, release, _ := waiter(t, "s", queueData) // the run cannot complete if dvt starts it for a moment
+			s, release, _ := waitingStep(t, "s", queueData) // the run cannot complete if dvt starts it for a moment
 			defer release()
 			runID := w.startRun(t, operator, "vault", s)
 			w.stranger.holdForEver(t, runID)
@@ -152,36 +152,36 @@ func TestCancelRun_EndsARunWhoseExecutionAStrangerReplaced(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
 	for what, replace := range map[string]func(t *testing.T, runID string){
-		"by the workflow of dvt on a queue that nobody serves": func(t *testing.T, runID string) {
-			w.stranger.replace(t, runID, "dvt.run", unserved,
+		"by the workflow of dvt on a queue without workers": func(t *testing.T, runID string) {
+			w.stranger.replace(t, runID, "dvt.run", unservedOptions,
 				map[string]any{"identity": identity(runID, "shop", planName(t))})
 		},
 		"by a workflow of another type": func(t *testing.T, runID string) {
-			w.stranger.replace(t, runID, "stranger.holds", unserved)
+			w.stranger.replace(t, runID, "stranger.holds", unservedOptions)
 		},
 		"by a copy that begins in a hundred days": func(t *testing.T, runID string) {
-			input, memo := w.stranger.startOf(t, runID)
+			input, memo := w.stranger.readStart(t, runID)
 			late := sdk.StartWorkflowOptions{TaskQueue: controlQueue, Memo: memo, StartDelay: 100 * 24 * time.Hour}
 			w.stranger.replace(t, runID, "dvt.run", late, input)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s, release, _ := waiter(t, "s", queueData)
+			s, release, _ := waitingStep(t, "s", queueData)
 			defer release()
 			runID := w.startRun(t, operator, "shop", s)
-			w.begun(t, operator, runID, "s")
+			w.waitForStart(t, operator, runID, "s")
 			replace(t, runID)
 			w.cancel(t, admin, runID)
-			asked := time.Now()
+			cancelledAt := time.Now()
 			if r := w.receiptOf(t, operator, runID); !strings.Contains(r.ApplicationReason, "dvt ends it by itself") {
 				t.Errorf("the receipt does not say when dvt ends the run: %+v", r)
 			}
 			w.expectOrdinary(t)
-			w.expectStoppedByDvt(t, runID, asked)
-			last, err := w.look(t.Context(), operator, runID)
+			w.expectStoppedByDvt(t, runID, cancelledAt)
+			last, err := w.readRun(t.Context(), operator, runID)
 			must(t, err)
-			if e := last.step("s").Error; e == nil || e.Code != "CANCELLED" || last.of("StepFailed", "s") != 1 {
+			if e := last.step("s").Error; e == nil || e.Code != "CANCELLED" || last.countEvents("StepFailed", "s") != 1 {
 				t.Errorf("the attempt did not end as cancelled: %s", last)
 			}
 			w.stranger.expectClosed(t, runID)
@@ -195,32 +195,32 @@ func TestCancelRun_EndsARunWhoseExecutionAStrangerReplaced(t *testing.T) {
 // contract: T99, T192, T200
 func TestCancelRun_EndsARunWhileItsControlWorkerIsStopped(t *testing.T) {
 	w := installation(t)
-	s, release, _ := waiter(t, "s", queueData)
+	s, release, _ := waitingStep(t, "s", queueData)
 	defer release()
-	beside, releaseBeside, mark := waiter(t, "beside", queueData)
+	beside, releaseBeside, mark := waitingStep(t, "beside", queueData)
 	victim := w.startRun(t, operator, "shop", s)
 	other := w.startRun(t, operator, "shop", beside, noop("after", "beside"))
-	w.begun(t, operator, victim, "s")
-	w.begun(t, operator, other, "beside")
+	w.waitForStart(t, operator, victim, "s")
+	w.waitForStart(t, operator, other, "beside")
 	w.control.signal(t, syscall.SIGSTOP)
 	defer w.control.signal(t, syscall.SIGCONT)
 	w.cancel(t, admin, victim)
-	asked := time.Now()
-	until(t, "the receipt says since when the engine has the order", 10*time.Second, func() bool {
+	cancelledAt := time.Now()
+	waitUntil(t, "the receipt names the time since when the engine has the order", 10*time.Second, func() bool {
 		r := w.receiptOf(t, operator, victim)
 		return r.Application == "DELIVERED" && strings.Contains(r.ApplicationReason, "has had the order since")
 	})
-	w.expectStoppedByDvt(t, victim, asked)
+	w.expectStoppedByDvt(t, victim, cancelledAt)
 	w.stranger.expectClosed(t, victim)
 	w.control.signal(t, syscall.SIGCONT)
 	releaseBeside()
 	w.expectRealEnd(t, operator, other, "beside", mark)
 }
 
-// startOf returns the input and the memo of a run's execution.
-func (s *stranger) startOf(t *testing.T, runID string) (input map[string]any, memo map[string]any) {
+// readStart returns the input and the memo of a run's execution.
+func (s *stranger) readStart(t *testing.T, runID string) (input map[string]any, memo map[string]any) {
 	t.Helper()
-	a := s.history(t, "acme", runID)[0].GetWorkflowExecutionStartedEventAttributes()
+	a := s.readHistory(t, "acme", runID)[0].GetWorkflowExecutionStartedEventAttributes()
 	must(t, converter.GetDefaultDataConverter().FromPayloads(a.GetInput(), &input))
 	memo = map[string]any{}
 	for k, p := range a.GetMemo().GetFields() {
@@ -234,7 +234,7 @@ func (s *stranger) startOf(t *testing.T, runID string) (input map[string]any, me
 // expectClosed waits until no execution is open under the id of a run.
 func (s *stranger) expectClosed(t *testing.T, runID string) {
 	t.Helper()
-	until(t, "the execution of the run that ended is closed", time.Minute, func() bool {
+	waitUntil(t, "the execution of the run that ended is closed", time.Minute, func() bool {
 		d, err := s.client.DescribeWorkflowExecution(t.Context(), workflowID("acme", runID), "")
 		return err == nil && d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	})
@@ -246,11 +246,12 @@ func (s *stranger) expectClosed(t *testing.T, runID string) {
 func TestStranger_CannotWedgeARunByReplacingItsExecution(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
-	s, release, _ := waiter(t, "s", queueData)
+	s, release, _ := waitingStep(t, "s", queueData)
 	defer release()
 	runID := w.startRun(t, operator, "shop", s)
-	w.begun(t, operator, runID, "s")
-	w.stranger.replace(t, runID, "dvt.run", unserved, map[string]any{"identity": identity(runID, "shop", planName(t))})
+	w.waitForStart(t, operator, runID, "s")
+	w.stranger.replace(t, runID, "dvt.run", unservedOptions, map[string]any{"identity": identity(runID, "shop",
+		planName(t))})
 	last := w.expectEnd(t, operator, runID, "FAILED", 90*time.Second)
 	if last.RootCause == nil || last.RootCause.Code != "ENGINE_TERMINATED" && last.RootCause.Code != "TERMINATED" {
 		t.Errorf("the run failed because of %+v, want that its execution was ended: %s", last.RootCause, last)
@@ -262,22 +263,22 @@ func TestStranger_CannotWedgeARunByReplacingItsExecution(t *testing.T) {
 // the log.
 //
 // contract: T111, T130
-func TestStranger_ACopyOfTheRunsExecutionGoesOnWithTheRun(t *testing.T) {
+func TestStranger_ACopyOfTheRunsExecutionContinuesTheRun(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
-	s, release, mark := waiter(t, "s", queueData)
+	s, release, mark := waitingStep(t, "s", queueData)
 	runID := w.startRun(t, operator, "shop", noop("before"), s.after("before"), noop("after", "s"))
-	w.begun(t, operator, runID, "s")
-	input, memo := w.stranger.startOf(t, runID)
+	w.waitForStart(t, operator, runID, "s")
+	input, memo := w.stranger.readStart(t, runID)
 	w.stranger.replace(t, runID, "dvt.run", sdk.StartWorkflowOptions{TaskQueue: controlQueue, Memo: memo}, input)
 	release()
-	last := w.ended(t, operator, runID, 2*time.Minute)
-	if !last.over() {
-		t.Errorf("the run is held up: %s", last)
+	last := w.waitForEnd(t, operator, runID, 2*time.Minute)
+	if !last.hasEnded() {
+		t.Errorf("the run has not ended within two minutes: %s", last)
 	}
-	once := last.of("StepCompleted", "s") == 1 && last.of("StepCompleted", "before") == 1
+	once := last.countEvents("StepCompleted", "s") == 1 && last.countEvents("StepCompleted", "before") == 1
 	if last.StatusRaw == "COMPLETED" && (!exists(mark) || !once) {
-		t.Errorf("the run says COMPLETED and did not do its work: %s", last)
+		t.Errorf("the run is COMPLETED and its steps did not each complete once: %s", last)
 	}
 	t.Logf("the run ended: %s", last)
 }
@@ -288,9 +289,9 @@ func TestStranger_ACopyOfTheRunsExecutionGoesOnWithTheRun(t *testing.T) {
 func TestStranger_CannotEndARunByAnExecutionThatNamesIt(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
-	s, release, mark := waiter(t, "s", queueData)
+	s, release, mark := waitingStep(t, "s", queueData)
 	runID := w.startRun(t, operator, "shop", s)
-	w.begun(t, operator, runID, "s")
+	w.waitForStart(t, operator, runID, "s")
 	id := workflowID("globex", runID)
 	_, err := w.stranger.client.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{
 		ID: id, TaskQueue: queueUnserved, TypedSearchAttributes: temporal.NewSearchAttributes(
@@ -302,7 +303,7 @@ func TestStranger_CannotEndARunByAnExecutionThatNamesIt(t *testing.T) {
 	must(t, err)
 	must(t, w.stranger.client.TerminateWorkflow(t.Context(), id, "", "says somebody"))
 	for deadline := time.Now().Add(25 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
-		if r, err := w.look(t.Context(), operator, runID); err == nil && r.over() {
+		if r, err := w.readRun(t.Context(), operator, runID); err == nil && r.hasEnded() {
 			t.Fatalf("the run is over: %s", r)
 		}
 	}
@@ -317,14 +318,14 @@ func TestStranger_CannotEndARunByAnExecutionThatNamesIt(t *testing.T) {
 // contract: T99, T192, T200
 func TestCancelRun_EndsARunWhileTemporalIsStopped(t *testing.T) {
 	w := installation(t)
-	s, release, _ := waiter(t, "s", queueData)
+	s, release, _ := waitingStep(t, "s", queueData)
 	defer release()
-	beside, releaseBeside, mark := waiter(t, "beside", queueData)
+	beside, releaseBeside, mark := waitingStep(t, "beside", queueData)
 	beside["retry"] = map[string]any{"maxAttempts": 3} // Temporal may count its heartbeat as missed
 	victim := w.startRun(t, operator, "shop", s)
 	other := w.startRun(t, operator, "shop", beside, noop("after", "beside"))
-	w.begun(t, operator, victim, "s")
-	w.begun(t, operator, other, "beside")
+	w.waitForStart(t, operator, victim, "s")
+	w.waitForStart(t, operator, other, "beside")
 	process := w.engine.PID()
 	must(t, syscall.Kill(process, syscall.SIGSTOP))
 	resume := func() { _ = syscall.Kill(process, syscall.SIGCONT) }
@@ -335,8 +336,8 @@ func TestCancelRun_EndsARunWhileTemporalIsStopped(t *testing.T) {
 	w.stranger.expectClosed(t, victim)
 	releaseBeside()
 	last := w.expectEnd(t, operator, other, "COMPLETED", 2*time.Minute)
-	if !exists(mark) || last.of("StepCompleted", "beside") != 1 {
-		t.Errorf("the run beside it did not do its work: %s", last)
+	if !exists(mark) || last.countEvents("StepCompleted", "beside") != 1 {
+		t.Errorf("the other run did not complete its step once: %s", last)
 	}
 	w.expectOrdinary(t)
 }

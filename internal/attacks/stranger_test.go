@@ -28,15 +28,15 @@ const (
 	strangerDone     = "stranger.done" // completes at once
 )
 
-// errand is an activity that the stranger's workflow schedules on a queue of dvt.
-type errand struct {
+// activityCall is an activity that the stranger's workflow schedules on a queue of dvt.
+type activityCall struct {
 	Queue, Activity string
 	Input           json.RawMessage
 }
 
 func newStranger(c sdk.Client) (*stranger, error) {
 	w := worker.New(c, strangerQueue, worker.Options{})
-	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, e errand) (string, error) {
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, e activityCall) (string, error) {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			TaskQueue: e.Queue, ScheduleToCloseTimeout: time.Minute, StartToCloseTimeout: time.Minute,
 			HeartbeatTimeout: 20 * time.Second,
@@ -59,7 +59,7 @@ func (s *stranger) call(t *testing.T, queue, activity string, input any) string 
 	ctx, cancel := context.WithTimeout(t.Context(), patient(time.Minute))
 	defer cancel()
 	w, err := s.client.ExecuteWorkflow(ctx, sdk.StartWorkflowOptions{TaskQueue: strangerQueue}, strangerWorkflow,
-		errand{queue, activity, raw})
+		activityCall{queue, activity, raw})
 	must(t, err)
 	var out string
 	if err := w.Get(ctx, &out); err != nil {
@@ -70,8 +70,8 @@ func (s *stranger) call(t *testing.T, queue, activity string, input any) string 
 
 func workflowID(tenant, runID string) string { return fmt.Sprintf("dvt/%s/%s", tenant, runID) }
 
-// history returns the events of a run's newest execution, or nil when none has started.
-func (s *stranger) history(t *testing.T, tenant, runID string) (out []*history.HistoryEvent) {
+// readHistory returns the events of a run's newest execution, or nil when none has started.
+func (s *stranger) readHistory(t *testing.T, tenant, runID string) (out []*history.HistoryEvent) {
 	t.Helper()
 	events := s.client.GetWorkflowHistory(t.Context(), workflowID(tenant, runID), "", false,
 		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
@@ -85,12 +85,12 @@ func (s *stranger) history(t *testing.T, tenant, runID string) (out []*history.H
 	return out
 }
 
-// ticket waits until a step is dispatched and returns its ticket from Temporal's history. It returns "" for the old
-// binary, which has no tickets.
-func (s *stranger) ticket(t *testing.T, tenant, runID, stepID string) (ticket string) {
+// waitForTicket waits until a step is dispatched and returns its ticket from Temporal's history. It returns "" for the
+// old binary, which has no tickets.
+func (s *stranger) waitForTicket(t *testing.T, tenant, runID, stepID string) (ticket string) {
 	t.Helper()
-	until(t, "the step "+stepID+" is dispatched", time.Minute, func() bool {
-		for _, e := range s.history(t, tenant, runID) {
+	waitUntil(t, "the step "+stepID+" is dispatched", time.Minute, func() bool {
+		for _, e := range s.readHistory(t, tenant, runID) {
 			a := e.GetActivityTaskScheduledEventAttributes()
 			if a == nil || !strings.HasPrefix(a.GetActivityId(), stepID+"/") {
 				continue
@@ -102,7 +102,7 @@ func (s *stranger) ticket(t *testing.T, tenant, runID, stepID string) (ticket st
 		}
 		return false
 	})
-	if ticket == "" && !old {
+	if ticket == "" && !oldBinary {
 		t.Errorf("the dispatch of %s carries no ticket", stepID)
 	}
 	return ticket

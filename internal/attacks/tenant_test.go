@@ -28,25 +28,25 @@ func TestWorkerOfAnotherTenant_SpendsNoAttempt(t *testing.T) {
 }
 
 // contract: T203, T218
-func TestStepWithOnlyAWorkerOfAnotherTenant_WaitsForARightOne(t *testing.T) {
+func TestStepWithOnlyAWorkerOfAnotherTenant_WaitsForAWorkerOfItsTenant(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
 	w.spawnFor(t, "acme's worker on a queue alone", acmeWorker, queueLonely, w.url)
 	runID := w.startRun(t, foreign, "shop", command("s", queueLonely, "true"))
 	var last runState
 	for deadline := time.Now().Add(6 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		r, err := w.look(t.Context(), foreign, runID)
+		r, err := w.readRun(t.Context(), foreign, runID)
 		if err != nil {
 			continue
 		}
-		if last = r; r.over() || r.of("StepStarted", "s") > 0 {
-			t.Fatalf("a worker of another tenant spent the attempt: %s", r)
+		if last = r; r.hasEnded() || r.countEvents("StepStarted", "s") > 0 {
+			t.Fatalf("a worker of another tenant used the attempt: %s", r)
 		}
 	}
 	if s := last.step("s"); s.Wait == nil || s.Wait.Kind != "WORKER" {
 		t.Errorf("the step does not say that it waits for a worker: %+v", s)
 	}
-	w.spawnFor(t, "globex's worker comes", globexWorker, queueLonely, w.url)
+	w.spawnFor(t, "globex's worker on the same queue", globexWorker, queueLonely, w.url)
 	last = w.expectEnd(t, foreign, runID, "COMPLETED", time.Minute)
 	if s := last.step("s"); s.LogicalAttemptID != 1 || s.EngineAttemptID != 1 {
 		t.Errorf("the step took attempt %d, engine attempt %d, want 1 and 1", s.LogicalAttemptID, s.EngineAttemptID)

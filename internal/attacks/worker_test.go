@@ -13,9 +13,9 @@ import (
 	"github.com/dvt-engine/dvt/engine/ticket"
 )
 
-// minted returns the ticket that this installation would create for the first dispatch of an attempt. The tests have
-// its keys, so they can test the Journal's checks beyond the ticket. For the old binary it returns "".
-func (w *world) minted(runID, stepID string, la int, expires time.Duration) string {
+// mintTicket returns the ticket that this installation would create for the first dispatch of an attempt. The tests
+// have its keys, so they can test the Journal's checks beyond the ticket. For the old binary it returns "".
+func (w *world) mintTicket(runID, stepID string, la int, expires time.Duration) string {
 	return w.keys.Ticket(ticket.Dispatch{
 		RunID: runID, StepID: stepID, LogicalAttempt: la, N: 1, Queue: queueNobody, Expires: time.Now().Add(expires),
 	})
@@ -36,22 +36,22 @@ func TestWorkerToken_BeginsNothingWithoutTheTicketOfTheDispatch(t *testing.T) {
 	w := installation(t)
 	steps := []step{command("a", queueNobody, "true"), secretStep("b", "a")}
 	runID, other := w.startRun(t, operator, "shop", steps...), w.startRun(t, operator, "shop", steps...)
-	own, others := w.stranger.ticket(t, "acme", runID, "a"), w.stranger.ticket(t, "acme", other, "a")
+	own, others := w.stranger.waitForTicket(t, "acme", runID, "a"), w.stranger.waitForTicket(t, "acme", other, "a")
 	tampered := strings.Replace(own, ".", ".A", 1)
-	w.expectRefused(t, "a step of another queue, without a ticket", w.begin(t, acmeWorker, attempt(runID, "b", "")))
-	w.expectRefused(t, "a step, with a ticket of another step", w.begin(t, acmeWorker, attempt(runID, "b", own)))
-	w.expectRefused(t, "a step, with a ticket of another run", w.begin(t, acmeWorker, attempt(runID, "a", others)))
-	w.expectRefused(t, "a step, with a tampered ticket", w.begin(t, acmeWorker, attempt(runID, "a", tampered)))
+	w.expectRefused(t, "a step of another queue, without a ticket", w.sendBegin(t, acmeWorker, attempt(runID, "b", "")))
+	w.expectRefused(t, "a step, with a ticket of another step", w.sendBegin(t, acmeWorker, attempt(runID, "b", own)))
+	w.expectRefused(t, "a step, with a ticket of another run", w.sendBegin(t, acmeWorker, attempt(runID, "a", others)))
+	w.expectRefused(t, "a step, with a tampered ticket", w.sendBegin(t, acmeWorker, attempt(runID, "a", tampered)))
 	w.expectRefused(t, "a step, with an expired ticket",
-		w.begin(t, acmeWorker, attempt(runID, "a", w.minted(runID, "a", 1, -time.Minute))))
-	w.expectRefused(t, "another tenant's step, with its ticket", w.begin(t, globexWorker, attempt(runID, "a", own)))
+		w.sendBegin(t, acmeWorker, attempt(runID, "a", w.mintTicket(runID, "a", 1, -time.Minute))))
+	w.expectRefused(t, "another tenant's step, with its ticket", w.sendBegin(t, globexWorker, attempt(runID, "a", own)))
 	w.expectRefused(t, "a step of a queue that the token is not for, with its ticket",
-		w.begin(t, narrowWorker, attempt(runID, "a", own)))
+		w.sendBegin(t, narrowWorker, attempt(runID, "a", own)))
 	for _, id := range []string{runID, other} {
-		r, err := w.look(t.Context(), operator, id)
+		r, err := w.readRun(t.Context(), operator, id)
 		must(t, err)
-		if n := r.of("StepStarted", "a") + r.of("StepStarted", "b"); n > 0 {
-			t.Errorf("%d attempts began: %s", n, r)
+		if n := r.countEvents("StepStarted", "a") + r.countEvents("StepStarted", "b"); n > 0 {
+			t.Errorf("%d attempts began, want none: %s", n, r)
 		}
 	}
 	w.expectAudit(t, admin, runID, "ticket")
@@ -68,29 +68,31 @@ func TestWorkerToken_CannotWedgeARunByAnAttemptOutOfTurn(t *testing.T) {
 	future := time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 	for what, forge := range map[string]func(runID, ticket string) (_ beginCall, audited string){
 		"attempt seven in 2099": func(runID, ticket string) (beginCall, string) {
-			return beginCall{runID: runID, stepID: "a", la: 7, n: 1, ea: 1, at: future, ticket: ticket}, "another dispatch"
+			return beginCall{runID: runID, stepID: "a", logicalAttempt: 7, n: 1, engineAttempt: 1, at: future, ticket: ticket},
+				"another dispatch"
 		},
 		"attempt seven by a ticket for it": func(runID, _ string) (beginCall, string) {
-			return beginCall{runID: runID, stepID: "a", la: 7, n: 1, ea: 1, at: time.Now().UTC(),
-				ticket: w.minted(runID, "a", 7, time.Hour)}, "not next"
+			return beginCall{runID: runID, stepID: "a", logicalAttempt: 7, n: 1, engineAttempt: 1, at: time.Now().UTC(),
+				ticket: w.mintTicket(runID, "a", 7, time.Hour)}, "not next"
 		},
 		"a step with an open dependency": func(runID, _ string) (beginCall, string) {
-			return attempt(runID, "b", w.minted(runID, "b", 1, time.Hour)), "depends on"
+			return attempt(runID, "b", w.mintTicket(runID, "b", 1, time.Hour)), "depends on"
 		},
 		"its own attempt in 2099": func(runID, ticket string) (beginCall, string) {
-			return beginCall{runID: runID, stepID: "a", la: 1, n: 1, ea: 1, at: future, ticket: ticket}, "clock"
+			return beginCall{runID: runID, stepID: "a", logicalAttempt: 1, n: 1, engineAttempt: 1, at: future, ticket: ticket},
+				"clock"
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			runID := w.startRun(t, operator, "shop", command("a", queueNobody, "true"), command("b", queueNobody,
 				"true").after("a"))
-			call, audited := forge(runID, w.stranger.ticket(t, "acme", runID, "a"))
-			w.expectRefused(t, what, w.begin(t, acmeWorker, call))
+			call, audited := forge(runID, w.stranger.waitForTicket(t, "acme", runID, "a"))
+			w.expectRefused(t, what, w.sendBegin(t, acmeWorker, call))
 			w.cancel(t, admin, runID)
 			last := w.expectEnd(t, operator, runID, "CANCELLED", 30*time.Second)
-			if n := last.of("StepStarted", "a") + last.of("StepStarted", "b"); n > 0 {
-				t.Errorf("%d attempts began: %s", n, last)
+			if n := last.countEvents("StepStarted", "a") + last.countEvents("StepStarted", "b"); n > 0 {
+				t.Errorf("%d attempts began, want none: %s", n, last)
 			}
 			w.expectAudit(t, admin, runID, audited)
 		})
@@ -104,11 +106,11 @@ func TestCancel_EndsARunWhoseAttemptNobodyExecutes(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
 	runID := w.startRun(t, operator, "shop", command("a", queueNobody, "true"))
-	a := w.begin(t, acmeWorker, attempt(runID, "a", w.stranger.ticket(t, "acme", runID, "a")))
+	a := w.sendBegin(t, acmeWorker, attempt(runID, "a", w.stranger.waitForTicket(t, "acme", runID, "a")))
 	if a.status != http.StatusOK {
-		t.Fatalf("begin: %d %s", a.status, a.body)
+		t.Fatalf("the begin was answered %d %s, want 200", a.status, a.body)
 	}
-	w.begun(t, operator, runID, "a")
+	w.waitForStart(t, operator, runID, "a")
 	w.cancel(t, admin, runID)
 	w.expectEnd(t, operator, runID, "CANCELLED", 30*time.Second)
 }
@@ -118,63 +120,64 @@ func TestWorkerToken_WritesNothingAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
 	runID := w.startRun(t, operator, "shop", command("a", queuePlayed, "true"))
-	own := attempt(runID, "a", w.stranger.ticket(t, "acme", runID, "a"))
-	a := w.begin(t, acmeWorker, own)
+	own := attempt(runID, "a", w.stranger.waitForTicket(t, "acme", runID, "a"))
+	a := w.sendBegin(t, acmeWorker, own)
 	if a.status != http.StatusOK {
-		t.Fatalf("begin: %d %s", a.status, a.body)
+		t.Fatalf("the begin was answered %d %s, want 200", a.status, a.body)
 	}
-	g := a.granted(t)
+	g := a.decodeGrant(t)
 	another := g
 	another.key += "x"
-	if !old {
-		w.expectRefused(t, "evidence with a key that is not the attempt's", w.evidence(t, acmeWorker, own, another,
+	if !oldBinary {
+		w.expectRefused(t, "evidence with a key that is not the attempt's", w.sendEvidence(t, acmeWorker, own, another,
 			"forged: not the key"))
 		second := own
-		second.ea = 2
-		w.expectRefused(t, "evidence of another execution with this one's key", w.evidence(t, acmeWorker, second, g,
+		second.engineAttempt = 2
+		w.expectRefused(t, "evidence of another execution with this one's key", w.sendEvidence(t, acmeWorker, second, g,
 			"forged: not this execution"))
-		w.expectRefused(t, "an end with a key that is not the attempt's", w.end(t, acmeWorker, own, another, "forged"))
-		w.expectRefused(t, "an end by another worker's token", w.end(t, globexWorker, own, g, "forged"))
+		w.expectRefused(t, "an end with a key that is not the attempt's", w.sendEnd(t, acmeWorker, own, another, "forged"))
+		w.expectRefused(t, "an end by another worker's token", w.sendEnd(t, globexWorker, own, g, "forged"))
 	}
-	if a := w.evidence(t, acmeWorker, own, g, "a true line"); a.status != http.StatusOK {
-		t.Fatalf("evidence: %d %s", a.status, a.body)
+	if a := w.sendEvidence(t, acmeWorker, own, g, "a true line"); a.status != http.StatusOK {
+		t.Fatalf("the evidence was answered %d %s, want 200", a.status, a.body)
 	}
-	if old {
+	if oldBinary {
 		w.stranger.complete(t, "acme", runID, "a/1.1", map[string]any{"stepId": "a", "la": 1, "n": 1, "ea": 1,
 			"kind": "COMPLETED", "completed": map[string]any{"result": map[string]any{"said": "first"}}})
 	} else {
 		for _, result := range []string{"first", "forged: second"} { // the second end must not replace the first
-			if a := w.end(t, acmeWorker, own, g, result); a.status != http.StatusOK || !strings.Contains(a.body,
+			if a := w.sendEnd(t, acmeWorker, own, g, result); a.status != http.StatusOK || !strings.Contains(a.body,
 				"StepCompleted") {
-				t.Fatalf("end: %d %s", a.status, a.body)
+				t.Fatalf("the end was answered %d %s, want StepCompleted", a.status, a.body)
 			}
 		}
-		if again := w.begin(t, acmeWorker, own); again.granted(t).verdict == "RUN" {
+		if again := w.sendBegin(t, acmeWorker, own); again.decodeGrant(t).verdict == "RUN" {
 			t.Errorf("the attempt began again after its end: %s", again.body)
 		}
-		w.expectRefused(t, "evidence after the attempt's end", w.evidence(t, acmeWorker, own, g, "forged: after the end"))
+		w.expectRefused(t, "evidence after the attempt's end", w.sendEvidence(t, acmeWorker, own, g, "forged: after the end"))
 		w.spawnFor(t, "late data worker", acmeWorker, queuePlayed, w.url)
 	}
 	last := w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
 	own.at = time.Now().UTC()
 	w.expectRefused(t, "evidence after the run's end",
-		w.evidence(t, acmeWorker, beginCall{runID: runID, stepID: "a", la: 1, n: 1, ea: 2, at: own.at}, g,
+		w.sendEvidence(t, acmeWorker, beginCall{runID: runID, stepID: "a", logicalAttempt: 1, n: 1, engineAttempt: 2,
+			at: own.at}, g,
 			"forged: all tests passed, signed: the CI"))
-	if !old {
-		w.expectRefused(t, "evidence after the run's end, with the key", w.evidence(t, acmeWorker, own, g,
+	if !oldBinary {
+		w.expectRefused(t, "evidence after the run's end, with the key", w.sendEvidence(t, acmeWorker, own, g,
 			"forged: after the run"))
 		w.expectAudit(t, admin, runID, "key")
 	}
-	if n := last.of("StepCompleted", "a"); n != 1 || strings.Contains(last.String(), "forged") ||
+	if n := last.countEvents("StepCompleted", "a"); n != 1 || strings.Contains(last.String(), "forged") ||
 		!strings.Contains(last.String(), "first") {
-		t.Errorf("the log has %d ends: %s", n, last)
+		t.Errorf("the log has %d ends of the step, want one with the first result: %s", n, last)
 	}
-	if text := w.stepLog(t, runID, "a"); strings.Contains(text, "forged") || !strings.Contains(text, "a true line") {
-		t.Errorf("the log of the step: %s", text)
+	if text := w.readStepLog(t, runID, "a"); strings.Contains(text, "forged") || !strings.Contains(text, "a true line") {
+		t.Errorf("the log of the step is %s, want only the true line", text)
 	}
 }
 
-func (w *world) stepLog(t *testing.T, runID, stepID string) string {
+func (w *world) readStepLog(t *testing.T, runID, stepID string) string {
 	t.Helper()
 	var out struct {
 		StepLog *struct{ Lines []struct{ Text string } }
@@ -198,7 +201,7 @@ func TestWorkerToken_OpensNothingElse(t *testing.T) {
 		a, err := w.post(t.Context(), "/graphql", acmeWorker, map[string]any{"query": query})
 		must(t, err)
 		if a.status != http.StatusUnauthorized || strings.Contains(a.body, runID) {
-			t.Errorf("a worker's token at the API: %d %s", a.status, a.body)
+			t.Errorf("a token of a worker at the API: %d %s, want 401", a.status, a.body)
 		}
 	}
 	for _, path := range []string{"/engine/runs/" + runID + "/debug", "/engine/health/detailed"} {
@@ -210,11 +213,11 @@ func TestWorkerToken_OpensNothingElse(t *testing.T) {
 		must(t, res.Body.Close())
 		if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden &&
 			res.StatusCode != http.StatusNotFound {
-			t.Errorf("a worker's token at %s: %d", path, res.StatusCode)
+			t.Errorf("a token of a worker at %s: %d, want a refusal", path, res.StatusCode)
 		}
 	}
 	for _, call := range []string{"append", "appendUnlessPaused", "tail", "signals", "skeleton", ""} {
-		a := w.journal(t, strings.TrimSuffix("/engine/journal/"+call, "/"), acmeWorker, map[string]any{
+		a := w.postJournal(t, strings.TrimSuffix("/engine/journal/"+call, "/"), acmeWorker, map[string]any{
 			call: map[string]any{"runId": runID}, "runId": runID,
 			"events": []any{map[string]any{"type": "RunCompleted", "logicalAttempt": 1, "engineAttempt": 1}},
 		})
@@ -223,8 +226,8 @@ func TestWorkerToken_OpensNothingElse(t *testing.T) {
 		}
 	}
 	for _, token := range []string{operator, admin, "", hash(acmeWorker)} {
-		if a := w.begin(t, token, attempt(runID, "n", "")); a.status != http.StatusUnauthorized {
-			t.Errorf("the Journal let %q in: %d %s", token, a.status, a.body)
+		if a := w.sendBegin(t, token, attempt(runID, "n", "")); a.status != http.StatusUnauthorized {
+			t.Errorf("the Journal answers the token %q with %d %s, want 401", token, a.status, a.body)
 		}
 	}
 	w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
@@ -263,7 +266,7 @@ func TestWorkers_ListenOnNothing(t *testing.T) {
 			}
 		}
 		if p.name == "server" && ports != 1 {
-			t.Errorf("the server listens on %d ports: this test does not see them", ports)
+			t.Errorf("the server listens on %d ports, want 1; otherwise this test does not see the ports of processes", ports)
 		}
 	}
 }

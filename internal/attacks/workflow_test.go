@@ -37,10 +37,10 @@ func (s *stranger) startWorkflow(t *testing.T, id string, input any) {
 // completes.
 func (w *world) expectNotStarted(t *testing.T, runID, mark string) {
 	t.Helper()
-	r, err := w.look(t.Context(), operator, runID)
+	r, err := w.readRun(t.Context(), operator, runID)
 	must(t, err)
-	if r.of("RunStarted", "") > 0 || r.over() || exists(mark) {
-		t.Fatalf("the run goes without its approval (its program ran: %t): %s", exists(mark), r)
+	if r.countEvents("RunStarted", "") > 0 || r.hasEnded() || exists(mark) {
+		t.Fatalf("the run started without its approval (its program ran: %t): %s", exists(mark), r)
 	}
 	w.approve(t, runID)
 	w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
@@ -52,7 +52,7 @@ func TestStranger_CannotStartARunThatWaitsForApproval(t *testing.T) {
 	w := installation(t)
 	for what, id := range map[string]func(runID string) string{
 		"under its own id":     func(runID string) string { return workflowID("acme", runID) },
-		"under some other id":  func(runID string) string { return "stranger/" + runID },
+		"under another id":     func(runID string) string { return "stranger/" + runID },
 		"under another tenant": func(runID string) string { return workflowID("globex", runID) },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -69,9 +69,9 @@ func TestStranger_CannotStartARunThatWaitsForApproval(t *testing.T) {
 	}
 }
 
-// wide returns the steps of a plan that is too large for one execution of its workflow. The last step leaves a mark
-// named for the run.
-func wide(dir string) (steps []step) {
+// wideSteps returns the steps of a plan that is too large for one execution of its workflow. The last step leaves a
+// mark named for the run.
+func wideSteps(dir string) (steps []step) {
 	for i := range 52 {
 		steps = append(steps, noop(fmt.Sprintf("n%02d", i)))
 	}
@@ -79,22 +79,22 @@ func wide(dir string) (steps []step) {
 }
 
 // contract: T105, T195
-func TestStranger_CannotGoOnFromAStateHeMadeUp(t *testing.T) {
+func TestStranger_CannotContinueFromAForgedState(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
 	dir := t.TempDir()
-	model := w.startRun(t, operator, "shop", wide(dir)...)
+	model := w.startRun(t, operator, "shop", wideSteps(dir)...)
 	w.expectEnd(t, operator, model, "COMPLETED", time.Minute)
-	events := w.stranger.history(t, "acme", model)
+	events := w.stranger.readHistory(t, "acme", model)
 	var in map[string]any
 	must(t, json.Unmarshal(events[0].GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads()[0].GetData(),
 		&in))
 	if in["continued"] == nil {
 		t.Fatalf("the run's workflow did not continue as new: %v", in)
 	}
-	for what, own := range map[string]bool{"under its own id": true, "under some other id": false} {
+	for what, own := range map[string]bool{"under its own id": true, "under another id": false} {
 		t.Run(what, func(t *testing.T) {
-			victim := w.startRun(t, operator, "vault", wide(dir)...)
+			victim := w.startRun(t, operator, "vault", wideSteps(dir)...)
 			forged := map[string]any{}
 			for k, v := range in {
 				forged[k] = v
@@ -114,15 +114,16 @@ func TestStranger_CannotGoOnFromAStateHeMadeUp(t *testing.T) {
 func TestStranger_CannotWriteIntoTheLogByItsActivities(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
-	s, release, mark := waiter(t, "s", queueData)
+	s, release, mark := waitingStep(t, "s", queueData)
 	runID := w.startRun(t, operator, "shop", s, step{"stepId": "z", "type": "SLEEP",
 		"inputs": map[string]any{"ms": 15_000}, "dependsOn": []string{}, "timeout": "1m"})
-	w.begun(t, operator, runID, "s")
-	w.begun(t, operator, runID, "z")
+	w.waitForStart(t, operator, runID, "s")
+	w.waitForStart(t, operator, runID, "z")
 	draft := func(eventType, stepID string) map[string]any {
 		return map[string]any{
-			"type": eventType, "stepId": stepID, "logicalAttempt": 1, "engineAttempt": 1, "emittedAt": time.Now().UTC(), "emittedBy": "engine",
-			"payload": map[string]any{"result": map[string]any{"said": "somebody"}, "durationMs": 1},
+			"type": eventType, "stepId": stepID, "logicalAttempt": 1, "engineAttempt": 1, "emittedAt": time.Now().UTC(),
+			"emittedBy": "engine",
+			"payload":   map[string]any{"result": map[string]any{"said": "somebody"}, "durationMs": 1},
 		}
 	}
 	forged := map[string]any{
@@ -145,23 +146,23 @@ func TestStranger_CannotWriteIntoTheLogByItsActivities(t *testing.T) {
 		{"dvt.sleep", map[string]any{"runId": runID, "stepId": "s", "logicalAttempt": 2, "n": 1, "maxAttempts": 1,
 			"ticket": "k1.e30.e30"}},
 	} {
-		if old && c.activity != "dvt.append" {
+		if oldBinary && c.activity != "dvt.append" {
 			continue // the old binary does not have these activities
 		}
 		t.Logf("%s: %.160s", c.activity, w.stranger.call(t, logQueue, c.activity, c.input))
 	}
-	r, err := w.look(t.Context(), operator, runID)
+	r, err := w.readRun(t.Context(), operator, runID)
 	must(t, err)
-	if !exists(mark) && r.of("StepCompleted", "s") > 0 || r.of("StepStarted", "s") != 1 {
+	if !exists(mark) && r.countEvents("StepCompleted", "s") > 0 || r.countEvents("StepStarted", "s") != 1 {
 		t.Errorf("the stranger's activity wrote into the log: %s", r)
 	}
 	release()
-	if last := w.ended(t, operator, runID, time.Minute); last.StatusRaw != "COMPLETED" ||
-		last.of("StepCompleted", "s") != 1 || !exists(mark) {
-		t.Errorf("the run did not end as it should (its program ended: %t): %s", exists(mark), last)
+	if last := w.waitForEnd(t, operator, runID, time.Minute); last.StatusRaw != "COMPLETED" ||
+		last.countEvents("StepCompleted", "s") != 1 || !exists(mark) {
+		t.Errorf("the run did not complete its step once (its program ended: %t): %s", exists(mark), last)
 	}
 	if raw, err := os.ReadFile(mark); err == nil && string(raw) != "done\n" {
-		t.Errorf("the program ran more than once: %q", raw)
+		t.Errorf("the program ran more than once, and its file has %q", raw)
 	}
 }
 
@@ -172,7 +173,7 @@ func TestStranger_CannotStartAWaitingRunByAnActivity(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	runID := w.startRun(t, operator, "vault", command("s", queueData, "touch", mark))
 	in := map[string]any{"identity": identity(runID, "vault", planName(t)), "at": time.Now().UTC()}
-	if old {
+	if oldBinary {
 		in = map[string]any{"batch": 1, "append": map[string]any{"runId": runID, "events": []any{map[string]any{
 			"type": "RunStarted", "logicalAttempt": 1, "engineAttempt": 1, "emittedAt": time.Now().UTC(), "emittedBy": "engine",
 			"payload": map[string]any{},

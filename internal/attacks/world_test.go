@@ -32,8 +32,8 @@ import (
 	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
-// old means that the binary is from before the tickets.
-var old = os.Getenv("DVT_ATTACKS_OLD") != ""
+// oldBinary means that the binary under test is older than the tickets.
+var oldBinary = os.Getenv("DVT_ATTACKS_OLD") != ""
 
 // Tokens of the accounts.
 const (
@@ -50,12 +50,12 @@ const (
 // Queues of the tests. Each test with its own workers has its own queue, so that no test takes the steps of another.
 const (
 	queueData   = "tq-data-dev"
-	queueNobody = "tq-nobody" // a step that is sent there is never taken
+	queueNobody = "tq-nobody" // has no worker
 	queueNarrow = "tq-narrow"
 	queueShared = "tq-shared"
 	queueLonely = "tq-lonely"
 	queueFrozen = "tq-frozen"
-	queuePlayed = "tq-played" // the tests play its worker, then a real one comes
+	queuePlayed = "tq-played" // the test acts as its worker, and then starts a real one
 	queueLate   = "tq-late"
 )
 
@@ -67,10 +67,10 @@ const (
 
 // world is an installation: PostgreSQL, Redis, Temporal, a server, a control worker and a data worker of acme.
 type world struct {
-	dir, dsn, config, url, frontend, namespace string // dsn is the owner's
-	serverDSN                                  string // of the role of servers
+	dir, dsn, config, url, frontend, namespace string // dsn has the owner's credentials
+	serverDSN                                  string // with the credentials of servers
 	binary                                     string
-	keys                                       ticket.Keys // those of the installation; empty for the old one
+	keys                                       ticket.Keys // of the installation; empty for the old binary
 	temporal                                   sdk.Client
 	engine                                     *testserver.TemporalServer
 	control                                    *process // the control worker
@@ -84,7 +84,7 @@ type world struct {
 var (
 	theWorld     *world
 	startOnce    sync.Once
-	errOfStart   error
+	startErr     error
 	ticketSecret = base64.StdEncoding.EncodeToString([]byte("a secret of thirty-two bytes or more"))
 )
 
@@ -108,10 +108,10 @@ func installation(t *testing.T) *world {
 			binary = testserver.Binary(t)
 		}
 		theWorld = &world{binary: binary}
-		errOfStart = theWorld.start()
+		startErr = theWorld.start()
 	})
-	if errOfStart != nil {
-		t.Fatalf("no installation: %v", errOfStart)
+	if startErr != nil {
+		t.Fatalf("the installation did not start: %v", startErr)
 	}
 	return theWorld
 }
@@ -149,7 +149,7 @@ func (w *world) start() (err error) {
 		return err
 	}
 	if <-migrate.exited; !migrate.cmd.ProcessState.Success() {
-		return fmt.Errorf("dvt migrate: %s", migrate.said())
+		return fmt.Errorf("dvt migrate: %s", migrate.output())
 	}
 	address, err := freeAddress()
 	if err != nil {
@@ -157,7 +157,7 @@ func (w *world) start() (err error) {
 	}
 	w.url = "http://" + address
 	secrets := []string{"DVT_STORE=" + w.serverDSN}
-	if !old {
+	if !oldBinary {
 		secrets = append(secrets, "DVT_TICKET_KEYS=k1:"+ticketSecret)
 		if w.keys, err = ticket.ParseKeys([]string{"k1:" + ticketSecret}); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (w *world) start() (err error) {
 		return err
 	}
 	w.closers = append(w.closers, func() error { w.temporal.Close(); return nil })
-	if err := w.ready(); err != nil {
+	if err := w.waitUntilReady(); err != nil {
 		return err
 	}
 	if w.stranger, err = newStranger(w.temporal); err != nil {
@@ -211,7 +211,7 @@ func (w *world) createServerRole() error {
 
 func (w *world) configure(redis string) error {
 	narrow, bound := ", queues: ["+queueNarrow+"]", "stop-within: "+stopWithin.String()
-	if old {
+	if oldBinary {
 		narrow, bound = "", ""
 	} else if err := w.makeHeadsKey(); err != nil {
 		return err
@@ -266,7 +266,7 @@ func (w *world) dataWorker(name, token, queue, server string) (*process, error) 
 		"worker", "--queues", queue, "--temporal", w.frontend, "--temporal-namespace", w.namespace,
 		"--server", server, "--workspace", workspace, "--project-root", w.dir, "--concurrency", "16",
 	}
-	if !old {
+	if !oldBinary {
 		// Programs of these tests leave marks in directories of the tests. A sandbox without these directories would
 		// hide a successful attack.
 		args = append(args, "--sandbox-write", os.TempDir())
@@ -286,13 +286,13 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// ready waits until the server answers and both kinds of worker poll.
-func (w *world) ready() error {
+// waitUntilReady waits until the server answers and both kinds of worker poll.
+func (w *world) waitUntilReady() error {
 	for deadline := time.Now().Add(patient(time.Minute)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		for _, p := range w.processes[1:] {
 			select {
 			case <-p.exited:
-				return fmt.Errorf("%s ended: %s", p.name, p.said())
+				return fmt.Errorf("%s ended: %s", p.name, p.output())
 			default:
 			}
 		}
@@ -319,8 +319,8 @@ func (w *world) close(verbose bool) error {
 	}
 	if verbose {
 		for _, p := range processes {
-			if said := p.said(); said != "" {
-				fmt.Fprintf(os.Stderr, "--- %s said:\n%s\n", p.name, said)
+			if out := p.output(); out != "" {
+				fmt.Fprintf(os.Stderr, "--- %s printed:\n%s\n", p.name, out)
 			}
 		}
 	}
@@ -346,11 +346,11 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	mu     sync.Mutex
-	output strings.Builder
+	buffer strings.Builder
 	exited chan struct{}
 }
 
-const maxOutput = 64 << 10 // bytes of output that are kept of one process
+const maxOutput = 64 << 10 // bytes of output of one process that the tests keep
 
 func (w *world) spawn(name string, env []string, args ...string) (*process, error) {
 	return w.spawnAs(nil, name, env, args...)
@@ -379,8 +379,8 @@ func (w *world) spawnWith(
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			p.mu.Lock()
-			if p.output.Len() < maxOutput {
-				p.output.WriteString(lines.Text() + "\n")
+			if p.buffer.Len() < maxOutput {
+				p.buffer.WriteString(lines.Text() + "\n")
 			}
 			p.mu.Unlock()
 		}
@@ -393,10 +393,11 @@ func (w *world) spawnWith(
 	return p, nil
 }
 
-func (p *process) said() string {
+// output returns the first 64 KiB of the output.
+func (p *process) output() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.output.String()
+	return p.buffer.String()
 }
 
 // kill ends the process at once, even when it is stopped.
@@ -429,19 +430,19 @@ func must(t *testing.T, err error) {
 // patient returns the time that a test waits for an event that takes d on an idle machine. It is shorter for the old
 // binary, where most waits are in vain.
 func patient(d time.Duration) time.Duration {
-	if old {
+	if oldBinary {
 		return min(d, 20*time.Second)
 	}
 	return testtime.Of(d)
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, patience time.Duration, ok func() bool) {
+// waitUntil polls until ok returns true, and fails the test after patience. what describes the condition.
+func waitUntil(t *testing.T, what string, patience time.Duration, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patient(patience)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if ok() {
 			return
 		}
 	}
-	t.Fatalf("after %s this still does not hold: %s", patience, what)
+	t.Fatalf("condition not met within %s: %s", patience, what)
 }

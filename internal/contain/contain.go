@@ -1,5 +1,5 @@
-// Package contain keeps a panic of background work from ending the process. Otherwise one run could take the server
-// from all tenants, and the next server would work on the same run and end too.
+// Package contain prevents a panic of background work from ending the process. Otherwise one run could stop the server
+// for all tenants, and the next server would work on the same run and end too.
 package contain
 
 import (

@@ -36,7 +36,7 @@ func TestGuard_LogsAndCountsByDuty(t *testing.T) {
 	second := New(registry, nil)
 	_ = first.Call("sweep", "run-1", func() error { panic("nil map") })
 	_ = second.Call("sweep", "run-2", func() error { panic("nil map") })
-	_ = second.Call("sweep", "run-3", func() error { return errors.New("an error is no panic") })
+	_ = second.Call("sweep", "run-3", func() error { return errors.New("an error is not a panic") })
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 || families[0].GetMetric()[0].GetCounter().GetValue() != 2 {
 		t.Errorf("the registry holds %v (%v), want dvt_panics_total of 2 for both guards together", families, err)

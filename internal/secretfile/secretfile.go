@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// Interval is the least time between two checks of the files of one Value.
+	// Interval is the minimum time between two checks of the files of one Value.
 	Interval = time.Second
-	// settled is the age from which a modification time identifies a version. Two writes of the same size within one
-	// tick of a file system's clock leave the same time, so a younger file is read at each check.
+	// settled is the age from which a modification time identifies a version. Two writes of the same size within one tick
+	// of a file system's clock leave the same time, so a younger file is read at each check.
 	settled = 3 * time.Second
 	// MaxBytes is the maximum size of one file.
 	MaxBytes = 1 << 20
@@ -44,7 +44,8 @@ type version struct {
 }
 
 // Open reads the files. parse returns the value for their contents, in the order of paths, and must not retain them.
-// The error names the file. It never holds the content, provided that the errors of parse do not. log must not be nil.
+// The error names the file. It never contains the content, provided that the errors of parse do not. log must not be
+// nil.
 func Open[T any](log *slog.Logger, parse func(contents [][]byte) (T, error), paths ...string) (*Value[T], error) {
 	v := &Value[T]{paths: paths, parse: parse, log: log, now: time.Now}
 	if err := v.read(v.now()); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// clock is a clock that tests set.
+// clock is a clock that only the test moves.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
@@ -48,7 +48,7 @@ func expect(t *testing.T, v *Value[string], want, why string) {
 	}
 }
 
-func TestValue_FollowsItsFileOnceAnInterval(t *testing.T) {
+func TestValue_FollowsItsFileOncePerInterval(t *testing.T) {
 	t.Parallel()
 	v, path, c, _ := openAt(t, "one")
 	write(t, path, "two!")
@@ -99,7 +99,7 @@ func TestValue_ReadsAFileAgainWhileItsTimeIsYoung(t *testing.T) {
 	expect(t, v, "two", "after a write within the same tick")
 }
 
-func TestValue_KeepsWhatCanBeUsedAndReportsOnce(t *testing.T) {
+func TestValue_KeepsTheLastUsableContentAndReportsOnce(t *testing.T) {
 	t.Parallel()
 	v, path, c, log := openAt(t, "one")
 	write(t, path, "bad content")
@@ -123,7 +123,7 @@ func TestValue_KeepsWhatCanBeUsedAndReportsOnce(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesWhatIsNoSecret(t *testing.T) {
+func TestText_RefusesAFileWithoutOneLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name, content string) string {

@@ -76,7 +76,7 @@ func (f Files) Client(log *slog.Logger, name string) (*tls.Config, error) {
 
 func verify(s tls.ConnectionState, roots *x509.CertPool, name string) error {
 	if len(s.PeerCertificates) == 0 {
-		return errors.New("the server showed no certificate")
+		return errors.New("the server presented no certificate")
 	}
 	o := x509.VerifyOptions{Roots: roots, DNSName: name, Intermediates: x509.NewCertPool()}
 	for _, c := range s.PeerCertificates[1:] {

@@ -66,7 +66,7 @@ func eventually(t *testing.T, what string, want bool, f func() error) {
 			return
 		}
 	}
-	t.Fatalf("%s: the last answer was %v", what, err)
+	t.Fatalf("%s: the last error was %v, want success %t", what, err, want)
 }
 
 func TestClient_UsesReplacedFilesWithoutAnotherConfig(t *testing.T) {
@@ -81,7 +81,7 @@ func TestClient_UsesReplacedFilesWithoutAnotherConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := say(proxy.Addr, c); err != nil || proxy.Clients("first") != 1 {
-		t.Fatalf("%d connections of the first certificate: %v", proxy.Clients("first"), err)
+		t.Fatalf("%d connections with the first certificate (%v), want 1", proxy.Clients("first"), err)
 	}
 	servers, clients = testserver.NewAuthority(t, "servers 2"), testserver.NewAuthority(t, "clients 2")
 	proxy.Replace(t, servers.Issue(t, "server", "127.0.0.1"), clients)
@@ -92,11 +92,11 @@ func TestClient_UsesReplacedFilesWithoutAnotherConfig(t *testing.T) {
 	clients.Issue(t, "second").Write(t, dir, "client")
 	eventually(t, "a connection after all files were replaced", true, func() error { return say(proxy.Addr, c) })
 	if proxy.Clients("second") == 0 {
-		t.Error("the second certificate was not shown")
+		t.Error("the client did not present the second certificate")
 	}
 }
 
-func TestClient_BelievesTheRightNameOnly(t *testing.T) {
+func TestClient_AcceptsOnlyTheExpectedName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	authority := testserver.NewAuthority(t, "private")
@@ -122,7 +122,7 @@ func TestClient_BelievesTheRightNameOnly(t *testing.T) {
 			t.Errorf("%s: got %v, want success %t", name, err, c.ok)
 		}
 		if _, verification := errors.AsType[*tls.CertificateVerificationError](err); !c.ok && !verification {
-			t.Errorf("%s: the error is no verification error: %v", name, err)
+			t.Errorf("%s: the error is not a verification error: %v", name, err)
 		}
 	}
 	if _, err := (secretfile.Files{CA: ca}).Client(quiet, ""); err == nil {
@@ -130,7 +130,7 @@ func TestClient_BelievesTheRightNameOnly(t *testing.T) {
 	}
 }
 
-func TestServer_TakesClientsOfTheAuthorityOfNow(t *testing.T) {
+func TestServer_AcceptsClientsOfTheCurrentAuthority(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	servers, clients := testserver.NewAuthority(t, "servers"), testserver.NewAuthority(t, "clients")
@@ -166,7 +166,7 @@ func TestServer_TakesClientsOfTheAuthorityOfNow(t *testing.T) {
 	addr, others := ln.Addr().String(), testserver.NewAuthority(t, "others")
 	known, stranger := with(clients, "known"), with(others, "stranger")
 	if err := say(addr, known); err != nil {
-		t.Errorf("a client of the authority: %v", err)
+		t.Errorf("a client of the authority was refused: %v", err)
 	}
 	if err := say(addr, stranger); err == nil {
 		t.Error("a client of another authority was accepted")
@@ -189,15 +189,15 @@ func TestFiles_AreCheckedWhenTheyAreOpened(t *testing.T) {
 		want  string
 	}{
 		"a certificate without a key": {secretfile.Files{Cert: cert}, "together"},
-		"the key of another": {secretfile.Files{Cert: cert, Key: other},
+		"the key of another certificate": {secretfile.Files{Cert: cert, Key: other},
 			"no certificate with its private key"},
-		"no such authority":  {secretfile.Files{CA: none}, "cannot be read"},
-		"a key as authority": {secretfile.Files{CA: key}, "no certificate in PEM"},
-		"all of them":        {secretfile.Files{CA: ca, Cert: cert, Key: key}, ""},
+		"a missing authority": {secretfile.Files{CA: none}, "cannot be read"},
+		"a key as authority":  {secretfile.Files{CA: key}, "no certificate in PEM"},
+		"all files":           {secretfile.Files{CA: ca, Cert: cert, Key: key}, ""},
 	} {
 		_, err := c.files.Client(quiet, "h")
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
+			t.Errorf("%s: got the error %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Cache keeps the values used last, within a number of entries and a total weight in a unit of its owner. It is safe
-// for concurrent use.
+// Cache keeps the most recently used values, within a number of entries and a total weight. The owner chooses the unit
+// of weight. It is safe for concurrent use. Create it with New.
 type Cache[V any] struct {
-	most int // weight
+	maxWeight int
 
-	mu   sync.Mutex
-	kept *simplelru.LRU[string, entry[V]]
-	held int // weight
+	mu     sync.Mutex
+	lru    *simplelru.LRU[string, entry[V]]
+	weight int // of all entries
 }
 
 type entry[V any] struct {
@@ -23,11 +23,12 @@ type entry[V any] struct {
 	weight int
 }
 
-// New makes an empty cache for at most entries values, at least one, with at most the given total weight.
+// New returns an empty cache for at most entries values with at most the given total weight. It uses 1 when entries is
+// smaller.
 func New[V any](entries, weight int) *Cache[V] {
-	c := &Cache[V]{most: weight}
-	// It fails only for a size below one.
-	c.kept, _ = simplelru.NewLRU(max(entries, 1), func(_ string, e entry[V]) { c.held -= e.weight })
+	c := &Cache[V]{maxWeight: weight}
+	// NewLRU fails only for a size below one.
+	c.lru, _ = simplelru.NewLRU(max(entries, 1), func(_ string, e entry[V]) { c.weight -= e.weight })
 	return c
 }
 
@@ -35,25 +36,25 @@ func New[V any](entries, weight int) *Cache[V] {
 func (c *Cache[V]) Get(key string) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.kept.Get(key)
+	e, ok := c.lru.Get(key)
 	return e.value, ok
 }
 
-// Put stores v and evicts the values used least recently until the weight fits, including v itself if it is too heavy
-// alone.
+// Put stores v in place of the previous value of key. It then evicts the least recently used values until the total
+// weight fits. A value that is heavier than the whole cache evicts everything, including itself.
 func (c *Cache[V]) Put(key string, v V, weight int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept.Remove(key)
-	c.kept.Add(key, entry[V]{v, weight})
-	for c.held += weight; c.held > c.most; {
-		c.kept.RemoveOldest()
+	c.lru.Remove(key)
+	c.lru.Add(key, entry[V]{v, weight})
+	for c.weight += weight; c.weight > c.maxWeight; {
+		c.lru.RemoveOldest()
 	}
 }
 
-// Drop removes key.
+// Drop removes key. It does nothing when the key is missing.
 func (c *Cache[V]) Drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept.Remove(key)
+	c.lru.Remove(key)
 }

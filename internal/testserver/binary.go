@@ -13,15 +13,15 @@ import (
 
 var builtBinary = sync.OnceValues(buildBinary)
 
-// binary is a built program and the sandbox it lies in, nil for one that somebody else built. The sandbox must stay
-// reachable because the watchdog's pipe closes with it.
+// binary is a built program in a sandbox. The garbage collector would close the watchdog's pipe, and so delete the
+// program, if nothing referred to the sandbox.
 type binary struct {
 	path string
-	box  *sandbox
+	box  *sandbox // nil for a program that DVT_TEST_BINARY names
 }
 
-// Binary returns the path of the dvt binary for tests of whole processes: the one that DVT_TEST_BINARY names, else one
-// built from the sources, once for each test process.
+// Binary returns the path of the dvt binary for tests of whole processes. It is the one that DVT_TEST_BINARY names, or
+// else one that is built from the sources once per test process.
 func Binary(t testing.TB) string {
 	t.Helper()
 	built, err := builtBinary()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BusProxy is a Proxy in front of Redis that sees every message of pub/sub on its way to a subscriber, in RESP 2 and 3.
-// Everything else passes unchanged.
+// BusProxy is a Proxy in front of Redis that can drop, copy, delay and reorder the messages of pub/sub to each
+// subscriber, in RESP 2 and 3. Everything else passes unchanged.
 type BusProxy struct {
 	*Proxy
 
@@ -17,20 +17,20 @@ type BusProxy struct {
 	fate func(BusMessage) Fate
 }
 
-// BusMessage is one message on its way to one subscriber.
+// BusMessage is one message to one subscriber.
 type BusMessage struct{ Channel, Payload string }
 
-// Fate is what becomes of a message; the zero Fate lets it pass.
+// Fate tells a BusProxy what to do with a message. The zero value lets it pass.
 type Fate struct {
 	Drop   bool
-	Copies int           // more of it, right behind it
-	Delay  time.Duration // what comes after it does not wait
-	// Behind puts it behind the next message of its channel to the same subscriber, or
-	// two seconds later when none comes.
+	Copies int           // number of additional copies, directly after the message
+	Delay  time.Duration // later messages do not wait for this one
+	// Behind delivers the message after the next message of its channel to the same subscriber, or after two seconds when
+	// there is none.
 	Behind bool
 }
 
-// behindLimit is how long a message waits for one that it is put behind.
+// behindLimit is how long a message with Behind waits for the next message.
 const behindLimit = 2 * time.Second
 
 // NewBusProxy starts a proxy in front of the Redis at upstream (host:port) and ends it when t ends.
@@ -44,17 +44,18 @@ func NewBusProxy(t testing.TB, upstream string) *BusProxy {
 	return b
 }
 
-// Each has every message asked about from now on; nil lets all pass. Calls come one at a time.
+// Each sets the function that decides about every message from now on; nil lets all messages pass. The proxy makes one
+// call at a time.
 func (b *BusProxy) Each(fate func(BusMessage) Fate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fate = fate
 }
 
-// CutSubscribers resets the connections that have subscribed to something.
+// CutSubscribers resets the connections that have subscribed to a channel.
 func (b *BusProxy) CutSubscribers() { b.cut(func(l *link) bool { return l.subscriber }) }
 
-// Subscribers is how many connections have subscribed to something.
+// Subscribers returns the number of connections that have subscribed to a channel.
 func (b *BusProxy) Subscribers() (n int) {
 	b.Proxy.mu.Lock()
 	defer b.Proxy.mu.Unlock()
@@ -75,13 +76,13 @@ func (b *BusProxy) decide(m BusMessage) Fate {
 	return b.fate(m)
 }
 
-// Odds are probabilities, each for itself, of what happens to a message.
+// Odds are the independent probabilities of the parts of a Fate.
 type Odds struct {
 	Drop, Duplicate, Delay, Behind float64
 	MaxDelay                       time.Duration
 }
 
-// Fates draws from a source that follows from seed.
+// Fates returns a function for BusProxy.Each that draws random fates. The same seed gives the same sequence.
 func (o Odds) Fates(seed uint64) func(BusMessage) Fate {
 	r := rand.New(rand.NewPCG(seed, 1))
 	return func(BusMessage) Fate {
@@ -96,13 +97,13 @@ func (o Odds) Fates(seed uint64) func(BusMessage) Fate {
 	}
 }
 
-// subscriber carries what Redis says to one connection.
+// subscriber forwards the output of Redis to one connection.
 type subscriber struct {
 	bus  *BusProxy
 	link *link
 
-	mu     sync.Mutex // of writing to the client
-	behind map[string][][]byte
+	mu     sync.Mutex          // held while writing to the client
+	behind map[string][][]byte // messages that wait for the next message, by channel
 }
 
 func (s *subscriber) carry() error {
@@ -136,17 +137,17 @@ func (s *subscriber) forward(v respValue) error {
 		s.mu.Lock()
 		s.behind[m.Channel] = append(s.behind[m.Channel], raw)
 		s.mu.Unlock()
-		s.later(behindLimit, nil, m.Channel)
+		s.writeAfter(behindLimit, nil, m.Channel)
 	case f.Delay > 0:
-		s.later(f.Delay, raw, "")
+		s.writeAfter(f.Delay, raw, "")
 	default:
 		return s.write(raw, m.Channel)
 	}
 	return nil
 }
 
-// later writes when the time has come, if the link is still there and lets things pass.
-func (s *subscriber) later(after time.Duration, raw []byte, channel string) {
+// writeAfter writes raw after a delay, unless the link has ended.
+func (s *subscriber) writeAfter(after time.Duration, raw []byte, channel string) {
 	s.bus.running.Go(func() {
 		wait := time.NewTimer(after)
 		defer wait.Stop()
@@ -154,25 +155,26 @@ func (s *subscriber) later(after time.Duration, raw []byte, channel string) {
 		case <-s.link.over:
 		case <-wait.C:
 			if s.link.pass() {
-				_ = s.write(raw, channel) // the reader finds a broken link
+				_ = s.write(raw, channel) // the reader of the link notices the error
 			}
 		}
 	})
 }
 
-// write sends raw and what was put behind a message of channel.
+// write sends raw, and then the messages that waited for a message of channel.
 func (s *subscriber) write(raw []byte, channel string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, held := range s.behind[channel] {
-		raw = append(raw[:len(raw):len(raw)], held...)
+	for _, waiting := range s.behind[channel] {
+		raw = append(raw[:len(raw):len(raw)], waiting...)
 	}
 	delete(s.behind, channel)
 	_, err := s.link.client.Write(raw)
 	return err
 }
 
-// message is v as a message of pub/sub. In RESP 2 a reply may look like one, but not on a connection that subscribes.
+// message returns v as a message of pub/sub, and false when it is none. In RESP 2 another reply may look like a
+// message, but not on a connection that has subscribed.
 func (s *subscriber) message(v respValue) (BusMessage, bool) {
 	if v.kind != '>' && v.kind != '*' || len(v.items) != 3 {
 		return BusMessage{}, false

@@ -17,7 +17,7 @@ import (
 
 // Authority is a private certificate authority of a test.
 type Authority struct {
-	// PEM is its certificate.
+	// PEM is the certificate of the authority.
 	PEM []byte
 
 	cert *x509.Certificate
@@ -27,7 +27,7 @@ type Authority struct {
 // Pair is a certificate with its private key, in PEM.
 type Pair struct{ Cert, Key []byte }
 
-// NewAuthority makes an authority.
+// NewAuthority creates an authority whose certificate has the common name name.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	key := newKey(t)
@@ -44,8 +44,8 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return &Authority{PEM: pemOf("CERTIFICATE", der), cert: cert, key: key}
 }
 
-// Issue makes a certificate for servers and clients. name is its common name; hosts are the names and addresses that a
-// server with it answers to.
+// Issue creates a certificate for servers and clients that is valid for a day. name is its common name. hosts are the
+// host names and IP addresses of a server with this certificate.
 func (a *Authority) Issue(t testing.TB, name string, hosts ...string) Pair {
 	t.Helper()
 	key := newKey(t)
@@ -70,13 +70,14 @@ func (a *Authority) Issue(t testing.TB, name string, hosts ...string) Pair {
 	return Pair{Cert: pemOf("CERTIFICATE", der), Key: pemOf("PRIVATE KEY", private)}
 }
 
-// Write puts the pair into dir as NAME.pem and NAME.key, in place of what was there, and returns the paths.
+// Write writes the pair to dir as NAME.pem and NAME.key, replaces existing files, and returns the paths.
 func (p Pair) Write(t testing.TB, dir, name string) (cert, key string) {
 	t.Helper()
 	return WriteFile(t, dir, name+".pem", p.Cert), WriteFile(t, dir, name+".key", p.Key)
 }
 
-// WriteFile puts a file for its owner alone into dir, in place of what was there, and returns its path.
+// WriteFile writes a file that only its owner can read to dir, replaces an existing file atomically, and returns its
+// path.
 func WriteFile(t testing.TB, dir, name string, content []byte) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, name)

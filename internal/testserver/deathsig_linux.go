@@ -2,5 +2,6 @@ package testserver
 
 import "syscall"
 
-// dieWithParent is the second line behind the watchdog: the child gets the signal when its parent is killed.
+// dieWithParent makes the kernel signal the child when its parent ends. It protects from a watchdog that was killed
+// too.
 func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }

@@ -4,5 +4,5 @@ package testserver
 
 import "syscall"
 
-// dieWithParent does nothing where the system knows no parent-death signal: the watchdog is the only guard there.
+// dieWithParent does nothing, because this system has no parent-death signal. Only the watchdog cleans up here.
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}

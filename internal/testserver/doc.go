@@ -1,13 +1,13 @@
 // Package testserver starts real servers for tests: PostgreSQL, Redis, the Temporal dev server, and dvt itself as a
 // binary.
 //
-// It promises three things. A server that is missing on the machine fails the test with one sentence that says how to
-// get it; nothing is skipped. Servers listen on loopback only and keep their files under TMPDIR. When the test process
-// ends, however it ends, its servers end and their files go: a watchdog process holds the reading end of a pipe and
-// cleans up when the writing end closes.
+// The package has three guarantees. A test fails when its server is not installed, with a message that says how to
+// install it; no test is skipped. Servers listen on loopback only and keep their files under TMPDIR. When the test
+// process ends, even by a kill, its servers end and their files are deleted: a watchdog process reads from a pipe and
+// cleans up when the test process closes the other end.
 //
-// Proxies stand before servers and break what lies between them and their clients.
+// Proxies between servers and clients break the connections in ways that a test chooses.
 //
-// PostgreSQL and the Temporal server are started once for each test process, when the first test asks; Redis is started
-// for each test.
+// PostgreSQL and the Temporal server start once per test process, when the first test needs them. Redis starts once per
+// test.
 package testserver

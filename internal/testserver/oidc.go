@@ -18,8 +18,9 @@ import (
 	"time"
 )
 
-// OIDCProvider is an OpenID provider of zitadel's, with users ada and bob, whose password is verysecure, and the
-// clients dvt (secret: secret) and dvt-public. Its ID tokens name the groups dvt-NAME and everybody.
+// OIDCProvider is an OpenID provider that uses zitadel's library. It has the users ada and bob with the password
+// verysecure, and the clients dvt (secret: secret) and dvt-public. Its ID tokens contain the groups dvt-NAME and
+// everybody.
 type OIDCProvider struct {
 	// URL is the issuer.
 	URL string
@@ -50,7 +51,7 @@ var builtProvider = sync.OnceValues(func() (*binary, error) {
 	return &binary{path: path, box: box}, nil
 })
 
-// OIDC starts a provider of t's own, which sends browsers back to callback, and ends it when t ends.
+// OIDC starts a provider that only t uses and that sends browsers back to callback. The provider ends when t ends.
 func OIDC(t testing.TB, callback string) *OIDCProvider {
 	t.Helper()
 	built, err := builtProvider()
@@ -81,7 +82,7 @@ func OIDC(t testing.TB, callback string) *OIDCProvider {
 	return p
 }
 
-// Stop kills the provider, and its keys and sign-ins with it.
+// Stop kills the provider. Its keys and sign-ins are lost.
 func (p *OIDCProvider) Stop() {
 	p.t.Helper()
 	if err := p.box.stop(p.proc, syscall.SIGKILL); err != nil {
@@ -89,7 +90,7 @@ func (p *OIDCProvider) Stop() {
 	}
 }
 
-// Start starts a stopped provider at the same address, with other keys.
+// Start starts a stopped provider at the same address, with new keys.
 func (p *OIDCProvider) Start() {
 	p.t.Helper()
 	if err := retry(p.start); err != nil {
@@ -104,7 +105,7 @@ func (p *OIDCProvider) start() (err error) {
 	return err
 }
 
-// Rotate makes the provider sign with another key. It goes on publishing the former ones if keep is set.
+// Rotate makes the provider sign with a new key. With keep, it continues to publish the previous keys.
 func (p *OIDCProvider) Rotate(keep bool) {
 	p.t.Helper()
 	query := ""
@@ -114,7 +115,7 @@ func (p *OIDCProvider) Rotate(keep bool) {
 	p.post("/test/rotate"+query, nil)
 }
 
-// Sign makes the provider sign claims, with typ in the header if it is given.
+// Sign returns a JWT with claims that the provider signed. The header has the type typ unless it is empty.
 func (p *OIDCProvider) Sign(claims map[string]any, typ string) string {
 	p.t.Helper()
 	doc, err := json.Marshal(claims)
@@ -124,7 +125,7 @@ func (p *OIDCProvider) Sign(claims map[string]any, typ string) string {
 	return string(p.post("/test/sign?typ="+url.QueryEscape(typ), doc))
 }
 
-// Claims are those of a good token for the audience, whose subject is ada.
+// Claims returns the claims of a valid token for the audience. The subject is ada.
 func (p *OIDCProvider) Claims(audience string) map[string]any {
 	now := time.Now()
 	return map[string]any{"iss": p.URL, "aud": audience, "sub": "ada", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}

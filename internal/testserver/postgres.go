@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// nobody is whom the server runs as when the tests run as root, whom PostgreSQL refuses.
+// nobody is the user id of the server when the tests run as root, because PostgreSQL refuses to run as root.
 const nobody = 65534
 
 var (
@@ -31,9 +31,9 @@ var (
 	databases, templates atomic.Int64
 )
 
-// Postgres returns the address of a fresh, empty database of its own for t, in the UTF-8 encoding and the C collation,
-// on a server shared by the test process. The database is dropped when t ends, its connections cut. The server runs
-// without fsync: it is for tests that kill clients, not for tests that kill the server.
+// Postgres returns the URL of a new, empty database for t, with the encoding UTF-8 and the collation C, on a server
+// that the tests of this process share. The end of t drops the database and closes its connections. The server runs
+// without fsync, so tests may kill clients but not the server.
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
 	return database(t, "")
@@ -60,33 +60,33 @@ func database(t testing.TB, options string) (dsn string) {
 
 // PostgresServer is a running server.
 type PostgresServer struct {
-	DSN string   // the address of the database postgres, as its superuser
-	box *sandbox // must stay reachable because the watchdog's pipe closes with it
+	DSN string   // URL of the database postgres, as the superuser
+	box *sandbox // keeps the watchdog's pipe open
 	pid int
 }
 
-// PID is the process id of the server. Its backends are children of that process.
+// PID returns the process id of the server. Its backends are children of that process.
 func (s *PostgresServer) PID() int { return s.pid }
 
-// PostgresOptions are what a server has of its own; without any it is as durable as PostgreSQL is by default.
+// PostgresOptions configures a server. The zero value gives a server with the default durability of PostgreSQL.
 type PostgresOptions struct {
-	Settings []string          // name=value; {dir} in a value is the directory of Files
+	Settings []string          // NAME=VALUE; {dir} in a value stands for the directory of Files
 	Env      []string          // added to the server's environment
-	Files    map[string][]byte // that the server alone may read, by name
+	Files    map[string][]byte // files that only the server may read, by name
 }
 
-// StartPostgres starts a server for a process that is no test. It ends with the process, or with Close.
+// StartPostgres starts a server for a process that is not a test. It ends with the process, or with Close.
 func StartPostgres(o PostgresOptions) (*PostgresServer, error) {
 	return startOn(o, "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 }
 
-// startOn starts a server on what a program of PostgreSQL writes into a directory.
+// startOn runs a program of PostgreSQL that creates a data directory, and starts a server on it.
 func startOn(o PostgresOptions, program string, args ...string) (server *PostgresServer, err error) {
 	bin, err := postgresPrograms()
 	if err != nil {
 		return nil, err
 	}
-	// SIGQUIT is PostgreSQL's immediate stop: nothing is flushed, shared memory is given back.
+	// SIGQUIT is the immediate shutdown of PostgreSQL: it releases shared memory but flushes nothing.
 	box, err := newSandbox("postgres", syscall.SIGQUIT)
 	if err != nil {
 		return nil, err
@@ -100,12 +100,12 @@ func startOn(o PostgresOptions, program string, args ...string) (server *Postgre
 		if err := os.Chown(box.dir, nobody, nobody); err != nil {
 			return nil, err
 		}
-		if err := errors.Join(reachable(box.dir), reachable(bin)); err != nil {
+		if err := errors.Join(checkReachable(box.dir), checkReachable(bin)); err != nil {
 			return nil, err
 		}
 	}
 	for name, content := range o.Files {
-		if err := forPostgres(filepath.Join(box.dir, name), content); err != nil {
+		if err := writeForPostgres(filepath.Join(box.dir, name), content); err != nil {
 			return nil, err
 		}
 	}
@@ -136,11 +136,11 @@ func startOn(o PostgresOptions, program string, args ...string) (server *Postgre
 	return server, err
 }
 
-// Replace puts new files in place of those of PostgresOptions, and tells the server to read them.
+// Replace replaces files of PostgresOptions and makes the server reload them.
 func (s *PostgresServer) Replace(t testing.TB, files map[string][]byte) {
 	t.Helper()
 	for name, content := range files {
-		if err := forPostgres(filepath.Join(s.box.dir, name), content); err != nil {
+		if err := writeForPostgres(filepath.Join(s.box.dir, name), content); err != nil {
 			t.Fatalf("testserver: replace a file of PostgreSQL: %v", err)
 		}
 	}
@@ -149,18 +149,18 @@ func (s *PostgresServer) Replace(t testing.TB, files map[string][]byte) {
 	}
 }
 
-// forPostgres writes a file that the server alone may read.
-func forPostgres(path string, content []byte) error {
+// writeForPostgres writes a file that only the server may read.
+func writeForPostgres(path string, content []byte) error {
 	if err := os.WriteFile(path, content, 0o600); err != nil || os.Getuid() != 0 {
 		return err
 	}
 	return os.Chown(path, nobody, nobody)
 }
 
-// Close ends the server at once and removes its files.
+// Close stops the server immediately and removes its files.
 func (s *PostgresServer) Close() error { return s.box.close() }
 
-// PostgresProgram finds another of PostgreSQL's programs, such as pgbench, beside the server's.
+// PostgresProgram returns the path of a program of PostgreSQL, such as pgbench. It prefers the directory of the server.
 func PostgresProgram(name string) (string, error) {
 	bin, err := postgresPrograms()
 	if err != nil {
@@ -181,7 +181,8 @@ func postgresCommand(dir, program string, args ...string) *exec.Cmd {
 	return c
 }
 
-// postgresPrograms finds the directory that holds initdb and postgres; tools/prepare looks in the same places.
+// postgresPrograms returns the directory that contains initdb and postgres. tools/prepare searches the same
+// directories.
 func postgresPrograms() (string, error) {
 	root, err := repositoryRoot()
 	if err != nil {
@@ -214,8 +215,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// reachable says in a sentence when the user that PostgreSQL runs as cannot enter a directory above path.
-func reachable(path string) error {
+// checkReachable returns an error when the user that PostgreSQL runs as cannot enter a directory above path.
+func checkReachable(path string) error {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil {

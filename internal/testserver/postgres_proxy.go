@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// PostgresProxy is a Proxy in front of PostgreSQL that counts the statements which go through it.
+// PostgresProxy is a Proxy in front of PostgreSQL that counts the executed statements.
 type PostgresProxy struct {
 	*Proxy
-	// DSN is the address of the same database through the proxy.
+	// DSN is the URL of the database through the proxy.
 	DSN string
 
 	mu         sync.Mutex
@@ -38,14 +38,14 @@ func NewPostgresProxy(t testing.TB, dsn string) *PostgresProxy {
 	return p
 }
 
-// Statements is how often each statement was executed since the last Reset, by its SQL.
+// Statements returns the number of executions of each statement since the last Reset, by its SQL.
 func (p *PostgresProxy) Statements() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.statements)
 }
 
-// Reset forgets what was counted.
+// Reset sets all counts to zero.
 func (p *PostgresProxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *PostgresProxy) count(sql string) {
 
 const maxPostgresMessage = 1 << 30
 
-// carry passes on what a client says, message by message:
+// carry forwards the messages of a client one by one:
 // https://www.postgresql.org/docs/current/protocol-message-formats.html.
 func (p *PostgresProxy) carry(l *link) error {
 	in, out := bufio.NewReader(l.client), bufio.NewWriter(l.server)
@@ -82,7 +82,7 @@ func (p *PostgresProxy) carry(l *link) error {
 			return err
 		}
 		if !first {
-			p.look(prepared, head[0], body)
+			p.inspect(prepared, head[0], body)
 		}
 		_, err := out.Write(append(head, body...))
 		if in.Buffered() == 0 && err == nil {
@@ -97,8 +97,8 @@ func (p *PostgresProxy) carry(l *link) error {
 	}
 }
 
-// look counts simple queries, and prepared statements when they are bound.
-func (p *PostgresProxy) look(prepared map[string]string, kind byte, body []byte) {
+// inspect counts simple queries, and prepared statements when they are bound. prepared contains their SQL by name.
+func (p *PostgresProxy) inspect(prepared map[string]string, kind byte, body []byte) {
 	name, rest, _ := bytes.Cut(body, []byte{0})
 	text, _, _ := bytes.Cut(rest, []byte{0})
 	switch kind {

@@ -2,15 +2,16 @@ package testserver
 
 import "testing"
 
-// SecureRole is the role of a server of PostgresTLS. It owns the database dvt, and comes over TLS, with a certificate
-// of that common name and with its password.
+// SecureRole is the role of clients of a PostgresTLS server. It owns the database dvt. It must connect over TLS, with a
+// certificate of this common name and with its password.
 const SecureRole = "app"
 
 const secureRules = "host all postgres 127.0.0.1/32 trust\nhostssl all " + SecureRole +
 	" 127.0.0.1/32 scram-sha-256 clientcert=verify-full\n"
 
-// PostgresTLS starts a server of t's own that shows a certificate and demands those of an authority of SecureRole,
-// whose password is given. The superuser of DSN needs neither.
+// PostgresTLS starts a server that only t uses. It presents the certificate server and requires of SecureRole a
+// certificate of the authority clients and the password. The superuser of DSN needs neither. The server ends when t
+// ends.
 func PostgresTLS(t testing.TB, server Pair, clients *Authority, password string) *PostgresServer {
 	t.Helper()
 	files := secureFiles(server, clients)
@@ -44,7 +45,8 @@ func (s *PostgresServer) Exec(t testing.TB, sql string) {
 	}
 }
 
-// Secure replaces the certificate, the authority of clients and the password of SecureRole, and cuts its connections.
+// Secure replaces the certificate of the server, the authority of clients and the password of SecureRole, and closes
+// the connections of SecureRole.
 func (s *PostgresServer) Secure(t testing.TB, server Pair, clients *Authority, password string) {
 	t.Helper()
 	s.Replace(t, secureFiles(server, clients))
@@ -52,7 +54,7 @@ func (s *PostgresServer) Secure(t testing.TB, server Pair, clients *Authority, p
 	s.Cut(t)
 }
 
-// Cut ends every connection of SecureRole.
+// Cut closes all connections of SecureRole.
 func (s *PostgresServer) Cut(t testing.TB) {
 	t.Helper()
 	s.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+SecureRole+"'")

@@ -27,8 +27,8 @@ const (
 	outputBytes   = 4 << 10
 )
 
-// watchdogScript reads the process id to guard, one a line and the last one counts (0: none), until its input ends;
-// then it ends that process with the signal $2 and removes the directory $1.
+// watchdogScript reads process ids, one per line, until its input ends. It then stops the last of these processes with
+// the signal $2 and removes the directory $1. The id 0 means no process.
 const watchdogScript = `pid=0
 while read -r p; do pid=$p; done
 alive() { kill -0 "$pid" 2>/dev/null && ! grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null; }
@@ -40,7 +40,7 @@ if [ "$pid" != 0 ]; then
 fi
 rm -rf "$1"`
 
-// sandbox is a directory for one server and the watchdog that outlives this process to clean up after it.
+// sandbox is the directory of one server, with the watchdog that outlives this process and cleans up.
 type sandbox struct {
 	dir      string
 	stopWith syscall.Signal
@@ -48,7 +48,8 @@ type sandbox struct {
 	pipe     io.WriteCloser
 }
 
-// newSandbox makes the directory. stopWith is the signal by which its server stops at once and leaves nothing behind.
+// newSandbox creates a sandbox. stopWith is the signal that stops its server immediately without leaving resources
+// behind.
 func newSandbox(name string, stopWith syscall.Signal) (*sandbox, error) {
 	dir, err := os.MkdirTemp("", "dvt-"+name+"-")
 	if err != nil {
@@ -56,7 +57,7 @@ func newSandbox(name string, stopWith syscall.Signal) (*sandbox, error) {
 	}
 	s := &sandbox{dir: dir, stopWith: stopWith}
 	s.watchdog = exec.Command("/bin/sh", "-c", watchdogScript, "dvt-test-watchdog", dir, fmt.Sprint(int(stopWith)))
-	// Its own group: Ctrl-C ends the tests, and then the watchdog has its work to do.
+	// A process group of its own, so that Ctrl-C ends the tests but not the watchdog, which then cleans up.
 	s.watchdog.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if s.pipe, err = s.watchdog.StdinPipe(); err == nil {
 		err = s.watchdog.Start()
@@ -67,12 +68,13 @@ func newSandbox(name string, stopWith syscall.Signal) (*sandbox, error) {
 	return s, nil
 }
 
+// guard makes the watchdog stop this process instead of the previous one when the test process ends.
 func (s *sandbox) guard(pid int) error {
 	_, err := fmt.Fprintln(s.pipe, pid)
 	return err
 }
 
-// close ends the guarded server, removes the directory and waits until both are done.
+// close stops the guarded server, removes the directory, and waits until the watchdog has done both.
 func (s *sandbox) close() error {
 	return errors.Join(s.pipe.Close(), s.watchdog.Wait())
 }
@@ -84,7 +86,8 @@ type process struct {
 	exited chan struct{}
 }
 
-// run starts cmd in the sandbox, guarded, and returns when it is ready; a server that does not get ready is killed.
+// run starts cmd in the sandbox, guarded by the watchdog, and returns when it is ready. It kills a server that does not
+// become ready.
 func (s *sandbox) run(cmd *exec.Cmd, ready func(*process) bool) (*process, error) {
 	p, err := s.start(cmd)
 	if err != nil {
@@ -102,7 +105,7 @@ func (s *sandbox) start(cmd *exec.Cmd) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // The child has its own descriptor.
+	defer log.Close() // the child has its own descriptor
 	cmd.Stdout, cmd.Stderr = log, log
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -113,14 +116,14 @@ func (s *sandbox) start(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, log: log.Name(), exited: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// Linux signals the child when the thread that started it ends, so this one stays until the child has ended.
+		// Linux sends the parent-death signal when the thread that started the child ends. The lock keeps that thread alive.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.exited)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // How it ended is told by its output; that it ended, by the channel.
+			_ = cmd.Wait() // the output says how it ended, and exited says that it did
 		}
 	}()
 	if err := <-started; err != nil {
@@ -129,7 +132,7 @@ func (s *sandbox) start(cmd *exec.Cmd) (*process, error) {
 	return p, s.guard(cmd.Process.Pid)
 }
 
-// outputSize tells how much the servers of this sandbox have written so far.
+// outputSize returns the number of bytes that the servers of this sandbox have written so far.
 func (s *sandbox) outputSize() int64 {
 	info, err := os.Stat(filepath.Join(s.dir, "log"))
 	if err != nil {
@@ -138,7 +141,7 @@ func (s *sandbox) outputSize() int64 {
 	return info.Size()
 }
 
-// outputFrom is what was written after the first offset bytes.
+// outputFrom returns the output after the first offset bytes.
 func (p *process) outputFrom(offset int64) string {
 	b, err := os.ReadFile(p.log)
 	if err != nil {
@@ -147,13 +150,13 @@ func (p *process) outputFrom(offset int64) string {
 	return strings.TrimSpace(string(b[min(offset, int64(len(b))):]))
 }
 
-// output is the end of what the server has written.
+// output returns the last outputBytes of the output.
 func (p *process) output() string {
 	all := p.outputFrom(0)
 	return all[max(0, len(all)-outputBytes):]
 }
 
-// stop sends the signal and waits; a process that outlives stopTimeout is killed.
+// stop sends the signal and waits for the process to end. It kills the process after stopTimeout.
 func (s *sandbox) stop(p *process, sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal %s: %w", filepath.Base(p.cmd.Path), err)
@@ -161,14 +164,14 @@ func (s *sandbox) stop(p *process, sig syscall.Signal) error {
 	select {
 	case <-p.exited:
 	case <-time.After(stopTimeout):
-		_ = p.cmd.Process.Kill() // Only fails when the process has ended, which is what is wanted.
+		_ = p.cmd.Process.Kill() // fails only when the process has already ended
 		<-p.exited
 	}
 	return s.guard(0)
 }
 
-// await polls ready until it answers true, the process ends or startTimeout passes; the error carries the end of the
-// output.
+// await polls ready until it returns true. It returns an error with the end of the output when the process ends or
+// startTimeout passes before.
 func (p *process) await(ready func(*process) bool) error {
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()
@@ -188,8 +191,8 @@ func (p *process) await(ready func(*process) bool) error {
 	}
 }
 
-// retry runs start with fresh ports until it succeeds: between choosing a free port and using it another process may
-// take it.
+// retry calls start, which chooses a port, until it succeeds or startAttempts calls failed: another process may take a
+// free port before the server listens on it.
 func retry(start func() error) error {
 	var err error
 	for range startAttempts {
@@ -200,7 +203,7 @@ func retry(start func() error) error {
 	return err
 }
 
-// FreeAddress is a loopback address that nobody listens on, for a server that may end and start on it again.
+// FreeAddress returns a loopback address on which no process listens, for a server that may stop and start there again.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	port, err := freePort()
@@ -210,8 +213,8 @@ func FreeAddress(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// freePort finds a port that nobody listens on, among those that the system gives to no connection: it could take the
-// port before its server listens, and while that starts again.
+// freePort returns a port on which no process listens. It avoids the ephemeral ports, because the system could give
+// such a port to a connection before the server listens or while the server restarts.
 func freePort() (int, error) {
 	var l net.Listener
 	var err error
@@ -227,10 +230,10 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
-// firstEphemeral is the least port that the system gives to connections by itself; 0 where it does not say.
+// firstEphemeral returns the lowest ephemeral port, or 0 when the system does not report it.
 func firstEphemeral() (port int) {
-	if said, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
-		_, _ = fmt.Sscan(string(said), &port)
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		_, _ = fmt.Sscan(string(text), &port)
 	}
 	return port
 }
@@ -243,7 +246,8 @@ func accepts(addr string) bool {
 	return c.Close() == nil
 }
 
-// repositoryRoot is found from where this file was compiled, so that tests of every package find the same .tools.
+// repositoryRoot returns the root of the repository. It uses the path of this source file, so that tests of all
+// packages find the same .tools.
 func repositoryRoot() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok || !filepath.IsAbs(file) {
@@ -252,7 +256,8 @@ func repositoryRoot() (string, error) {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file))), nil
 }
 
-// program finds an executable: in the repository's .tools first, then on PATH.
+// program returns the path of an executable: in the repository's .tools or else on PATH. The error wraps
+// exec.ErrNotFound when there is none.
 func program(inTools string, onPath ...string) (string, error) {
 	root, err := repositoryRoot()
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// Proxy is a TCP proxy on loopback in front of a server, at which a test breaks what lies between the two. It passes
-// everything until told otherwise; its methods may be called at any time, from anywhere.
+// Proxy is a TCP proxy on loopback in front of a server. A test uses it to break the network between a client and the
+// server. It forwards everything until another method is called. It is safe for concurrent use.
 type Proxy struct {
 	// Addr is host:port.
 	Addr string
 
 	upstream string
 	ln       net.Listener
-	carry    func(l *link) (up, down func() error) // how bytes go; nil: as they are
+	carry    func(l *link) (up, down func() error) // returns the copy functions of a link; nil: unchanged bytes
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -52,26 +52,27 @@ func startProxy(t testing.TB, upstream string, carry func(*link) (up, down func(
 	return p
 }
 
-// Pass ends whatever fault there is: new connections are accepted, and what was held goes on, late.
+// Pass ends the effect of Refuse, Hold or Stop. The proxy accepts connections again and forwards the bytes that it
+// held.
 func (p *Proxy) Pass() { p.set(passing) }
 
-// Refuse resets every connection that is made from now on. Those that exist go on; Cut ends them.
+// Refuse resets all new connections. Existing ones continue; Cut ends them.
 func (p *Proxy) Refuse() { p.set(refusing) }
 
-// Hold makes a black hole: connections are accepted, and neither they nor the ones that exist carry a byte, nor learn
-// of an end, until Pass.
+// Hold turns the proxy into a black hole until Pass: it accepts connections, but forwards neither bytes nor the end of
+// a connection.
 func (p *Proxy) Hold() { p.set(holding) }
 
-// Cut resets every connection that exists.
+// Cut resets all existing connections.
 func (p *Proxy) Cut() { p.cut(func(*link) bool { return true }) }
 
-// Stop is what a server that was stopped looks like: everything is cut and refused, until Pass.
+// Stop imitates a stopped server until Pass: it resets existing and new connections.
 func (p *Proxy) Stop() {
 	p.Refuse()
 	p.Cut()
 }
 
-// Open is how many connections there are.
+// Open returns the number of open connections.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,13 +126,13 @@ func (p *Proxy) accept() {
 	}
 }
 
-// link is one connection with what it stands for behind the proxy.
+// link is one connection of a client with the connection of the proxy to the server.
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn
 	over           chan struct{}
 	once           sync.Once
-	subscriber     bool // of a BusProxy; guarded by proxy.mu
+	subscriber     bool // used by BusProxy; guarded by proxy.mu
 }
 
 func (l *link) run() {
@@ -157,7 +158,7 @@ func (l *link) run() {
 	var both sync.WaitGroup
 	for _, carry := range []func() error{up, down} {
 		both.Go(func() {
-			_ = carry() // whatever ended one direction ends the other
+			_ = carry() // any end of one direction ends the other
 			l.end()
 		})
 	}
@@ -166,7 +167,7 @@ func (l *link) run() {
 	both.Wait()
 }
 
-// pass waits while the proxy holds everything, and is false when the link is over.
+// pass waits while the proxy holds all bytes. It returns false when the link has ended.
 func (l *link) pass() bool {
 	for {
 		l.proxy.mu.Lock()
@@ -188,7 +189,7 @@ func (l *link) pass() bool {
 	}
 }
 
-// copies carries bytes as they are.
+// copies returns a function that copies bytes unchanged until an error or the end of the link.
 func (l *link) copies(to io.Writer, from io.Reader) func() error {
 	return func() error {
 		buf := make([]byte, 32<<10)

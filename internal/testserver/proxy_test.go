@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// echo is a server that says everything again.
+// echo starts a server that returns all bytes that it receives, and returns its address.
 func echo(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,13 +37,14 @@ func echo(t *testing.T) string {
 	return ln.Addr().String()
 }
 
+// wire is a connection of a test that reads lines.
 type wire struct {
 	t *testing.T
 	net.Conn
 	in *bufio.Reader
 }
 
-func wired(t *testing.T, addr string) *wire {
+func dialWire(t *testing.T, addr string) *wire {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -53,15 +54,16 @@ func wired(t *testing.T, addr string) *wire {
 	return &wire{t, c, bufio.NewReader(c)}
 }
 
-func (w *wire) say(format string, args ...any) {
+func (w *wire) send(format string, args ...any) {
 	w.t.Helper()
 	if _, err := fmt.Fprintf(w, format, args...); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// hear is the next line, "" when none comes in time, or the error in words.
-func (w *wire) hear(within time.Duration) string {
+// readLine returns the next line, the part of a line that arrives within the time limit, or "over" when the connection
+// ended.
+func (w *wire) readLine(within time.Duration) string {
 	w.t.Helper()
 	if err := w.SetReadDeadline(time.Now().Add(within)); err != nil {
 		w.t.Fatal(err)
@@ -77,79 +79,79 @@ func (w *wire) hear(within time.Duration) string {
 	return strings.TrimRight(line, "\r\n")
 }
 
-func TestProxy_BreaksWhatLiesBetween(t *testing.T) {
+func TestProxy_BreaksConnections(t *testing.T) {
 	t.Parallel()
 	p := testserver.NewProxy(t, echo(t))
-	old := wired(t, p.Addr)
-	old.say("one\n")
-	if got := old.hear(time.Minute); got != "one" || p.Open() != 1 {
-		t.Fatalf("passing: %q, %d open", got, p.Open())
+	old := dialWire(t, p.Addr)
+	old.send("one\n")
+	if got := old.readLine(time.Minute); got != "one" || p.Open() != 1 {
+		t.Fatalf("a passing proxy returned %q and has %d connections, want one and 1", got, p.Open())
 	}
 
 	p.Hold()
-	inside := wired(t, p.Addr)
-	old.say("two\n")
-	inside.say("three\n")
-	if a, b := old.hear(200*time.Millisecond), inside.hear(200*time.Millisecond); a+b != "" {
-		t.Errorf("a black hole said %q and %q", a, b)
+	inside := dialWire(t, p.Addr)
+	old.send("two\n")
+	inside.send("three\n")
+	if a, b := old.readLine(200*time.Millisecond), inside.readLine(200*time.Millisecond); a+b != "" {
+		t.Errorf("a holding proxy forwarded %q and %q, want nothing", a, b)
 	}
 	p.Pass()
-	if a, b := old.hear(time.Minute), inside.hear(time.Minute); a != "two" || b != "three" {
-		t.Errorf("what was held came as %q and %q", a, b)
+	if a, b := old.readLine(time.Minute), inside.readLine(time.Minute); a != "two" || b != "three" {
+		t.Errorf("after Pass the held lines are %q and %q, want two and three", a, b)
 	}
 
 	p.Refuse()
-	refused := wired(t, p.Addr)
-	old.say("four\n")
-	if a, b := old.hear(time.Minute), refused.hear(time.Minute); a != "four" || b != "over" {
-		t.Errorf("refusing: an old connection said %q, a new one %q", a, b)
+	refused := dialWire(t, p.Addr)
+	old.send("four\n")
+	if a, b := old.readLine(time.Minute), refused.readLine(time.Minute); a != "four" || b != "over" {
+		t.Errorf("a refusing proxy: the old connection has %q and the new one %q, want four and over", a, b)
 	}
 	p.Cut()
-	if a, b := old.hear(time.Minute), inside.hear(time.Minute); a != "over" || b != "over" {
-		t.Errorf("cut: %q and %q", a, b)
+	if a, b := old.readLine(time.Minute), inside.readLine(time.Minute); a != "over" || b != "over" {
+		t.Errorf("after Cut the connections have %q and %q, want over", a, b)
 	}
 	p.Pass()
-	again := wired(t, p.Addr)
-	again.say("five\n")
-	if got := again.hear(time.Minute); got != "five" {
-		t.Errorf("passing again: %q", got)
+	again := dialWire(t, p.Addr)
+	again.send("five\n")
+	if got := again.readLine(time.Minute); got != "five" {
+		t.Errorf("after the second Pass a new connection has %q, want five", got)
 	}
 	p.Hold()
 	p.Cut()
-	if got := again.hear(time.Minute); got != "over" {
-		t.Errorf("cut in a black hole: %q", got)
+	if got := again.readLine(time.Minute); got != "over" {
+		t.Errorf("after Cut of a holding proxy the connection has %q, want over", got)
 	}
 }
 
-// listen subscribes to a channel over a proxy, in RESP 2 or 3.
-func listen(t *testing.T, addr, channel string, version int) *wire {
+// subscribe subscribes to a channel through a proxy, in RESP 2 or 3.
+func subscribe(t *testing.T, addr, channel string, version int) *wire {
 	t.Helper()
-	w := wired(t, addr)
+	w := dialWire(t, addr)
 	if version == 3 {
-		w.say("HELLO 3\r\n")
+		w.send("HELLO 3\r\n")
 	}
-	w.say("SUBSCRIBE %s\r\n", channel)
+	w.send("SUBSCRIBE %s\r\n", channel)
 	for got := "?"; got != ":1"; { // the end of the confirmation
-		if got = w.hear(time.Minute); got == "" || got == "over" {
-			t.Fatalf("no confirmation: %q", got)
+		if got = w.readLine(time.Minute); got == "" || got == "over" {
+			t.Fatalf("Redis did not confirm the subscription, the last line is %q", got)
 		}
-		if got == ":3" || got == ":2" { // proto of HELLO's answer
+		if got == ":3" || got == ":2" { // the protocol version in the reply to HELLO
 			continue
 		}
 	}
 	return w
 }
 
-// messages are the payloads that come: as many as there should be, and what more comes soon.
-func (w *wire) messages(most int) string {
+// messages returns the payloads of count messages, and of further messages that arrive within 100 ms.
+func (w *wire) messages(count int) string {
 	w.t.Helper()
 	var got []string
 	for {
 		within := time.Minute
-		if len(got) >= most {
+		if len(got) >= count {
 			within = 100 * time.Millisecond
 		}
-		line := w.hear(within)
+		line := w.readLine(within)
 		if line == "" || line == "over" {
 			return strings.Join(got, " ")
 		}
@@ -167,16 +169,16 @@ func TestBusProxy_DecidesTheFateOfEachMessage(t *testing.T) {
 			t.Parallel()
 			p := testserver.NewBusProxy(t, redis.Addr)
 			channel := fmt.Sprintf("c%d", version)
-			out := wired(t, redis.Addr)
+			out := dialWire(t, redis.Addr)
 			publish := func(names ...string) {
 				for _, n := range names {
-					out.say("PUBLISH %s m-%s\r\n", channel, n)
-					out.hear(time.Minute)
+					out.send("PUBLISH %s m-%s\r\n", channel, n)
+					out.readLine(time.Minute)
 				}
 			}
-			in := listen(t, p.Addr, channel, version)
+			in := subscribe(t, p.Addr, channel, version)
 			if p.Subscribers() != 1 {
-				t.Fatalf("%d subscribers", p.Subscribers())
+				t.Fatalf("the proxy has %d subscribers, want 1", p.Subscribers())
 			}
 			fates := map[string]testserver.Fate{
 				"m-lost": {Drop: true}, "m-twice": {Copies: 1}, "m-late": {Delay: time.Second}, "m-behind": {Behind: true},
@@ -195,28 +197,28 @@ func TestBusProxy_DecidesTheFateOfEachMessage(t *testing.T) {
 			} {
 				publish(c.publish...)
 				if got := in.messages(len(strings.Fields(c.want))); got != c.want {
-					t.Errorf("%v came as %q, want %q", c.publish, got, c.want)
+					t.Errorf("the messages %v arrived as %q, want %q", c.publish, got, c.want)
 				}
 			}
 			p.Each(nil)
 			publish("lost")
 			if got := in.messages(1); got != "m-lost" || seen[testserver.BusMessage{Channel: channel,
 				Payload: "m-behind"}] != 2 {
-				t.Errorf("without a rule: %q, seen %v", got, seen)
+				t.Errorf("without a function m-lost arrived as %q; the function saw %v, want m-behind twice", got, seen)
 			}
-			plain := wired(t, p.Addr)
-			plain.say("SET k%d m-x\r\nGET k%d\r\nLRANGE none 0 1\r\nECHO message\r\n", version, version)
+			plain := dialWire(t, p.Addr)
+			plain.send("SET k%d m-x\r\nGET k%d\r\nLRANGE none 0 1\r\nECHO message\r\n", version, version)
 			var reply []string
 			for range 6 {
-				reply = append(reply, plain.hear(time.Minute))
+				reply = append(reply, plain.readLine(time.Minute))
 			}
 			if got := strings.Join(reply, " "); got != "+OK $3 m-x *0 $7 message" {
-				t.Errorf("a plain connection heard %q", got)
+				t.Errorf("a connection without a subscription received %q, want the replies unchanged", got)
 			}
 			p.CutSubscribers()
-			plain.say("PING\r\n")
-			if a, b := in.hear(time.Minute), plain.hear(time.Minute); a != "over" || b != "+PONG" {
-				t.Errorf("after the subscribers were cut: %q and %q", a, b)
+			plain.send("PING\r\n")
+			if a, b := in.readLine(time.Minute), plain.readLine(time.Minute); a != "over" || b != "+PONG" {
+				t.Errorf("after CutSubscribers the subscriber has %q and the other connection %q, want over and +PONG", a, b)
 			}
 		})
 	}
@@ -231,20 +233,20 @@ func TestOdds_FollowFromTheirSeed(t *testing.T) {
 		if f != b(testserver.BusMessage{}) {
 			t.Fatal("the same seed gave different fates")
 		}
-		for name, is := range map[string]bool{"drop": f.Drop, "copy": f.Copies > 0, "delay": f.Delay > 0,
+		for name, drawn := range map[string]bool{"drop": f.Drop, "copy": f.Copies > 0, "delay": f.Delay > 0,
 			"behind": f.Behind} {
-			if is {
+			if drawn {
 				counts[name]++
 			}
 		}
 	}
 	for name, n := range counts {
 		if n < 150 || n > 250 {
-			t.Errorf("%s: %d of 1000", name, n)
+			t.Errorf("%s was drawn %d times in 1000, want about 200", name, n)
 		}
 	}
 	if len(counts) != 4 {
-		t.Errorf("counts %v", counts)
+		t.Errorf("the draws are %v, want all four parts of a Fate", counts)
 	}
 }
 
@@ -253,14 +255,14 @@ func TestPostgresProxy_CountsStatements(t *testing.T) {
 	dsn := testserver.Postgres(t)
 	p := testserver.NewPostgresProxy(t, dsn)
 	if at, err := url.Parse(p.DSN); err != nil || at.Host != p.Addr {
-		t.Fatalf("DSN %s of %s", p.DSN, p.Addr)
+		t.Fatalf("the DSN is %s (%v), want the host %s", p.DSN, err, p.Addr)
 	}
 	c, err := pgx.Connect(t.Context(), p.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	ask := func() (n int) {
+	query := func() (n int) {
 		t.Helper()
 		if err := c.QueryRow(t.Context(), "SELECT $1::int + 1", 41).Scan(&n); err != nil {
 			t.Fatal(err)
@@ -268,8 +270,8 @@ func TestPostgresProxy_CountsStatements(t *testing.T) {
 		return n
 	}
 	for range 5 {
-		if n := ask(); n != 42 {
-			t.Fatalf("answer %d", n)
+		if n := query(); n != 42 {
+			t.Fatalf("the query returned %d, want 42", n)
 		}
 	}
 	if _, err := c.Exec(t.Context(), "SELECT 1; SELECT 2"); err != nil {
@@ -277,12 +279,12 @@ func TestPostgresProxy_CountsStatements(t *testing.T) {
 	}
 	got := p.Statements()
 	if got["SELECT $1::int + 1"] != 5 || got["SELECT 1; SELECT 2"] != 1 || len(got) != 2 {
-		t.Errorf("counted %v", got)
+		t.Errorf("the proxy counted %v, want the query 5 times and the simple query once", got)
 	}
 	p.Reset()
-	ask()
+	query()
 	if got := p.Statements(); len(got) != 1 || got["SELECT $1::int + 1"] != 1 {
-		t.Errorf("counted after Reset %v", got)
+		t.Errorf("the proxy counted %v after Reset, want the query once", got)
 	}
 	p.Stop()
 	if err := c.Ping(t.Context()); err == nil {

@@ -18,14 +18,14 @@ type RedisServer struct {
 	// Addr is host:port.
 	Addr string
 
-	args []string // beside those of every server
+	args []string // additional arguments of the server
 	t    testing.TB
 	bin  string
 	box  *sandbox
 	proc *process
 }
 
-// Redis starts a server of t's own and ends it when t ends.
+// Redis starts a server that only t uses and stops it when t ends.
 func Redis(t testing.TB) *RedisServer {
 	t.Helper()
 	s, err := StartRedis()
@@ -41,8 +41,8 @@ func Redis(t testing.TB) *RedisServer {
 	return s
 }
 
-// RedisTLS starts a server of t's own that speaks TLS at secureAddr, beside its plain port, and demands certificates
-// of an authority. args are further ones of the server.
+// RedisTLS starts a server that only t uses. It serves TLS at secureAddr in addition to its plain port, and requires
+// client certificates of the authority clients. args are additional arguments of the server.
 func RedisTLS(t testing.TB, server Pair, clients *Authority, args ...string) (secureAddr string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,8 +64,8 @@ func RedisTLS(t testing.TB, server Pair, clients *Authority, args ...string) (se
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// StartRedis starts a server for a process that is no test: only Close may be called. It ends with the process, or with
-// Close.
+// StartRedis starts a server for a process that is not a test. Only Close and Version may be called. The server ends
+// with the process, or with Close.
 func StartRedis() (*RedisServer, error) { return startRedis(nil) }
 
 func startRedis(args []string) (*RedisServer, error) {
@@ -95,7 +95,7 @@ func startRedis(args []string) (*RedisServer, error) {
 	return s, nil
 }
 
-// Version is the server's name and version in words.
+// Version returns the name and version of the server, such as "Redis 7.0.15".
 func (s *RedisServer) Version() (string, error) {
 	out, err := exec.Command(s.bin, "--version").Output() // Redis server v=7.0.15 sha=…
 	if err != nil {
@@ -107,10 +107,10 @@ func (s *RedisServer) Version() (string, error) {
 	return name + " " + version, nil
 }
 
-// Close ends the server and removes its files.
+// Close stops the server and removes its files.
 func (s *RedisServer) Close() error { return s.box.close() }
 
-// Stop kills the server; its connections break and what it held is gone. Stopping a stopped server does nothing.
+// Stop kills the server. Its connections break and its data is lost. It does nothing when the server is stopped.
 func (s *RedisServer) Stop() {
 	s.t.Helper()
 	if s.proc == nil {
@@ -122,7 +122,7 @@ func (s *RedisServer) Stop() {
 	s.proc = nil
 }
 
-// Start starts a stopped server, empty, on the same address, and returns when it answers.
+// Start starts a stopped server, without data, on the same address, and returns when it answers.
 func (s *RedisServer) Start() {
 	s.t.Helper()
 	if s.proc != nil {

@@ -7,22 +7,22 @@ import (
 	"strconv"
 )
 
-// respValue is one value of the Redis protocol, version 2 or 3, with the bytes that it came as.
+// respValue is one value of the Redis protocol, version 2 or 3, with its encoded bytes.
 type respValue struct {
 	kind  byte
 	raw   []byte
-	items []string // texts of the parts of an array or a push, "" for a part that is no text
+	items []string // texts of the elements of an array or a push, "" for other elements
 	text  string
 }
 
-// readRESP reads one value to its end.
+// readRESP reads one complete value.
 func readRESP(r *bufio.Reader) (respValue, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {
 		return respValue{}, err
 	}
 	if len(line) < 3 {
-		return respValue{}, fmt.Errorf("testserver: Redis said %q", line)
+		return respValue{}, fmt.Errorf("testserver: Redis sent %q", line)
 	}
 	v := respValue{kind: line[0], raw: line, text: string(line[1 : len(line)-2])}
 	parts := 1
@@ -37,7 +37,7 @@ func readRESP(r *bufio.Reader) (respValue, error) {
 	}
 	n, err := strconv.Atoi(v.text)
 	if err != nil {
-		return v, fmt.Errorf("testserver: Redis said %q: %w", line, err)
+		return v, fmt.Errorf("testserver: Redis sent %q: %w", line, err)
 	}
 	v.text = ""
 	for range n * parts { // none for -1, which is RESP 2's null
@@ -53,7 +53,7 @@ func readRESP(r *bufio.Reader) (respValue, error) {
 func (v *respValue) readText(r *bufio.Reader) error {
 	n, err := strconv.Atoi(v.text)
 	if err != nil {
-		return fmt.Errorf("testserver: Redis said %q: %w", v.raw, err)
+		return fmt.Errorf("testserver: Redis sent %q: %w", v.raw, err)
 	}
 	v.text = ""
 	if n < 0 {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Copy starts a server on a base backup of this one, ended when t ends: a standby that follows until Promote, or else
-// what a restored backup is, the databases as they are now on the same timeline.
+// Copy starts a server on a base backup of this server and stops it when t ends. With standby it replicates this server
+// until Promote. Without, it is like a restored backup: it has the current databases on the same timeline.
 func (s *PostgresServer) Copy(t testing.TB, standby bool) *PostgresServer {
 	t.Helper()
 	c, err := s.copy(standby)
 	if err != nil {
 		t.Fatalf("testserver: copy PostgreSQL: %v", err)
 	}
-	t.Cleanup(func() { _ = c.Close() }) // a test may have ended it
+	t.Cleanup(func() { _ = c.Close() }) // a test may have closed it
 	return c
 }
 
@@ -34,7 +34,7 @@ func (s *PostgresServer) Promote(t testing.TB) {
 	}
 }
 
-// Database is the address of a database of this server, made when it is not there.
+// Database returns the URL of a database of this server, and creates a missing database.
 func (s *PostgresServer) Database(t testing.TB, name string) (dsn string) {
 	t.Helper()
 	dsn = strings.Replace(s.DSN, "/postgres?", "/"+name+"?", 1)
@@ -47,13 +47,13 @@ func (s *PostgresServer) Database(t testing.TB, name string) (dsn string) {
 	return dsn
 }
 
-// Await waits until a query, such as one on a standby, answers true.
+// Await repeats a query, for example on a standby, until it returns true, and fails t after startTimeout.
 func (s *PostgresServer) Await(t testing.TB, dsn, query string) {
 	t.Helper()
 	deadline := time.Now().Add(startTimeout)
 	for execSQL(dsn, "SELECT 1 / (("+query+")::int)") != nil {
 		if time.Now().After(deadline) {
-			t.Fatalf("testserver: waited in vain for %s", query)
+			t.Fatalf("testserver: %s was not true within %s", query, startTimeout)
 		}
 		time.Sleep(pollEvery)
 	}

@@ -10,10 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Template is a database whose copies tests get: what many of them need in it is made once for each test process.
+// Template is a database that is prepared once per test process and copied for each test, because a copy is faster than
+// a preparation. It is safe for concurrent use.
 type Template struct {
-	// Prepare fills the database, which is empty, and leaves no connection open. Roles that it makes are those of the
-	// server: its copies share them.
+	// Prepare fills the empty database and leaves no connection open. Roles that it creates belong to the server, so all
+	// databases share them.
 	Prepare func(dsn string) error
 
 	once    sync.Once
@@ -21,7 +22,7 @@ type Template struct {
 	err     error
 }
 
-// Postgres returns the address of a copy for t, which is as one of Postgres in all else.
+// Postgres returns the URL of a copy for t. The copy has the properties of a database of the function Postgres.
 func (m *Template) Postgres(t testing.TB) (dsn string) {
 	t.Helper()
 	server, err := sharedPostgres()
@@ -49,7 +50,7 @@ func (m *Template) make(admin string) (options string, err error) {
 		return "", err
 	}
 	defer conn.Close(ctx)
-	// Since PostgreSQL 15 a copy goes through the log, page by page, unless it is told to copy the files.
+	// Since PostgreSQL 15 a copy writes every page to the log, unless it is told to copy the files.
 	err = conn.QueryRow(
 		ctx, `SELECT CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY FILE_COPY' ELSE '' END`).Scan(&options)
 	return " TEMPLATE " + name + options, err

@@ -15,15 +15,15 @@ import (
 	"testing"
 )
 
-// TemporalNamespace is the namespace that every TemporalServer has.
+// TemporalNamespace is the namespace of every TemporalServer.
 const TemporalNamespace = "dvt"
 
-// temporalAttributes are the search attributes that runs are found by, all keywords.
+// temporalAttributes are the search attributes of runs. All have the type Keyword.
 var temporalAttributes = []string{"DvtRunId", "DvtTenantId", "DvtProjectId"}
 
-// TemporalServer is a Temporal dev server on a database file, so that what it was told survives Kill.
+// TemporalServer is a Temporal dev server on a database file, so that its data survives Kill.
 type TemporalServer struct {
-	// Addr is host:port of the gRPC frontend, Namespace the namespace to use.
+	// Addr is host:port of the gRPC frontend. Namespace is the namespace to use.
 	Addr      string
 	Namespace string
 
@@ -36,8 +36,8 @@ type TemporalServer struct {
 
 var sharedTemporal = sync.OnceValues(StartTemporal)
 
-// Temporal returns the server that the tests of this process share. Callers keep apart by task queues and workflow ids
-// of their own. A test that kills the server takes it from all of them: use TemporalAlone for that.
+// Temporal returns the server that the tests of this process share. Tests must use different task queues and workflow
+// ids. A test that kills its server must use TemporalAlone.
 func Temporal(t testing.TB) *TemporalServer {
 	t.Helper()
 	s, err := sharedTemporal()
@@ -47,7 +47,7 @@ func Temporal(t testing.TB) *TemporalServer {
 	return s
 }
 
-// TemporalAlone returns a server of t's own, ended when t ends.
+// TemporalAlone starts a server that only t uses and stops it when t ends.
 func TemporalAlone(t testing.TB) *TemporalServer {
 	t.Helper()
 	s, err := StartTemporal()
@@ -62,7 +62,7 @@ func TemporalAlone(t testing.TB) *TemporalServer {
 	return s
 }
 
-// Kill ends the server as a crash would. Killing a dead server does nothing.
+// Kill kills the server, like a crash. It does nothing when the server is dead.
 func (s *TemporalServer) Kill(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *TemporalServer) Kill(t testing.TB) {
 	s.proc = nil
 }
 
-// Restart starts a killed server on the same data and address and returns when it serves.
+// Restart starts a killed server on the same data and address, and returns when it accepts connections.
 func (s *TemporalServer) Restart(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -89,7 +89,7 @@ func (s *TemporalServer) Restart(t testing.TB) {
 	}
 }
 
-// TemporalCLI is the path of the Temporal CLI.
+// TemporalCLI returns the path of the Temporal CLI.
 func TemporalCLI(t testing.TB) string {
 	t.Helper()
 	bin, err := program("bin/temporal", "temporal")
@@ -99,8 +99,7 @@ func TemporalCLI(t testing.TB) string {
 	return bin
 }
 
-// StartTemporal starts a server for a process that is no test: only Close may be called. It ends with the process, or
-// with Close.
+// StartTemporal starts a server for a process that is not a test. It ends with the process, or with Close.
 func StartTemporal() (*TemporalServer, error) {
 	bin, err := program("bin/temporal", "temporal")
 	if errors.Is(err, exec.ErrNotFound) {
@@ -127,7 +126,7 @@ func StartTemporal() (*TemporalServer, error) {
 	return s, nil
 }
 
-// PID is the process id of the server, 0 after Kill.
+// PID returns the process id of the server, or 0 after Kill.
 func (s *TemporalServer) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +136,7 @@ func (s *TemporalServer) PID() int {
 	return s.proc.cmd.Process.Pid
 }
 
-// Stored is the content of the files of the server's database.
+// Stored returns the content of the server's database files, so that a test can check which bytes Temporal stores.
 func (s *TemporalServer) Stored(t testing.TB) []byte {
 	t.Helper()
 	var all []byte
@@ -151,26 +150,26 @@ func (s *TemporalServer) Stored(t testing.TB) []byte {
 	return all
 }
 
-// Close ends the server and removes its files.
+// Close stops the server and removes its files.
 func (s *TemporalServer) Close() error { return s.box.close() }
 
 func (s *TemporalServer) start() error {
 	args := []string{
-		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--headless", "--ip", "127.0.0.1",
+		"server", "start-dev", "--headless", "--ip", "127.0.0.1",
 		"--port", strconv.Itoa(s.port), "--log-level", "error",
 		"--db-filename", filepath.Join(s.box.dir, "temporal.db"), "--namespace", s.Namespace,
 		"--sqlite-pragma", "synchronous=OFF", // tests kill the process, not the machine
-		"--dynamic-config-value", "matching.enableFairness=true", // each tenant has its turn in a queue
+		"--dynamic-config-value", "matching.enableFairness=true", // tenants take turns in a queue
 		"--dynamic-config-value", "system.enableActivityEagerExecution=true",
 	}
 	for _, name := range temporalAttributes {
 		args = append(args, "--search-attribute", name+"=Keyword")
 	}
 	cmd := exec.Command(s.bin, args...)
-	// Its settings file is in the home directory; tests neither read nor write the user's.
+	// The CLI has a settings file in the home directory. Tests must not use the file of the user.
 	cmd.Env = append(cmd.Environ(), "HOME="+s.box.dir, "XDG_CONFIG_HOME="+s.box.dir)
 	before := s.box.outputSize()
-	// It prints its address when the namespace and the search attributes are there.
+	// The server prints its address when the namespace and the search attributes exist.
 	var err error
 	s.proc, err = s.box.run(cmd, func(p *process) bool {
 		return strings.Contains(p.outputFrom(before), fmt.Sprintf(":%d", s.port)) && accepts(s.Addr)

@@ -21,7 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// childEnv makes the test binary start servers, say so, and wait to be killed.
+// childEnv makes TestChild start servers, print their addresses, and wait to be killed.
 const childEnv = "DVT_TESTSERVER_CHILD"
 
 func TestPostgres_EachTestHasADatabaseOfItsOwn(t *testing.T) {
@@ -35,7 +35,7 @@ func TestPostgres_EachTestHasADatabaseOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found != nil {
-		t.Errorf("a table of one database is seen from another: %s", *found)
+		t.Errorf("the second database contains the table %s of the first one", *found)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestRedis_StopAndStartKeepTheAddress(t *testing.T) {
 	}
 	server.Start()
 	if n, err := rdb.DBSize(t.Context()).Result(); err != nil || n != 0 {
-		t.Fatalf("keys after a restart = %d, %v; want 0", n, err)
+		t.Fatalf("the restarted server has %d keys (%v), want 0", n, err)
 	}
 }
 
@@ -72,17 +72,17 @@ func TestTemporal_KillAndRestartKeepTheData(t *testing.T) {
 func TestTemporal_SharedServerKnowsTheSearchAttributes(t *testing.T) {
 	t.Parallel()
 	if first, second := testserver.Temporal(t), testserver.Temporal(t); first != second {
-		t.Error("two servers where the process shares one")
+		t.Error("Temporal returned two servers, want one for the test process")
 	}
 	startWorkflow(t, testserver.Temporal(t), "shared")
 }
 
-// The process is killed, not ended: no cleanup of its own runs. Its servers must end and its files go.
+// A killed process runs no cleanup. The watchdog must still end its servers and delete their files.
 func TestCleanup_AKilledTestProcessLeavesNothing(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
 	for dir := tmp; dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user when the tests run as root.
+		if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user when the tests run as root
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestCleanup_AKilledTestProcessLeavesNothing(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait() // It was killed.
+	_ = child.Wait() // the error says that it was killed
 	eventually(t, "the directory is empty", func() bool {
 		left, err := os.ReadDir(tmp)
 		return err == nil && len(left) == 0
@@ -125,7 +125,7 @@ func TestCleanup_AKilledTestProcessLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestChild is the process that TestCleanup kills.
+// TestChild is not a test. It is the process that TestCleanup kills.
 func TestChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		return
@@ -148,14 +148,14 @@ func TestMissingServer_SaysHowToGetIt(t *testing.T) {
 		return
 	}
 	if _, err := os.Stat("../../.tools/valkey"); err == nil {
-		t.Log("this machine has its Redis in .tools; the sentence is checked where it comes from PATH")
+		t.Log("Redis is installed in .tools, so this machine cannot check the message about a missing Redis")
 		return
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestMissingServer")
 	child.Env = append(os.Environ(), childEnv+"=missing", "PATH="+t.TempDir())
 	out, err := child.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "make tools/redis") {
-		t.Errorf("without a Redis: %v, %s", err, out)
+		t.Errorf("without Redis the test ended with %v and %s, want a failure that names make tools/redis", err, out)
 	}
 }
 
@@ -206,7 +206,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	deadline := time.Now().Add(time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Errorf("not within a minute: %s", what)
+			t.Errorf("not true within a minute: %s", what)
 			return
 		}
 		time.Sleep(20 * time.Millisecond)

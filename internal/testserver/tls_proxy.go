@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TLSProxy ends TLS on loopback in front of a server without TLS. It demands a certificate of its clients, as a server
-// with mutual TLS does. Its methods may be called at any time, from anywhere.
+// TLSProxy terminates TLS on loopback in front of a server without TLS. It requires client certificates, like a server
+// with mutual TLS. It is safe for concurrent use.
 type TLSProxy struct {
 	// Addr is host:port.
 	Addr string
@@ -26,8 +26,8 @@ type TLSProxy struct {
 	closed  bool
 }
 
-// NewTLSProxy starts a proxy that shows server and demands certificates of clients, and ends it when t ends. alpn are
-// the protocols that it offers, h2 in front of a gRPC server.
+// NewTLSProxy starts a proxy that presents the certificate server and requires client certificates of the authority
+// clients, and stops it when t ends. alpn are the protocols that it offers, such as h2 for a gRPC server.
 func NewTLSProxy(t testing.TB, upstream string, server Pair, clients *Authority, alpn ...string) *TLSProxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,7 +64,7 @@ func (p *TLSProxy) configure(t testing.TB, server Pair, clients *Authority, alpn
 	}
 }
 
-// Replace shows another certificate and demands those of another authority, from the next connection on.
+// Replace replaces the certificate of the proxy and the authority of clients for new connections.
 func (p *TLSProxy) Replace(t testing.TB, server Pair, clients *Authority) {
 	t.Helper()
 	p.mu.Lock()
@@ -72,7 +72,7 @@ func (p *TLSProxy) Replace(t testing.TB, server Pair, clients *Authority) {
 	p.config = p.configure(t, server, clients, p.config.NextProtos)
 }
 
-// Cut ends every connection that exists.
+// Cut closes all existing connections.
 func (p *TLSProxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *TLSProxy) Cut() {
 	}
 }
 
-// Clients is how many connections were made with a client certificate of this common name.
+// Clients returns the number of connections so far with a client certificate of this common name.
 func (p *TLSProxy) Clients(name string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *TLSProxy) carry(raw net.Conn, client *tls.Conn) {
 	var both sync.WaitGroup
 	for _, direction := range [][2]net.Conn{{server, client}, {client, server}} {
 		both.Go(func() {
-			_, _ = io.Copy(direction[0], direction[1]) // however one direction ends, the other ends with it
+			_, _ = io.Copy(direction[0], direction[1]) // any end of one direction ends the other
 			_ = raw.Close()
 			_ = server.Close()
 		})

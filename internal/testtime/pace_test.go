@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-func TestStretched_OnlyByWhatWaitsForACore(t *testing.T) {
+func TestStretch_DependsOnThreadsThatWaitForACore(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]time.Duration{
+	for load, want := range map[string]time.Duration{
 		"0.40 3.00 9.00 2/512 4711": time.Second,
 		"2.00 0.00 0.00 2/512 4711": time.Second,
 		"6.00 0.00 0.00 1/512 4711": 3 * time.Second,
@@ -15,8 +15,8 @@ func TestStretched_OnlyByWhatWaitsForACore(t *testing.T) {
 		"6.00":                      3 * time.Second,
 		"":                          time.Second,
 	} {
-		if got := stretched(time.Second, said, 2); got != want {
-			t.Errorf("%q: %v, want %v", said, got, want)
+		if got := stretch(time.Second, load, 2); got != want {
+			t.Errorf("a second with the load %q on two cores became %v, want %v", load, got, want)
 		}
 	}
 }

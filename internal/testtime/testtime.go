@@ -1,4 +1,5 @@
-// Package testtime says how long tests may wait, and how much of what is random they try.
+// Package testtime adapts the time limits of tests to the load of the machine, and the number of random trials to the
+// kind of test run.
 package testtime
 
 import (
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// Rounds are how often something random is tried: n, or ten times n where TEST_LONG is set.
+// Rounds returns the number of random trials of a test: n, or ten times n when the environment sets TEST_LONG.
 func Rounds(n int) int {
 	if os.Getenv("TEST_LONG") != "" {
 		return 10 * n
@@ -16,20 +17,19 @@ func Rounds(n int) int {
 	return n
 }
 
-// Of is d on a machine that has a core for all that wants one, and as much longer as there are more who want a core
-// than there are cores. A promise that names a time is held to pace.Of(it): strictly where it can be kept, and not
-// broken by who else works here.
+// Of returns d, multiplied by the load for each core when the machine has more runnable threads than cores. A test of a
+// promised time limit uses it: the limit is strict on an idle machine, and other work does not fail the test.
 func Of(d time.Duration) time.Duration {
-	said, err := os.ReadFile("/proc/loadavg")
+	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return d // a system that does not tell
+		return d // this system does not report its load
 	}
-	return stretched(d, string(said), runtime.NumCPU())
+	return stretch(d, string(load), runtime.NumCPU())
 }
 
-// stretched looks at the last minute and at this moment: the average of a minute is slow to show that others have
-// begun.
-func stretched(d time.Duration, loadavg string, cores int) time.Duration {
+// stretch uses the larger of the average load of the last minute and the current number of runnable threads, because
+// the average rises slowly when other work begins.
+func stretch(d time.Duration, loadavg string, cores int) time.Duration {
 	var lastMinute, others, now float64
 	if n, _ := fmt.Sscanf(loadavg, "%g %g %g %g/", &lastMinute, &others, &others, &now); n == 0 {
 		return d

@@ -1,3 +1,3 @@
-// Package vulncheck holds the tests that look for known vulnerabilities in the dependencies of the product and of the
-// UI. The suite vuln of `make test` runs them.
+// Package vulncheck contains the tests that look for known vulnerabilities in the dependencies of the product and of
+// the UI. The suite vuln of `make test` runs them.
 package vulncheck

@@ -16,8 +16,8 @@ import (
 
 const (
 	root = "../.."
-	// advisories are the entries of the Go vulnerability database on modules that this module requires, one JSON
-	// document a line. `make advisories` replaces them by today's where the network reaches the database.
+	// advisories is the file of entries in the Go vulnerability database for modules that this module requires, one JSON
+	// document per line. `make advisories` updates the file, which needs access to the database.
 	advisories = root + "/tools/govulncheck/advisories.jsonl"
 )
 
@@ -32,7 +32,8 @@ type advisory struct {
 	} `json:"affected"`
 }
 
-// finding is what govulncheck says of one advisory: the trace ends in the function of this module that reaches it.
+// finding is one finding of govulncheck. Its trace begins at the vulnerable function and ends in the function of this
+// module that reaches it.
 type finding struct {
 	OSV   string `json:"osv"`
 	Fixed string `json:"fixed_version"`
@@ -59,7 +60,7 @@ func TestGo_NoKnownVulnerabilityIsReachable(t *testing.T) {
 	}
 }
 
-// The database is written as govulncheck expects it: an advisory on a required module is found.
+// Without this test, a database in a wrong format would find nothing and the test above would always pass.
 func TestGo_AnAffectedVersionIsFound(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "advisories.jsonl")

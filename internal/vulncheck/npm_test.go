@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The packages of the UI have no known vulnerability of a high or critical severity. npm asks the registry for the
-// advisories, and a registry that has none cannot answer: then the test is skipped with the answer as its reason, which
-// the report of `make test` lists.
+// The packages of the UI have no known vulnerability of a high or critical severity. npm asks the registry for
+// advisories. A mirror without advisories cannot answer, so the test is skipped; the report of `make test` lists the
+// reason.
 func TestNPM_NoKnownVulnerabilityOfTheUI(t *testing.T) {
 	t.Parallel()
 	c := exec.CommandContext(t.Context(), "npm", "audit", "--json", "--audit-level=high")
@@ -30,8 +30,7 @@ func TestNPM_NoKnownVulnerabilityOfTheUI(t *testing.T) {
 		t.Fatalf("npm audit printed no JSON: %v, %v\n%s", err, jsonErr, out)
 	}
 	if report.Error != nil || report.Vulnerabilities == nil {
-		t.Skipf("the registry of npm answers no request for advisories (status %d): run `npm audit` in web/ with one "+
-			"that does",
+		t.Skipf("the npm registry does not serve advisories (status %d): run `npm audit` in web/ with a registry that does",
 			report.StatusCode)
 	}
 	for name, v := range report.Vulnerabilities {

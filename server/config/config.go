@@ -122,7 +122,7 @@ type Config struct {
 	WriteBudget time.Duration `koanf:"write-budget"`
 	RotateAfter int           `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
 
-	// the tenant whose principals may set the engine's mode; empty: nobody may through the API
+	// the tenant whose principals may set the engine's mode; empty: nobody may set it through the API
 	OperatorsTenant string        `koanf:"operators-tenant"`
 	ApprovalTTL     time.Duration `koanf:"approval-ttl"` // how long a run waits for approval
 

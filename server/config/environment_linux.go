@@ -45,7 +45,7 @@ func environmentStart() (int64, error) {
 	rest = rest[strings.LastIndexByte(rest, ')')+1:] // the program's name may contain spaces and parentheses
 	fields := strings.Fields(rest)
 	if len(fields) < 48 {
-		return 0, errors.New("server: /proc/self/stat is too short")
+		return 0, errors.New("config: /proc/self/stat is too short")
 	}
 	return strconv.ParseInt(fields[47], 10, 64) // field 50: fields begins with the third field of the file
 }
@@ -55,7 +55,7 @@ func environmentStart() (int64, error) {
 // to this process's own memory. It does not protect child processes.
 func ProtectMemory() error {
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); errno != 0 {
-		return fmt.Errorf("server: PR_SET_DUMPABLE: %w", errno)
+		return fmt.Errorf("config: PR_SET_DUMPABLE: %w", errno)
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func (c *Config) verifyIdentity() (errs []error) {
 	}
 	for _, a := range c.Accounts {
 		if a.OIDC && len(c.Issuers) == 0 {
-			bad("the account %q needs OIDC, and the setting oidc is missing", a.ID)
+			bad("the account %q signs in by OIDC, and no oidc is set", a.ID)
 		}
 	}
 	if c.PublicURL == "" && IsLoopback(c.Listen) {

@@ -62,15 +62,15 @@ func list(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	carriers := map[string][]string{}
+	testsOf := map[string][]string{} // names of tests by the id of a check
 	for _, t := range tests {
 		for _, id := range t.IDs {
-			carriers[id] = append(carriers[id], t.Name)
+			testsOf[id] = append(testsOf[id], t.Name)
 		}
 	}
 	var uncovered []archtest.Check
 	for _, check := range contract.Checks {
-		names := carriers[check.ID]
+		names := testsOf[check.ID]
 		if len(names) == 0 {
 			uncovered = append(uncovered, check)
 			continue

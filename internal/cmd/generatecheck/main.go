@@ -1,5 +1,5 @@
-// Command generatecheck fails when generating would change a file. It generates in a copy of the repository, so that it
-// may run beside other checks and does not change the checkout.
+// Command generatecheck fails when `make generate` would change a file. It generates code in a copy of the repository,
+// so that it can run beside other checks and does not change the checkout.
 package main
 
 import (
@@ -22,14 +22,14 @@ func main() {
 		os.Exit(1)
 	}
 	if len(stale) > 0 {
-		fmt.Fprintf(os.Stderr, "not what generating gives: %s\nrun `make generate` and commit the result\n",
+		fmt.Fprintf(os.Stderr, "generated files are not current: %s\nrun `make generate` and commit the result\n",
 			strings.Join(stale, " "))
 		os.Exit(1)
 	}
 	fmt.Println("generated code is current")
 }
 
-// check returns the files that generating changes, makes or removes.
+// check returns the names of the files that code generation changes, creates or removes.
 func check() (stale []string, err error) {
 	root, err := archtest.Root()
 	if err != nil {
@@ -44,13 +44,13 @@ func check() (stale []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	was := map[string][]byte{}
+	original := map[string][]byte{}
 	for _, name := range before {
-		if was[name], err = copyFile(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
+		if original[name], err = copyFile(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}
-	// The copy is a checkout of its own, so that what is ignored is ignored there too.
+	// archtest.Files uses git to leave out ignored files, so the copy must be a git repository too.
 	if err := command(dir, "git", "init", "--quiet"); err != nil {
 		return nil, err
 	}
@@ -71,24 +71,24 @@ func check() (stale []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return differences(dir, was, after)
+	return differences(dir, original, after)
 }
 
-// differences compares the files that the copy holds now with what they were when they were copied; a file that is new
-// or gone differs.
-func differences(dir string, was map[string][]byte, now []string) ([]string, error) {
+// differences returns the names of files in dir that differ from their original content. names are the files that dir
+// contains now. New and missing files differ.
+func differences(dir string, original map[string][]byte, names []string) ([]string, error) {
 	var stale []string
-	for _, name := range now {
-		is, err := os.ReadFile(filepath.Join(dir, name))
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
-		if before, existed := was[name]; !existed || !bytes.Equal(before, is) {
+		if before, existed := original[name]; !existed || !bytes.Equal(before, content) {
 			stale = append(stale, name)
 		}
 	}
-	for name := range was {
-		if !slices.Contains(now, name) {
+	for name := range original {
+		if !slices.Contains(names, name) {
 			stale = append(stale, name)
 		}
 	}

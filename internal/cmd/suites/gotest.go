@@ -36,7 +36,7 @@ type goTest struct {
 	counts
 
 	log     io.Writer
-	partial []byte                      // the begin of a line whose end is not written yet
+	partial []byte                      // the last line while it is incomplete
 	output  map[string]*strings.Builder // by "PACKAGE TEST"; TEST is empty for the package itself
 	failing []string                    // keys of output, in the order of their failures
 }

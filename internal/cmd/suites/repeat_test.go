@@ -26,10 +26,16 @@ func TestRepeatFailed_RepeatsOnlyPossibleChance(t *testing.T) {
 	}{
 		"a failure by chance": {body: "func TestA(t *testing.T) { t.Run(`sub`, func(t *testing.T) {" + once + "}) }",
 			passes: true},
-		"a test that always fails":      {body: "func TestA(t *testing.T) { t.Error(`never`) }"},
-		"one of two tests always fails": {body: "func TestA(t *testing.T) {" + once + "}\nfunc TestB(t *testing.T) { t.Error(`never`) }"},
-		"a panic":                       {body: "func TestA(t *testing.T) {" + strings.Replace(once, "t.Fatal", "panic", 1) + "}"},
-		"a failure outside of tests":    {body: "func TestMain(m *testing.M) { m.Run(); os.Exit(3) }\nfunc TestA(*testing.T) {}"},
+		"a test that always fails": {body: "func TestA(t *testing.T) { t.Error(`never`) }"},
+		"one of two tests always fails": {
+			body: "func TestA(t *testing.T) {" + once + "}\nfunc TestB(t *testing.T) { t.Error(`never`) }",
+		},
+		"a panic": {
+			body: "func TestA(t *testing.T) {" + strings.Replace(once, "t.Fatal", "panic", 1) + "}",
+		},
+		"a failure outside of tests": {
+			body: "func TestMain(m *testing.M) { m.Run(); os.Exit(3) }\nfunc TestA(*testing.T) {}",
+		},
 		"a package that does not build": {body: "func TestA(t *testing.T) { no }"},
 		"not in continuous integration": {body: "func TestA(t *testing.T) {" + once + "}", outside: true},
 	} {

@@ -76,7 +76,8 @@ func TestSchedule_RunsTasksAfterTheirNeedsAndInOrder(t *testing.T) {
 	r := &runner{root: dir, logs: dir, out: io.Discard}
 	passed := r.run(context.Background(), []task{logged("tool", false), logged("tool2", false, "tool"), broken,
 		logged("unneeded", false)}, []task{
-		logged("first", true, "tool2"), logged("second", true, "tool2"), logged("third", true, "tool2"), logged("fourth", true, "tool2"),
+		logged("first", true, "tool2"), logged("second", true, "tool2"), logged("third", true, "tool2"),
+		logged("fourth", true, "tool2"),
 		logged("small", false), logged("tiny", false),
 		logged("lame", false, "broken"),
 	})

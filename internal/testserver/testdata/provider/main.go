@@ -1,5 +1,5 @@
-// Command provider is a real OIDC provider for tests: zitadel's, with its login form. What tests need beside that
-// stands under /test: another key, and a token with the claims that a test wants.
+// Command provider is a real OIDC provider for tests. It uses zitadel's library with its login form. The paths under
+// /test rotate the signing key and sign tokens with claims that a test chooses.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// signer is a signing key, and as op.Key what is published of it.
+// signer is a signing key and implements op.SigningKey.
 type signer struct {
 	id  string
 	key *rsa.PrivateKey
@@ -41,13 +41,14 @@ func (s signer) ID() string                                  { return s.id }
 func (s signer) SignatureAlgorithm() jose.SignatureAlgorithm { return jose.RS256 }
 func (s signer) Key() any                                    { return s.key }
 
+// published is the public key of a signer and implements op.Key.
 type published struct{ signer }
 
 func (p published) Algorithm() jose.SignatureAlgorithm { return jose.RS256 }
 func (p published) Use() string                        { return "sig" }
 func (p published) Key() any                           { return &p.key.PublicKey }
 
-// keeper is zitadel's storage with keys that change and users that have groups.
+// keeper is zitadel's storage with signing keys that rotate and users that have groups.
 type keeper struct {
 	*storage.Storage
 	mu      sync.Mutex
@@ -78,7 +79,7 @@ func (k *keeper) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo
 	return nil
 }
 
-// rotate puts another key in use; the ones before stay published with keep=yes.
+// rotate signs with a new key from now on. With keep=yes the previous keys stay published.
 func (k *keeper) rotate(_ http.ResponseWriter, r *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,7 +89,7 @@ func (k *keeper) rotate(_ http.ResponseWriter, r *http.Request) {
 	k.signers = append(k.signers, newSigner())
 }
 
-// sign answers a JWT of the claims in the body.
+// sign responds with a JWT that has the claims in the request body.
 func (k *keeper) sign(w http.ResponseWriter, r *http.Request) {
 	var claims map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&claims); err != nil {
