@@ -24,7 +24,8 @@ const (
 )
 
 // MadeRun returns row as the audit row that made r. The digest covers the whole request: the identity of the run, its
-// request id and request key, the whole reference of its plan, its trigger and trigger source, its parent run and params.
+// request id and request key, the whole reference of its plan, its requester, trigger source, parent run and
+// params.
 func MadeRun(row AuditRow, r Run) AuditRow {
 	ref := r.PlanRef
 	return madeBy(row, "run/"+r.RunID, "run", r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion,

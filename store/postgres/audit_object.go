@@ -12,8 +12,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// madeSQL reads the number and the digest of the first row that names the object in %s, as NUMBER/DIGEST. The chain decides which row is first, because
-// the owner of the database can backdate a row but cannot put one before an existing link.
+// madeSQL reads the number and the digest of the first row that names the object in %s, as NUMBER/DIGEST. The chain
+// decides which row is first, because the owner of the database can backdate a row but cannot put one before an
+// existing link.
 const madeSQL = `coalesce((SELECT coalesce(l.no, 0) || '/' || a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id WHERE a.object = %s AND a.outcome = 'ACCEPTED'
 	ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1), '')`
 
@@ -151,10 +152,13 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 // missingSQL selects the audit rows of a tenant whose object no longer exists. It ignores tokens, because these may be
 // deleted after they expire.
 const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id WHERE a.tenant_id = $1 AND l.no > $2 AND (a.outcome = 'ACCEPTED' AND (
-	a.object LIKE 'policy/%' AND NOT EXISTS (SELECT 1 FROM policy p WHERE p.tenant_id = a.tenant_id AND 'policy/' || p.version = a.object)
-	OR a.object LIKE 'setting/%' AND NOT EXISTS (SELECT 1 FROM setting s WHERE 'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version = a.object)
+	a.object LIKE 'policy/%' AND NOT EXISTS (SELECT 1 FROM policy p WHERE p.tenant_id = a.tenant_id AND 'policy/' ||
+		p.version = a.object)
+	OR a.object LIKE 'setting/%' AND NOT EXISTS (SELECT 1 FROM setting s WHERE 'setting/' || s.kind || '/' ||
+		s.tenant_id || '/' || s.version = a.object)
 	OR a.object LIKE 'decision/%' AND NOT EXISTS (
-		SELECT 1 FROM approval_decision d WHERE d.run_id = a.run_id AND 'decision/' || d.run_id || '/' || d.principal = a.object)
+		SELECT 1 FROM approval_decision d WHERE d.run_id = a.run_id AND 'decision/' || d.run_id || '/' ||
+			d.principal = a.object)
 	OR a.run_id <> '' AND a.object LIKE 'run/%'
 		AND NOT EXISTS (SELECT 1 FROM run r WHERE r.run_id = a.run_id AND r.tenant_id = a.tenant_id)
 	) OR a.signal_id <> '' AND a.object LIKE 'signal/%'

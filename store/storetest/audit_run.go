@@ -162,11 +162,13 @@ func testAuditRunsDamagedRowsDoNotHideOthers(f *fixture) {
 	if !f.mayTamper() {
 		return
 	}
-	f.execAll(`UPDATE run SET plan_ref = '"{"' WHERE run_id = 'run-001'`, `UPDATE run SET policy = '7' WHERE run_id = 'run-002'`,
+	f.execAll(`UPDATE run SET plan_ref = '"{"' WHERE run_id = 'run-001'`,
+		`UPDATE run SET policy = '7' WHERE run_id = 'run-002'`,
 		`UPDATE run SET plan_ref = '{"sha256":"\u0000"}' WHERE run_id = 'run-003'`,
 		`UPDATE run SET triggered_by = 'eve'`)
 	got := f.auditDifferences(store.AuditRun, tenant)
-	for runID, want := range map[string]string{"run-001": "its plan reference cannot be read", "run-002": "its policy cannot be read",
+	for runID, want := range map[string]string{"run-001": "its plan reference cannot be read",
+		"run-002": "its policy cannot be read",
 		"run-003": "digest of the plan", "run-004": "digest"} {
 		if !strings.Contains(got[runID], want) || !strings.Contains(got[runID], "requester eve/ola") {
 			f.Errorf("%s has the differences %q, want %q and the requester", runID, got[runID], want)
@@ -201,7 +203,8 @@ func testAuditRunsCompareHeadsTimesAndApprovals(f *fixture) {
 		`UPDATE run_head SET terminal = (1 = 1) WHERE run_id = 'run-004'`,
 		`UPDATE run_head SET last_seq = 7 WHERE run_id = 'run-005'`,
 		`INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at)
-			SELECT run_id, tenant_id, project_id, environment_id, 2, 5, created_at, created_at FROM run WHERE run_id = 'run-006'`,
+			SELECT run_id, tenant_id, project_id, environment_id, 2, 5, created_at,
+				created_at FROM run WHERE run_id = 'run-006'`,
 		`UPDATE run SET created_at = `+f.longAgo()+` WHERE run_id = 'run-007'`,
 		`UPDATE run_head SET terminal = (1 = 0) WHERE run_id = 'run-009'`)
 	got := f.auditDifferences(store.AuditRun, tenant)
