@@ -126,7 +126,7 @@ type BulkRow struct {
 	Outcome       BulkOutcome
 	Code          run.Code // of a REFUSED row, or why a WAITING row waits
 	Message       string
-	At            *time.Time   // of the outcome
+	At            *time.Time         // of the outcome
 	Receipt       *run.SignalReceipt // nil when there is none, and in WaitingBulkRows
 }
 

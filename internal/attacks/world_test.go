@@ -84,7 +84,7 @@ type world struct {
 var (
 	theWorld     *world
 	startOnce    sync.Once
-	startErr     error
+	errStart     error
 	ticketSecret = base64.StdEncoding.EncodeToString([]byte("a secret of thirty-two bytes or more"))
 )
 
@@ -108,10 +108,10 @@ func installation(t *testing.T) *world {
 			binary = testserver.Binary(t)
 		}
 		theWorld = &world{binary: binary}
-		startErr = theWorld.start()
+		errStart = theWorld.start()
 	})
-	if startErr != nil {
-		t.Fatalf("the installation did not start: %v", startErr)
+	if errStart != nil {
+		t.Fatalf("the installation did not start: %v", errStart)
 	}
 	return theWorld
 }

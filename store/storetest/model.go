@@ -76,7 +76,9 @@ func (m *model) apply(p authority.Plan) {
 			}
 		}
 	}
-	applied := func(r *run.SignalReceipt) bool { return r.Signal.Type == run.Pause && r.Application == run.SignalApplied }
+	applied := func(r *run.SignalReceipt) bool {
+		return r.Signal.Type == run.Pause && r.Application == run.SignalApplied
+	}
 	newest := run.Seq(-1)
 	for i := range m.receipts {
 		r := &m.receipts[i]

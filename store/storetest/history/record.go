@@ -146,11 +146,11 @@ const (
 
 // Log is a run as a new connection reads it at the end.
 type Log struct {
-	Identity    run.Identity  `json:"identity"`
-	CreatedAt   time.Time     `json:"createdAt"`
-	TriggeredBy string        `json:"triggeredBy"`
-	Head        store.Head    `json:"head"`
-	Events      []Event       `json:"events"`
+	Identity    run.Identity        `json:"identity"`
+	CreatedAt   time.Time           `json:"createdAt"`
+	TriggeredBy string              `json:"triggeredBy"`
+	Head        store.Head          `json:"head"`
+	Events      []Event             `json:"events"`
 	Receipts    []run.SignalReceipt `json:"receipts,omitempty"`
 }
 
