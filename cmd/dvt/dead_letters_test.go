@@ -33,7 +33,7 @@ func (r *redriver) Redrive(ctx context.Context, d reads.DeadLetter) error {
 	if r.refuse {
 		return live.ErrRefused
 	}
-	_, err := r.Redriven(ctx, d.ID)
+	_, err := r.MarkRedriven(ctx, d.ID)
 	return err
 }
 
