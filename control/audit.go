@@ -37,7 +37,7 @@ func AuditCursor(l store.AuditLink) string { return strconv.FormatInt(l.No, 10) 
 // AuditStore reads the chains of audit rows.
 type AuditStore interface {
 	AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.AuditLink, error)
-	AuditLoose(ctx context.Context, tenantID string) (waiting, stray int64, err error)
+	CountUnlinked(ctx context.Context, tenantID string) (waiting, stray int64, err error)
 	AuditBacklog(ctx context.Context, limit int) ([]store.AuditBacklog, error)
 	AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error)
 	AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]store.AuditLink, error)
@@ -93,7 +93,7 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 	}
 	out := AuditPage{Links: links[:min(n, len(links))], HasNext: len(links) > n}
 	if q.Loose {
-		if out.Waiting, out.Stray, err = s.store.AuditLoose(ctx, p.TenantID); err == nil {
+		if out.Waiting, out.Stray, err = s.store.CountUnlinked(ctx, p.TenantID); err == nil {
 			out.Oldest, err = s.oldestUnlinked(ctx, p.TenantID)
 		}
 	}
@@ -122,8 +122,8 @@ type AuditCheckPage struct {
 // CheckAudit compares a page of the tenant's tokens, policies, settings, decisions, runs and signals with the audit
 // rows that created them, and the plans of runs with their digests. The last pages look for objects that were removed,
 // and compare the logs of runs with their seals. The operators' tenant also checks the objects of the installation.
-// A row that cannot be read is a problem, too, and the check goes on: behind that row where the store can tell which one
-// it is, otherwise with the next kind of objects. after is Next of the page before, "" for the first page. Errors:
+// A row that cannot be read is a problem, too. The check then goes on behind that row where the store can tell which
+// row it is, otherwise with the next kind of objects. after is Next of the page before, "" for the first page. Errors:
 // FORBIDDEN, CURSOR_INVALID, and those of a store that does not answer.
 func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
 	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {

@@ -16,23 +16,23 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// AuditHeads says where the signed ends of the audit's chains go. The zero value writes none.
+// AuditHeads configures where the signed heads of the audit's chains are written. The zero value writes none.
 type AuditHeads struct {
 	Archive interface {
-		// Write keeps a document under a name that has none; fs.ErrExist when it has.
+		// Write stores a document under a new name. It returns fs.ErrExist when the name is taken.
 		Write(ctx context.Context, name string, body []byte) error
 	}
 	Key          func() ed25519.PrivateKey
 	Every        time.Duration
 	Installation string // named in each document
-	// OperatorsTenant gets the alerts of heads that were not written; "" raises none.
+	// OperatorsTenant gets an alert when heads could not be written. With "" no alert is raised.
 	OperatorsTenant string
 }
 
 const (
-	// headsPerDocument bounds the tenants in one document of signed heads.
+	// headsPerDocument bounds the number of tenants in one document of signed heads.
 	headsPerDocument = 1000
-	// headsTimeout bounds one round of writing.
+	// headsTimeout bounds the time of one round of writing.
 	headsTimeout = time.Minute
 )
 
@@ -54,7 +54,7 @@ func newHeadMetrics(r prometheus.Registerer) *headMetrics {
 	}
 }
 
-// HeadStore reads the ends of the chains of audit rows.
+// HeadStore reads the heads of the chains of audit rows.
 type HeadStore interface {
 	AuditHeads(ctx context.Context, after string, limit int) ([]store.AuditHead, error)
 }
@@ -69,7 +69,7 @@ type AuditHeadWriter struct {
 	log     *slog.Logger
 }
 
-// NewAuditHeadWriter makes an AuditHeadWriter, whose metrics r has when heads are written.
+// NewAuditHeadWriter makes an AuditHeadWriter. It registers its metrics with r when heads are written.
 func NewAuditHeadWriter(s HeadStore, to AuditHeads, alerts *Alerts, r prometheus.Registerer, now func() time.Time,
 	log *slog.Logger) *AuditHeadWriter {
 	w := &AuditHeadWriter{store: s, to: to, alerts: alerts, now: now, log: log}
@@ -80,7 +80,8 @@ func NewAuditHeadWriter(s HeadStore, to AuditHeads, alerts *Alerts, r prometheus
 }
 
 // WriteAuditHeads writes the signed heads of all tenants each AuditHeads.Every, until ctx ends. Several servers may do
-// it: documents are named by time, and one that exists stays as it is.
+// it: documents are named by their interval, and an existing document is not overwritten. A failure is logged, counted
+// and raised as an alert; the next interval tries again.
 func (s *AuditHeadWriter) WriteAuditHeads(ctx context.Context) error {
 	h := s.to
 	if h.Archive == nil {
@@ -91,7 +92,7 @@ func (s *AuditHeadWriter) WriteAuditHeads(ctx context.Context) error {
 		if err := s.writeHeads(ctx, now); err != nil && ctx.Err() == nil {
 			s.metrics.failures.Inc()
 			s.log.WarnContext(ctx, "the signed heads of the audit were not written", slog.Any("error", err))
-			s.alertOfHeads(ctx, now, err)
+			s.alertHeads(ctx, now, err)
 		} else if err == nil {
 			s.metrics.written.Set(float64(now.Unix()))
 		}
@@ -103,7 +104,7 @@ func (s *AuditHeadWriter) WriteAuditHeads(ctx context.Context) error {
 	}
 }
 
-// writeHeads writes the documents of the interval that holds now.
+// writeHeads writes the documents of the interval that contains now.
 func (s *AuditHeadWriter) writeHeads(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, headsTimeout)
 	defer cancel()
@@ -128,8 +129,8 @@ func (s *AuditHeadWriter) writeHeads(ctx context.Context, now time.Time) error {
 	}
 }
 
-// alertOfHeads tells the operators once an hour, whichever server it was.
-func (s *AuditHeadWriter) alertOfHeads(ctx context.Context, now time.Time, cause error) {
+// alertHeads raises at most one alert an hour, whichever server failed: the alert's id is made from the hour.
+func (s *AuditHeadWriter) alertHeads(ctx context.Context, now time.Time, cause error) {
 	if s.to.OperatorsTenant == "" {
 		return
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Times of LinkAudit: between two looks, and after one that failed.
+// linkEvery is the time between two rounds of LinkAudit, linkRetry the time after a failed round.
 const (
 	linkEvery = time.Second
 	linkRetry = 5 * time.Second
-	// unlinkedAlert is how old the oldest row without a link may get before people are told.
+	// unlinkedAlert is the age of the oldest unlinked row above which an alert is raised.
 	unlinkedAlert = 10 * time.Second
-	// backlogTenants bounds the tenants that one look tells of.
+	// backlogTenants bounds the number of tenants that one round reads the backlog of.
 	backlogTenants = 100
 )
 
-// LinkerStore gives audit rows their links.
+// LinkerStore links audit rows and reads the backlog.
 type LinkerStore interface {
 	LinkAudit(ctx context.Context, limit int) (int, error)
 	AuditBacklog(ctx context.Context, limit int) ([]store.AuditBacklog, error)
@@ -39,13 +39,13 @@ type AuditLinker struct {
 	log     *slog.Logger
 }
 
-// NewAuditLinker makes an AuditLinker, whose metrics r has.
+// NewAuditLinker makes an AuditLinker. It registers its metrics with r.
 func NewAuditLinker(s LinkerStore, alerts *Alerts, r prometheus.Registerer, now func() time.Time,
 	log *slog.Logger) *AuditLinker {
 	return &AuditLinker{store: s, alerts: alerts, metrics: newAuditMetrics(r), now: now, log: log}
 }
 
-// auditMetrics count the audit rows that were linked and that could not be linked.
+// auditMetrics count failed rounds and measure the age of the oldest unlinked row.
 type auditMetrics struct {
 	failures prometheus.Counter
 	unlinked prometheus.Gauge
@@ -63,9 +63,8 @@ func newAuditMetrics(r prometheus.Registerer) *auditMetrics {
 	}
 }
 
-// LinkAudit links audit rows to the chains of their tenants, within about a second
-// after they were committed, until ctx ends. Any number of servers may do it. A row that waits for
-// longer than ten seconds raises AUDIT_UNLINKED.
+// LinkAudit links audit rows to the chains of their tenants, within about a second after their commit, until ctx ends.
+// Any number of servers may do it. A row that waits for longer than ten seconds raises AUDIT_UNLINKED.
 func (s *AuditLinker) LinkAudit(ctx context.Context) error {
 	for {
 		wait := linkEvery
@@ -79,7 +78,7 @@ func (s *AuditLinker) LinkAudit(ctx context.Context) error {
 		case n == store.MaxPage:
 			wait = 0
 		}
-		if err := s.lookAtBacklog(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
+		if err := s.measureBacklog(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
 			s.log.WarnContext(ctx, "the backlog of the audit was not read", slog.Any("error", err))
 		}
 		select {
@@ -90,9 +89,9 @@ func (s *AuditLinker) LinkAudit(ctx context.Context) error {
 	}
 }
 
-// lookAtBacklog measures how long audit rows wait for their links, and raises an alert for each tenant whose rows wait
-// for too long: one an hour for each tenant, whichever server saw it.
-func (s *AuditLinker) lookAtBacklog(ctx context.Context) error {
+// measureBacklog measures how long audit rows wait for their links. It raises an alert for each tenant whose rows wait
+// too long, at most one an hour for each tenant, whichever server sees it.
+func (s *AuditLinker) measureBacklog(ctx context.Context) error {
 	backlog, err := s.store.AuditBacklog(ctx, backlogTenants)
 	if err != nil {
 		return err

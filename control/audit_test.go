@@ -26,7 +26,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// unlinkable is a store that cannot link.
+// unlinkable is a store whose LinkAudit fails.
 type unlinkable struct{ store.Store }
 
 func (unlinkable) LinkAudit(context.Context, int) (int, error) {
@@ -85,7 +85,7 @@ func TestDenials_AreCountedByAction(t *testing.T) {
 	}
 }
 
-// dto is one series.
+// dto is one series of a metric.
 type dto struct {
 	name, label string
 	value       float64
@@ -105,7 +105,7 @@ func gather(r *prometheus.Registry) (out []*dto, err error) {
 	return out, err
 }
 
-// shelf keeps documents in memory, and refuses them while it is broken.
+// shelf keeps documents in memory. It refuses them while it is broken.
 type shelf struct {
 	mu     sync.Mutex
 	docs   map[string][]byte
@@ -153,7 +153,7 @@ func TestWriteAuditHeads_OneSignedDocumentForAllServers(t *testing.T) {
 	w.spawn(w.WriteAuditHeads)
 	w.spawn(usecases.New(w.config).WriteAuditHeads)
 	eventually(t, "a document", func() bool { return len(place.list()) > 0 })
-	time.Sleep(100 * time.Millisecond) // the other server has its turn
+	time.Sleep(100 * time.Millisecond) // time for the other server to write
 	docs := place.list()
 	if len(docs) != 1 {
 		t.Fatalf("%d documents in one interval, want 1", len(docs))
@@ -201,8 +201,8 @@ func TestWriteAuditHeads_AFailureRaisesAnAlertOfTheOperators(t *testing.T) {
 	}
 }
 
-// Each use case that makes an object leaves the row that accounts for it.
-func TestCheckAudit_UseCasesAccountForWhatTheyMake(t *testing.T) {
+// Each use case that makes an object writes the row that accounts for it.
+func TestCheckAudit_EachUseCaseAccountsForItsObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *usecases.Config) { c.OperatorsTenant = "acme" })
 	p := w.who("dev-admin")

@@ -19,12 +19,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// bucketURL returns place unchanged when it is a URL, and otherwise the file:// URL of the directory.
-func bucketURL(place string) (string, error) {
-	if strings.Contains(place, "://") {
-		return place, nil
+// bucketURL returns location unchanged when it is a URL, and otherwise the file:// URL of the directory.
+func bucketURL(location string) (string, error) {
+	if strings.Contains(location, "://") {
+		return location, nil
 	}
-	dir, err := filepath.Abs(place)
+	dir, err := filepath.Abs(location)
 	if err != nil {
 		return "", err
 	}
@@ -57,23 +57,24 @@ func openHeadsKey(log *slog.Logger, path string) (*secretfile.Value[ed25519.Priv
 	return secretfile.Open(log, func(contents [][]byte) (ed25519.PrivateKey, error) {
 		block, _ := pem.Decode(contents[0])
 		if block == nil {
-			return nil, errors.New("the file holds no key in PEM: make one with `openssl genpkey -algorithm ed25519`")
+			return nil, errors.New("the file contains no key in PEM: make one with `openssl genpkey -algorithm ed25519`")
 		}
 		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 		if own, ok := key.(ed25519.PrivateKey); ok && err == nil {
 			return own, nil
 		}
 		return nil, errors.New(
-			"the key is no private key of Ed25519 in PKCS 8: make one with `openssl genpkey -algorithm ed25519`")
+			"the key is not an Ed25519 private key in PKCS 8: make one with `openssl genpkey -algorithm ed25519`")
 	}, path)
 }
 
 // SignedHeads contains the last link of each audit chain at one moment, with a signature.
 type SignedHeads = store.SignedHeads
 
-// ReadAuditHeads reads the signed documents at place, a bucket URL or a directory, in the order of their times. It
-// calls good with each document, and bad with the name of each one that the public key in the PEM file did not sign.
-func ReadAuditHeads(ctx context.Context, place, publicKeyFile string, good func(SignedHeads),
+// ReadAuditHeads reads the signed documents at location, a bucket URL or a directory, in the order of their times. It
+// calls good with each document whose signature matches the public key in the PEM file, and bad with the name of each
+// other document.
+func ReadAuditHeads(ctx context.Context, location, publicKeyFile string, good func(SignedHeads),
 	bad func(name string)) error {
 	text, err := os.ReadFile(publicKeyFile)
 	if err != nil {
@@ -81,14 +82,14 @@ func ReadAuditHeads(ctx context.Context, place, publicKeyFile string, good func(
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return fmt.Errorf("%s holds no key in PEM: make one with `openssl pkey -pubout`", publicKeyFile)
+		return fmt.Errorf("%s contains no key in PEM: make one with `openssl pkey -pubout`", publicKeyFile)
 	}
 	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 	key, ok := parsed.(ed25519.PublicKey)
 	if err != nil || !ok {
-		return fmt.Errorf("%s holds no public key of Ed25519: make one with `openssl pkey -pubout`", publicKeyFile)
+		return fmt.Errorf("%s contains no Ed25519 public key: make one with `openssl pkey -pubout`", publicKeyFile)
 	}
-	at, err := bucketURL(place)
+	at, err := bucketURL(location)
 	if err != nil {
 		return err
 	}

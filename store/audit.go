@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// AuditRow records who did or was refused what.
+// AuditRow records an action of an actor, carried out or refused.
 type AuditRow struct {
 	ID        string    // UUID
 	At        time.Time // set by the store
@@ -28,49 +28,48 @@ type AuditRow struct {
 	Detail    json.RawMessage
 
 	Format     int    // of the hash, set by the store: 1 does not cover the fields below
-	Credential string // that the actor showed, without its secret; "" when dvt itself acted
+	Credential string // of the actor, without its secret; "" when dvt itself acted
 	Address    string // of the caller; "" when dvt itself acted
 	Via        string // http, websocket, worker; "" when dvt itself acted
-	Object     string // that the row made, as TokenObject and the others name it; "": none
+	Object     string // name of the object that the action made, as MadeToken and the others set it; "": none
 	Digest     string // of the object's content, in hex
 }
 
-// Audits keeps audit rows, insert-only (T208), and chains those of a tenant: each
-// link has a number, from 1 without holes, and a hash over its row and the link before. A
-// row is linked a moment after it was committed, so that no write of dvt waits for
-// another one's audit; who takes a row away, changes one or moves one after that
-// breaks the chain at that number.
+// Audits stores audit rows, insert-only (contract T208), in one hash chain for each tenant. A link has a number, from 1
+// without holes, and a hash over its row and the hash of the link before. Rows are linked shortly after they were
+// committed, so that no write waits for the chain. A linked row that somebody deletes, changes or moves afterwards
+// breaks the chain at its number.
 type Audits interface {
-	// Audit adds rows; one whose ID is known is left as it is.
+	// Audit inserts rows. Every row needs an ID; a row whose ID is stored already does not change.
 	Audit(ctx context.Context, rows ...AuditRow) error
-	// LinkAudit links rows that are committed and wait for it, of each tenant in the
-	// order of At and ID, at most limit (1 to MaxPage), and returns how many. Each tenant
-	// has a transaction of its own, so that a tenant whose chain is damaged stops no other.
-	// The number is right also with an error, which joins those of the tenants. Several
-	// servers may call it at once: each row is linked once, and a tenant that another server
-	// links at the moment is left to it.
+	// LinkAudit links committed rows that have no link yet, those of one tenant in the order of At and ID, at most limit
+	// (1 to MaxPage), and returns the number of linked rows. Each tenant has a transaction of its own, so that a tenant
+	// with a damaged chain does not stop the others. The error joins those of the tenants; the number is right also with
+	// an error. Several servers may call it at once: each row is linked once, and a call skips a tenant that another
+	// server is linking.
 	LinkAudit(ctx context.Context, limit int) (int, error)
-	// AuditBacklog lists the tenants that have rows without a link, the oldest row first, at most limit.
+	// AuditBacklog lists the tenants that have rows waiting for a link, the tenant with the oldest row first, at most
+	// limit (≤ MaxPage).
 	AuditBacklog(ctx context.Context, limit int) ([]AuditBacklog, error)
-	// AuditLinks reads links of a tenant in the order of their numbers, or from the
-	// newest back.
+	// AuditLinks lists links of a tenant by number, ascending, or descending with f.Newest.
 	AuditLinks(ctx context.Context, f AuditFilter) ([]AuditLink, error)
-	// AuditLoose counts the rows of a tenant that no link names: those that wait for
-	// theirs, and those that do not and so came past dvt.
-	AuditLoose(ctx context.Context, tenantID string) (waiting, stray int64, err error)
+	// CountUnlinked counts the rows of a tenant without a link. waiting will be linked; stray do not wait for a link, so
+	// somebody inserted them past dvt or removed their links.
+	CountUnlinked(ctx context.Context, tenantID string) (waiting, stray int64, err error)
 	AuditProofs
 }
 
-// AuditProofs gives what the audit is compared with.
+// AuditProofs reads the objects and heads with which the audit is compared.
 type AuditProofs interface {
-	// AuditObjects lists objects of a tenant after the cursor with the rows that made them, in the order of
-	// their cursors. An object of the installation belongs to the tenant "".
+	// AuditObjects lists objects of a tenant after the cursor with the rows that made them, in the order of their
+	// cursors. Objects of the whole installation belong to the tenant "".
 	AuditObjects(ctx context.Context, f AuditObjectFilter) ([]AuditObject, error)
 	LogSeals
-	// AuditMissing lists linked rows of a tenant that made a policy, a setting or a decision that the store does not
-	// hold any more, with a number above after, in the order of their numbers, at most limit (1 to MaxPage).
+	// AuditMissing lists linked rows that made a policy, a setting or a decision which is no longer in the store: the
+	// rows of a tenant with a number above after, by number, at most limit (1 to MaxPage).
 	AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]AuditLink, error)
-	// AuditHeads lists the newest link of each tenant after a tenant, in the order of tenants, at most limit.
+	// AuditHeads lists the newest link of each tenant, for tenants after afterTenant by id, at most limit (≤ MaxPage).
+	// Tenants without a link are absent.
 	AuditHeads(ctx context.Context, afterTenant string, limit int) ([]AuditHead, error)
 }
 
@@ -81,10 +80,10 @@ type AuditFilter struct {
 	From, To        time.Time
 	Actor, Action   string
 	RunID, Outcome  string
-	Limit           int // 1..MaxPage
-	Newest          bool
-	WithMissingRows bool // links whose row is not there any more too; only without restrictions on rows
-	WithoutSeals    bool // leaves out the rows of ActionSealLog
+	Limit           int  // 1..MaxPage
+	Newest          bool // the highest number first
+	WithMissingRows bool // also links whose row was deleted; only without the fields that restrict rows
+	WithoutSeals    bool // without rows of ActionSealLog
 }
 
 // AuditLink is one link of a tenant's chain.
@@ -92,13 +91,14 @@ type AuditLink struct {
 	No   int64
 	ID   string // of the row
 	Hash [sha256.Size]byte
-	Row  *AuditRow // nil: it was taken away
+	Row  *AuditRow // nil when the row was deleted
 }
 
-// MaxAuditNo bounds the numbers of links. A link at or above it is a forgery; the chain goes on below it.
+// MaxAuditNo limits the numbers of links. A link with this number or a higher one is a forgery; new links continue
+// after the highest number below it, so that a forged link cannot exhaust the numbers.
 const MaxAuditNo = 1 << 62
 
-// AuditBacklog is what waits for its link in one tenant.
+// AuditBacklog says how long rows of a tenant have been waiting for a link.
 type AuditBacklog struct {
 	TenantID string
 	Oldest   time.Time     // At of the oldest row
@@ -112,12 +112,11 @@ type AuditHead struct {
 	Hash     string `json:"hash"` // in hex
 }
 
-// Link is the hash of a row as link no of its tenant's chain: SHA-256 over the
-// strings v2, hash before in hex (empty for the first), no, id, at (RFC 3339 in UTC
-// with six digits), tenantId, actor, action, runId, signalId, outcome, code, reason,
-// requestId, detail (empty for none), credential, address, via, object and digest, each
-// written as its length in bytes, a colon and itself. Rows of format 1 begin with v1 and
-// end with detail. Anybody can compute it.
+// Link returns the hash of a row as link no of its tenant's chain, given the hash of the link before. It is the Digest
+// of the strings v2, hash before in hex (empty for the first link), no, id, at (RFC 3339 in UTC with six digits),
+// tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail (empty for none), credential,
+// address, via, object and digest. For rows of format 1 the strings begin with v1 and end with detail. The hash needs
+// no secret, so that an auditor can compute it.
 func (r AuditRow) Link(before [sha256.Size]byte, no int64) [sha256.Size]byte {
 	previous := ""
 	if no > 1 {
@@ -134,7 +133,8 @@ func (r AuditRow) Link(before [sha256.Size]byte, no int64) [sha256.Size]byte {
 	return Digest(parts...)
 }
 
-// Digest is SHA-256 over parts, each written as its length in bytes, a colon and itself.
+// Digest returns the SHA-256 over parts, each written as its length in bytes, a colon and itself, so that different
+// parts never give the same input.
 func Digest(parts ...string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, s := range parts {
@@ -143,10 +143,10 @@ func Digest(parts ...string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// AuditChain goes on with the chains of tenants.
+// AuditChain computes the links of rows in memory. It maps tenants to the newest link of their chains.
 type AuditChain map[string]AuditLink
 
-// Next links a row to the chain of its tenant.
+// Next returns the link of the next row of its tenant and adds it to the chain.
 func (c AuditChain) Next(r AuditRow) AuditLink {
 	last := c[r.TenantID]
 	link := AuditLink{No: last.No + 1, ID: r.ID, Hash: r.Link(last.Hash, last.No+1), Row: &r}

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// SignedHeads are the ends of chains at one moment, signed so that they can be kept by somebody else.
+// SignedHeads is the newest link of each chain at one moment. It is signed, so that somebody outside can keep it and
+// later prove which links existed.
 type SignedHeads struct {
 	Installation string      `json:"installation"`
 	At           time.Time   `json:"at"`
@@ -16,7 +17,7 @@ type SignedHeads struct {
 	Signature    []byte      `json:"signature,omitempty"` // Ed25519 over the document without this field
 }
 
-// ErrSignature is returned for heads that the key did not sign.
+// ErrSignature is returned for a document that the key did not sign or that has another form.
 var ErrSignature = errors.New("store: the heads are not signed by this key")
 
 // Encode signs the heads and returns the document.
@@ -30,7 +31,7 @@ func (h SignedHeads) Encode(key ed25519.PrivateKey) ([]byte, error) {
 	return json.Marshal(h)
 }
 
-// DecodeHeads reads a document of Encode: ErrSignature when key did not sign it.
+// DecodeHeads reads a document of Encode. ErrSignature when key did not sign it.
 func DecodeHeads(body []byte, key ed25519.PublicKey) (SignedHeads, error) {
 	var h SignedHeads
 	d := json.NewDecoder(bytes.NewReader(body))

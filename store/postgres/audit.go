@@ -159,8 +159,8 @@ func scanLink(row pgx.CollectableRow) (l store.AuditLink, err error) {
 	return l, nil
 }
 
-// AuditLoose implements store.Audits.
-func (s *Store) AuditLoose(ctx context.Context, tenantID string) (waiting, stray int64, err error) {
+// CountUnlinked implements store.Audits.
+func (s *Store) CountUnlinked(ctx context.Context, tenantID string) (waiting, stray int64, err error) {
 	err = s.do(ctx, "audit loose", func(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx, `SELECT count(*) FILTER (WHERE p.id IS NOT NULL), count(*) FILTER (WHERE p.id IS NULL)
 			FROM audit a LEFT JOIN audit_link l ON l.id = a.id AND l.no > 0 LEFT JOIN audit_pending p ON p.id = a.id

@@ -193,8 +193,8 @@ func scanLink(row scanner) (l store.AuditLink, err error) {
 	return l, nil
 }
 
-// AuditLoose implements store.Audits.
-func (s *Store) AuditLoose(ctx context.Context, tenantID string) (waiting, stray int64, err error) {
+// CountUnlinked implements store.Audits.
+func (s *Store) CountUnlinked(ctx context.Context, tenantID string) (waiting, stray int64, err error) {
 	type loose struct{ waiting, stray int64 }
 	l, err := readOne(ctx, s, "audit loose", func(row scanner) (l loose, err error) {
 		return l,
