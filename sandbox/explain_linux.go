@@ -253,7 +253,8 @@ func (e *explainer) judge(p pathAccess, to target, r *reason) string {
 		return why
 	}
 	got, rule := e.of(to.path)
-	if got == rightsWrite && to.missing > 0 && e.scaffold[existingParent(to)] && (to.missing > 1 || p.kind != accessCreate) {
+	if got == rightsWrite && to.missing > 0 && e.scaffold[existingParent(to)] && (to.missing > 1 ||
+		p.kind != accessCreate) {
 		got = rightsNone // beside a mount in the private /tmp
 	}
 	switch {

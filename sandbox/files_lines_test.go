@@ -102,13 +102,16 @@ for name in ("/sys", "/sys/kernel", "/sys/fs/cgroup", "/sys/devices/system/cpu")
 func TestFiles_AreNamedFromDirectoriesWithoutAName(t *testing.T) {
 	const up = `"../" * 30 + "srv/dvt/x"`
 	for name, script := range map[string]string{
-		"a long path":                      "for i in range(20): os.mkdir('d' * 250); os.chdir('d' * 250)\nopen(" + up + ")",
-		"a name that looks removed":        "os.mkdir('q (deleted)'); os.chdir('q (deleted)')\nopen(" + up + ")",
-		"a removed directory":              "os.mkdir('w'); os.chdir('w'); os.rmdir('/tmp/w')\nopen(" + up + ")",
-		"a descriptor":                     "os.mkdir('w'); d = os.open('w', 0); os.rmdir('w')\nos.open(" + up + ", 0, dir_fd=d)",
-		"a link of the kernel":             "os.mkdir('w'); os.chdir('w'); os.rmdir('/tmp/w')\nopen('/proc/self/cwd/' + " + up + ")",
-		"a link that looks removed":        "os.symlink('/srv/dvt/x', 'q (deleted)')\nopen('q (deleted)')",
-		"a long path and an open of /proc": "for i in range(20): os.mkdir('d' * 250); os.chdir('d' * 250)\nopen('/proc/self/cwd/' + " + up + ")",
+		"a long path":               "for i in range(20): os.mkdir('d' * 250); os.chdir('d' * 250)\nopen(" + up + ")",
+		"a name that looks removed": "os.mkdir('q (deleted)'); os.chdir('q (deleted)')\nopen(" + up + ")",
+		"a removed directory":       "os.mkdir('w'); os.chdir('w'); os.rmdir('/tmp/w')\nopen(" + up + ")",
+		"a descriptor": "os.mkdir('w'); d = os.open('w', 0); os.rmdir('w')\nos.open(" + up +
+			", 0, dir_fd=d)",
+		"a link of the kernel": "os.mkdir('w'); os.chdir('w'); os.rmdir('/tmp/w')\nopen('/proc/self/cwd/' + " +
+			up + ")",
+		"a link that looks removed": "os.symlink('/srv/dvt/x', 'q (deleted)')\nopen('q (deleted)')",
+		"a long path and an open of /proc": "for i in range(20): os.mkdir('d' * 250); os.chdir('d' * 250)\nopen(" +
+			"'/proc/self/cwd/' + " + up + ")",
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			f := newFixture(t)
@@ -241,7 +244,8 @@ func TestWithoutNamespaces_HiddenPathsHaveNoAdvice(t *testing.T) {
 	f.hide(tokens)
 	sandbox.WithoutNamespaces(f.runtime)
 	r := f.shell("cat " + tokens)
-	if lines := r.actions(); r.exit.Status == 0 || len(lines) != 1 || !strings.Contains(lines[0], "the worker hides this path") {
+	if lines := r.actions(); r.exit.Status == 0 || len(lines) != 1 || !strings.Contains(lines[0],
+		"the worker hides this path") {
 		t.Errorf("the program ended with %+v and the lines %q, want one that the worker hides the path", r.exit, lines)
 	}
 }

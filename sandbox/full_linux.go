@@ -16,9 +16,9 @@ const maxSearched = 20_000
 // clockTick is more than the time by which the times of files lag behind the clock.
 const clockTick = 20 * time.Millisecond
 
-// isDiskFull reports whether a program probably failed because it ran out of disk: SIGXFSZ ended it, a file has exactly the
-// permitted size, or a temporary directory is full. Many languages ignore the signal and report a failed write instead.
-// Only files that changed since the program began count.
+// isDiskFull reports whether a program probably failed because it ran out of disk: SIGXFSZ ended it, a file has exactly
+// the permitted size, or a temporary directory is full. Many languages ignore the signal and report a failed write
+// instead. Only files that changed since the program began count.
 func isDiskFull(s *spec, status syscall.WaitStatus, began time.Time) bool {
 	if status.Exited() && status.ExitStatus() == 0 {
 		return false
