@@ -27,10 +27,10 @@ const hookAttempts = 2
 
 // executeInput is the input of a worker. The ticket authorises the dispatch; the other fields serve logs and counting.
 type executeInput struct {
-	RunID  string `json:"runId"`
-	StepID string `json:"stepId"`
-	LA     int    `json:"logicalAttempt"`
-	N      int    `json:"n"`
+	RunID          string `json:"runId"`
+	StepID         string `json:"stepId"`
+	LogicalAttempt int    `json:"logicalAttempt"`
+	N              int    `json:"n"`
 	// Spent is the number of engine attempts before this dispatch; MaxAttempts is the number that it may use.
 	Spent       int    `json:"spent,omitempty"`
 	MaxAttempts int    `json:"maxAttempts"`
@@ -91,7 +91,7 @@ func (d *driver) execute(e interp.Execute) {
 	d.steps++
 	id := fmt.Sprintf("%s/%d.%d", d.nameOf(e.Ord), e.LogicalAttempt, e.N)
 	in := executeInput{
-		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LogicalAttempt, N: e.N, Spent: e.Spent,
+		RunID: d.in.Identity.RunID, StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, Spent: e.Spent,
 		MaxAttempts: max(1, s.Retry.MaxAttempts-e.Spent), SignalID: e.SignalID,
 		Ticket: d.ticketFor(ticket.Dispatch{
 			StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, Queue: s.TaskQueue, PassFailing: e.PassFailing,
@@ -113,7 +113,7 @@ func (d *driver) compensate(e interp.Compensate) {
 	d.steps++
 	id := fmt.Sprintf("%s/compensate.%d", d.nameOf(e.Ord), e.N)
 	in := executeInput{
-		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LogicalAttempt, N: e.N, Spent: e.Spent,
+		RunID: d.in.Identity.RunID, StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, Spent: e.Spent,
 		MaxAttempts: max(1, hookAttempts-e.Spent),
 		Ticket: d.ticketFor(ticket.Dispatch{StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N,
 			Queue: s.CompensationQueue,
@@ -153,7 +153,7 @@ func (d *driver) takeReturn(id string, in executeInput, out engine.Return, err e
 	back := returnOf(in, out, err)
 	if r := back.Receipt; r != nil && !hook && d.isProven(*r, in) {
 		d.head = max(d.head, r.Head)
-		d.ended = append(d.ended, interp.Ended{StepID: in.StepID, LogicalAttempt: in.LA, Receipt: *r})
+		d.ended = append(d.ended, interp.Ended{StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, Receipt: *r})
 		return
 	}
 	d.returns = append(d.returns, returnedDispatch{Return: back, hook: hook, claimed: isClaim(in, out, err)})
@@ -172,7 +172,7 @@ func isClaim(in executeInput, out engine.Return, err error) bool {
 		return false
 	case err != nil:
 		return true // a result that cannot be decoded
-	case out.StepID != in.StepID || out.LogicalAttempt != in.LA || out.N != in.N:
+	case out.StepID != in.StepID || out.LogicalAttempt != in.LogicalAttempt || out.N != in.N:
 		return true
 	}
 	switch out.Kind {
@@ -188,13 +188,14 @@ func isClaim(in executeInput, out engine.Return, err error) bool {
 // isProven reports whether the Journal of this installation wrote a receipt about this attempt. The answer must be the
 // same in every replay, so a replaced key stays in ticket-keys until the runs that were open at that time are over.
 func (d *driver) isProven(r engine.Receipt, in executeInput) bool {
-	return d.replays || d.keys.Sealed(r.Proof, engine.ReceiptPurpose, r.Text(d.in.Identity.RunID, in.StepID, in.LA, false))
+	return d.replays || d.keys.Sealed(r.Proof, engine.ReceiptPurpose, r.Text(d.in.Identity.RunID, in.StepID,
+		in.LogicalAttempt, false))
 }
 
 // returnOf converts the result of a dispatch. Anybody with access to Temporal can forge out and the details of err.
 // returnOf therefore bounds their values and ignores an out that names another dispatch.
 func returnOf(in executeInput, out engine.Return, err error) engine.Return {
-	back := engine.Return{StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, Kind: engine.ReturnAbandoned}
+	back := engine.Return{StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N, Kind: engine.ReturnAbandoned}
 	var timeout *temporal.TimeoutError
 	var cancelled *temporal.CanceledError
 	switch {
@@ -207,7 +208,7 @@ func returnOf(in executeInput, out engine.Return, err error) engine.Return {
 	case errors.As(err, &cancelled):
 		back.Kind = engine.ReturnCancelled
 	case err != nil:
-	case out.StepID == in.StepID && out.LogicalAttempt == in.LA && out.N == in.N:
+	case out.StepID == in.StepID && out.LogicalAttempt == in.LogicalAttempt && out.N == in.N:
 		back.Kind, back.EngineAttempt = out.Kind, out.EngineAttempt
 		back.RetryAfter, back.Receipt = min(max(0, out.RetryAfter), longestWait), out.Receipt
 	}

@@ -145,7 +145,8 @@ func (h *historyReader) emitEnd(in executeInput, back engine.Return, at time.Tim
 		return err
 	}
 	completed := store.Append{RunID: h.id.RunID, Events: []run.Draft{{
-		Type: run.StepCompletedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, back.EngineAttempt),
+		Type: run.StepCompletedEvent, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, EngineAttempt: max(1,
+			back.EngineAttempt),
 		EmittedAt: at, EmittedBy: run.ByEngine, Payload: lostResult,
 	}}}
 	return h.emit(engine.Recorded{Append: completed, Seqs: []run.Seq{r.Seq}, Head: r.Head, At: at})
@@ -161,7 +162,8 @@ func (h *historyReader) emitStart(in executeInput, engineAttempt int, seq run.Se
 		return err
 	}
 	started := store.Append{RunID: h.id.RunID, Events: []run.Draft{{
-		Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, engineAttempt),
+		Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, EngineAttempt: max(1,
+			engineAttempt),
 		EmittedAt: at, EmittedBy: run.ByEngine, Payload: payload,
 	}}}
 	return h.emit(engine.Recorded{Append: started, Seqs: []run.Seq{seq}, Head: seq, At: at})
@@ -203,7 +205,7 @@ func (h *historyReader) emitAnswer(name string, result *commonpb.Payloads, at ti
 		if err := h.decode(result, &out); err != nil {
 			return err
 		}
-		in := executeInput{StepID: out.StepID, LA: out.LA, SignalID: out.SignalID}
+		in := executeInput{StepID: out.StepID, LogicalAttempt: out.LogicalAttempt, SignalID: out.SignalID}
 		if out.Receipt != nil {
 			return h.emitEnd(in, engine.Return{Receipt: out.Receipt}, at)
 		}
@@ -213,7 +215,7 @@ func (h *historyReader) emitAnswer(name string, result *commonpb.Payloads, at ti
 		if err := h.decode(result, &out); err != nil {
 			return err
 		}
-		return h.emitEnd(executeInput{StepID: out.StepID, LA: out.LogicalAttempt}, out, at)
+		return h.emitEnd(executeInput{StepID: out.StepID, LogicalAttempt: out.LogicalAttempt}, out, at)
 	case activitySignals:
 		var out signalsResult
 		if err := h.decode(result, &out); err != nil {
@@ -374,7 +376,8 @@ func (h *historyReader) inFlight(about *workflowservice.DescribeWorkflowExecutio
 		}
 		if err := h.emit(engine.Recorded{At: a.GetLastHeartbeatTime().AsTime(), Append: store.Append{RunID: h.id.RunID,
 			Events: []run.Draft{{
-				Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, b.EngineAttempt),
+				Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, EngineAttempt: max(1,
+					b.EngineAttempt),
 				EmittedAt: b.StartedAt, EmittedBy: run.ByEngine, Payload: payload,
 			}}}}); err != nil {
 			return err

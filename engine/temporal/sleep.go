@@ -22,9 +22,9 @@ import (
 // sleepResult is the result of the start of a SLEEP. It names the attempt for a Historian, because a local activity
 // leaves no input in the history.
 type sleepResult struct {
-	StepID   string `json:"stepId"`
-	LA       int    `json:"logicalAttempt"`
-	SignalID string `json:"signalId,omitempty"` // see executeInput
+	StepID         string `json:"stepId"`
+	LogicalAttempt int    `json:"logicalAttempt"`
+	SignalID       string `json:"signalId,omitempty"` // see executeInput
 	// Kind is set when the workflow must not wait.
 	Kind       engine.ReturnKind `json:"kind,omitempty"`
 	RetryAfter time.Duration     `json:"retryAfter,omitempty"`
@@ -57,7 +57,7 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 	call(d, activitySleep, d.log.sleep, in, in, func(out sleepResult) {
 		if out.Kind != "" {
 			d.takeReturn(id, in, engine.Return{
-				StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, Kind: out.Kind,
+				StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N, EngineAttempt: in.Spent + 1, Kind: out.Kind,
 				RetryAfter: out.RetryAfter,
 				Receipt:    out.Receipt,
 			}, nil, false)
@@ -82,9 +82,9 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 
 // sleep starts a SLEEP in the Journal and returns its duration. It is a local activity; see localNames.
 func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult, error) {
-	out := sleepResult{StepID: in.StepID, LA: in.LA, SignalID: in.SignalID}
+	out := sleepResult{StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, SignalID: in.SignalID}
 	begun, err := l.journal.StartAttempt(ctx, engine.StartAttempt{
-		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1,
+		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N, EngineAttempt: in.Spent + 1,
 		EmittedAt: time.Now().UTC(), Ticket: in.Ticket,
 	})
 	if errors.Is(err, engine.ErrRefused) {
@@ -128,7 +128,7 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 
 // wakeUp writes the end of a SLEEP to the Journal. It is a local activity; see localNames.
 func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Return, error) {
-	out := engine.Return{StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1,
+	out := engine.Return{StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N, EngineAttempt: in.Spent + 1,
 		Kind: engine.ReturnEnded}
 	end := l.end(in.executeInput, in.StartedSeq, nil)
 	end.Completed = &run.StepCompletedPayload{
@@ -164,7 +164,8 @@ func (l *logActivities) wakeUpSealed(ctx context.Context, in sealedWakeUp) (engi
 // end returns the end of a SLEEP that started at the position started, with its key.
 func (l *logActivities) end(in executeInput, started run.Seq, failed *run.FailurePayload) engine.End {
 	of := ticket.Execution{
-		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, StartedSeq: started,
+		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N, EngineAttempt: in.Spent + 1,
+		StartedSeq: started,
 	}
 	return engine.End{
 		RunID: of.RunID, StepID: of.StepID, LogicalAttempt: of.LogicalAttempt, N: of.N, EngineAttempt: of.EngineAttempt,
