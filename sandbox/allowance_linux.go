@@ -11,7 +11,7 @@ import (
 const (
 	maxAllowance  = 10 * time.Second
 	maxDebt       = 200 * time.Millisecond
-	allowanceRate = 5 // one second of each so many
+	allowanceRate = 5 // one second of every five
 )
 
 // allowance bounds the processor time for the explanations of a program, because the step's own limit does not count

@@ -225,7 +225,7 @@ func TestFiles_ExplanationsHaveAnAllowance(t *testing.T) {
 func TestFiles_LinesSayWhoCanHelp(t *testing.T) {
 	f := newFixture(t)
 	const advice = "if the step needs it, list it in sandbox.read, or ask the operator for sandbox-read"
-	if lines := f.shell("cat /root/.ssh/id").actions(); len(lines) != 1 || !strings.HasSuffix(lines[0], advice) {
+	if lines := f.shell("cat /srv/dvt/.ssh/id").actions(); len(lines) != 1 || !strings.HasSuffix(lines[0], advice) {
 		t.Errorf("the log says %q, want the advice %q", lines, advice)
 	}
 	const write = "list it in sandbox.write, or ask the operator for sandbox-write"

@@ -200,15 +200,15 @@ type signedHead struct {
 	at   time.Time
 }
 
-// readHeads reads the signed heads of the caller's tenant from place into check. Two documents that disagree about a
+// readHeads reads the signed heads of the caller's tenant from location into check. Two documents that disagree about a
 // number are a problem.
-func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key string) error {
+func (s *session) readHeads(ctx context.Context, check *auditCheck, location, key string) error {
 	who, err := client.ReadTenant(ctx, s.client)
 	if err != nil {
 		return cmdline.Failure(err)
 	}
 	check.signed = map[int64]signedHead{}
-	err = server.ReadAuditHeads(ctx, place, key, func(doc server.SignedHeads) {
+	err = server.ReadAuditHeads(ctx, location, key, func(doc server.SignedHeads) {
 		for _, h := range doc.Heads {
 			if h.TenantID != who.Viewer.TenantId {
 				continue
@@ -227,7 +227,7 @@ func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key s
 	}, func(name string) { check.problem("%s was not signed by the key of --heads-key", name) })
 	if err == nil && check.Heads == 0 {
 		check.problem("%s holds no signed head of tenant %s: check that servers write to it (setting audit-heads)",
-			place, who.Viewer.TenantId)
+			location, who.Viewer.TenantId)
 	}
 	return err
 }

@@ -233,9 +233,9 @@ func (s *session) queueList() *cobra.Command {
 				t := s.table("RUN", "PLAN", "WHERE", "BY", "PLACE", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
 				for _, e := range all.Edges {
 					q := e.Node
-					place, waits, about := "–", "–", "–"
+					position, waits, about := "–", "–", "–"
 					if q.Position != nil {
-						place = fmt.Sprint(*q.Position)
+						position = fmt.Sprint(*q.Position)
 					}
 					if q.WaitsFor != nil {
 						waits = strings.ToLower(string(*q.WaitsFor))
@@ -243,7 +243,7 @@ func (s *session) queueList() *cobra.Command {
 					if q.EstimatedWaitMs != nil {
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
 					}
-					t.row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, place, q.Priority,
+					t.row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position, q.Priority,
 						s.when(&q.CreatedAt), waits, about)
 				}
 				return t

@@ -217,24 +217,24 @@ func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) 
 	}
 	row := store.AuditRow{Action: string(authz.ReadPolicy), RunID: q.RunID}
 	if q.RunID == "" {
-		place := authz.Object{TenantID: p.TenantID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID}
-		if err := s.rights.MayOperateOn(ctx, p, row, place); err != nil {
+		object := authz.Object{TenantID: p.TenantID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID}
+		if err := s.rights.MayOperateOn(ctx, p, row, object); err != nil {
 			return nil, err
 		}
-		return s.rights.Authz.WhoCould(q.Action, place), nil
+		return s.rights.Authz.WhoCould(q.Action, object), nil
 	}
 	r, err := s.rights.Visible(ctx, p, authz.ReadPolicy, q.RunID)
 	if err != nil {
 		return nil, err
 	}
-	place := control.ObjectOf(r.Identity)
-	if err := s.rights.MayOperateOn(ctx, p, row, place); err != nil {
+	object := control.ObjectOf(r.Identity)
+	if err := s.rights.MayOperateOn(ctx, p, row, object); err != nil {
 		return nil, err
 	}
 	if q.Action == authz.Approve && s.rights.Authz.SOD(p.TenantID).Approve {
-		return s.rights.OthersWhoCould(q.Action, place, r.TriggeredBy), nil
+		return s.rights.OthersWhoCould(q.Action, object, r.TriggeredBy), nil
 	}
-	return s.rights.Authz.WhoCould(q.Action, place), nil
+	return s.rights.Authz.WhoCould(q.Action, object), nil
 }
 
 func checkWhoCould(q WhoCould) error {

@@ -128,8 +128,8 @@ func (q *Quotas) tier(tenantID string) (string, Tier) {
 // granted returns the limits that the operators set for projects of a tenant, by project.
 func (q *Quotas) granted(tenantID string) map[string]QuotaLimits {
 	out := map[string]QuotaLimits{}
-	for place, l := range q.Projects {
-		if tenant, project, _ := splitProject(place); tenant == tenantID {
+	for key, l := range q.Projects {
+		if tenant, project, _ := splitProject(key); tenant == tenantID {
 			out[project] = l
 		}
 	}

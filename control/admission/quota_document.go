@@ -44,7 +44,7 @@ func isStrategy(s store.Strategy) bool {
 }
 
 // splitProject splits "tenant/project".
-func splitProject(place string) (tenantID, projectID string, ok bool) { return strings.Cut(place, "/") }
+func splitProject(key string) (tenantID, projectID string, ok bool) { return strings.Cut(key, "/") }
 
 // Check returns all errors in the quotas, joined; nil when there are none.
 func (q *Quotas) Check() error {
@@ -68,14 +68,14 @@ func (q *Quotas) Check() error {
 			bad("tenants.%s: there is no tier %s", tenant, name)
 		}
 	}
-	for place, l := range q.Projects {
-		if tenant, project, ok := splitProject(place); !ok || !control.IdPattern.MatchString(tenant) ||
+	for key, l := range q.Projects {
+		if tenant, project, ok := splitProject(key); !ok || !control.IdPattern.MatchString(tenant) ||
 			!control.IdPattern.MatchString(project) {
-			bad("projects: %q is not TENANT/PROJECT", place)
+			bad("projects: %q is not TENANT/PROJECT", key)
 		}
 		for k, v := range l.each() {
 			if v != nil && *v < 0 {
-				bad("projects.%s.%s must not be below 0", place, limitNames()[k])
+				bad("projects.%s.%s must not be below 0", key, limitNames()[k])
 			}
 		}
 	}
