@@ -1204,9 +1204,9 @@ type Run struct {
 	// the two runs is null. Hidden secrets compare as equal. Not available in lists and subscriptions.
 	// Errors: STORE_UNAVAILABLE.
 	PlanDiff *PlanDiff `json:"planDiff,omitempty"`
-	// What the viewer may do, computed once and only when asked for.
+	// The actions of the viewer, computed once when they are selected; nil in subscriptions.
 	Available Available `json:"-"`
-	// What steps are made from when they are asked for; nil: the run shows none.
+	// The source of the steps, mapped only when they are selected; nil for a run without steps.
 	StepsOf StepsOf `json:"-"`
 }
 
@@ -1269,7 +1269,7 @@ type RunError struct {
 	// The line of the failed attempt's log at which to start reading, like StepLog.errorLine; null when the error belongs to no
 	// step or the step printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	LogLine *int `json:"logLine,omitempty"`
-	// Of the run whose error it is.
+	// The id of the run that has the error.
 	RunID string `json:"-"`
 }
 
@@ -1591,9 +1591,9 @@ type Step struct {
 	// Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT (no such attempt), STORE_UNAVAILABLE.
 	// Example: `run(runId: "r1") { step(stepId: "load") { inputs { inputs secrets { provider key } changes { type acceptedSeq } } } }`.
 	Inputs *StepInputs `json:"inputs,omitempty"`
-	// Of the run; nil where actions are not available.
+	// The actions on the run of the step; nil in subscriptions.
 	Available Available `json:"-"`
-	// The steps that it is one of.
+	// The steps of its run.
 	Of StepsOf `json:"-"`
 }
 
