@@ -57,9 +57,9 @@ func read(t *testing.T, s *artifact.Store, from int64, limit int) ([]string, int
 	return out, page.Total
 }
 
-func add(t *testing.T, s *artifact.Store, ea int, from int64, ls []artifact.Line) {
+func add(t *testing.T, s *artifact.Store, engineAttempt int, from int64, ls []artifact.Line) {
 	t.Helper()
-	if err := s.Append(t.Context(), attempt, ea, from, ls); err != nil {
+	if err := s.Append(t.Context(), attempt, engineAttempt, from, ls); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -111,7 +111,7 @@ func (s *Store) ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) 
 		}
 		var complaint, last int64
 		for _, p := range ix {
-			if p.ea != engineAttempt {
+			if p.engineAttempt != engineAttempt {
 				continue
 			}
 			body, err := s.body(ctx, prefix, p)

@@ -27,7 +27,7 @@ func (ix index) total() int64 {
 // kept returns the number, within an engine attempt, of its last stored line, or 0.
 func (ix index) kept(engineAttempt int) (to int64) {
 	for _, p := range ix {
-		if p.ea == engineAttempt {
+		if p.engineAttempt == engineAttempt {
 			to = max(to, p.eaTo)
 		}
 	}

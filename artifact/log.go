@@ -50,7 +50,7 @@ func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, fr
 	if err != nil {
 		return false, err
 	}
-	if ix.missing() != (Missing{}) && engineAttempt < ix[len(ix)-1].ea {
+	if ix.missing() != (Missing{}) && engineAttempt < ix[len(ix)-1].engineAttempt {
 		return false, nil
 	}
 	if old := ix.kept(engineAttempt) - from + 1; old > 0 {
@@ -60,9 +60,10 @@ func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, fr
 	if len(lines) == 0 {
 		return false, nil
 	}
-	p := piece{from: ix.total() + 1, ea: engineAttempt, eaTo: from + int64(len(lines)) - 1}
+	p := piece{from: ix.total() + 1, engineAttempt: engineAttempt, eaTo: from + int64(len(lines)) - 1}
 	lines = s.clean(lines, engineAttempt)
-	if n := len(ix); n > 0 && ix[n-1].ea == engineAttempt && ix[n-1].count < pieceLines && ix[n-1].bytes < pieceBytes {
+	if n := len(ix); n > 0 && ix[n-1].engineAttempt == engineAttempt && ix[n-1].count < pieceLines &&
+		ix[n-1].bytes < pieceBytes {
 		last := ix[n-1]
 		before, err := s.lines(ctx, prefix, last)
 		if err != nil {

@@ -15,11 +15,11 @@ import (
 // replaced by a larger one that starts at the same line, and pieces in the middle of a log that exceeds its limits
 // are deleted.
 type piece struct {
-	from  int64 // No of its first line
-	count int64
-	bytes int64
-	ea    int
-	eaTo  int64 // number of its last line within the engine attempt
+	from          int64 // No of its first line
+	count         int64
+	bytes         int64
+	engineAttempt int
+	eaTo          int64 // number of its last line within the engine attempt
 	// resumes is the number of the first line after the hole when the piece was written; 0 or 1 if nothing was dropped.
 	resumes int64
 }
@@ -32,7 +32,7 @@ const (
 )
 
 func (p piece) key(prefix string) string {
-	return prefix + fmt.Sprintf(pieceKey, p.from, p.count, p.bytes, p.ea, p.eaTo, p.resumes)
+	return prefix + fmt.Sprintf(pieceKey, p.from, p.count, p.bytes, p.engineAttempt, p.eaTo, p.resumes)
 }
 
 // to returns the No of its last line.
@@ -40,7 +40,7 @@ func (p piece) to() int64 { return p.from + p.count - 1 }
 
 func parsePiece(base string) (piece, bool) {
 	var p piece
-	n, err := fmt.Sscanf(base, pieceKey, &p.from, &p.count, &p.bytes, &p.ea, &p.eaTo, &p.resumes)
+	n, err := fmt.Sscanf(base, pieceKey, &p.from, &p.count, &p.bytes, &p.engineAttempt, &p.eaTo, &p.resumes)
 	return p, err == nil && n == 6 && p.from > 0 && p.count > 0 && p.key("") == base
 }
 

@@ -258,7 +258,7 @@ func (a *Authorizer) liveToken(s *state, p Principal, id string, now time.Time) 
 	if t == nil || t.TenantID != p.TenantID || t.Principal != p.ID || !now.Before(t.ExpiresAt) {
 		return nil
 	}
-	known := IsService(p.ID) || a.directory.Alive(p.TenantID, p.ID)
+	known := IsService(p.ID) || a.directory.IsAlive(p.TenantID, p.ID)
 	if t.Provider != "" {
 		known = a.directory.trusts(t.Provider, p.TenantID)
 	}

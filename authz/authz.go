@@ -68,7 +68,7 @@ const (
 	SetEngineMode Action = "SET_ENGINE_MODE" // only for principals of the operators' tenant
 )
 
-// Principal is an authenticated caller. It is passed as a parameter from the edge inwards, never in a context.
+// Principal is an authenticated caller. It is passed as a parameter from the API inwards, never in a context.
 type Principal struct {
 	ID        string
 	TenantID  string

@@ -213,8 +213,8 @@ func (d *Directory) Principals(tenantID string) []string {
 	return out
 }
 
-// Alive reports whether a principal of the tenant has an account that has not expired.
-func (d *Directory) Alive(tenantID, id string) bool {
+// IsAlive reports whether a principal of the tenant has an account that has not expired.
+func (d *Directory) IsAlive(tenantID, id string) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	a, ok := d.accounts[name{tenantID, id}]

@@ -390,12 +390,12 @@ func TestThrottle_SlowsOnlyAddressesThatGuess(t *testing.T) {
 	clock := &moving{}
 	th := authz.NewThrottle(clock.now)
 	const proxy = "192.0.2.1"
-	th.Done(proxy, "good", true)
+	th.RecordResult(proxy, "good", true)
 	for i := range 10 {
 		if th.Wait(proxy, "x") != 0 {
 			t.Fatalf("the address must wait after %d failures, want 10 free ones", i)
 		}
-		th.Done(proxy, "x", false)
+		th.RecordResult(proxy, "x", false)
 	}
 	at := time.Duration(0)
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
@@ -404,7 +404,7 @@ func TestThrottle_SlowsOnlyAddressesThatGuess(t *testing.T) {
 		}
 		for range 7 { // use up the failures that became free in the meantime
 			if th.Wait(proxy, "x") == 0 {
-				th.Done(proxy, "x", false)
+				th.RecordResult(proxy, "x", false)
 			}
 		}
 		if w := th.Wait(proxy, "x"); w != want {
@@ -420,18 +420,18 @@ func TestThrottle_SlowsOnlyAddressesThatGuess(t *testing.T) {
 		clock.set(at)
 	}
 	for range 3 {
-		th.Done(proxy, "good", false) // revoked
+		th.RecordResult(proxy, "good", false) // revoked
 	}
 	if th.Wait(proxy, "good") == 0 {
 		t.Error("a token that was revoked need not wait")
 	}
 	clock.set(at + 3*time.Minute)
-	th.Done(proxy, "x", false)
+	th.RecordResult(proxy, "x", false)
 	if th.Wait(proxy, "x") != 0 {
 		t.Error("an address without failures for a long time must wait after the first one")
 	}
 	for range 12 {
-		th.Done("2001:db8::1", "x", false)
+		th.RecordResult("2001:db8::1", "x", false)
 	}
 	if th.Wait("2001:db8::ffff", "y") == 0 {
 		t.Error("another address of the same /64 need not wait")

@@ -141,7 +141,7 @@ func TestSession_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 	if _, err := a.Session(secret, time.Hour); !errors.Is(err, authz.ErrIdle) {
 		t.Errorf("after an hour without use: %v, want ErrIdle", err)
 	}
-	a.Used("s", now.Add(-time.Minute))
+	a.RecordUse("s", now.Add(-time.Minute))
 	if _, err := a.Session(secret, time.Hour); err != nil {
 		t.Errorf("after a use on another server: %v, want the session", err)
 	}

@@ -65,8 +65,8 @@ func (t *Throttle) Wait(address, token string) time.Duration {
 	return b.until.Sub(now)
 }
 
-// Done records whether a token from the address was good.
-func (t *Throttle) Done(address, token string, good bool) {
+// RecordResult records whether a token from the address was good.
+func (t *Throttle) RecordResult(address, token string, good bool) {
 	if t == nil {
 		return
 	}

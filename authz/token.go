@@ -119,8 +119,8 @@ func (a *Authorizer) Session(secret string, idle time.Duration) (Principal, erro
 	return a.principalOf(t, Principal{SessionID: t.ID}, every, now)
 }
 
-// Used records the last use of a token as the store has it.
-func (a *Authorizer) Used(id string, at time.Time) { a.uses.setLastUsed(id, at) }
+// RecordUse records the last use of a token as the store has it.
+func (a *Authorizer) RecordUse(id string, at time.Time) { a.uses.setLastUsed(id, at) }
 
 // checkToken returns the error for a token that cannot be used: ErrUnavailable, ErrUnauthenticated or ErrExpired.
 func (a *Authorizer) checkToken(t *Token, session bool, now time.Time) error {
@@ -147,10 +147,10 @@ func (a *Authorizer) principalOf(t *Token, p Principal, every time.Duration, now
 	return p, nil
 }
 
-// Alive reports whether p could authenticate again in the same way: its token or session is valid, and its account or
+// IsAlive reports whether p could authenticate again in the same way: its token or session is valid, and its account or
 // provider still exists. It does not look at rights. The error is ErrUnavailable while the stored tokens are not
 // confirmed.
-func (a *Authorizer) Alive(p Principal) (bool, error) {
+func (a *Authorizer) IsAlive(p Principal) (bool, error) {
 	if a.isUnconfirmed() {
 		return false, ErrUnavailable
 	}
@@ -166,7 +166,7 @@ func (a *Authorizer) Alive(p Principal) (bool, error) {
 	if p.Provider != "" {
 		return a.directory.trusts(p.Provider, p.TenantID), nil
 	}
-	return a.directory.Alive(p.TenantID, p.ID), nil
+	return a.directory.IsAlive(p.TenantID, p.ID), nil
 }
 
 // useEvery is the resolution of the stored last use of a token. A session has a tenth of its longest idle time, if that

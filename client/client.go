@@ -94,9 +94,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Named returns the first error of the API in err as an *Error. It returns err unchanged if it is none, such as a
+// AsAPIError returns the first error of the API in err as an *Error. It returns err unchanged if it is none, such as a
 // failed connection or an answer of another server.
-func Named(err error) error {
+func AsAPIError(err error) error {
 	var list gqlerror.List
 	var status *graphql.HTTPError
 	switch {
@@ -183,7 +183,7 @@ func stream[T any](ctx context.Context, c *Client, operation string, variables a
 			return fmt.Errorf("client: event unreadable: %w", err)
 		}
 		if len(out.Errors) > 0 {
-			return Named(out.Errors)
+			return AsAPIError(out.Errors)
 		}
 		if err := each(out.Data); err != nil {
 			return err
@@ -200,7 +200,7 @@ func refused(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var out struct{ Errors gqlerror.List }
 	if json.Unmarshal(body, &out) == nil && len(out.Errors) > 0 {
-		return Named(out.Errors)
+		return AsAPIError(out.Errors)
 	}
 	return fmt.Errorf("the server answered %s", res.Status)
 }

@@ -33,13 +33,13 @@ func ExampleNew() {
 }
 
 // Named returns the code of an error of the API, so that a program can decide what to do.
-func ExampleNamed() {
+func ExampleAsAPIError() {
 	server := newServer(`{"errors": [{"message": "Your role may not do this.", "extensions": {"code": "FORBIDDEN",
 	  "denial": {"action": "PAUSE", "rule": "OPERATOR may PAUSE", "whoCould": ["ola"]}}}]}`)
 	defer server.Close()
 	_, err := client.WhoAmI(context.Background(), client.New(server.URL, "token"))
 	var named *client.Error
-	if errors.As(client.Named(err), &named) {
+	if errors.As(client.AsAPIError(err), &named) {
 		fmt.Println(named.Code, named.Denial.WhoCould)
 		fmt.Println(named)
 	}

@@ -46,8 +46,8 @@ func withRedriver(r *redriver) func(*usecases.Config) {
 	return func(c *usecases.Config) { c.Redriver, r.store = r, c.Store }
 }
 
-// bury makes a dead letter of a run, like a projector, and returns its id.
-func (w *world) bury(tenant, project, runID string, from, to int) string {
+// addDeadLetter adds a dead letter of a run, like a projector, and returns its id.
+func (w *world) addDeadLetter(tenant, project, runID string, from, to int) string {
 	w.t.Helper()
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")+"?_pragma=busy_timeout(5000)"))
 	defer db.Close()
@@ -96,10 +96,10 @@ func TestDeadLetters_ArePagedNewestFirst(t *testing.T) {
 		if i == 2 {
 			of = two
 		}
-		all = append([]string{w.bury("acme", "shop", of, i, i+1)}, all...)
+		all = append([]string{w.addDeadLetter("acme", "shop", of, i, i+1)}, all...)
 	}
 	must[bool](t)(w.raw.MarkRedriven(t.Context(), all[0]))
-	foreign := w.bury("globex", "shop", "theirs", 0, 1)
+	foreign := w.addDeadLetter("globex", "shop", "theirs", 0, 1)
 	sre := w.who("dev-sre")
 	page := func(q reads.DeadLettersQuery) reads.DeadLettersPage {
 		t.Helper()
@@ -143,7 +143,7 @@ func TestDeadLetters_OtherTenantsSeeNothing(t *testing.T) {
 	r := &redriver{}
 	w := newWorld(t, withRedriver(r))
 	id := w.queued("ours", "s1")
-	letter := w.bury("acme", "shop", id, 0, 1)
+	letter := w.addDeadLetter("acme", "shop", id, 0, 1)
 	mallory := w.who("dev-mallory")
 	if p := must[reads.DeadLettersPage](t)(w.DeadLetters(t.Context(), mallory, reads.DeadLettersQuery{})); len(
 		p.Letters) > 0 {
@@ -178,7 +178,7 @@ func TestDeadLetters_NeedARole(t *testing.T) {
 	r := &redriver{}
 	w := newWorld(t, withRedriver(r))
 	id := w.queued("run", "s1")
-	w.bury("acme", "shop", id, 0, 1)
+	w.addDeadLetter("acme", "shop", id, 0, 1)
 	for _, token := range []string{"dev-viewer", "dev-operator", "dev-engineer", "dev-planner", "dev-system",
 		"shop-viewer"} {
 		p := w.who(token)
@@ -222,8 +222,8 @@ func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 	r := &redriver{fails: map[string]error{}}
 	w := newWorld(t, withRedriver(r))
 	id := w.queued("run", "s1")
-	first, second, refused := w.bury("acme", "shop", id, 0, 1), w.bury("acme", "shop", id, 1, 2),
-		w.bury("acme", "shop", id, 2, 3)
+	first, second, refused := w.addDeadLetter("acme", "shop", id, 0, 1), w.addDeadLetter("acme", "shop", id, 1, 2),
+		w.addDeadLetter("acme", "shop", id, 2, 3)
 	r.fails[refused] = fmt.Errorf("redrive: %w", live.ErrRefused)
 	admin := w.who("dev-admin")
 	redrive := func(in reads.RedriveDeadLetters) reads.RedrivenDeadLetters {
@@ -275,7 +275,7 @@ func TestRedriveDeadLetters_StopsAtABusThatIsDown(t *testing.T) {
 	id := w.queued("run", "s1")
 	var letters []string
 	for i := range 4 {
-		letters = append(letters, w.bury("acme", "shop", id, i, i+1))
+		letters = append(letters, w.addDeadLetter("acme", "shop", id, i, i+1))
 	}
 	r.fails[letters[1]] = errors.New("dial tcp 10.0.0.7:6379: connection refused")
 	out := must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-admin"),
@@ -306,7 +306,7 @@ func TestRedriveDeadLetters_IsBounded(t *testing.T) {
 	w := newWorld(t, withRedriver(r))
 	id := w.queued("run", "s1")
 	for i := range reads.MaxRedrive + 1 {
-		w.bury("acme", "shop", id, i, i+1)
+		w.addDeadLetter("acme", "shop", id, i, i+1)
 	}
 	admin := w.who("dev-admin")
 	out := must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
@@ -340,7 +340,7 @@ func TestRedriveDeadLetters_TheProjectorPublishesAndMarksThem(t *testing.T) {
 		c.Redriver = projector.New(c.Store, c.Bus, projector.Config{})
 	})
 	id := w.running("run", "s1")
-	letter := w.bury("acme", "shop", id, 0, 2)
+	letter := w.addDeadLetter("acme", "shop", id, 0, 2)
 	sub := w.bus.Subscribe(id)
 	defer sub.Close()
 	eventually(t, "subscribed", func() bool { return (<-sub.C()).Confirmed })

@@ -73,8 +73,8 @@ func Translate(err error) error {
 	var schema *run.SchemaError
 	var overloaded *store.OverloadedError
 	var refused *store.RefusedError
-	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the " +
-		"request id to your operator.", Cause: err}
+	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if the error persists, " +
+		"give the request id to your operator.", Cause: err}
 	switch {
 	case errors.As(err, &own):
 		return own

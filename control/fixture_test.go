@@ -114,7 +114,7 @@ func (e *fakeEngine) delivered(runID string) []engine.Signal {
 type clock struct {
 	mu   sync.Mutex
 	off  time.Duration
-	held time.Time // zero while the time goes on
+	held time.Time // zero while the clock runs
 }
 
 func (c *clock) now() time.Time {
@@ -375,10 +375,10 @@ func (w *world) append(runID string, events ...run.Draft) store.Appended {
 }
 
 // begin writes a StepStarted without checking the dependencies of the step.
-func (w *world) begin(runID, stepID string, la int) {
+func (w *world) begin(runID, stepID string, logicalAttempt int) {
 	w.t.Helper()
 	b := must[store.AttemptStarted](w.t)(
-		w.store.StartAttempt(w.t.Context(), store.StartAttempt{RunID: runID, StepID: stepID, LogicalAttempt: la,
+		w.store.StartAttempt(w.t.Context(), store.StartAttempt{RunID: runID, StepID: stepID, LogicalAttempt: logicalAttempt,
 			EngineAttempt: 1,
 			EmittedAt:     w.clock.now()}))
 	if b.Verdict != store.StartGranted {
@@ -387,10 +387,10 @@ func (w *world) begin(runID, stepID string, la int) {
 }
 
 // finish starts one attempt and ends it with the event t.
-func (w *world) finish(runID, stepID string, la int, t run.EventType, more ...M) {
+func (w *world) finish(runID, stepID string, logicalAttempt int, t run.EventType, more ...M) {
 	w.t.Helper()
-	w.begin(runID, stepID, la)
-	w.append(runID, runtest.Draft(t, stepID, la, more...))
+	w.begin(runID, stepID, logicalAttempt)
+	w.append(runID, runtest.Draft(t, stepID, logicalAttempt, more...))
 }
 
 // log returns the run's events as "seq Type(subject)".

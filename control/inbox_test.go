@@ -59,8 +59,9 @@ func (w *world) inbox(p authz.Principal) control.Stream[watch.InboxFrame] {
 	return s
 }
 
-// told returns a frame as "count: changed… -removed…", each item as run/step, with * when the viewer may decide it.
-func told(f watch.InboxFrame) string {
+// formatFrame returns a frame as "count: changed… -removed…", each item as run/step, with * when the viewer may decide
+// it.
+func formatFrame(f watch.InboxFrame) string {
 	out := "?:"
 	if f.Count != nil {
 		out = fmt.Sprintf("%d:", *f.Count)
@@ -87,11 +88,11 @@ func (w *world) tells(s control.Stream[watch.InboxFrame], want string) {
 			return false
 		}
 		all.Count, all.Changed, all.Removed = f.Count, append(all.Changed, f.Changed...), append(all.Removed, f.Removed...)
-		return strings.Count(told(all), " ") >= strings.Count(want, " ")
+		return strings.Count(formatFrame(all), " ") >= strings.Count(want, " ")
 	})
 	slices.SortFunc(all.Changed, func(a, b watch.InboxItem) int { return strings.Compare(a.StepID, b.StepID) })
-	if got := told(all); got != want {
-		w.t.Fatalf("told %q, want %q", got, want)
+	if got := formatFrame(all); got != want {
+		w.t.Fatalf("the frames are %q, want %q", got, want)
 	}
 	if took := time.Since(began); took > testtime.Of(4*time.Second) {
 		w.t.Errorf("%s came after %s: nothing woke it", want, took)
@@ -189,7 +190,7 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 	down <- store.ErrUnavailable
 	f := take(t, streams[0], "STALE", func(f watch.InboxFrame) bool { return f.Sync == live.Stale })
 	if f.Reason != live.StoreDown || f.Count == nil || *f.Count != 1 {
-		t.Errorf("the frame is %s %s: %s, want STALE for STORE_DOWN with the last count", f.Sync, f.Reason, told(f))
+		t.Errorf("the frame is %s %s: %s, want STALE for STORE_DOWN with the last count", f.Sync, f.Reason, formatFrame(f))
 	}
 	// Another scope, which has not been read yet.
 	late := open[watch.InboxFrame](t)(w.WatchInbox(t.Context(), w.who("shop-viewer")))

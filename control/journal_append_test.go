@@ -157,7 +157,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.MaxActive = 1 })))
 		w.running("first", "s1")
-		waiting := w.asked("second").View.Run.RunID
+		waiting := w.startRun("second").View.Run.RunID
 		// The RunApproved is written when the run leaves the queue.
 		refusedFor(t, "a run that waits for a slot", start(w, waiting), "not approved")
 		w.policy(func(d *authz.Document) {
@@ -199,7 +199,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.MaxActive = 1 })))
 		w.running("first", "s1")
-		waiting := w.asked("second").View.Run.RunID
+		waiting := w.startRun("second").View.Run.RunID
 		w.journal = w.newJournal(func(c *journal.Config) { c.Restoring = true })
 		if err := start(w, waiting); err != nil {
 			t.Errorf("the repair of a start that waits in the older store returned %v, want no error", err)

@@ -129,9 +129,10 @@ func TestStartAttempt_RefusesAnAttemptOutOfTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("turns", "s1<", "s2<")
-	for _, la := range []int{2, 3} {
-		_, err := w.journal.StartAttempt(t.Context(), w.beginOf(id, "s1", la, 1))
-		refusedFor(t, fmt.Sprintf("attempt %d before any", la), err, fmt.Sprintf("attempt %d of step s1 is not next", la))
+	for _, logicalAttempt := range []int{2, 3} {
+		_, err := w.journal.StartAttempt(t.Context(), w.beginOf(id, "s1", logicalAttempt, 1))
+		refusedFor(t, fmt.Sprintf("attempt %d before any", logicalAttempt), err,
+			fmt.Sprintf("attempt %d of step s1 is not next", logicalAttempt))
 	}
 	e := w.execute(id, "s1", 1)
 	_, err := w.journal.StartAttempt(t.Context(), w.beginOf(id, "s1", 2, 1))
@@ -139,13 +140,13 @@ func TestStartAttempt_RefusesAnAttemptOutOfTurn(t *testing.T) {
 	w.end(failing(e))
 	_, err = w.journal.StartAttempt(t.Context(), w.beginOf(id, "s1", 3, 1))
 	refusedFor(t, "attempt 3 after attempt 1", err, "not next")
-	if b := w.begun(id, "s1", 2, 1); b.Verdict != store.StartGranted {
+	if b := w.startAttempt(id, "s1", 2, 1); b.Verdict != store.StartGranted {
 		t.Errorf("attempt 2 after attempt 1 is %s, want RUN", b.Verdict)
 	}
-	if b := w.begun(id, "s1", 2, 2); b.Verdict != store.StartGranted {
+	if b := w.startAttempt(id, "s1", 2, 2); b.Verdict != store.StartGranted {
 		t.Errorf("attempt 2 again is %s, want RUN", b.Verdict)
 	}
-	b := w.begun(id, "s1", 1, 2)
+	b := w.startAttempt(id, "s1", 1, 2)
 	if b.Verdict != store.StartDone || b.Terminal == nil || b.Terminal.Type != run.StepFailedEvent ||
 		b.Terminal.Seq == 0 || b.Terminal.Payload != nil || b.Key != "" {
 		t.Errorf("attempt 1 again is %s with %+v and key %q, want DONE with only the type and the sequence number of its end",
@@ -198,7 +199,7 @@ func TestStartAttempt_RefusesAnOpenDependency(t *testing.T) {
 	}))
 	open("s3")
 	w.end(w.execute(id, "s2", 1)) // s1 was skipped
-	if b := w.begun(id, "s3", 1, 1); b.Verdict != store.StartGranted {
+	if b := w.startAttempt(id, "s3", 1, 1); b.Verdict != store.StartGranted {
 		t.Errorf("s3 after its dependencies is %s, want RUN", b.Verdict)
 	}
 }
@@ -359,7 +360,7 @@ func TestStartAttempt_TicketsExpire(t *testing.T) {
 	b.EmittedAt = w.clock.now()
 	_, err := w.journal.StartAttempt(t.Context(), b)
 	refusedFor(t, "a day later", err, "the ticket expired at ")
-	if again := w.begun(id, "s1", 1, 1); again.Verdict != store.StartGranted {
+	if again := w.startAttempt(id, "s1", 1, 1); again.Verdict != store.StartGranted {
 		t.Errorf("with a new ticket it is %s, want RUN", again.Verdict)
 	}
 }

@@ -147,7 +147,7 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Errorf("while another step runs, the failure has (-want +got):\n%s", diff)
 	}
-	if b := w.begun(id, "s3", 1, 1); b.Verdict != store.StartParked {
+	if b := w.startAttempt(id, "s3", 1, 1); b.Verdict != store.StartParked {
 		t.Errorf("a step after the failure is %s, want PARKED", b.Verdict)
 	}
 	two.Completed.RetryDeadline, two.Completed.Reused = &forged, &run.Reused{RunID: "r0", Seq: 1}
@@ -293,10 +293,10 @@ func (w *world) undoing(requestID string) string {
 }
 
 // hookOf returns the StartAttempt of a step's hook.
-func (w *world) hookOf(runID, stepID string, la, ea int) engine.StartAttempt {
-	d := w.dispatch(runID, stepID, la)
+func (w *world) hookOf(runID, stepID string, logicalAttempt, engineAttempt int) engine.StartAttempt {
+	d := w.dispatch(runID, stepID, logicalAttempt)
 	d.Hook = true
-	return w.beginBy(d, ea)
+	return w.beginBy(d, engineAttempt)
 }
 
 // contract: R183, T88

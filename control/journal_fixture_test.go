@@ -14,36 +14,37 @@ import (
 )
 
 // dispatch returns the dispatch of one logical attempt. A retry passes fail-fast.
-func (w *world) dispatch(runID, stepID string, la int) ticket.Dispatch {
+func (w *world) dispatch(runID, stepID string, logicalAttempt int) ticket.Dispatch {
 	return ticket.Dispatch{
-		RunID: runID, StepID: stepID, LogicalAttempt: la, N: la, Queue: "tq-data-dev", PassFailing: la > 1,
-		Expires: w.clock.now().Add(ticket.Life),
+		RunID: runID, StepID: stepID, LogicalAttempt: logicalAttempt, N: logicalAttempt, Queue: "tq-data-dev",
+		PassFailing: logicalAttempt > 1,
+		Expires:     w.clock.now().Add(ticket.Life),
 	}
 }
 
 // beginOf returns the StartAttempt of an execution with its own ticket.
-func (w *world) beginOf(runID, stepID string, la, ea int) engine.StartAttempt {
-	return w.beginBy(w.dispatch(runID, stepID, la), ea)
+func (w *world) beginOf(runID, stepID string, logicalAttempt, engineAttempt int) engine.StartAttempt {
+	return w.beginBy(w.dispatch(runID, stepID, logicalAttempt), engineAttempt)
 }
 
 // beginBy returns the StartAttempt of an execution of a dispatch.
-func (w *world) beginBy(d ticket.Dispatch, ea int) engine.StartAttempt {
+func (w *world) beginBy(d ticket.Dispatch, engineAttempt int) engine.StartAttempt {
 	return engine.StartAttempt{
-		RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: ea,
+		RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: engineAttempt,
 		EmittedAt: w.clock.now(), Ticket: w.tickets.Ticket(d),
 	}
 }
 
 // execute starts an attempt like a worker and returns the end that reports success.
-func (w *world) execute(runID, stepID string, la int) engine.End {
+func (w *world) execute(runID, stepID string, logicalAttempt int) engine.End {
 	w.t.Helper()
-	b := w.beginOf(runID, stepID, la, 1)
+	b := w.beginOf(runID, stepID, logicalAttempt, 1)
 	begun := must[engine.AttemptStarted](w.t)(w.journal.StartAttempt(w.t.Context(), b))
 	if begun.Verdict != store.StartGranted || begun.Key == "" {
 		w.t.Fatalf("%s of %s is %s with key %q, want RUN with a key", stepID, runID, begun.Verdict, begun.Key)
 	}
 	return engine.End{
-		RunID: runID, StepID: stepID, LogicalAttempt: la, N: b.N, EngineAttempt: 1, StartedSeq: begun.StartedSeq,
+		RunID: runID, StepID: stepID, LogicalAttempt: logicalAttempt, N: b.N, EngineAttempt: 1, StartedSeq: begun.StartedSeq,
 		Key:       begun.Key,
 		Completed: &run.StepCompletedPayload{Result: json.RawMessage(`{"rows":7}`), DurationMS: 5},
 	}

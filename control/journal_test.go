@@ -41,7 +41,8 @@ func TestEvidence_ArtifactIsReadBackByItsRef(t *testing.T) {
 	body := []byte(`{"rows":7}`)
 	e := evidenceOf(w.execute(id, "s1", 1), "")
 	e.Lines = nil
-	// The form of the URI is that of engine/executor: artifact:<tenant>/<run>/<step>/<la>/<ea>/<name>.
+	// The URI has the form of engine/executor:
+	// artifact:<tenant>/<run>/<step>/<logical attempt>/<engine attempt>/<name>.
 	e.Artifact = &engine.ArtifactBody{Ref: refOf("artifact:acme/"+id+"/s1/1/1/run%20results.json", body), Body: body}
 	for range 2 { // safe to repeat
 		if err := w.journal.Evidence(t.Context(), e); err != nil {

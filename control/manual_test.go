@@ -57,10 +57,10 @@ func (w *world) manual(requestID string, steps ...string) string {
 }
 
 // wait writes the events of the interpreter when a MANUAL step starts.
-func (w *world) wait(runID, stepID string, la int) {
+func (w *world) wait(runID, stepID string, logicalAttempt int) {
 	w.t.Helper()
-	w.append(runID, runtest.Draft(run.StepStartedEvent, stepID, la), runtest.Draft(run.StepAwaitingManualCompletion,
-		stepID, la))
+	w.append(runID, runtest.Draft(run.StepStartedEvent, stepID, logicalAttempt), runtest.Draft(
+		run.StepAwaitingManualCompletion, stepID, logicalAttempt))
 }
 
 func (w *world) tasks(p authz.Principal, runID string) runs.ManualTasksPage {
@@ -69,11 +69,11 @@ func (w *world) tasks(p authz.Principal, runID string) runs.ManualTasksPage {
 }
 
 // task returns the only task of a step, once the projector has seen it.
-func (w *world) task(p authz.Principal, runID, stepID string, la int) (out runs.ManualTask) {
+func (w *world) task(p authz.Principal, runID, stepID string, logicalAttempt int) (out runs.ManualTask) {
 	w.t.Helper()
-	eventually(w.t, fmt.Sprintf("task of %s/%d", stepID, la), func() bool {
+	eventually(w.t, fmt.Sprintf("task of %s/%d", stepID, logicalAttempt), func() bool {
 		for _, task := range w.tasks(p, runID).Tasks {
-			if task.StepID == stepID && task.LogicalAttempt == la {
+			if task.StepID == stepID && task.LogicalAttempt == logicalAttempt {
 				out = task
 				return true
 			}

@@ -80,9 +80,10 @@ func newParams(runID, id, stepID string, patch M) runs.SignalRun {
 	return in
 }
 
-func (w *world) begun(runID, stepID string, la, ea int) engine.AttemptStarted {
+func (w *world) startAttempt(runID, stepID string, logicalAttempt, engineAttempt int) engine.AttemptStarted {
 	w.t.Helper()
-	return must[engine.AttemptStarted](w.t)(w.journal.StartAttempt(w.t.Context(), w.beginOf(runID, stepID, la, ea)))
+	b := w.beginOf(runID, stepID, logicalAttempt, engineAttempt)
+	return must[engine.AttemptStarted](w.t)(w.journal.StartAttempt(w.t.Context(), b))
 }
 
 func compact(t *testing.T, doc json.RawMessage) string {
@@ -99,7 +100,7 @@ func TestStartAttempt_HasTheOverlaysUpToItsStepStarted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stepsWith("t197", json.RawMessage(`{"day":"mon","n":1}`), "COMMAND s1", "DBT_RUN s2", "COMMAND s3")
-	first := w.begun(id, "s1", 1, 1)
+	first := w.startAttempt(id, "s1", 1, 1)
 	if first.ParamsSeq != 0 || compact(t, first.Params) != `{"day":"mon","n":1}` ||
 		compact(t, first.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1"}}` {
 		t.Fatalf("before any overlay the attempt is %+v with %s and %s, want the inputs of the plan",
@@ -113,32 +114,32 @@ func TestStartAttempt_HasTheOverlaysUpToItsStepStarted(t *testing.T) {
 			"schema": "restored"}}))
 
 	// A started attempt keeps its inputs, also when the platform retries it.
-	again := w.begun(id, "s1", 1, 2)
+	again := w.startAttempt(id, "s1", 1, 2)
 	if diff := cmp.Diff([]any{first.StartedSeq, first.ParamsSeq, string(first.Params), string(first.Step.Inputs)},
 		[]any{again.StartedSeq, again.ParamsSeq, string(again.Params), string(again.Step.Inputs)}); diff != "" {
 		t.Errorf("a platform retry sees other inputs:\n%s", diff)
 	}
 	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
 
-	second := w.begun(id, "s1", 2, 1)
+	second := w.startAttempt(id, "s1", 2, 1)
 	if second.Verdict != store.StartGranted || compact(t,
 		second.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1","MODE":"safe"}}` ||
 		compact(t, second.Params) != `{"day":"tue"}` {
 		t.Errorf("attempt 2 is %s with inputs %s and params %s, want the overlays",
 			second.Verdict, second.Step.Inputs, second.Params)
 	}
-	dbt := w.begun(id, "s2", 1, 1)
+	dbt := w.startAttempt(id, "s2", 1, 1)
 	if want := `{"projectDir":"shop","vars":{"dvt_target_database":"wh","dvt_target_schema":"restored","own":true}}`; compact(t, dbt.Step.Inputs) != want || compact(t, dbt.Params) != `{"day":"tue","only":"s2"}` {
 		t.Errorf("s2 has inputs %s and params %s, want the target and the params", dbt.Step.Inputs, dbt.Params)
 	}
-	other := w.begun(id, "s3", 1, 1)
+	other := w.startAttempt(id, "s3", 1, 1)
 	if compact(t, other.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1"}}` || compact(t,
 		other.Params) != `{"day":"tue"}` {
 		t.Errorf("s3 has inputs %s and params %s, want only the params", other.Step.Inputs, other.Params)
 	}
 	// Overlays that are accepted later do not reach started attempts.
 	w.overlaid(newParams(id, "p3", "", M{"day": "wed"}))
-	if late := w.begun(id, "s2", 1, 2); string(late.Params) != string(dbt.Params) ||
+	if late := w.startAttempt(id, "s2", 1, 2); string(late.Params) != string(dbt.Params) ||
 		late.ParamsSeq != target.AcceptedSeq {
 		t.Errorf("the repeated s2 has params %s at %d, want those of its first start", late.Params, late.ParamsSeq)
 	}
@@ -180,19 +181,19 @@ func TestStartAttempt_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
 	must[store.Appended](t)(
 		w.journal.Append(t.Context(), store.Append{RunID: id, SetGate: run.GatePaused,
 			Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}}))
-	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.StartParked || w.count(id, run.StepStartedEvent) != 0 {
+	if b := w.startAttempt(id, "s1", 1, 1); b.Verdict != store.StartParked || w.count(id, run.StepStartedEvent) != 0 {
 		t.Fatalf("the attempt is %s in a pause, want PARKED", b.Verdict)
 	}
 	w.overlaid(override(id, "o2", "s1", M{"dir": "b"}))
 	must[store.Appended](t)(
 		w.journal.Append(t.Context(), store.Append{RunID: id, ClearGate: run.GatePaused,
 			Events: []run.Draft{runtest.Draft(run.RunResumed, "", 1)}}))
-	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.StartGranted ||
+	if b := w.startAttempt(id, "s1", 1, 1); b.Verdict != store.StartGranted ||
 		compact(t, b.Step.Inputs) != `{"argv":["true"],"dir":"b","env":{"KEPT":"1"}}` {
 		t.Errorf("the attempt is %s with the inputs %s, want RUN with the overlay", b.Verdict, b.Step.Inputs)
 	}
 	w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
-	if b := w.begun(id, "s1", 1, 2); b.Verdict != store.StartDone || b.Terminal == nil {
+	if b := w.startAttempt(id, "s1", 1, 2); b.Verdict != store.StartDone || b.Terminal == nil {
 		t.Errorf("after its end the attempt is %s, want DONE with its end", b.Verdict)
 	}
 }
@@ -219,7 +220,7 @@ func TestStartAttempt_RacingWithOverlaysNamesTheNewestOne(t *testing.T) {
 	for part := range 3 {
 		wg.Go(func() {
 			for i := part; i < n; i += 3 {
-				begun[i] = w.begun(id, fmt.Sprintf("s%d", i), 1, 1)
+				begun[i] = w.startAttempt(id, fmt.Sprintf("s%d", i), 1, 1)
 			}
 		})
 	}
@@ -259,16 +260,16 @@ func TestOverlay_ARealCommandSeesIt(t *testing.T) {
 	}
 	script := M{"argv": []string{"sh", "-c", `echo "mode=$MODE params=$(cat "$DVT_PARAMS_FILE")"; exit 3`}}
 	w.overlaid(override(id, "script", "s1", script))
-	attempt := func(la, ea, last int) string {
+	attempt := func(logicalAttempt, engineAttempt, last int) string {
 		t.Helper()
-		b := w.beginOf(id, "s1", la, ea)
-		end, err := r.Run(t.Context(), executor.Dispatch{RunID: id, StepID: "s1", LogicalAttempt: la, N: b.N,
-			EngineAttempt: ea, Ticket: b.Ticket, MaxEngineAttempts: last}, func(executor.Beat) {})
-		if ended := err == nil && end.Kind == engine.ReturnEnded; ended != (ea == last) {
-			t.Fatalf("attempt %d.%d of %d returned %+v, %v", la, ea, last, end, err)
+		b := w.beginOf(id, "s1", logicalAttempt, engineAttempt)
+		end, err := r.Run(t.Context(), executor.Dispatch{RunID: id, StepID: "s1", LogicalAttempt: logicalAttempt, N: b.N,
+			EngineAttempt: engineAttempt, Ticket: b.Ticket, MaxEngineAttempts: last}, func(executor.Beat) {})
+		if ended := err == nil && end.Kind == engine.ReturnEnded; ended != (engineAttempt == last) {
+			t.Fatalf("attempt %d.%d of %d returned %+v, %v", logicalAttempt, engineAttempt, last, end, err)
 		}
 		l := must[reads.StepLog](t)(
-			w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1", Attempt: la}))
+			w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1", Attempt: logicalAttempt}))
 		for _, line := range slices.Backward(l.Lines) {
 			if line.Stream == "stdout" {
 				return line.Text
@@ -413,7 +414,7 @@ func TestSignalRun_AHugeOverlayIsStoredAsAnArtifact(t *testing.T) {
 	_, err := w.SignalRun(t.Context(), w.who("dev-admin"), in)
 	refusal(t, err, run.CodeSignalConflict)
 
-	b := w.begun(id, "s1", 1, 1)
+	b := w.startAttempt(id, "s1", 1, 1)
 	var params struct{ Text string }
 	if err := json.Unmarshal(b.Params, &params); err != nil || params.Text != text {
 		t.Errorf("the attempt has params of %d bytes with the error %v, want the whole overlay", len(b.Params), err)

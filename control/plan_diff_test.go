@@ -127,7 +127,7 @@ func TestStepInputs_AsOfTheAttempt(t *testing.T) {
 	w := newWorld(t)
 	id := w.stepsWith("i1", json.RawMessage(`{"day":"1","password":"hunter2"}`), "COMMAND s1", "COMMAND s2")
 	w.overlaid(newParams(id, "o1", "", M{"day": "2"}))
-	w.begun(id, "s1", 1, 1)
+	w.startAttempt(id, "s1", 1, 1)
 	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
 	w.overlaid(override(id, "o2", "s1", M{"env": M{"KEPT": "2"}}))
 	begun := w.state(id).Steps[0].Attempts[0].StartedSeq

@@ -17,7 +17,7 @@ func TestQueue_PagesHaveOnlyReadableRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
 	for i := range 2 {
-		w.asked(fmt.Sprint("started", i))
+		w.startRun(fmt.Sprint("started", i))
 	}
 	var want []string
 	for i, environment := range []string{"prod", "prod", "prod", "dev", "prod", "dev", "prod"} {

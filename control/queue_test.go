@@ -25,8 +25,8 @@ import (
 	"github.com/dvt-engine/dvt/store/decorate"
 )
 
-// asked makes a run and returns the answer to its request.
-func (w *world) asked(request string, change ...func(*runs.StartRun)) runs.StartedRun {
+// startRun starts a run and returns the answer to its request.
+func (w *world) startRun(request string, change ...func(*runs.StartRun)) runs.StartedRun {
 	w.t.Helper()
 	in := startOf(request, document(nil, "s1"))
 	for _, f := range change {
@@ -56,13 +56,13 @@ func TestStartRun_ThirdOfTwoSlotsWaits(t *testing.T) {
 	w := newWorld(t, withQuotas(hobby()))
 	var two []string
 	for _, r := range []string{"r1", "r2"} {
-		s := w.asked(r)
+		s := w.startRun(r)
 		if waits(s) || s.View.State.Status != run.Approved {
 			t.Errorf("%s waits or is not APPROVED: %+v", r, s.View.Queue)
 		}
 		two = append(two, s.View.Run.RunID)
 	}
-	third := w.asked("r3")
+	third := w.startRun("r3")
 	q, id := third.View.Queue, third.View.Run.RunID
 	if !waits(third) || q.Position != 1 || q.Wait <= 0 || q.Wait > 30*time.Second || q.Why != store.WaitQuota ||
 		q.ExpiresAt.Sub(q.CreatedAt) != 5*time.Minute {
@@ -71,10 +71,10 @@ func TestStartRun_ThirdOfTwoSlotsWaits(t *testing.T) {
 	if st := third.View.State; st.Status != run.Pending || st.Substatus() != "QUEUED" {
 		t.Errorf("the third run is %s %s, want PENDING QUEUED", st.Status, st.Substatus())
 	}
-	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id || again.View.Queue.Position != 1 {
+	if again := w.startRun("r3"); !again.Deduplicated || again.View.Run.RunID != id || again.View.Queue.Position != 1 {
 		t.Errorf("the repeated request is answered %+v, want the waiting run at position 1", again)
 	}
-	fourth := w.asked("r4", func(in *runs.StartRun) { in.Priority = 9 })
+	fourth := w.startRun("r4", func(in *runs.StartRun) { in.Priority = 9 })
 	page := must[admission.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), admission.QueueQuery{First: 1}))
 	if len(page.Entries) != 1 || page.Entries[0].RunID != fourth.View.Run.RunID || !page.HasNext || page.Depth != 2 ||
 		page.Entries[0].EnvironmentID != "dev" {
@@ -130,9 +130,9 @@ func TestQueue_ARunThatWaitsTooLongFails(t *testing.T) {
 		c.Sweeping = duty.ReconcileSettings{Interval: 20 * time.Millisecond}
 	})
 	w.clock.hold()
-	w.asked("r1")
-	w.asked("r2")
-	id := w.asked("r3").View.Run.RunID
+	w.startRun("r1")
+	w.startRun("r2")
+	id := w.startRun("r3").View.Run.RunID
 	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"),
 		setting(0, admission.QuotaDocument{Tenant: admission.QuotaLimits{StartRunPerMinute: new(0)}})); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestQueue_ARunThatWaitsTooLongFails(t *testing.T) {
 	if err := w.LoadPolicy(t.Context()); err != nil { // a policy that was not confirmed for 5 minutes is not used
 		t.Fatal(err)
 	}
-	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id ||
+	if again := w.startRun("r3"); !again.Deduplicated || again.View.Run.RunID != id ||
 		again.View.State.Status != run.Failed || again.View.Queue != nil {
 		t.Errorf("the repeated request is answered %+v, want the FAILED run", again)
 	}
@@ -180,7 +180,7 @@ func TestStartRun_IsRefusedByAFullQueueAndAUsedQuota(t *testing.T) {
 		q.Tiers["hobby"] = h
 	})), func(c *usecases.Config) { c.Metrics = registry })
 	for i := range 5 {
-		w.asked(fmt.Sprint("r", i))
+		w.startRun(fmt.Sprint("r", i))
 	}
 	start := func(request string, code run.Code) {
 		t.Helper()
@@ -190,7 +190,7 @@ func TestStartRun_IsRefusedByAFullQueueAndAUsedQuota(t *testing.T) {
 		}
 	}
 	start("r5", run.CodeQueueFull)
-	if s := w.asked("r4"); !s.Deduplicated {
+	if s := w.startRun("r4"); !s.Deduplicated {
 		t.Error("a known request was refused or started another run")
 	}
 	if w.runs("acme") != 5 || !w.audited("acme", "dev-engineer START REJECTED QUEUE_FULL") {
@@ -217,9 +217,9 @@ func TestStartRun_IsDelayedUntilItsToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.Strategy = store.StrategyDelay })))
 	w.clock.hold()
-	w.asked("r1")
-	w.asked("r2")
-	s := w.asked("r3")
+	w.startRun("r1")
+	w.startRun("r2")
+	s := w.startRun("r3")
 	id, q := s.View.Run.RunID, s.View.Queue
 	if waits(s) || s.View.State.Status != run.Approved || q.NotBefore.Sub(s.View.AsOf) != 30*time.Second {
 		t.Errorf("the queue row is %+v, want APPROVED and due in 30 s", q)
@@ -231,7 +231,7 @@ func TestStartRun_IsDelayedUntilItsToken(t *testing.T) {
 		t.Error("the run was started before its time")
 	}
 	w.clock.advance(time.Second)
-	w.asked("r1")
+	w.startRun("r1")
 	eventually(t, "it is started", func() bool { return w.engine.starts(id) == 1 })
 }
 
@@ -264,9 +264,9 @@ func TestRerun_KeepsItsReusedStepsWhileItWaitsInTheQueue(t *testing.T) {
 func TestSignalRun_CancelOfAWaitingRunEndsItAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
-	w.asked("r1")
-	w.asked("r2")
-	id := w.asked("r3").View.Run.RunID
+	w.startRun("r1")
+	w.startRun("r2")
+	id := w.startRun("r3").View.Run.RunID
 	w.send(w.eng(), signal(id, "c1", run.Cancel))
 	if row := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)); row.Status != store.QueueCancelled ||
 		w.depth() != 0 {
@@ -295,7 +295,7 @@ func TestDispatch_ASlotFreedElsewhereIsTakenAtOnce(t *testing.T) {
 	w.admits()
 	var ids []string
 	for i := range 5 {
-		s := w.asked(fmt.Sprint("r", i+1))
+		s := w.startRun(fmt.Sprint("r", i+1))
 		if !waits(s) || s.View.Queue.Why == store.WaitQuota {
 			t.Fatalf("the run is %+v, want it to wait for a slot", s.View.Queue)
 		}
@@ -330,7 +330,7 @@ func TestDispatch_IsFairAndStartsEachRunOnce(t *testing.T) {
 	active := w.running("first", "s1")
 	var ids []string
 	for i := range 40 {
-		ids = append(ids, w.asked(fmt.Sprint("a", i)).View.Run.RunID)
+		ids = append(ids, w.startRun(fmt.Sprint("a", i)).View.Run.RunID)
 	}
 	globex := document(M{"scope.tenantId": "globex"}, "s1")
 	other := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-mallory"),
@@ -373,12 +373,12 @@ func TestStartRun_WarnsOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
 	w := newWorld(t, func(c *usecases.Config) { c.Logger = slog.New(slog.NewTextHandler(&said, nil)) })
-	w.asked("r1")
-	w.asked("r1")
+	w.startRun("r1")
+	w.startRun("r1")
 	if strings.Contains(said.String(), "second run") {
 		t.Errorf("the log says %s, want nothing yet", said.String())
 	}
-	w.asked("r1", func(in *runs.StartRun) { in.Inline = document(M{"metadata.planVersion": "2.0"}, "s1") })
+	w.startRun("r1", func(in *runs.StartRun) { in.Inline = document(M{"metadata.planVersion": "2.0"}, "s1") })
 	if !strings.Contains(said.String(), "second run") || !strings.Contains(said.String(), "before=1.0 now=2.0") {
 		t.Errorf("the log says %s, want a warning with both versions", said.String())
 	}

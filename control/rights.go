@@ -115,7 +115,7 @@ func (s *Rights) IsInvolved(wanted, did bool, p authz.Principal) bool {
 }
 
 // MayReadPayloads returns nil when p may read decrypted Temporal payloads of the runs of all tenants. The right is the
-// action Debug on the whole tenant of the operators. FORBIDDEN for everybody else, recorded in the audit log; FORBIDDEN
+// action Debug on the whole tenant of the operators. FORBIDDEN for everybody else, recorded in the audit; FORBIDDEN
 // for everybody when no operators' tenant is set.
 func (s *Rights) MayReadPayloads(ctx context.Context, p authz.Principal) error {
 	if s.Operators == "" {

@@ -69,7 +69,7 @@ func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 		t.Errorf("a sign-in without rights returned %v, want FORBIDDEN", err)
 	}
 	for range 30 {
-		w.SignInRefused(ctx, "acme", "corp", "192.0.2.9", "the answer belongs to another sign-in")
+		w.AuditRefusedSignIn(ctx, "acme", "corp", "192.0.2.9", "the answer belongs to another sign-in")
 	}
 	for where, want := range map[string]int{
 		`action = 'SIGN_IN' AND outcome = 'ACCEPTED' AND actor = 'ada'`:        1,

@@ -52,7 +52,7 @@ func TestDeliver_AForcedStopTerminatesAndEndsTheRun(t *testing.T) {
 		h.Terminal {
 		t.Errorf("the head is %+v, want a closed gate and an open run", h)
 	}
-	if b := w.begun(id, "s4", 1, 1); b.Verdict != store.StartParked {
+	if b := w.startAttempt(id, "s4", 1, 1); b.Verdict != store.StartParked {
 		t.Errorf("a step after the stop is %s, want PARKED", b.Verdict)
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
@@ -97,7 +97,7 @@ func TestDeliver_AForcedStopTerminatesAndEndsTheRun(t *testing.T) {
 	if !w.audited("acme", "engine APPEND REJECTED ORPHANED_TASK "+id) {
 		t.Errorf("the audit has no row of the orphan: %v", w.audit("acme"))
 	}
-	if b := w.begun(id, "s3", 1, 2); b.Verdict != store.StartDone {
+	if b := w.startAttempt(id, "s3", 1, 2); b.Verdict != store.StartDone {
 		t.Errorf("a platform retry of s3 is %s, want DONE", b.Verdict)
 	}
 	// The reason and the actor are those of the person who stopped the run.

@@ -67,7 +67,7 @@ func (e *sweptEngine) Describe(_ context.Context, id run.Identity) (engine.Descr
 	return engine.Description{Open: true}, nil
 }
 
-func (e *sweptEngine) Closed(context.Context, time.Time) iter.Seq2[engine.Description, error] {
+func (e *sweptEngine) ListClosed(context.Context, time.Time) iter.Seq2[engine.Description, error] {
 	return func(yield func(engine.Description, error) bool) {
 		e.mu.Lock()
 		defer e.mu.Unlock()

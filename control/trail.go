@@ -128,7 +128,7 @@ func (s *Trail) auditLimited(ctx context.Context, p authz.Principal, row store.A
 	NameActor(p, &row)
 	if err := s.Store.Audit(ctx, row); err != nil {
 		s.limiter.undo(key) // so that the next refusal of this minute writes its row
-		s.Log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+		s.Log.WarnContext(ctx, "an audit row was not written; the audit may lack it", slog.Any("error", err))
 	}
 }
 

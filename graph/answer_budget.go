@@ -82,7 +82,7 @@ func (c largeCount) field(f *ast.Field, path string) *gqlerror.Error {
 	}
 	c[name][path] = true
 	if n := len(c[name]); n > most {
-		err := limit.Exceeded(run.CodeQueryTooComplex, "The operation selects "+name+" %d times", n, most)
+		err := limit.ErrorOf(run.CodeQueryTooComplex, "The operation selects "+name+" %d times", n, most)
 		err.Locations = []gqlerror.Location{{Line: f.Position.Line, Column: f.Position.Column}}
 		return err
 	}

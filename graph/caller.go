@@ -56,8 +56,8 @@ const (
 	FailedSignIn      = "sign_in"     // the provider refused, or the account has no rights here
 )
 
-// FailedKinds returns every kind, so that a metric can start each at zero.
-func FailedKinds() []string {
+// FailureKinds returns every kind, so that a metric can start each at zero.
+func FailureKinds() []string {
 	return []string{FailedMissing, FailedToken, FailedSession, FailedExpired, FailedThrottled, FailedUnavailable,
 		FailedWorker, FailedSignIn}
 }
@@ -93,7 +93,7 @@ func (c *Callers) authenticate(ctx context.Context, shown credential) (authz.Pri
 	}
 	p, err := c.settings.Identify(ctx, shown.token, shown.session)
 	if err == nil || errors.Is(err, authz.ErrUnauthenticated) {
-		c.settings.Throttle.Done(shown.address, shown.token, err == nil)
+		c.settings.Throttle.RecordResult(shown.address, shown.token, err == nil)
 	}
 	switch {
 	case err == nil:

@@ -20,7 +20,7 @@ import (
 )
 
 // UseCases groups the use cases that resolvers call, one interface for each subject. A call of a nil interface panics,
-// and the edge answers INTERNAL. Errors of use cases are *control.Error or the error of ctx; the edge answers INTERNAL
+// and the API answers INTERNAL. Errors of use cases are *control.Error or the error of ctx; the API answers INTERNAL
 // for all others.
 type UseCases struct {
 	Commands

@@ -46,14 +46,14 @@ func serveStore(t *testing.T) *api {
 		Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1")},
 	})
 	if err == nil {
-		_, err = s.PublishFailed(ctx, "r1", 2, "message too large", 0)
+		_, err = s.RecordRefusal(ctx, "r1", 2, "message too large", 0)
 	}
-	buried := false
+	added := false
 	if err == nil {
-		buried, err = s.AddDeadLetter(ctx, "r1", 2, "message too large")
+		added, err = s.AddDeadLetter(ctx, "r1", 2, "message too large")
 	}
-	if err != nil || !buried {
-		t.Fatalf("add the dead letter: added %t, %v", buried, err)
+	if err != nil || !added {
+		t.Fatalf("add the dead letter: added %t, %v", added, err)
 	}
 	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	if err != nil {

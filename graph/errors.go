@@ -55,8 +55,8 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 			original.Path)}
 	default:
 		e = &control.Error{
-			Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id " +
-				"to your operator."}
+			Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if the error persists, give " +
+				"the request id to your operator."}
 	}
 	out.Message, out.Extensions = e.Message, p.extensions(e)
 	if p.status[e.Code] >= 500 && (e.Code == run.CodeInternal || e.Unwrap() != nil) {

@@ -252,9 +252,9 @@ func TestHub_NewEpochReloadsTheWholeState(t *testing.T) {
 		runtest.Draft(run.RunApproved, "", 1), runtest.Start("a", "b"),
 	}})
 	ok(t, err)
-	for la := 1; la <= 5; la++ {
+	for logicalAttempt := 1; logicalAttempt <= 5; logicalAttempt++ {
 		_, err := stores[1].Append(ctx, store.Append{RunID: testRunID, Events: []run.Draft{
-			runtest.Draft(run.StepStartedEvent, "b", la), runtest.Draft(run.StepFailedEvent, "b", la),
+			runtest.Draft(run.StepStartedEvent, "b", logicalAttempt), runtest.Draft(run.StepFailedEvent, "b", logicalAttempt),
 		}})
 		ok(t, err)
 	}

@@ -373,7 +373,7 @@ func TestStream_ConflationKeepsChanged(t *testing.T) {
 	}
 }
 
-// Opens 10,000 viewers of 200 runs at once, half of them with a position, and counts the reads of the store.
+// The test opens 10,000 viewers of 200 runs at once, half of them with a position, and counts the reads of the store.
 // contract: T125, T173
 func TestHub_MassReconnectCostsFewReads(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ func selects(f *store.RunFilter, h *run.Header) bool {
 	case h.TenantID != f.TenantID,
 		f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, h.ProjectID),
 		f.EnvironmentID != "" && h.EnvironmentID != f.EnvironmentID,
-		!f.Scopes.Hold(h.ProjectID, h.EnvironmentID),
+		!f.Scopes.Contains(h.ProjectID, h.EnvironmentID),
 		len(f.Statuses) > 0 && !slices.Contains(f.Statuses, h.Status),
 		f.PlanID != "" && h.PlanID != f.PlanID,
 		f.TriggeredBy != "" && h.TriggeredBy != f.TriggeredBy,

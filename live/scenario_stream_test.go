@@ -200,9 +200,9 @@ func TestHub_SlowViewerGetsTheNewestState(t *testing.T) {
 			s.expect(fast, isLive(s.store.head(testRunID)))
 		}
 		f := s.next(slow)
-		if summarize(f) != isLive(152) || f.From != 2 || slow.Conflated() != 149 {
+		if summarize(f) != isLive(152) || f.From != 2 || slow.ConflatedFrames() != 149 {
 			t.Errorf("the frame is %+v from %d, %d conflated, want LIVE at 152 from 2 and 149", summarize(f), f.From,
-				slow.Conflated())
+				slow.ConflatedFrames())
 		}
 		for range 20 { // changes of the sync state are conflated, too
 			s.store.grow(testRunID, 2)

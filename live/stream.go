@@ -203,8 +203,8 @@ func (s *Stream) clearShowing() {
 	}
 }
 
-// Conflated returns how many frames were replaced by newer ones before the viewer took them.
-func (s *Stream) Conflated() int64 {
+// ConflatedFrames returns how many frames were replaced by newer ones before the viewer took them.
+func (s *Stream) ConflatedFrames() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conflated

@@ -21,7 +21,7 @@ func (p *Projector) handleRefusal(ctx context.Context, m live.Message, before in
 	if len(text) > maxCause {
 		text = strings.ToValidUTF8(text[:maxCause], "")
 	}
-	r, err := p.store.PublishFailed(ctx, m.RunID, m.To, text, p.delay.after(before+1))
+	r, err := p.store.RecordRefusal(ctx, m.RunID, m.To, text, p.delay.after(before+1))
 	switch {
 	case errors.Is(err, store.ErrNotFound): // another projector published it
 		return nil

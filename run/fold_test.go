@@ -405,8 +405,7 @@ func TestSubstatus_RefinesTheStatus(t *testing.T) {
 	t.Parallel()
 	two := []run.Draft{runtest.Start("a", "b", "m"), stepStarted("a", 1), stepStarted("b", 1)}
 	manual := []run.Draft{runtest.Start("a", "b", "m"), stepStarted("m", 1),
-		runtest.Draft(run.StepAwaitingManualCompletion,
-			"m", 1)}
+		runtest.Draft(run.StepAwaitingManualCompletion, "m", 1)}
 	on := func(base []run.Draft, more ...run.Draft) []run.Draft {
 		return append(append([]run.Draft{}, base...), more...)
 	}

@@ -1,6 +1,9 @@
 package run
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Gate is the set of reasons that keep work of a run from starting (contract T185, T217). It is stored with the head
 // of the log and changes only with an append.
@@ -15,6 +18,20 @@ const (
 	// component that does not know them cannot start one (contract T197).
 	GateOverlaid
 )
+
+// String lists the set bits by name, such as "paused, failing". It returns "open" if none is set.
+func (g Gate) String() string {
+	var set []string
+	for bit, name := range []string{"paused", "failing", "stopped", "overlaid"} {
+		if g&(1<<bit) != 0 {
+			set = append(set, name)
+		}
+	}
+	if len(set) == 0 {
+		return "open"
+	}
+	return strings.Join(set, ", ")
+}
 
 // HoldsBack reports whether the log must not take d now because the run is PAUSED: d starts an attempt or the
 // compensation, or it ends the run other than by cancellation (contract T43, T185). Events that are in the log are

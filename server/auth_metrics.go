@@ -12,7 +12,7 @@ func newAuthFailures(r prometheus.Registerer) func(kind string) {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dvt_auth_failures_total", Help: "Requests whose sender could not be authenticated, by kind.",
 	}, []string{"kind"})
-	for _, kind := range graph.FailedKinds() {
+	for _, kind := range graph.FailureKinds() {
 		c.WithLabelValues(kind)
 	}
 	r.MustRegister(c)

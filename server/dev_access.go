@@ -150,9 +150,9 @@ func (a DevAccess) write() error {
 	return nil
 }
 
-// Running reports whether the process that wrote Address still runs. The kernel releases the lock of a process that
+// IsRunning reports whether the process that wrote Address still runs. The kernel releases the lock of a process that
 // ended. So a program that took over its port does not receive a token.
-func (a DevAccess) Running() bool {
+func (a DevAccess) IsRunning() bool {
 	if a.Address == "" {
 		return false
 	}

@@ -262,7 +262,7 @@ func (o *proxiedServer) testReadOnly(t *testing.T) {
 	var refused *client.Error
 	_, err = client.SetEngineMode(t.Context(), o.clientOf("gus"), client.SetEngineModeInput{RequestId: "m",
 		Mode: client.EngineModeDrained, Reason: "x"})
-	if !errors.As(client.Named(err), &refused) || refused.Code != "FORBIDDEN" {
+	if !errors.As(client.AsAPIError(err), &refused) || refused.Code != "FORBIDDEN" {
 		t.Errorf("an SRE of another tenant who sets the mode gets %v, want FORBIDDEN", err)
 	}
 }
@@ -354,7 +354,7 @@ func (o *proxiedServer) testApproval(t *testing.T) {
 	approve := func(name string) error {
 		_, err := client.ApproveRun(t.Context(), o.clientOf(name), client.ApproveRunInput{RunId: id, RequestId: "a-" + name,
 			Decision: client.DecisionApprove})
-		return client.Named(err)
+		return client.AsAPIError(err)
 	}
 	var refused *client.Error
 	if err := approve("ada"); !errors.As(err, &refused) || refused.Code != "SOD_VIOLATION" {

@@ -208,7 +208,7 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 			return out.StartRun.Run.RunId
 		}
 	}
-	t.Fatalf("startRun failed for 10 s: %v", client.Named(err))
+	t.Fatalf("startRun failed for 10 s: %v", client.AsAPIError(err))
 	return ""
 }
 

@@ -85,7 +85,7 @@ func (d *queueServers) startRun(
 		Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: "shop", EnvironmentId: "dev", Priority: 5,
 	})
 	if err != nil {
-		t.Fatal(client.Named(err))
+		t.Fatal(client.AsAPIError(err))
 	}
 	return out.StartRun
 }

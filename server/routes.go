@@ -125,7 +125,7 @@ func (p *parts) throttleWorkers(next http.Handler) http.Handler {
 			return
 		}
 		if _, err := p.directory.AuthenticateWorker(token); token != "" && !errors.Is(err, authz.ErrExpired) {
-			p.throttle.Done(address, token, err == nil)
+			p.throttle.RecordResult(address, token, err == nil)
 			if err != nil {
 				p.authFailed(graph.FailedWorker)
 			}

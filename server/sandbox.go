@@ -206,7 +206,7 @@ func (i *isolation) record(c sandbox.Capabilities, err error) {
 	facts := []any{
 		slog.String("event", "WorkerIsolationEvent"), slog.String("worker", e.Worker), slog.String("runtime", e.Runtime),
 		slog.String("digest", e.Digest), slog.Int("uid", e.UID),
-		slog.String("parts", config.Joined(e.Parts)), slog.Bool("ok", e.OK), slog.Time("at", e.At),
+		slog.String("parts", config.JoinWords(e.Parts)), slog.Bool("ok", e.OK), slog.Time("at", e.At),
 	}
 	if err != nil {
 		i.log.Warn("the sandbox of steps failed its verification", append(facts, slog.String("problem", e.Problem))...)

@@ -31,7 +31,7 @@ func TestSandbox_PlansAreAdmittedByTheReportOfTheirWorker(t *testing.T) {
 		t.Errorf("the worker reports %+v, want each part of a sandbox as present or missing", worker)
 	}
 	if _, err := client.ShowWorkers(t.Context(), client.New(p.urlA, adaToken)); err == nil ||
-		!strings.Contains(client.Named(err).Error(), "FORBIDDEN") {
+		!strings.Contains(client.AsAPIError(err).Error(), "FORBIDDEN") {
 		t.Errorf("an engineer who asks for the workers gets %v, want FORBIDDEN", err)
 	}
 	requiring := func(part string) []byte {
@@ -46,8 +46,8 @@ func TestSandbox_PlansAreAdmittedByTheReportOfTheirWorker(t *testing.T) {
 			EnvironmentId: "dev",
 		})
 		want := fmt.Sprintf("step s1 requires %s; workers of queue tq-data-dev lack: %s", missing.Part, missing.Part)
-		if err == nil || !strings.Contains(client.Named(err).Error(), "SANDBOX_UNAVAILABLE") ||
-			!strings.Contains(client.Named(err).Error(), want) {
+		if err == nil || !strings.Contains(client.AsAPIError(err).Error(), "SANDBOX_UNAVAILABLE") ||
+			!strings.Contains(client.AsAPIError(err).Error(), want) {
 			t.Errorf("a plan that requires %s is answered with %v, want SANDBOX_UNAVAILABLE and %q", missing.Part, err, want)
 		}
 	}

@@ -280,7 +280,7 @@ func (p seedScope) addDeadLetter(w *seededServer) {
 	out, err := w.store.Append(
 		ctx, store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, p.signal("noise"), 1)}})
 	must(w.t, err)
-	_, err = w.store.PublishFailed(ctx, id, out.Head.LastSeq, p.text("too large"), time.Hour)
+	_, err = w.store.RecordRefusal(ctx, id, out.Head.LastSeq, p.text("too large"), time.Hour)
 	must(w.t, err)
 	added, err := w.store.AddDeadLetter(ctx, id, out.Head.LastSeq, p.text("too large"))
 	must(w.t, err)

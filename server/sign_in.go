@@ -158,7 +158,7 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 		}
 		p.authFailed(graph.FailedSignIn)
 		if tenant := p.tenantOf(provider); tenant != "" {
-			p.control.SignInRefused(r.Context(), tenant, provider, p.address(r), strings.TrimPrefix(err.Error(),
+			p.control.AuditRefusedSignIn(r.Context(), tenant, provider, p.address(r), strings.TrimPrefix(err.Error(),
 				authz.ErrUnauthenticated.Error()+": "))
 		}
 		leave(w, refusalPage("refused", to))
@@ -181,7 +181,7 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 	leave(w, localPath(to))
 }
 
-// tenantOf returns the tenant whose audit log records a refused sign-in. It is "" when the tokens of the provider name
+// tenantOf returns the tenant whose audit records a refused sign-in. It is "" when the tokens of the provider name
 // the tenant, and when the provider is unknown and there are several.
 func (p *parts) tenantOf(provider string) string {
 	if provider == "" && len(p.cfg.Issuers) == 1 {

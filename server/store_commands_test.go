@@ -132,7 +132,7 @@ func TestStoreCommands_WorkOnBothStores(t *testing.T) {
 				t.Errorf("the import of one run has the status %d and prints %s%s", status, out, errs)
 			}
 			expectCommand(t, 0, []string{"store", "import", file, "--store", fresh, "--skip-existing"},
-				"imported 2 runs with 6 events and 0 receipts; 1 were there")
+				"imported 2 runs with 6 events and 0 receipts; skipped 1 that exist")
 			expectCommand(t, 0, []string{"store", "verify", "--store", fresh}, "3 runs, 9 events: 0 differences")
 			broken := filepath.Join(t.TempDir(), "broken.jsonl")
 			must(t, os.WriteFile(broken, []byte(strings.ReplaceAll(doc, `"runSeq":2`, `"runSeq":7`)), 0o600))

@@ -96,14 +96,17 @@ type RefusedError struct {
 
 // Error implements error.
 func (e *RefusedError) Error() string {
+	if e.RetryAfter == 0 {
+		return fmt.Sprintf("store: the run was refused: %s", e.Code)
+	}
 	return fmt.Sprintf("store: the run was refused: %s (retry after %s)", e.Code, e.RetryAfter)
 }
 
 // Admitted is the result of AdmitWaiting.
 type Admitted struct {
 	Rows []QueueRow // of the runs that this call admitted
-	// Next is the time until a waiting run may be admitted although no run has ended; 0: none will be by the passing of
-	// time alone.
+	// Next is the time until a waiting run may be admitted although no run has ended; 0: only the end of a run can admit
+	// one.
 	Next time.Duration
 }
 

@@ -11,10 +11,10 @@ import (
 // so that later messages of the run continue (contract T123, T189). It must not be used while the bus is down, because
 // an outage would turn all messages into dead letters (contract T124).
 type Outbox interface {
-	// PublishFailed records that the bus refused the run's message, which reached to, and removes the run from Dirty for
+	// RecordRefusal records that the bus refused the run's message, which reached to, and removes the run from Dirty for
 	// retryIn. Refusal.Upto is the to of the first refusal since the last success. ErrNotFound when the run has nothing
 	// to publish any more.
-	PublishFailed(ctx context.Context, runID string, to run.Seq, cause string, retryIn time.Duration) (Refusal, error)
+	RecordRefusal(ctx context.Context, runID string, to run.Seq, cause string, retryIn time.Duration) (Refusal, error)
 	// AddDeadLetter inserts a dead letter for (published, upto], sets the published seq to upto and forgets the refusals,
 	// in one transaction. upto is Refusal.Upto. It returns false when another process has published the message or added
 	// the dead letter meanwhile.

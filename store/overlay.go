@@ -18,8 +18,7 @@ type Overlays interface {
 // OverlayTx is the overlays of the locked run.
 type OverlayTx interface {
 	// CountOverlays returns the number of overlays of the run, and the AcceptedSeq of the newest overlay of the step or
-	// the
-	// whole run, 0 for none.
+	// the whole run, 0 for none.
 	CountOverlays(ctx context.Context, stepID string) (count int, newest run.Seq, err error)
 	// StartAttempt works like Log.StartAttempt, in this transaction, and ignores run.GateOverlaid. The caller has read
 	// the overlays under the lock and sets ParamsSeq to the newest.

@@ -71,13 +71,11 @@ type Signals interface {
 	// engine, are due and are not leased.
 	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]Delivery, error)
 	// MarkDelivered records that the engine acknowledged the signals up to no: PENDING receipts become DELIVERED, and a
-	// PAUSE
-	// that is APPLIED already gets its DeliveredAt. It does not end the lease. ErrConflict when the run was leased again
-	// or the lease was settled.
+	// PAUSE that is APPLIED already gets its DeliveredAt. It does not end the lease. ErrConflict when the run was
+	// leased again or the lease was settled.
 	MarkDelivered(ctx context.Context, d Delivery, no int64) error
-	// ReleaseDelivery ends a lease. If signals are left to deliver the run is due again after delay. Generation keeps its
-	// value,
-	// so that a late call of an earlier owner still conflicts. ErrConflict as for Delivered.
+	// ReleaseDelivery ends a lease. If signals are left to deliver the run is due again after delay. Generation keeps
+	// its value, so that a late call of an earlier owner still conflicts. ErrConflict as for MarkDelivered.
 	ReleaseDelivery(ctx context.Context, d Delivery, delay time.Duration) error
 }
 

@@ -17,8 +17,8 @@ func (s Scope) Covers(projectID, environmentID string) bool {
 // Scopes is a union of scopes. nil is unrestricted; an empty list contains nothing.
 type Scopes []Scope
 
-// Hold reports whether one of the scopes covers a project and an environment. nil covers everything.
-func (s Scopes) Hold(projectID, environmentID string) bool {
+// Contains reports whether one of the scopes covers a project and an environment. nil covers everything.
+func (s Scopes) Contains(projectID, environmentID string) bool {
 	return s == nil || slices.ContainsFunc(s, func(one Scope) bool { return one.Covers(projectID, environmentID) })
 }
 

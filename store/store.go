@@ -158,7 +158,7 @@ type GateClosedError struct{ Gate run.Gate } // the gate of the run when the app
 
 // Error implements error.
 func (e *GateClosedError) Error() string {
-	return fmt.Sprintf("store: the append was refused: the gate of the run is %04b", e.Gate)
+	return fmt.Sprintf("store: the append was refused: the gate of the run is %s", e.Gate)
 }
 
 // SignalOutcome changes the receipt of one signal. AppliedBy is the index in Append.Events of the event that applies

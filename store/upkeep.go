@@ -18,8 +18,7 @@ type Upkeep interface {
 	// published seq does not change. ErrNotFound for an unknown run.
 	DropCheckpoint(ctx context.Context, runID string) error
 	// MarkRepaired records that a run's log was refilled after a restore, and that events up to known that were not
-	// refilled
-	// are lost. From then on an Append whose MinHead is at most known is not refused with ErrRegressed (contract T30,
-	// T194). The recorded value never decreases.
+	// refilled are lost. From then on an Append whose MinHead is at most known is not refused with ErrRegressed
+	// (contract T30, T194). The recorded value never decreases.
 	MarkRepaired(ctx context.Context, runID string, known run.Seq) error
 }

@@ -16,7 +16,7 @@ import (
 // compareCheckpoint compares the checkpoint with the fold of the log up to it.
 func (v *verification) compareCheckpoint() {
 	cp := v.checkpoint
-	if !authority.Current(cp.Rev) {
+	if !authority.IsCurrentRevision(cp.Rev) {
 		v.out.Notes++
 		if len(v.out.Noted) < MaxFindings {
 			v.out.Noted = append(v.out.Noted, Finding{v.run.RunID, 0, "checkpoint.rev", display(cp.Rev),

@@ -90,14 +90,14 @@ func (p *provider) principal(c claims) (authz.Principal, error) {
 		return authz.Principal{}, fmt.Errorf("%w: the email address is not verified", authz.ErrUnauthenticated)
 	}
 	id = p.Prefix + id
-	if !authz.Nameable(id) || authz.IsGroup(id) {
+	if !authz.IsValidName(id) || authz.IsGroup(id) {
 		return authz.Principal{}, fmt.Errorf("%w: the claim %s is no name of a principal", authz.ErrUnauthenticated,
 			p.PrincipalClaim)
 	}
 	tenant := p.TenantID
 	if tenant == "" {
 		tenant, _ = c.text(p.TenantClaim)
-		if !authz.Nameable(tenant) || len(p.Tenants) > 0 && !slices.Contains(p.Tenants, tenant) {
+		if !authz.IsValidName(tenant) || len(p.Tenants) > 0 && !slices.Contains(p.Tenants, tenant) {
 			return authz.Principal{}, fmt.Errorf("%w: the claim %s says no tenant of this issuer", authz.ErrUnauthenticated,
 				p.TenantClaim)
 		}
@@ -121,7 +121,7 @@ func (p *provider) groups(c claims) []string {
 	var out []string
 	for _, n := range names {
 		name, ok := n.(string)
-		if id := authz.GroupID(p.Prefix + name); ok && name != "" && authz.Nameable(id) && !slices.Contains(out, id) &&
+		if id := authz.GroupID(p.Prefix + name); ok && name != "" && authz.IsValidName(id) && !slices.Contains(out, id) &&
 			len(out) < maxGroups {
 			out = append(out, id)
 		}

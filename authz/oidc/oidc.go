@@ -118,8 +118,13 @@ func (ps *Providers) follow(ctx context.Context, p *provider) {
 		}
 		if (err != nil) != failing {
 			failing = err != nil
-			ps.cfg.Logger.WarnContext(ctx, "the keys of an OIDC issuer", slog.String("provider", p.Name),
-				slog.Bool("known", !failing), slog.Any("error", err))
+			if failing {
+				ps.cfg.Logger.WarnContext(ctx, "the keys of an OIDC issuer cannot be read; the last ones stay in use",
+					slog.String("provider", p.Name), slog.Any("error", err))
+			} else {
+				ps.cfg.Logger.WarnContext(ctx, "the keys of an OIDC issuer can be read again",
+					slog.String("provider", p.Name))
+			}
 		}
 		wait := ps.cfg.KeysEvery
 		if failing {

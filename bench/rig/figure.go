@@ -42,8 +42,7 @@ type Sample struct{ Cost, Floor time.Duration }
 type Measure func(ctx context.Context, i int) (time.Duration, error)
 
 // Alternate returns a Repeat that calls floor and cost alternately, n times each, and takes the medians. A disturbance
-// of
-// the machine then affects both, and their ratio less.
+// of the machine then affects both, and their ratio less.
 func Alternate(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	return func(ctx context.Context) (Sample, error) {
 		costs, floors := make([]time.Duration, n), make([]time.Duration, n)

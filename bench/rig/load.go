@@ -118,8 +118,7 @@ func WritersOf(log store.Log, runIDs []string, steps int) []*Writer {
 }
 
 // Concurrently lets n workers call concurrently and repeatedly for d. It returns the elapsed time divided by the number
-// of
-// calls. The first error stops all workers.
+// of calls. The first error stops all workers.
 func Concurrently(ctx context.Context, n int, d time.Duration, call func(ctx context.Context, worker int) error) (
 	time.Duration, error) {
 	var calls atomic.Int64

@@ -56,7 +56,7 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	_, _, err = s.CreateRun(ctx, store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"},
 		Events: []log.Draft{runtest.Draft(log.RunApproved, "", 1)}})
 	if err == nil {
-		_, err = s.PublishFailed(ctx, "r1", 1, "message too large", 0)
+		_, err = s.RecordRefusal(ctx, "r1", 1, "message too large", 0)
 	}
 	if err == nil {
 		_, err = s.AddDeadLetter(ctx, "r1", 1, "message too large")

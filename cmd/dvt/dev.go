@@ -168,7 +168,7 @@ func askDev(ctx context.Context, data, principal, method, path string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	if !a.Running() {
+	if !a.IsRunning() {
 		return nil, fmt.Errorf("no `dvt dev` runs on %s: start it, or name another directory with --data or DVT_DATA", data)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -213,7 +213,7 @@ func (s *session) beDevPrincipal() error {
 	if err != nil {
 		return err
 	}
-	if !a.IsDevAddress(u.Host) || !a.Running() {
+	if !a.IsDevAddress(u.Host) || !a.IsRunning() {
 		return nil
 	}
 	u.Host = a.Address
@@ -224,7 +224,7 @@ func (s *session) beDevPrincipal() error {
 // runningDev returns the address of the `dvt dev` that runs on the data directory of this environment, or "".
 func runningDev() string {
 	a, err := server.ReadDevAccess(devData())
-	if err != nil || !a.Running() {
+	if err != nil || !a.IsRunning() {
 		return ""
 	}
 	return "http://" + a.Address

@@ -78,7 +78,7 @@ func readLine(c *cobra.Command) (string, error) {
 // person looked at.
 func (s *session) explainMoved(ctx context.Context, runID string, since int64, err error) error {
 	var e *client.Error
-	if !errors.As(client.Named(err), &e) || e.Code != "RUN_MOVED" || e.RunSeq <= since {
+	if !errors.As(client.AsAPIError(err), &e) || e.Code != "RUN_MOVED" || e.RunSeq <= since {
 		return cmdline.Failure(err)
 	}
 	out, derr := client.DiffRun(ctx, s.client, runID, since, e.RunSeq)

@@ -121,9 +121,9 @@ func (s *SignIns) SignOut(ctx context.Context, p authz.Principal) error {
 	return s.loader.InForce(ctx)
 }
 
-// SignInRefused audits a failed sign-in at a provider of one tenant, of a user that is not known. Failures within a
+// AuditRefusedSignIn audits a failed sign-in at a provider of one tenant, of a user that is not known. Failures within a
 // minute share one row; the next row says how many it stands for.
-func (s *SignIns) SignInRefused(ctx context.Context, tenantID, provider, address, reason string) {
+func (s *SignIns) AuditRefusedSignIn(ctx context.Context, tenantID, provider, address, reason string) {
 	s.rights.AuditDenied(ctx, authz.Principal{ID: control.Anonymous, TenantID: tenantID, Provider: provider,
 		Address: address,
 		Via:     authz.ViaSignIn}, store.AuditRow{
@@ -214,7 +214,7 @@ func (s *SignIns) lastUse(ctx context.Context, p authz.Principal) error {
 		return authz.ErrUnauthenticated
 	}
 	if at := found[0].LastUsedAt; at != nil {
-		s.rights.Authz.Used(p.SessionID, *at)
+		s.rights.Authz.RecordUse(p.SessionID, *at)
 	}
 	return nil
 }

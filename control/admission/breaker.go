@@ -129,7 +129,7 @@ func (b *Breaker) percentile(now time.Time) (p95 time.Duration, n int) {
 }
 
 // Seen returns the P95 of the starts of the last minute, their number, and whether the breaker is open.
-func (b *Breaker) Seen() (p95 time.Duration, n int, open bool) {
+func (b *Breaker) Stats() (p95 time.Duration, n int, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p95, n = b.percentile(b.now())

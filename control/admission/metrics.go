@@ -107,11 +107,11 @@ func (m *Metrics) busy() (now, before []string) {
 	return now, before
 }
 
-// Rejected counts a run that was refused by a quota or a full queue.
-func (m *Metrics) Rejected(tenantID string) { m.refused.WithLabelValues(m.Label(tenantID)).Inc() }
+// CountRejected counts a run that was refused by a quota or a full queue.
+func (m *Metrics) CountRejected(tenantID string) { m.refused.WithLabelValues(m.Label(tenantID)).Inc() }
 
-// Accepted counts an accepted run that has to wait or that starts later.
-func (m *Metrics) Accepted(v control.RunView) {
+// CountAccepted counts an accepted run that has to wait or that starts later.
+func (m *Metrics) CountAccepted(v control.RunView) {
 	tenant := m.Label(v.Run.TenantID)
 	switch q := v.Queue; {
 	case q == nil:
@@ -123,7 +123,7 @@ func (m *Metrics) Accepted(v control.RunView) {
 }
 
 // Admitted counts runs that left the queue, and observes how long they waited and how good their estimates were.
-func (m *Metrics) Admitted(rows []store.QueueRow, now time.Time) {
+func (m *Metrics) ObserveAdmitted(rows []store.QueueRow, now time.Time) {
 	for _, q := range rows {
 		waited := max(now.Sub(q.CreatedAt), 0)
 		m.waited.WithLabelValues(m.Label(q.TenantID)).Observe(waited.Seconds())
@@ -133,8 +133,8 @@ func (m *Metrics) Admitted(rows []store.QueueRow, now time.Time) {
 	}
 }
 
-// Leased counts leases that expired. A row with an error is not counted, because its start failed instead.
-func (m *Metrics) Leased(rows []store.QueueRow) {
+// CountLeased counts leases that expired. A row with an error is not counted, because its start failed instead.
+func (m *Metrics) CountLeased(rows []store.QueueRow) {
 	for _, q := range rows {
 		if q.Attempts > 1 && q.LastError == "" {
 			m.leasesExpired.Inc()

@@ -210,9 +210,9 @@ func (s *Modes) LeaseSize() int {
 	return s.Breaker.allows(s.leaseBatch)
 }
 
-// StartsNothing reports whether pending starts wait on purpose, because of the mode or the open breaker.
-func (s *Modes) StartsNothing() bool {
-	_, _, open := s.Breaker.Seen()
+// HoldsStarts reports whether pending starts wait on purpose, because of the mode or the open breaker.
+func (s *Modes) HoldsStarts() bool {
+	_, _, open := s.Breaker.Stats()
 	return open || s.State.Current().Mode != ModeNormal
 }
 

@@ -121,7 +121,8 @@ func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := s.measureQuotas(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.rights.Log.WarnContext(ctx, "quotas not measured", slog.Any("error", err))
+			s.rights.Log.WarnContext(ctx, "the metrics of quotas were not updated; the next tick tries again",
+				slog.Any("error", err))
 		}
 	}
 }

@@ -85,7 +85,8 @@ func (s *Sender) SendBulks(ctx context.Context, owner string) error {
 				more.Store(true)
 			}
 			if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil {
-				s.rights.Log.WarnContext(ctx, "bulk not sent", slog.String("bulkId", b.ID), slog.Any("error", err))
+				s.rights.Log.WarnContext(ctx, "signals of a bulk were not sent; they are tried again",
+					slog.String("bulkId", b.ID), slog.Any("error", err))
 			}
 		})
 		return more.Load(), err
@@ -280,9 +281,8 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 			end.Outcome, end.Delay = store.BulkWaiting, max(bulkPauseLeast, min(own.RetryAfter, bulkPauseMost))
 		}
 		if own.Code == run.CodeInternal {
-			j.s.rights.Log.WarnContext(ctx, "signal of a bulk not sent", slog.String("bulkId", j.bulk.ID),
-				slog.Int("row", r.No),
-				slog.Any("error", own.Unwrap()))
+			j.s.rights.Log.WarnContext(ctx, "a signal of a bulk failed; its row of the bulk is REFUSED",
+				slog.String("bulkId", j.bulk.ID), slog.Int("row", r.No), slog.Any("error", own.Unwrap()))
 		}
 	default: // ctx ended
 		end.Outcome, end.Code, end.Delay = store.BulkWaiting, run.CodeUnavailable, bulkPauseLeast
@@ -300,7 +300,7 @@ func mustWait(c run.Code) bool {
 // audit but not to the log of the run, because a bulk would flood the log.
 func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (runs.SignalReceipt, error) {
 	s, action := j.s, authz.Action(j.action.Signal.Type)
-	alive, err := s.rights.Authz.Alive(j.asker)
+	alive, err := s.rights.Authz.IsAlive(j.asker)
 	if err != nil {
 		return runs.SignalReceipt{}, control.Translate(err)
 	}

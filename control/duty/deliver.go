@@ -49,20 +49,20 @@ func (s *Deliverer) Deliver(ctx context.Context, owner string) error {
 		control.DoConcurrently(leased, func(d store.Delivery) {
 			wait := time.Duration(0)
 			if err := s.background.DoForRun(ctx, control.DutyDeliver, d.RunID, func() error {
-				return s.deliver(ctx,
-					d)
+				return s.deliver(ctx, d)
 			}); err != nil {
 				wait = 250 * time.Millisecond << min(d.Attempts, 6)
 				if errors.Is(err, engine.ErrNotStarted) {
 					wait = min(wait, time.Second) // the start is under way
 				} else if ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) {
-					s.background.Log.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID),
-						slog.Any("error", err))
+					s.background.Log.WarnContext(ctx, "signals were not delivered; they are tried again",
+						slog.String("runId", d.RunID), slog.Any("error", err))
 				}
 			}
 			err := s.store.ReleaseDelivery(ctx, d, min(wait, 15*time.Second))
 			if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil {
-				s.background.Log.WarnContext(ctx, "delivery not settled", slog.String("runId", d.RunID), slog.Any("error", err))
+				s.background.Log.WarnContext(ctx, "the lease of a delivery was not released; it ends when it expires",
+					slog.String("runId", d.RunID), slog.Any("error", err))
 			}
 		})
 		return len(leased) == s.leases.Batch, err

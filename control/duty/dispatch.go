@@ -107,17 +107,18 @@ func (s *Dispatcher) dispatch(ctx context.Context, owner string) (more bool, wai
 	if admitted.Next > 0 {
 		wait = min(wait, admitted.Next)
 	}
-	s.admission.Usage.Admitted(admitted.Rows, s.background.Now())
+	s.admission.Usage.ObserveAdmitted(admitted.Rows, s.background.Now())
 	rows, err := s.queue.Lease(ctx, owner, s.admission.Leases.TTL, n)
 	if err == nil && len(rows) == 0 {
 		s.launcher.tryEngine(ctx)
 	}
-	s.admission.Usage.Leased(rows)
+	s.admission.Usage.CountLeased(rows)
 	control.DoConcurrently(rows, func(q store.QueueRow) {
 		err := s.background.DoForRun(ctx, control.DutyStart, q.RunID, func() error { return s.start(ctx, q) })
 		if err != nil && ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) {
 			s.admission.Usage.StartFailures.Inc()
-			s.background.Log.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
+			s.background.Log.WarnContext(ctx, "a run was not started; it is tried again",
+				slog.String("runId", q.RunID), slog.Any("error", err))
 		}
 	})
 	if err = errors.Join(admitErr, err); err != nil {

@@ -28,7 +28,7 @@ func (s *Reconciler) reportForeign(ctx context.Context, id run.Identity, f engin
 		Action: "ENGINE_FORGERY", RunID: id.RunID, Outcome: "REJECTED", Code: run.CodeTicketRefused,
 		Reason: run.Text(why, control.MaxAuditedReason),
 	}); err != nil {
-		s.background.Log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+		s.background.Log.WarnContext(ctx, "an audit row was not written; the audit may lack it", slog.Any("error", err))
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *Launcher) startInEngine(ctx context.Context, id run.Identity) error {
 
 // tryEngine probes the engine for the breaker while it is open and no run waits to be started.
 func (s *Launcher) tryEngine(ctx context.Context) {
-	if _, _, open := s.modes.Breaker.Seen(); !open {
+	if _, _, open := s.modes.Breaker.Stats(); !open {
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, admission.StartLimit)
@@ -73,7 +73,7 @@ func (s *Launcher) observeStart(ctx context.Context, took time.Duration, err err
 		return
 	}
 	s.modes.State.Set(nil)
-	p95, n, open := s.modes.Breaker.Seen()
+	p95, n, open := s.modes.Breaker.Stats()
 	word, why := "CLOSED", "A start within the limit: new runs are accepted again."
 	if open {
 		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+
@@ -99,6 +99,6 @@ func (s *Launcher) auditBreaker(ctx context.Context, word, why string) {
 		Action:  "BREAKER",
 		Outcome: word, Code: run.CodeEngineDegraded, Reason: why}
 	if err := s.rights.Store.Audit(ctx, row); err != nil && !errors.Is(err, store.ErrUnavailable) {
-		s.rights.Log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+		s.rights.Log.WarnContext(ctx, "an audit row was not written; the audit may lack it", slog.Any("error", err))
 	}
 }

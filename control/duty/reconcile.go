@@ -300,7 +300,7 @@ func (w *pass) checkClosed(ctx context.Context) error {
 	}
 	found := map[string]run.Identity{}
 	var ids []string
-	for d, err := range w.engine.Closed(ctx, since) {
+	for d, err := range w.engine.ListClosed(ctx, since) {
 		if err != nil {
 			return err
 		}

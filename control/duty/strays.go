@@ -40,8 +40,10 @@ func (w *pass) checkStrays(ctx context.Context, r store.QuietRun) error {
 
 // endStray ends an attempt that is missing in d, the engine's description of the run, once two looks agree and the log
 // has not moved between them. It reports whether the engine does not execute the attempt.
-func (w *pass) endStray(ctx context.Context, r store.QuietRun, stepID string, la int, d engine.Debug) (bool, error) {
-	subject := fmt.Sprintf("%s/%d", stepID, la)
+func (w *pass) endStray(
+	ctx context.Context, r store.QuietRun, stepID string, logicalAttempt int, d engine.Debug,
+) (bool, error) {
+	subject := fmt.Sprintf("%s/%d", stepID, logicalAttempt)
 	id := control.AlertID(r.RunID, subject, stepStray)
 	for _, p := range d.Pending {
 		if strings.HasPrefix(p.ID, subject+".") {
@@ -78,7 +80,7 @@ func (w *pass) endStray(ctx context.Context, r store.QuietRun, stepID string, la
 			return nil
 		}
 		_, err := tx.Append(ctx, store.Append{RunID: r.RunID, SetGate: gate, IfStarted: true, Events: []run.Draft{{
-			Type: run.StepFailedEvent, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: now.UTC(),
+			Type: run.StepFailedEvent, StepID: stepID, LogicalAttempt: logicalAttempt, EngineAttempt: 1, EmittedAt: now.UTC(),
 			EmittedBy: run.ByEngine, Payload: payload,
 		}}})
 		return err
@@ -87,7 +89,7 @@ func (w *pass) endStray(ctx context.Context, r store.QuietRun, stepID string, la
 		return true, err
 	}
 	w.done(ctx, r.RunID, stepStray, didFail, fmt.Sprintf(
-		"Attempt %d of step %s was RUNNING in the log, and the engine did not execute it.", la, stepID))
+		"Attempt %d of step %s was RUNNING in the log, and the engine did not execute it.", logicalAttempt, stepID))
 	// An empty signal wakes the workflow, which then reads the log.
 	return true, w.engine.Signal(ctx, r.Identity, engine.Signal{})
 }

@@ -19,7 +19,7 @@ import (
 // checkStarts frees overdue starts. Any dispatcher takes a lease that has expired, so an overdue row means that no
 // dispatcher works.
 func (w *pass) checkStarts(ctx context.Context) error {
-	if w.s.admission.Modes.StartsNothing() {
+	if w.s.admission.Modes.HoldsStarts() {
 		return nil
 	}
 	rows, err := w.s.waits.StuckStarts(ctx, w.cfg.StartAge, w.cfg.Batch)

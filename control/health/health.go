@@ -129,7 +129,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 	wg.Wait()
 	for i := range out.Checks {
 		c := &out.Checks[i]
-		_, _, slow := s.modes.Breaker.Seen()
+		_, _, slow := s.modes.Breaker.Stats()
 		switch {
 		case c.Name == checkSecrets:
 			c.Message = "There is none: a plan may name secrets, but this version passes them to no step."
@@ -203,7 +203,7 @@ func (s *Reports) DetailedHealth(ctx context.Context, p authz.Principal) (Detail
 		return DetailedHealth{}, err
 	}
 	out := DetailedHealth{Health: s.SampledHealth(ctx), Mode: s.checks.modes.State.Current().Mode}
-	out.StartP95, out.StartSamples, out.BreakerOpen = s.checks.modes.Breaker.Seen()
+	out.StartP95, out.StartSamples, out.BreakerOpen = s.checks.modes.Breaker.Stats()
 	if out.Status == "UNHEALTHY" {
 		return out, nil // the other facts need the store
 	}

@@ -95,7 +95,7 @@ func (j *Journal) ReportForgery(ctx context.Context, runID, what string) {
 // actionRefuseWorker is the action of audit rows about refused calls of workers.
 const actionRefuseWorker = "REFUSE_WORKER"
 
-// audit writes a row into the audit log of the run's tenant. Within a minute it writes one row for each action, call
+// audit writes a row into the audit of the run's tenant. Within a minute it writes one row for each action, call
 // and reason of an actor on a run, and at most control.AuditRowsPerMinute for a run. The next row contains the number
 // of suppressed repetitions. A run that does not exist has no tenant, so it gets no row. A call about no run has a row
 // in each of its tenants.
@@ -141,6 +141,6 @@ func (r *refusals) audit(ctx context.Context, action string, c refusedCall, why 
 		err = r.cfg.Store.Workers.Audit(ctx, rows...)
 	}
 	if err != nil {
-		r.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+		r.cfg.Logger.WarnContext(ctx, "an audit row was not written; the audit may lack it", slog.Any("error", err))
 	}
 }

@@ -128,7 +128,7 @@ func (s *LogReader) Attempt(ctx context.Context, p authz.Principal, in *StepLogQ
 	}
 	out.Id = artifact.AttemptID{TenantID: out.Run.TenantID, RunID: in.RunID, StepID: in.StepID,
 		LogicalAttempt: in.Attempt}
-	out.Seq, out.Epoch, out.Done = l.State.Seq, l.Epoch, AttemptDone(l.State.Status, step, in.Attempt)
+	out.Seq, out.Epoch, out.Done = l.State.Seq, l.Epoch, HasAttemptEnded(l.State.Status, step, in.Attempt)
 	for _, a := range step.Attempts {
 		if a.LogicalAttempt == in.Attempt && a.Status == run.StepFailed {
 			out.failed = a.EngineAttempt
@@ -137,8 +137,8 @@ func (s *LogReader) Attempt(ctx context.Context, p authz.Principal, in *StepLogQ
 	return out, nil
 }
 
-// AttemptDone reports whether an attempt of a step will print nothing more, in a run with the status of.
-func AttemptDone(of run.Status, step *run.Step, attempt int) bool {
+// HasAttemptEnded reports whether an attempt of a step will print nothing more, in a run with the status of.
+func HasAttemptEnded(of run.Status, step *run.Step, attempt int) bool {
 	if of.Terminal() {
 		return true
 	}

@@ -71,7 +71,7 @@ func (s *Approver) OpenApprovals(ctx context.Context, scope control.RunFilter, a
 		return s.store.OpenApprovals(ctx, f)
 	}, func(a store.Approval) (bool, error) {
 		ok := scope.EnvironmentID == "" || a.EnvironmentID == scope.EnvironmentID
-		return ok && scope.Scopes.Hold(a.ProjectID, a.EnvironmentID), nil
+		return ok && scope.Scopes.Contains(a.ProjectID, a.EnvironmentID), nil
 	})
 }
 

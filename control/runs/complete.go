@@ -267,8 +267,8 @@ func checkNotReserved(vs []plan.Violation, signalID string) []plan.Violation {
 
 // manualSignalID returns the same id for every completion of one attempt, so that an attempt has at most one (contract
 // T86).
-func manualSignalID(runID, stepID string, la int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%s|%d", runID, stepID, la))
+func manualSignalID(runID, stepID string, logicalAttempt int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%s|%d", runID, stepID, logicalAttempt))
 	return manualIDs + hex.EncodeToString(sum[:16])
 }
 

@@ -75,14 +75,14 @@ func (v *previewing) changes() {
 				change.Kind, change.Why = "RERUN", fmt.Sprintf("It runs again, as attempt %d.", c.LogicalAttempt)
 			}
 		case interp.ChangeCancel:
-			change.Kind, change.To, change.Why = "CANCEL", run.StepFailed, "It is asked to stop."
+			change.Kind, change.To, change.Why = "CANCEL", run.StepFailed, "dvt asks it to stop."
 			if v.sig.Type == run.Pause {
-				change.Why = "It is asked to stop, and starts again when the run is resumed."
+				change.Why = "dvt asks it to stop. It starts again when the run is resumed."
 			}
 		case interp.ChangeSkip:
 			change.Kind, change.To, change.Why = "SKIP", run.StepSkipped, "The run fails, and it never started."
 			if id == v.sig.StepID {
-				change.Why = "What depends on it goes on."
+				change.Why = "Its dependents can run."
 			}
 		case interp.ChangeEnd:
 			change.Kind, change.To, change.Why = "CHANGE", run.StepSuccess, "It ends with the outcome that you chose."
@@ -133,7 +133,7 @@ func (v *previewing) cutOff() {
 	for _, step := range v.st.Steps {
 		if step.Status == run.StepRunning {
 			v.out.Changes = append(v.out.Changes, StepChange{
-				StepID: step.StepID, Kind: "CANCEL", From: run.StepRunning, To: run.StepFailed, Why: "It is cut off.",
+				StepID: step.StepID, Kind: "CANCEL", From: run.StepRunning, To: run.StepFailed, Why: "Its attempt is terminated.",
 			})
 		}
 	}

@@ -114,7 +114,7 @@ func (v *previewing) rerun(reused []run.Ord) {
 	for i, s := range v.sk.Steps {
 		o := run.Ord(i)
 		c := StepChange{StepID: s.StepID, Kind: "RERUN", From: v.status(s.StepID), To: run.StepPending,
-			Why: "It runs again when what it waits for is done."}
+			Why: "It runs again when its dependencies are done."}
 		switch {
 		case over[o]:
 			c.Kind, c.To, c.Why = "REUSE", run.StepSuccess, "Its result is taken over."

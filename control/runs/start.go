@@ -228,7 +228,7 @@ func (s *Starter) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	s.requireApproval(&n, pin, required)
 	made, created, err := s.store.CreateRun(ctx, n)
 	if refused := (*store.RefusedError)(nil); errors.As(err, &refused) {
-		s.admission.Usage.Rejected(r.TenantID)
+		s.admission.Usage.CountRejected(r.TenantID)
 		return store.Run{}, false, s.rights.AuditRejected(ctx, p, audit, control.Translate(err))
 	}
 	return made, created, control.Translate(err)
@@ -271,7 +271,7 @@ func (s *Starter) answerView(v control.RunView, created bool) StartedRun {
 		s.admission.Waker.WakeDispatchers()
 	}
 	if created {
-		s.admission.Usage.Accepted(v)
+		s.admission.Usage.CountAccepted(v)
 	}
 	return StartedRun{View: v, Deduplicated: !created}
 }

@@ -57,18 +57,18 @@ func (k ManualKey) GoString() string { return k.String() }
 func (k ManualKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // token returns the token for one attempt of a step. The fields are separated by "|", which ids cannot contain.
-func (k ManualKey) token(runID, stepID string, la int) string {
+func (k ManualKey) token(runID, stepID string, logicalAttempt int) string {
 	mac := hmac.New(sha256.New, k.secret)
-	fmt.Fprintf(mac, "%s|%s|%d|%s", runID, stepID, la, k.ID)
+	fmt.Fprintf(mac, "%s|%s|%d|%s", runID, stepID, logicalAttempt, k.ID)
 	return k.ID + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // tokenFits reports whether one of the keys made the token for this attempt. It compares with every key in constant
 // time, so that its duration tells nothing about the token.
-func tokenFits(keys []ManualKey, token, runID, stepID string, la int) bool {
+func tokenFits(keys []ManualKey, token, runID, stepID string, logicalAttempt int) bool {
 	fits := false
 	for _, k := range keys {
-		fits = hmac.Equal([]byte(token), []byte(k.token(runID, stepID, la))) || fits
+		fits = hmac.Equal([]byte(token), []byte(k.token(runID, stepID, logicalAttempt))) || fits
 	}
 	return fits
 }

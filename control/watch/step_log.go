@@ -137,7 +137,7 @@ func (l *logStream) checkDone(ctx context.Context) error {
 	l.seq, l.done = d.To, d.Header.Status.Terminal()
 	for _, step := range d.Steps {
 		if step.StepID == l.in.StepID {
-			l.done = reads.AttemptDone(d.Header.Status, step, l.in.Attempt)
+			l.done = reads.HasAttemptEnded(d.Header.Status, step, l.in.Attempt)
 		}
 	}
 	return nil

@@ -106,7 +106,7 @@ func reword(e *engine.End) bool {
 		e.Completed = &run.StepCompletedPayload{DurationMS: e.Completed.DurationMS}
 	case e.Completed != nil:
 		e.Completed, e.Failed = nil, &run.FailurePayload{
-			ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log does not take what the step returned.",
+			ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log rejected the result of the step.",
 			FailureCategory: run.CategoryPlatform,
 		}
 	case e.Failed.ErrorMessage != "" || len(e.Failed.ArtifactRefs) > 0:

@@ -97,7 +97,7 @@ func TestEnd_AFailureThatTheEngineRetriesIsNotInTheLog(t *testing.T) {
 				if err != nil || back.Kind != engine.ReturnEnded {
 					t.Errorf("the execution returned %q, %v, want ENDED", back.Kind, err)
 				}
-				wantFailed(t, j.onlyEnd(t), "BROKEN", executor.Retryable(j.step.Retry, c.failure.Class, !c.failure.Retryable))
+				wantFailed(t, j.onlyEnd(t), "BROKEN", executor.IsRetryable(j.step.Retry, c.failure.Class, !c.failure.Retryable))
 				return
 			}
 			retry, ok := errors.AsType[*executor.RetryError](err)
@@ -307,7 +307,7 @@ func TestEnd_ContentThatTheLogRefusesIsDropped(t *testing.T) {
 			return nil
 		}
 		want := &run.FailurePayload{ErrorCode: "EVENT_REJECTED",
-			ErrorMessage: "The log does not take what the step returned.", FailureCategory: run.CategoryPlatform}
+			ErrorMessage: "The log rejected the result of the step.", FailureCategory: run.CategoryPlatform}
 		if diff := cmp.Diff(want, execute(t, t.Context(), r).Failed); diff != "" {
 			t.Errorf("failure (-want +got):\n%s", diff)
 		}

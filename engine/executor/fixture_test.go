@@ -89,8 +89,8 @@ func (j *journal) Compensation(_ context.Context, b engine.StartAttempt) (engine
 		b.EngineAttempt, true)}, nil
 }
 
-func keyOf(runID, stepID string, la, n, ea int, hook bool) string {
-	return fmt.Sprint("key ", runID, stepID, la, n, ea, hook)
+func keyOf(runID, stepID string, logicalAttempt, n, engineAttempt int, hook bool) string {
+	return fmt.Sprint("key ", runID, stepID, logicalAttempt, n, engineAttempt, hook)
 }
 
 func (j *journal) End(ctx context.Context, e engine.End) (engine.Receipt, error) {

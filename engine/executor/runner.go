@@ -177,24 +177,24 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAt
 		return d.interruption(ctx)
 	case errors.Is(answer, engine.ErrUndelivered):
 		r.warn(ctx, d, "dispatch handed back: another worker may reach the server", answer)
-		return d.Declined(noServerRetry), nil
+		return d.DeclineReturn(noServerRetry), nil
 	case errors.Is(answer, engine.ErrRefused):
 		r.warn(ctx, d, "start refused", answer)
 		return d.newReturn(engine.ReturnAbandoned), nil
 	case errors.Is(answer, engine.ErrDenied):
 		r.warn(ctx, d, "dispatch declined: this worker has no access to the journal, another may have", answer)
-		return d.Declined(notServedRetry), nil
+		return d.DeclineReturn(notServedRetry), nil
 	case errors.Is(answer, store.ErrNotFound):
 		r.warn(ctx, d, "dispatch declined: the account of this worker serves another tenant or queue", answer)
-		return d.Declined(notServedRetry), nil
+		return d.DeclineReturn(notServedRetry), nil
 	}
 	return engine.Return{}, nil
 }
 
-// Declined returns the answer to a dispatch that this worker does not start. It uses no engine attempt. The delay
+// DeclineReturn returns the answer to a dispatch that this worker does not start. It uses no engine attempt. The delay
 // before the next dispatch doubles with each dispatch of the attempt up to most, and is shortened by up to a fifth at
 // random, so that steps that were declined together are not dispatched together again.
-func (d Dispatch) Declined(most time.Duration) engine.Return {
+func (d Dispatch) DeclineReturn(most time.Duration) engine.Return {
 	delay := min(declinedRetry<<min(max(d.N-1, 0), 10), most)
 	back := d.newReturn(engine.ReturnDeclined)
 	back.RetryAfter = delay - rand.N(delay/5)
@@ -271,7 +271,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 		o.class = failure.Class
 		o.failed = &run.FailurePayload{
 			ErrorCode: failure.Code, ErrorMessage: cutMessage(redact.Replace(failure.Message)),
-			Retryable:       Retryable(t.Step.Retry, failure.Class, !failure.Retryable),
+			Retryable:       IsRetryable(t.Step.Retry, failure.Class, !failure.Retryable),
 			FailureCategory: failure.Category, FailureSource: string(t.Step.Type),
 			DurationMS: took.Milliseconds(), ArtifactRefs: failure.Artifacts,
 		}

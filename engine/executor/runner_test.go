@@ -166,7 +166,7 @@ func TestDispatch_DeclinedDoublesTheDelay(t *testing.T) {
 	} {
 		d := executor.Dispatch{RunID: "r", StepID: "s", LogicalAttempt: 2, N: n, EngineAttempt: 3}
 		for range 100 {
-			back := d.Declined(time.Minute)
+			back := d.DeclineReturn(time.Minute)
 			after := back.RetryAfter
 			if after > most || after < most-most/5 {
 				t.Fatalf("dispatch %d has RetryAfter %v, want %v less up to a fifth", n, after, most)
@@ -362,7 +362,7 @@ func TestRetryable_FollowsThePolicyAndTheClass(t *testing.T) {
 		{listed, "", false, true},
 		{listed, "never heard of", false, true},
 	} {
-		if got := executor.Retryable(c.policy, c.class, c.never); got != c.want {
+		if got := executor.IsRetryable(c.policy, c.class, c.never); got != c.want {
 			t.Errorf("Retryable(%v, %q, %t) = %t, want %t", c.policy.RetryableErrors, c.class, c.never, got, c.want)
 		}
 	}

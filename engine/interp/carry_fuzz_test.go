@@ -78,7 +78,7 @@ func FuzzResume(f *testing.F) {
 				}}})
 			step(interp.Signalled{At: epoch})
 		}
-		if c := m.Carry(); m.Rotated() {
+		if c := m.Carry(); m.HasRotated() {
 			if _, err := interp.Resume(sk, cfg, c); err != nil {
 				t.Fatalf("Resume returns %v for the state of a machine that rotated, want no error", err)
 			}

@@ -56,8 +56,8 @@ func TestStep_ALossBeforeTheStartSpendsNothing(t *testing.T) {
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,BROKEN)")
 	w.signal(run.RetryStep, "R", "a")
 	w.expectInFlight("a b")
-	if f := w.flight("b"); f.la != 1 || f.n != 2 || f.spent != 0 {
-		t.Fatalf("b is dispatched as %d.%d with %d engine attempts spent, want 1.2 with 0", f.la, f.n, f.spent)
+	if f := w.flight("b"); f.logicalAttempt != 1 || f.n != 2 || f.spent != 0 {
+		t.Fatalf("b is dispatched as %d.%d with %d engine attempts spent, want 1.2 with 0", f.logicalAttempt, f.n, f.spent)
 	}
 	w.succeed("a", "b")
 	w.expectDone(run.Completed)
@@ -67,8 +67,8 @@ func TestStep_ALossBeforeTheStartSpendsNothing(t *testing.T) {
 		w.lose("a")
 	}
 	w.expect("RunApproved", "RunStarted")
-	if f := w.flight("a"); f.la != 1 || f.n != 21 || f.spent != 0 {
-		t.Fatalf("a is dispatched as %d.%d with %d engine attempts spent, want 1.21 with 0", f.la, f.n, f.spent)
+	if f := w.flight("a"); f.logicalAttempt != 1 || f.n != 21 || f.spent != 0 {
+		t.Fatalf("a is dispatched as %d.%d with %d engine attempts spent, want 1.21 with 0", f.logicalAttempt, f.n, f.spent)
 	}
 	w.succeed("a")
 	w.expectDone(run.Completed)
@@ -145,8 +145,8 @@ func TestStep_ASecondRetryOfAnAttemptIsSuperseded(t *testing.T) {
 	w.accept(engine.Signal{ID: "R2", Type: run.RetryStep, StepID: "s2", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.record()
-	if f := w.flight("s2"); f.la != 2 || len(w.flights) != 1 {
-		t.Fatalf("%q is in flight as attempt %d, want one s2 as attempt 2", w.inFlight(), f.la)
+	if f := w.flight("s2"); f.logicalAttempt != 2 || len(w.flights) != 1 {
+		t.Fatalf("%q is in flight as attempt %d, want one s2 as attempt 2", w.inFlight(), f.logicalAttempt)
 	}
 	w.succeed("s2", "s3")
 	w.expectDone(run.Completed)

@@ -72,12 +72,12 @@ func (w *world) expectWaits(want ...string) {
 
 // hook is a compensation in flight.
 type hook struct {
-	stepID    string
-	la, n     int
-	spent     int
-	since     int // the workflow task that dispatched it
-	ended     bool
-	cancelled bool
+	stepID            string
+	logicalAttempt, n int
+	spent             int
+	since             int // the workflow task that dispatched it
+	ended             bool
+	cancelled         bool
 }
 
 // hookOf returns the step whose hook is in flight, or "".
@@ -95,7 +95,8 @@ func (w *world) onCompensate(e interp.Compensate) {
 	switch started := w.compensationStarted(); {
 	case e.N > 1 && w.hook == nil && len(w.undone) > 0 && w.undone[len(w.undone)-1] == id: // the same hook again
 		w.undone = w.undone[:len(w.undone)-1]
-	case w.hook != nil && !w.hasObserved(w.hook.stepID, w.hook.la, run.StepCompensated, run.StepCompensationFailed):
+	case w.hook != nil && !w.hasObserved(w.hook.stepID, w.hook.logicalAttempt, run.StepCompensated,
+		run.StepCompensationFailed):
 		w.tb.Fatalf("the hook of %s runs together with that of %s (contract R185)", id, w.hook.stepID)
 	case w.pending != nil || w.answer != nil:
 		w.tb.Fatalf("the hook of %s runs while an Append is outstanding", id)
@@ -107,7 +108,7 @@ func (w *world) onCompensate(e interp.Compensate) {
 		w.tb.Fatalf("the hook of %s runs after %v, want the order %v (contract R185)", id, w.undone, started)
 	}
 	w.undone = append(w.undone, id)
-	w.hook = &hook{stepID: id, la: e.LogicalAttempt, n: e.N, spent: e.Spent, since: w.history.task}
+	w.hook = &hook{stepID: id, logicalAttempt: e.LogicalAttempt, n: e.N, spent: e.Spent, since: w.history.task}
 }
 
 // compensationStarted returns the steps of RunCompensationStarted in their order, or nil.
@@ -146,8 +147,8 @@ func (w *world) writeEndOf(h *hook, attempts int, code string) {
 		Compensated: code == "",
 	}
 	d := run.Draft{
-		Type: run.StepCompensated, StepID: h.stepID, LogicalAttempt: h.la, EngineAttempt: attempts, EmittedAt: w.now,
-		EmittedBy: run.ByEngine,
+		Type: run.StepCompensated, StepID: h.stepID, LogicalAttempt: h.logicalAttempt, EngineAttempt: attempts,
+		EmittedAt: w.now, EmittedBy: run.ByEngine,
 	}
 	if p.Compensated {
 		p.Result = json.RawMessage(`{"undone":true}`)
@@ -164,7 +165,7 @@ func (w *world) returnHook(got engine.Return) {
 	w.tb.Helper()
 	w.needTask(w.hook.since)
 	w.beginTask()
-	got.StepID, got.LogicalAttempt, got.N = w.hook.stepID, w.hook.la, w.hook.n
+	got.StepID, got.LogicalAttempt, got.N = w.hook.stepID, w.hook.logicalAttempt, w.hook.n
 	w.hook = nil
 	w.observe()
 	w.feed(interp.HookReturned{At: w.now, Return: got})

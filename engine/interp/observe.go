@@ -9,9 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Seen returns the position up to which the machine has observed the log. The driver reads after it for the next
+// ObservedSeq returns the position up to which the machine has observed the log. The driver reads after it for the next
 // Observed.
-func (m *Machine) Seen() run.Seq { return m.record.seen }
+func (m *Machine) ObservedSeq() run.Seq { return m.record.seen }
 
 // InFlight reports whether the machine waits for the end of this dispatch of a step, or of its hook.
 func (m *Machine) InFlight(r engine.Return, hook bool) bool {

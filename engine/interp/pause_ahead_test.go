@@ -408,8 +408,8 @@ func TestHoldsBack_APausedRunTakesNoStartAndNoEnd(t *testing.T) {
 	w := newAheadWorld(t, withHooks(l3(), "s1"), basePolicy).start()
 	w.succeed("s1")
 	w.begin("s2")
-	draft := func(t run.EventType, id string, la int) run.Draft {
-		return run.Draft{Type: t, StepID: id, LogicalAttempt: la}
+	draft := func(t run.EventType, id string, logicalAttempt int) run.Draft {
+		return run.Draft{Type: t, StepID: id, LogicalAttempt: logicalAttempt}
 	}
 	held := func() (out []string) {
 		for _, d := range []run.Draft{

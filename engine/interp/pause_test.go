@@ -140,8 +140,8 @@ func TestStep_ADispatchedStepDoesNotStartInAPause(t *testing.T) {
 	w.succeed("a")
 	w.signal(run.Resume, "R", "")
 	w.expectInFlight("c b") // c never met the closed gate
-	if f := w.flight("b"); f.la != 1 || f.n != 2 {
-		t.Fatalf("b is dispatched as %d.%d, want 1.2", f.la, f.n)
+	if f := w.flight("b"); f.logicalAttempt != 1 || f.n != 2 {
+		t.Fatalf("b is dispatched as %d.%d, want 1.2", f.logicalAttempt, f.n)
 	}
 	w.succeed("b", "c")
 	w.expectDone(run.Completed)

@@ -154,21 +154,22 @@ func (p *player) step() {
 		return
 	}
 	f := rapid.SampledFrom(w.flights).Draw(p.rt, "flight")
-	ea := rapid.IntRange(0, 3).Draw(p.rt, "engine attempt")
+	engineAttempt := rapid.IntRange(0, 3).Draw(p.rt, "engine attempt")
 	kind := rapid.IntRange(0, 19).Draw(p.rt, "kind")
 	switch {
 	case f.back != nil: // a lost task has received this return
 		w.comeBack(f, *f.back)
 	case !p.honest && kind == 19:
 		w.orphans = append(w.orphans, f)
-		w.comeBack(f, engine.Return{Kind: engine.ReturnLost, EngineAttempt: ea})
+		w.comeBack(f, engine.Return{Kind: engine.ReturnLost, EngineAttempt: engineAttempt})
 	case !p.honest && kind == 18:
 		w.orphans = append(w.orphans, f)
-		w.comeBack(f, engine.Return{Kind: p.forged(), EngineAttempt: ea, RetryAfter: time.Duration(ea) * time.Second})
+		w.comeBack(f, engine.Return{Kind: p.forged(), EngineAttempt: engineAttempt,
+			RetryAfter: time.Duration(engineAttempt) * time.Second})
 	case f.ended:
 		w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
 	case f.cancelled && kind < 10:
-		w.comeBack(f, engine.Return{Kind: engine.ReturnCancelled, EngineAttempt: ea})
+		w.comeBack(f, engine.Return{Kind: engine.ReturnCancelled, EngineAttempt: engineAttempt})
 	case !f.began && !p.honest && kind == 17:
 		w.comeBack(f, engine.Return{Kind: engine.ReturnDeclined, RetryAfter: 5 * time.Second})
 	case !f.began:

@@ -73,7 +73,7 @@ func PreviewSignal(sk plan.Skeleton, cfg Config, s run.State, in Inbox, sig engi
 	}
 	p.Later = m.pause.resumeID == sig.ID || slices.ContainsFunc(m.pause.pendingRetries,
 		func(l engine.Signal) bool { return l.ID == sig.ID })
-	p.Status, p.Changes, p.Blocked = m.RunStatus(), f.changes, m.Blocked()
+	p.Status, p.Changes, p.Blocked = m.RunStatus(), f.changes, m.BlockedSteps()
 	return p
 }
 
@@ -93,7 +93,7 @@ func PreviewStart(sk plan.Skeleton, cfg Config, at time.Time) Preview {
 	m := New(sk, cfg)
 	f := simulation{m: m}
 	f.drive(Init{At: at})
-	return Preview{Status: m.RunStatus(), Changes: f.sorted(), Blocked: m.Blocked()}
+	return Preview{Status: m.RunStatus(), Changes: f.sorted(), Blocked: m.BlockedSteps()}
 }
 
 func runSignal(s engine.Signal) run.Signal {
@@ -101,8 +101,8 @@ func runSignal(s engine.Signal) run.Signal {
 		Outcome: s.Outcome}
 }
 
-// Blocked returns the blocked steps as in a Preview, for the current state of the machine.
-func (m *Machine) Blocked() []run.Ord {
+// BlockedSteps returns the blocked steps as in a Preview, for the current state of the machine.
+func (m *Machine) BlockedSteps() []run.Ord {
 	if m.done || m.Finalizing() {
 		return nil
 	}

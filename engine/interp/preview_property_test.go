@@ -81,7 +81,7 @@ func (p *player) quiesce() {
 			w.arrive(w.flights[unbegun])
 		case w.hook != nil && w.hook.ended:
 			w.returnHook(engine.Return{Kind: engine.ReturnEnded})
-		case w.m.Seen() < w.head.LastSeq:
+		case w.m.ObservedSeq() < w.head.LastSeq:
 			w.observe()
 		default:
 			return
@@ -151,7 +151,7 @@ func (p *player) preview(in interp.Inbox) {
 		}
 		p.answerFetch()
 	}
-	got := interp.Preview{Status: w.m.RunStatus(), Changes: p.changes(w.effects[from:]), Blocked: w.m.Blocked()}
+	got := interp.Preview{Status: w.m.RunStatus(), Changes: p.changes(w.effects[from:]), Blocked: w.m.BlockedSteps()}
 	again := func(c interp.Change) bool { return c.Kind == interp.ChangeCancel && asked[w.sk.Steps[c.Ord].StepID] }
 	want.Changes, got.Changes = slices.DeleteFunc(want.Changes, again), slices.DeleteFunc(got.Changes, again)
 	if d := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(interp.Preview{}, "Decision",
@@ -191,9 +191,9 @@ func (p *player) drawStep(t run.SignalType) string {
 func (p *player) changes(effects [][]interp.Effect) []interp.Change {
 	w := p.w
 	var out []interp.Change
-	add := func(stepID string, kind interp.ChangeKind, la int) {
+	add := func(stepID string, kind interp.ChangeKind, logicalAttempt int) {
 		o, _ := w.sk.Ordinal(stepID)
-		out = append(out, interp.Change{Ord: run.Ord(o), Kind: kind, LogicalAttempt: la})
+		out = append(out, interp.Change{Ord: run.Ord(o), Kind: kind, LogicalAttempt: logicalAttempt})
 	}
 	for _, e := range slices.Concat(effects...) {
 		switch e := e.(type) {
@@ -203,7 +203,7 @@ func (p *player) changes(effects [][]interp.Effect) []interp.Change {
 			for _, o := range e.Ords {
 				for _, f := range w.flights {
 					if f.ord == o {
-						add(f.stepID, interp.ChangeCancel, f.la)
+						add(f.stepID, interp.ChangeCancel, f.logicalAttempt)
 					}
 				}
 			}

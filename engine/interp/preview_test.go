@@ -54,7 +54,7 @@ func TestRestore_ARetryThatWaitedForAResumeKeepsItsTurn(t *testing.T) {
 	w.begin("b")
 	in := interp.Inbox{Pending: []engine.Signal{w.signals[2]}}
 	p := interp.PreviewSignal(w.sk, w.cfg, w.state, in, engine.Signal{ID: "E", Type: run.EscalateAlert}, w.now)
-	if d := cmp.Diff(w.m.Blocked(), p.Blocked); d != "" {
+	if d := cmp.Diff(w.m.BlockedSteps(), p.Blocked); d != "" {
 		t.Errorf("blocked steps of the run and of the preview (-run +preview):\n%s", d)
 	}
 	if len(p.Changes) > 0 {
@@ -62,7 +62,7 @@ func TestRestore_ARetryThatWaitedForAResumeKeepsItsTurn(t *testing.T) {
 	}
 	want := interp.PreviewSignal(w.sk, w.cfg, w.state, in, engine.Signal{ID: "E", Type: run.Pause}, w.now)
 	w.signal(run.Pause, "E", "")
-	if d := cmp.Diff(w.m.Blocked(), want.Blocked); d != "" {
+	if d := cmp.Diff(w.m.BlockedSteps(), want.Blocked); d != "" {
 		t.Errorf("blocked steps after the pause and in its preview (-run +preview):\n%s", d)
 	}
 }

@@ -240,7 +240,7 @@ func checkReceipts(rt *rapid.T, w *world) {
 func checkReplay(rt *rapid.T, w *world) {
 	m := interp.New(w.sk, w.cfg)
 	for i, in := range w.inputs {
-		if m.Rotated() {
+		if m.HasRotated() {
 			m = carryOver(rt, m, w.sk, w.cfg)
 		}
 		if got, want := dump(rt, m.Step(in)), dump(rt, w.effects[i]); got != want {

@@ -14,11 +14,11 @@ import (
 )
 
 // expectFlight checks the attempt, the dispatch and the spent engine attempts of a step in flight.
-func (w *world) expectFlight(stepID string, la, n, spent int) {
+func (w *world) expectFlight(stepID string, logicalAttempt, n, spent int) {
 	w.tb.Helper()
-	if f := w.flight(stepID); f.la != la || f.n != n || f.spent != spent {
-		w.tb.Fatalf("%s is dispatched as %d.%d with %d engine attempts spent, want %d.%d with %d", stepID, f.la, f.n, f.spent,
-			la, n, spent)
+	if f := w.flight(stepID); f.logicalAttempt != logicalAttempt || f.n != n || f.spent != spent {
+		w.tb.Fatalf("%s is dispatched as %d.%d with %d engine attempts spent, want %d.%d with %d", stepID,
+			f.logicalAttempt, f.n, f.spent, logicalAttempt, n, spent)
 	}
 }
 

@@ -23,9 +23,9 @@ type rotation struct {
 	over          bool      // Rotate was returned
 }
 
-// Rotated reports whether Rotate was returned. The machine then returns no more effects; Carry has the state for the
+// HasRotated reports whether Rotate was returned. The machine then returns no more effects; Carry has the state for the
 // next one.
-func (m *Machine) Rotated() bool { return m.rotation.over }
+func (m *Machine) HasRotated() bool { return m.rotation.over }
 
 func (m *Machine) handlePressure(hard bool) {
 	m.rotation.pressed = true

@@ -197,7 +197,7 @@ func interleave(w *world, r *rand.Rand) {
 			case len(w.flights) == 0:
 			case !w.flights[0].began:
 				w.arrive(w.flights[0])
-			case w.flights[0].stepID == "s0005" && w.flights[0].la == 1:
+			case w.flights[0].stepID == "s0005" && w.flights[0].logicalAttempt == 1:
 				w.report(w.flights[0], failed("BROKEN", true))
 			case w.flights[0].stepID != "s0009" || paused && len(todo) == 0: // the last step waits for the signals
 				w.report(w.flights[0], completed())

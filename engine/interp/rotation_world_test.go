@@ -27,13 +27,15 @@ func (w *world) rotate() {
 			w.pending != nil || w.answer != nil, w.reading)
 	}
 	for _, f := range w.flights {
-		if !w.hasObserved(f.stepID, f.la, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
-			w.tb.Fatalf("the machine rotates while %s/%d.%d is in flight (contract T105)", f.stepID, f.la, f.n)
+		if !w.hasObserved(f.stepID, f.logicalAttempt, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
+			w.tb.Fatalf("the machine rotates while %s/%d.%d is in flight (contract T105)", f.stepID, f.logicalAttempt, f.n)
 		}
 	}
 	// The worker of an earlier dispatch of the hook may have written its end.
-	if h := w.hook; h != nil && !w.hasObserved(h.stepID, h.la, run.StepCompensated, run.StepCompensationFailed) {
-		w.tb.Fatalf("the machine rotates while the hook of %s/%d.%d is in flight (contract T105)", h.stepID, h.la, h.n)
+	if h := w.hook; h != nil && !w.hasObserved(h.stepID, h.logicalAttempt, run.StepCompensated,
+		run.StepCompensationFailed) {
+		w.tb.Fatalf("the machine rotates while the hook of %s/%d.%d is in flight (contract T105)", h.stepID,
+			h.logicalAttempt, h.n)
 	}
 	w.flights, w.hook = nil, nil
 	w.rotations++

@@ -40,7 +40,7 @@ func (m *Machine) setFailure(e *entry, f run.FailurePayload) {
 
 func refusedResult() run.FailurePayload {
 	return run.FailurePayload{
-		ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log does not take what the step returned.",
+		ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log rejected the result of the step.",
 		FailureCategory: run.CategoryPlatform,
 	}
 }

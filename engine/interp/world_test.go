@@ -135,7 +135,7 @@ func (w *world) feed(in interp.Input) {
 	w.tb.Helper()
 	in = w.timed(in)
 	w.beginInput(in)
-	over := w.m.Done() || w.m.Rotated()
+	over := w.m.Done() || w.m.HasRotated()
 	effects := w.m.Step(in)
 	w.inputs = append(w.inputs, in)
 	w.effects = append(w.effects, effects)
@@ -184,13 +184,13 @@ func (w *world) feed(in interp.Input) {
 				w.tb.Fatalf("Finish has the status %s, the log has %s", e.Status, w.state.Status)
 			}
 		case interp.Rotate:
-			if i != len(effects)-1 || !w.m.Rotated() {
+			if i != len(effects)-1 || !w.m.HasRotated() {
 				w.tb.Fatalf("Rotate is not the last effect: %#v", effects)
 			}
 		}
 	}
 	switch {
-	case len(effects) > 0 && w.m.Rotated():
+	case len(effects) > 0 && w.m.HasRotated():
 		w.rotate()
 	case w.compareTwins && w.m.Idle():
 		w.compareWithTwin()
@@ -246,8 +246,8 @@ func (w *world) onAppend(a interp.Append) {
 			w.tb.Fatalf("the outcome of signal %s is applied by event %d of %d", o.SignalID, o.AppliedBy, len(a.Events))
 		}
 	}
-	if a.Seen != w.m.Seen() {
-		w.tb.Fatalf("Append.Seen is %d, want the position that the machine has observed, %d", a.Seen, w.m.Seen())
+	if a.Seen != w.m.ObservedSeq() {
+		w.tb.Fatalf("Append.Seen is %d, want the position that the machine has observed, %d", a.Seen, w.m.ObservedSeq())
 	}
 	w.pending, w.sent = &a, &a
 }
@@ -297,7 +297,7 @@ func (w *world) onExecute(e interp.Execute) {
 		spent: e.Spent, since: w.history.task})
 	executions := 0
 	for _, f := range w.flights {
-		if !w.hasObserved(f.stepID, f.la, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
+		if !w.hasObserved(f.stepID, f.logicalAttempt, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
 			executions++
 		}
 	}
@@ -307,9 +307,9 @@ func (w *world) onExecute(e interp.Execute) {
 }
 
 // hasObserved reports whether the machine has observed an event of one of these types about an attempt.
-func (w *world) hasObserved(stepID string, la int, types ...run.EventType) bool {
-	return slices.ContainsFunc(w.log[:w.m.Seen()], func(e run.Event) bool {
-		return e.StepID == stepID && e.LogicalAttempt == la && slices.Contains(types, e.Type)
+func (w *world) hasObserved(stepID string, logicalAttempt int, types ...run.EventType) bool {
+	return slices.ContainsFunc(w.log[:w.m.ObservedSeq()], func(e run.Event) bool {
+		return e.StepID == stepID && e.LogicalAttempt == logicalAttempt && slices.Contains(types, e.Type)
 	})
 }
 
@@ -343,7 +343,7 @@ func (w *world) tryWrite(a store.Append) (store.Appended, error) {
 		return store.Appended{}, err
 	}
 	w.carryOut(p)
-	return p.Appended(w.head), nil
+	return p.Result(w.head), nil
 }
 
 func (w *world) facts() authority.Facts {
@@ -441,7 +441,7 @@ func (w *world) checkEnd(events []run.Draft) {
 		if !concludes || w.state.Status.Terminal() {
 			continue
 		}
-		for _, e := range w.log[w.m.Seen():] {
+		for _, e := range w.log[w.m.ObservedSeq():] {
 			if e.Type == run.StepCompletedEvent || e.Type == run.StepFailedEvent {
 				own := slices.ContainsFunc(events, func(d run.Draft) bool { return d.Key(w.id) == e.Key })
 				if !own {

@@ -14,8 +14,8 @@ import (
 )
 
 type dispatch struct {
-	ord   run.Ord
-	la, n int
+	ord               run.Ord
+	logicalAttempt, n int
 }
 
 // flight is a dispatch that the engine executes.
@@ -38,7 +38,7 @@ type flight struct {
 func (w *world) startAttempt(f *flight) store.AttemptStarted {
 	w.tb.Helper()
 	b, err := authority.PrepareStart(w.id, store.StartAttempt{
-		RunID: w.id.RunID, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1 + f.spent,
+		RunID: w.id.RunID, StepID: f.stepID, LogicalAttempt: f.logicalAttempt, EngineAttempt: 1 + f.spent,
 		EmittedAt: w.now, PassFailing: f.passes, SignalID: f.signalID,
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ func (w *world) arrive(f *flight) {
 func (w *world) writeEnd(f *flight, end engine.End) {
 	w.tb.Helper()
 	d := run.Draft{
-		Type: run.StepCompletedEvent, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1 + f.spent,
+		Type: run.StepCompletedEvent, StepID: f.stepID, LogicalAttempt: f.logicalAttempt, EngineAttempt: 1 + f.spent,
 		EmittedAt: w.now, EmittedBy: run.ByEngine,
 	}
 	payload := any(end.Completed)
@@ -107,7 +107,7 @@ func (w *world) report(f *flight, end engine.End) {
 	w.needTask(f.since)
 	w.writeEnd(f, end)
 	others := slices.ContainsFunc(w.log[w.knownSeq:], func(e run.Event) bool {
-		return e.StepID != f.stepID || e.LogicalAttempt != f.la
+		return e.StepID != f.stepID || e.LogicalAttempt != f.logicalAttempt
 	})
 	// A receipt does not show other events, but deliverReceipt extends known to the head of the log.
 	if !others && w.useReceipts != nil && w.useReceipts() {
@@ -123,12 +123,12 @@ func (w *world) deliverReceipt(f *flight) {
 	w.needTask(f.since)
 	w.beginTask()
 	w.flights = slices.DeleteFunc(w.flights, func(o *flight) bool { return o == f })
-	f.back = &engine.Return{StepID: f.stepID, LogicalAttempt: f.la, N: f.n, Kind: engine.ReturnEnded}
+	f.back = &engine.Return{StepID: f.stepID, LogicalAttempt: f.logicalAttempt, N: f.n, Kind: engine.ReturnEnded}
 	w.past[f.dispatch] = true
 	r := engine.Receipt{Head: w.head.LastSeq, Running: w.head.Running, Gate: w.head.Gate}
 	for _, e := range w.log {
 		switch {
-		case e.StepID != f.stepID || e.LogicalAttempt != f.la:
+		case e.StepID != f.stepID || e.LogicalAttempt != f.logicalAttempt:
 		case e.Type == run.StepStartedEvent:
 			r.StartedSeq = e.Seq
 		case e.Type.EndsAttempt():
@@ -136,7 +136,7 @@ func (w *world) deliverReceipt(f *flight) {
 		}
 	}
 	w.extendKnown(w.head.LastSeq)
-	w.feed(interp.Ended{At: w.now, StepID: f.stepID, LogicalAttempt: f.la, Receipt: r})
+	w.feed(interp.Ended{At: w.now, StepID: f.stepID, LogicalAttempt: f.logicalAttempt, Receipt: r})
 }
 
 // comeBack lets the engine report that it no longer executes a dispatch. The machine observes the log first.
@@ -148,7 +148,7 @@ func (w *world) comeBack(f *flight, got engine.Return) {
 	}
 	w.beginTask()
 	w.flights = slices.DeleteFunc(w.flights, func(o *flight) bool { return o == f })
-	got.StepID, got.LogicalAttempt, got.N = f.stepID, f.la, f.n
+	got.StepID, got.LogicalAttempt, got.N = f.stepID, f.logicalAttempt, f.n
 	f.back = &got
 	w.past[f.dispatch] = true
 	w.observe()
@@ -175,7 +175,7 @@ func (w *world) forge(stepID string, kind engine.ReturnKind) *flight {
 
 // read returns the current answer of Journal.Tail.
 func (w *world) read() engine.Tail {
-	t := engine.Tail{Seq: w.m.Seen(), Head: w.head}
+	t := engine.Tail{Seq: w.m.ObservedSeq(), Head: w.head}
 	most := store.MaxTail
 	if w.tailMost > 0 {
 		most = w.tailMost
@@ -289,7 +289,7 @@ func (w *world) inFlight() string {
 // startedAppend returns the Append that a Journal writes when it lets a worker start an attempt.
 func startedAppend(w *world, f *flight) store.Append {
 	return store.Append{Events: []run.Draft{{
-		Type: run.StepStartedEvent, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1, EmittedAt: w.now,
+		Type: run.StepStartedEvent, StepID: f.stepID, LogicalAttempt: f.logicalAttempt, EngineAttempt: 1, EmittedAt: w.now,
 		EmittedBy: run.ByEngine,
 	}}}
 }

@@ -211,7 +211,7 @@ func (x *execution) fetchSignals(after int64) {
 // readLog feeds the new events of the log and then the return that was received before them, unless it is nil.
 func (x *execution) readLog(then interp.Input) {
 	for {
-		t, err := x.e.cfg.Journal.Tail(context.Background(), x.id.RunID, x.m.Seen())
+		t, err := x.e.cfg.Journal.Tail(context.Background(), x.id.RunID, x.m.ObservedSeq())
 		if err != nil {
 			x.retry(func() { x.readLog(then) })
 			return

@@ -85,9 +85,9 @@ func (f *flight) begin() {
 		x.e.held = append(x.e.held, f)
 		return
 	}
-	ea := f.engineAttempt
+	engineAttempt := f.engineAttempt
 	x.e.schedule(f.takes(), func() {
-		if f.engineAttempt == ea {
+		if f.engineAttempt == engineAttempt {
 			f.finish()
 		}
 	})
@@ -162,13 +162,13 @@ func (f *flight) failure() *run.FailurePayload {
 	default:
 		return nil
 	}
-	p.Retryable = executor.Retryable(f.step.Retry, f.class(), !f.timedOut() && failed.NotRetryable)
+	p.Retryable = executor.IsRetryable(f.step.Retry, f.class(), !f.timedOut() && failed.NotRetryable)
 	return p
 }
 
 // backoff is the platform's delay after an engine attempt (contract E-10).
-func backoff(r plan.Retry, ea int) time.Duration {
-	ms := float64(r.InitialBackoffMS) * math.Pow(max(1, r.BackoffMultiplier), float64(ea-1))
+func backoff(r plan.Retry, engineAttempt int) time.Duration {
+	ms := float64(r.InitialBackoffMS) * math.Pow(max(1, r.BackoffMultiplier), float64(engineAttempt-1))
 	return time.Duration(min(ms, float64(r.MaxBackoffMS))) * time.Millisecond
 }
 
@@ -185,7 +185,7 @@ func (f *flight) end(end engine.End) {
 	switch {
 	case errors.As(err, &schema):
 		end.Completed, end.Failed = nil, &run.FailurePayload{
-			ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log does not take what the step returned.",
+			ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log rejected the result of the step.",
 			FailureCategory: run.CategoryPlatform,
 		}
 		x.e.schedule(0, func() { f.end(end) })
@@ -206,7 +206,7 @@ func (f *flight) handBack(r engine.Return) {
 	x.flights = slices.DeleteFunc(x.flights, func(o *flight) bool { return o == f })
 	r.StepID, r.LogicalAttempt, r.N, r.EngineAttempt = f.step.StepID, f.dispatch.LogicalAttempt, f.dispatch.N,
 		f.engineAttempt
-	if proven := r.Receipt; proven != nil && x.e.cfg.Tickets.Sealed(proven.Proof, engine.ReceiptPurpose,
+	if proven := r.Receipt; proven != nil && x.e.cfg.Tickets.VerifySeal(proven.Proof, engine.ReceiptPurpose,
 		proven.Text(x.id.RunID, r.StepID, r.LogicalAttempt, false)) {
 		x.feed(interp.Ended{At: x.e.now, StepID: r.StepID, LogicalAttempt: r.LogicalAttempt, Receipt: *proven})
 		return

@@ -124,7 +124,7 @@ func (l *Log) Append(_ context.Context, a store.Append) (store.Appended, error) 
 		return store.Appended{}, err
 	}
 	l.carryOut(p)
-	return p.Appended(l.head), nil
+	return p.Result(l.head), nil
 }
 
 // AppendUnlessPaused implements engine.Journal.

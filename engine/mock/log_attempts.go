@@ -75,9 +75,9 @@ func (l *Log) End(ctx context.Context, e engine.End) (engine.Receipt, error) {
 }
 
 // receiptOf adds the state of the log and the proof to a receipt.
-func (l *Log) receiptOf(r engine.Receipt, runID, stepID string, la int, hook bool) engine.Receipt {
+func (l *Log) receiptOf(r engine.Receipt, runID, stepID string, logicalAttempt int, hook bool) engine.Receipt {
 	r.Head, r.Running, r.Gate = l.head.LastSeq, l.head.Running, l.head.Gate
-	r.Proof = logKeys().Seal(engine.ReceiptPurpose, r.Text(runID, stepID, la, hook))
+	r.Proof = logKeys().Seal(engine.ReceiptPurpose, r.Text(runID, stepID, logicalAttempt, hook))
 	return r
 }
 

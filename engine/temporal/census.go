@@ -15,8 +15,8 @@ import (
 
 var _ engine.Census = (*Engine)(nil)
 
-// Closed implements engine.Census.
-func (e *Engine) Closed(ctx context.Context, since time.Time) iter.Seq2[engine.Description, error] {
+// ListClosed implements engine.Census.
+func (e *Engine) ListClosed(ctx context.Context, since time.Time) iter.Seq2[engine.Description, error] {
 	return e.list(ctx, fmt.Sprintf(
 		"WorkflowType = '%s' AND CloseTime >= '%s' AND ExecutionStatus IN ('Failed', 'Canceled', 'Terminated', 'TimedOut')",
 		workflowName, since.UTC().Format(time.RFC3339Nano)))

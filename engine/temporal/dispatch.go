@@ -188,7 +188,7 @@ func isClaim(in executeInput, out engine.Return, err error) bool {
 // isProven reports whether the Journal of this installation wrote a receipt about this attempt. The answer must be the
 // same in every replay, so a replaced key stays in ticket-keys until the runs that were open at that time are over.
 func (d *driver) isProven(r engine.Receipt, in executeInput) bool {
-	return d.replays || d.keys.Sealed(r.Proof, engine.ReceiptPurpose, r.Text(d.in.Identity.RunID, in.StepID,
+	return d.replays || d.keys.VerifySeal(r.Proof, engine.ReceiptPurpose, r.Text(d.in.Identity.RunID, in.StepID,
 		in.LogicalAttempt, false))
 }
 

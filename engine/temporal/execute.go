@@ -97,7 +97,7 @@ func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput
 	tenantID := tenantOf(info.WorkflowExecution.ID)
 	if !x.tenants.take(tenantID, hook) {
 		x.meter.declined.WithLabelValues(string(x.workload), declinedShare).Inc()
-		return d.Declined(shareRetry), nil
+		return d.DeclineReturn(shareRetry), nil
 	}
 	defer x.tenants.release(tenantID)
 	x.meter.begun.WithLabelValues(string(x.workload)).Inc()

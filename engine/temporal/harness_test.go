@@ -59,7 +59,7 @@ type harness struct {
 type script struct {
 	mu     sync.Mutex
 	do     map[string]func(context.Context, executor.Task) error
-	calls  []string        // stepId/la.ea, in order
+	calls  []string        // stepId/logicalAttempt.engineAttempt, in order
 	keys   []string        // idempotency keys, in order
 	result json.RawMessage // of every step that succeeds
 }
@@ -94,7 +94,7 @@ func (s *script) count(step string) (n int) {
 	return n
 }
 
-// called returns the executions so far, as stepId/la.ea, in order.
+// called returns the executions so far, as stepId/logicalAttempt.engineAttempt, in order.
 func (s *script) called() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

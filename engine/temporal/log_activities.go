@@ -95,7 +95,7 @@ func (l *logActivities) register(w worker.ActivityRegistry) {
 // appendSealed is append for the log queue. It verifies the seal of its input.
 func (l *logActivities) appendSealed(ctx context.Context, in sealedAppend) (appendResult, error) {
 	var a appendInput
-	if !l.keys.Sealed(in.Seal, sealAppend, string(in.Body)) || json.Unmarshal(in.Body, &a) != nil {
+	if !l.keys.VerifySeal(in.Seal, sealAppend, string(in.Body)) || json.Unmarshal(in.Body, &a) != nil {
 		return appendResult{}, sealError(l.keys, in.Seal, "no worker of this installation asked for this append")
 	}
 	return l.append(ctx, a)

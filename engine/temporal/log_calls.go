@@ -163,7 +163,7 @@ func (d *driver) takeAppended(batch int, out appendResult) {
 func (d *driver) readLog() {
 	returns := d.returns
 	d.reading, d.unread, d.returns = true, false, nil
-	in := tailInput{RunID: d.in.Identity.RunID, After: d.machine.Seen()}
+	in := tailInput{RunID: d.in.Identity.RunID, After: d.machine.ObservedSeq()}
 	for _, r := range returns {
 		if r.claimed && d.machine.InFlight(r.Return, r.hook) {
 			in.Claims = append(in.Claims, claim{StepID: r.StepID, LogicalAttempt: r.LogicalAttempt, Hook: r.hook})

@@ -23,11 +23,11 @@ func (h *harness) another() authz.Principal {
 }
 
 // task waits until an attempt waits for a person, and returns its task as p sees it.
-func (h *harness) task(p authz.Principal, runID, stepID string, la int) runs.ManualTask {
+func (h *harness) task(p authz.Principal, runID, stepID string, logicalAttempt int) runs.ManualTask {
 	h.t.Helper()
 	h.waitFor(runID, "waiting for a person", func(s run.State) bool {
 		step, ok := s.Step(stepID)
-		return ok && step.Substatus == run.WaitingManual && step.LogicalAttempt == la
+		return ok && step.Substatus == run.WaitingManual && step.LogicalAttempt == logicalAttempt
 	})
 	l, err := h.store.Load(h.t.Context(), runID)
 	must(h.t, err)
@@ -37,11 +37,11 @@ func (h *harness) task(p authz.Principal, runID, stepID string, la int) runs.Man
 	page, err := h.control.ManualTasks(h.t.Context(), p, runs.ManualTasksQuery{RunID: runID})
 	must(h.t, err)
 	for _, task := range page.Tasks {
-		if task.StepID == stepID && task.LogicalAttempt == la {
+		if task.StepID == stepID && task.LogicalAttempt == logicalAttempt {
 			return task
 		}
 	}
-	h.t.Fatalf("the tasks %+v lack %s/%d", page.Tasks, stepID, la)
+	h.t.Fatalf("the tasks %+v lack %s/%d", page.Tasks, stepID, logicalAttempt)
 	return runs.ManualTask{}
 }
 

@@ -76,7 +76,7 @@ func (e *Engine) foreignReason(info *workflowpb.WorkflowExecutionInfo) string {
 	switch {
 	case workflowType != workflowName:
 		return fmt.Sprintf("it is of the type %.80q", workflowType)
-	case !e.cfg.Tickets.Sealed(sealIn(info.GetMemo(), e.cfg.Payloads.converter()), sealExecution,
+	case !e.cfg.Tickets.VerifySeal(sealIn(info.GetMemo(), e.cfg.Payloads.converter()), sealExecution,
 		executionText(workflowType, id, queue)):
 		return fmt.Sprintf("no server of this installation sealed its start on the queue %.80q", queue)
 	case info.GetExecutionTime().IsValid() && delay > mostBackoff:

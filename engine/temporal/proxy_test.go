@@ -101,8 +101,10 @@ func pump(from, to net.Conn, pass func([]byte) bool) {
 	}
 }
 
-// proxied returns a harness on PostgreSQL. Only its journal uses the proxy.
-func proxied(t *testing.T, budget time.Duration, sees func(*proxy, *link, []byte)) (*harness, *faulty, *proxy) {
+// newProxiedHarness returns a harness on PostgreSQL. Only its journal uses the proxy.
+func newProxiedHarness(
+	t *testing.T, budget time.Duration, sees func(*proxy, *link, []byte),
+) (*harness, *faulty, *proxy) {
 	t.Helper()
 	dsn := testserver.Postgres(t)
 	_, rest, _ := strings.Cut(dsn, "@")
@@ -129,7 +131,7 @@ func completion(sent []byte) bool {
 // contract: W-15
 func TestBudget_ProxyDelaysStepStarted(t *testing.T) {
 	t.Parallel()
-	h, f, p := proxied(t, 3*time.Second, func(*proxy, *link, []byte) {})
+	h, f, p := newProxiedHarness(t, 3*time.Second, func(*proxy, *link, []byte) {})
 	f.begin = func(ctx context.Context, try int, write func(context.Context) error) error {
 		if try == 1 {
 			p.hold()
@@ -152,7 +154,7 @@ func TestBudget_ProxyDelaysStepStarted(t *testing.T) {
 func TestBudget_ProxySwallowsTheAnswer(t *testing.T) {
 	t.Parallel()
 	var muted atomic.Int64
-	h, f, _ := proxied(t, short(), func(_ *proxy, l *link, sent []byte) {
+	h, f, _ := newProxiedHarness(t, short(), func(_ *proxy, l *link, sent []byte) {
 		if completion(sent) && muted.CompareAndSwap(0, 1) {
 			l.mute.Store(true)
 		}
@@ -171,15 +173,14 @@ func TestBudget_ProxySwallowsTheAnswer(t *testing.T) {
 
 // The proxy holds all bytes from the completion on until the worker tries to write the failure. It then sends the held
 // bytes to PostgreSQL, or drops them. The log has only the end that was written first.
-// contract: B04
-// contract: W-15
+// contract: B04, W-15
 func TestBudget_ProxyBlocksTheCompletion(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"held bytes are sent": false, "held bytes are lost": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var once sync.Once
-			h, f, p := proxied(t, short(), func(p *proxy, _ *link, sent []byte) {
+			h, f, p := newProxiedHarness(t, short(), func(p *proxy, _ *link, sent []byte) {
 				if completion(sent) {
 					once.Do(p.hold)
 				}

@@ -272,7 +272,7 @@ func TestSignals_ApplyOnceWhenTheServerDies(t *testing.T) {
 					t.Run(strings.ReplaceAll(stage, " ", "_"), func(t *testing.T) {
 						own := *h
 						own.t = t
-						own.killedAt(c, stage, event)
+						own.runCaseWithKill(c, stage, event)
 					})
 				}
 			})
@@ -294,8 +294,8 @@ func (h *harness) server(s store.Store, e engine.Engine) (*usecases.UseCases, *a
 	}), directory
 }
 
-// killedAt runs one case with a server that dies at a stage, and one that replaces it.
-func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.EventType]) {
+// runCaseWithKill runs one case with a server that dies at a stage, and one that replaces it.
+func (h *harness) runCaseWithKill(c crashCase, stage string, event *atomic.Pointer[run.EventType]) {
 	t := h.t
 	healthy := func() func() {
 		s, _ := h.server(h.store, h.engine)

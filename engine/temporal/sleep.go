@@ -155,7 +155,7 @@ func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Retu
 // wakeUpSealed is wakeUp for the log queue. It verifies the seal of its input.
 func (l *logActivities) wakeUpSealed(ctx context.Context, in sealedWakeUp) (engine.Return, error) {
 	var w wakeUpInput
-	if !l.keys.Sealed(in.Seal, sealWakeUp, string(in.Body)) || json.Unmarshal(in.Body, &w) != nil {
+	if !l.keys.VerifySeal(in.Seal, sealWakeUp, string(in.Body)) || json.Unmarshal(in.Body, &w) != nil {
 		return engine.Return{}, sealError(l.keys, in.Seal, "no worker of this installation asked for this end")
 	}
 	return l.wakeUp(ctx, w)

@@ -104,7 +104,7 @@ func TestCensus_ListsOpenAndClosedExecutions(t *testing.T) {
 	})
 	h.waitFor(open, "ended in the index", func(run.State) bool {
 		found := map[string]engine.Description{}
-		for d, err := range h.engine.Closed(t.Context(), from) {
+		for d, err := range h.engine.ListClosed(t.Context(), from) {
 			must(t, err)
 			found[d.Identity.RunID] = d
 		}
@@ -113,7 +113,7 @@ func TestCensus_ListsOpenAndClosedExecutions(t *testing.T) {
 		}
 		return found[ended].ClosedAs == "Terminated" && found[ended].Identity.TenantID == "acme"
 	})
-	for d, err := range h.engine.Closed(t.Context(), time.Now().Add(time.Hour)) {
+	for d, err := range h.engine.ListClosed(t.Context(), time.Now().Add(time.Hour)) {
 		t.Fatalf("Closed since tomorrow yields %+v, %v; want nothing", d, err)
 	}
 	if _, err := h.engine.Open(t.Context(), make([]run.Identity, engine.MaxCensus+1)); err == nil {

@@ -67,7 +67,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 	if id != WorkflowID(in.Identity) && !w.replays {
 		return temporal.NewNonRetryableApplicationError("the workflow "+id+" is not that of its run", "FORGED", nil)
 	}
-	if !w.replays && !w.keys.Sealed(in.StartSeal, sealInput, in.text(id, queue)) {
+	if !w.replays && !w.keys.VerifySeal(in.StartSeal, sealInput, in.text(id, queue)) {
 		w.panicOnForeignKey(in.StartSeal)
 		why := "no server of this installation started this execution"
 		return temporal.NewNonRetryableApplicationError(why, "FORGED", nil)
@@ -79,7 +79,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		ctx: ctx, in: in, meter: w.meter, log: w.log, keys: w.keys, replays: w.replays, began: workflow.Now(ctx),
 		cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{},
 	}
-	if c := in.Continued; c != nil && !w.replays && !w.keys.Sealed(in.Seal, sealContinued, c.text(in.Identity)) {
+	if c := in.Continued; c != nil && !w.replays && !w.keys.VerifySeal(in.Seal, sealContinued, c.text(in.Identity)) {
 		w.panicOnForeignKey(in.Seal)
 		return temporal.NewNonRetryableApplicationError(
 			"no worker of this installation wrote the state from which this execution continues", "FORGED", nil)
@@ -111,7 +111,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 // retries the task until a worker has the key. An error instead would end the execution, so that a worker with wrong
 // ticket-keys would end runs.
 func (w *workflows) panicOnForeignKey(seal string) {
-	if w.keys.Foreign(seal) {
+	if w.keys.LooksSealed(seal) {
 		panic(lacksKey(seal))
 	}
 }
@@ -126,7 +126,7 @@ func lacksKey(seal string) string {
 // sealError returns the error of an activity whose seal does not verify. Temporal retries the activity if a worker with
 // other keys may verify the seal. Otherwise the error is final and why is its message.
 func sealError(keys ticket.Keys, seal, why string) error {
-	if keys.Foreign(seal) {
+	if keys.LooksSealed(seal) {
 		return temporal.NewApplicationError(lacksKey(seal), "KEY_MISSING")
 	}
 	return temporal.NewNonRetryableApplicationError(why, "FORGED", nil)

@@ -158,15 +158,15 @@ func (k Keys) Seal(purpose, text string) string {
 	return k.list[0].id + "." + k.list[0].mac("seal:"+purpose, text)
 }
 
-// Sealed reports whether Seal returned seal for this purpose and text.
-func (k Keys) Sealed(seal, purpose, text string) bool {
+// VerifySeal reports whether Seal returned seal for this purpose and text.
+func (k Keys) VerifySeal(seal, purpose, text string) bool {
 	id, mac, _ := strings.Cut(seal, ".")
 	return k.signed(id, mac, "seal:"+purpose, text)
 }
 
-// Foreign reports whether a seal that Sealed refuses has the form of one. Then a key that k lacks may have made it, and
+// LooksSealed reports whether a seal that Sealed refuses has the form of one. Then a key that k lacks may have made it, and
 // a process with that key could tell; any other text is no seal of anybody.
-func (k Keys) Foreign(seal string) bool {
+func (k Keys) LooksSealed(seal string) bool {
 	id, mac, _ := strings.Cut(seal, ".")
 	b, err := base64.RawURLEncoding.DecodeString(mac)
 	return id != "" && err == nil && len(b) == sha256.Size

@@ -125,7 +125,7 @@ func TestCheck_ForeignAndRotatedKeys(t *testing.T) {
 		if fits := c.to.Fits(c.from.Key(x), x); fits != c.passes {
 			t.Errorf("%s: the key fits %t, want %t", c.name, fits, c.passes)
 		}
-		if sealed := c.to.Sealed(c.from.Seal("start", "text"), "start", "text"); sealed != c.passes {
+		if sealed := c.to.VerifySeal(c.from.Seal("start", "text"), "start", "text"); sealed != c.passes {
 			t.Errorf("%s: the seal holds %t, want %t", c.name, sealed, c.passes)
 		}
 	}
@@ -172,7 +172,7 @@ func TestFits_EveryFieldIsBound(t *testing.T) {
 	if k.Fits(k.Key(a), b) {
 		t.Error("a separator in an id makes two executions one")
 	}
-	if sealed := k.Seal("execution", "x"); k.Sealed(sealed, "other", "x") || k.Sealed(sealed, "execution", "y") {
+	if sealed := k.Seal("execution", "x"); k.VerifySeal(sealed, "other", "x") || k.VerifySeal(sealed, "execution", "y") {
 		t.Error("a seal holds for another purpose or text")
 	}
 }

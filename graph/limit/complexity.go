@@ -129,7 +129,7 @@ func (Cost) Validate(graphql.ExecutableSchema) error { return nil }
 // MutateOperationContext implements graphql.OperationContextMutator.
 func (c Cost) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	if cost := complexity.Calculate(ctx, c.Schema, op.Operation, op.Variables); cost > c.Limit {
-		return Exceeded(run.CodeQueryTooComplex, "The operation costs %d", cost, c.Limit)
+		return ErrorOf(run.CodeQueryTooComplex, "The operation costs %d", cost, c.Limit)
 	}
 	return nil
 }

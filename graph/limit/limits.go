@@ -81,11 +81,11 @@ func (g Guard) MutateOperationParameters(ctx context.Context, params *graphql.Ra
 		return nil
 	}
 	if len(params.Query) > g.Limits.QueryBytes {
-		return Exceeded(run.CodeQueryTooComplex, "The document has %d bytes", len(params.Query), g.Limits.QueryBytes)
+		return ErrorOf(run.CodeQueryTooComplex, "The document has %d bytes", len(params.Query), g.Limits.QueryBytes)
 	}
 	source := &ast.Source{Input: params.Query}
 	if n := countTokens(source, g.Limits.Tokens); n > g.Limits.Tokens {
-		return Exceeded(run.CodeQueryTooComplex, "The document has %d tokens or more", n, g.Limits.Tokens)
+		return ErrorOf(run.CodeQueryTooComplex, "The document has %d tokens or more", n, g.Limits.Tokens)
 	}
 	doc, err := parser.ParseQuery(source)
 	if err != nil {
@@ -105,17 +105,17 @@ func (g Guard) check(doc *ast.QueryDocument) *gqlerror.Error {
 	}
 	switch {
 	case all.depth > g.Limits.Depth:
-		return Exceeded(run.CodeQueryTooDeep, "The document is nested %d levels deep", all.depth, g.Limits.Depth)
+		return ErrorOf(run.CodeQueryTooDeep, "The document is nested %d levels deep", all.depth, g.Limits.Depth)
 	case all.aliases > g.Limits.Aliases:
-		return Exceeded(run.CodeTooManyAliases, "The document has %d aliases", all.aliases, g.Limits.Aliases)
+		return ErrorOf(run.CodeTooManyAliases, "The document has %d aliases", all.aliases, g.Limits.Aliases)
 	case all.fields > g.Limits.Fields:
-		return Exceeded(run.CodeQueryTooComplex, "The document selects %d fields", all.fields, g.Limits.Fields)
+		return ErrorOf(run.CodeQueryTooComplex, "The document selects %d fields", all.fields, g.Limits.Fields)
 	}
 	return nil
 }
 
-// Exceeded returns an error with the code and the limit. The format takes n, as in "The document has %d bytes".
-func Exceeded(code run.Code, format string, n, limit int) *gqlerror.Error {
+// ErrorOf returns an error with the code and the limit. The format takes n, as in "The document has %d bytes".
+func ErrorOf(code run.Code, format string, n, limit int) *gqlerror.Error {
 	message := fmt.Sprintf(format+"; at most %d are allowed.", n, limit)
 	return gqlerror.WrapPath(nil, &control.Error{Code: code, Message: message, Limit: int64(limit)})
 }

@@ -11,7 +11,7 @@ import (
 func TestChangelog_IsInKeepAChangelogForm(t *testing.T) {
 	t.Parallel()
 	page := text(t, "CHANGELOG.md")
-	heading := regexp.MustCompile(`(?m)^## \[(Unreleased|\d+\.\d+\.\d+)\](?: - (\d{4}-\d\d-\d\d))?$`)
+	heading := regexp.MustCompile(`(?m)^## \[(Unreleased|\d+\.\d+\.\d+)\](?: - (\d{4}-\d\d-\d\d|not released yet))?$`)
 	versions := heading.FindAllStringSubmatch(page, -1)
 	if len(versions) < 2 || versions[0][1] != "Unreleased" {
 		t.Fatalf("CHANGELOG.md has the versions %q: want Unreleased first, then those that were released", versions)
@@ -22,12 +22,14 @@ func TestChangelog_IsInKeepAChangelogForm(t *testing.T) {
 	}
 	for _, v := range versions[1:] {
 		if v[2] == "" {
-			t.Errorf("version %s has no date", v[1])
+			t.Errorf("version %s has no date; write \"not released yet\" if it has no tag", v[1])
 		}
 	}
 	for _, v := range versions {
-		if !strings.Contains(page, "\n["+v[1]+"]: ") {
-			t.Errorf("version %s has no link at the end of CHANGELOG.md", v[1])
+		// A version without a tag has no page that a link could name.
+		released := v[2] != "not released yet"
+		if linked := strings.Contains(page, "\n["+v[1]+"]: "); linked != released {
+			t.Errorf("version %s has a link at the end of CHANGELOG.md: %t, want %t", v[1], linked, released)
 		}
 	}
 	kinds := []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", "Known limits"}

@@ -118,9 +118,10 @@ var (
 	// lawPages quote the source documents, and their wording is cited.
 	lawPages = regexp.MustCompile(`^docs/contract/(?:acceptance|data-dictionary|decisions|numbers|requirements)\.md$`)
 	ownTest  = regexp.MustCompile(
-		`^internal/archtest/language_test\.go$|/testdata/|^NOTICE|^docs/images/|/gen/|^docs/cli\.md$`)
-	// generatedTable is written from Go, where its sentences are checked.
-	generatedTable = regexp.MustCompile(`(?s)<!-- codes: .*<!-- end of codes -->`)
+		`^internal/archtest/language_test\.go$|/testdata/|^NOTICE|^docs/images/|/gen/`)
+	// generatedPart is written from Go, where its sentences are checked: the table of codes in docs/operations.md, and
+	// docs/cli.md from its marker to its end.
+	generatedPart = regexp.MustCompile(`(?s)<!-- codes: .*<!-- end of codes -->|(?m:^)<!-- commands: .*\z`)
 
 	marker = regexp.MustCompile(`^\s*(?://+|--|\*+/?|/\*+|#)?\s*`)
 	code   = regexp.MustCompile("`[^`]*`")
@@ -131,8 +132,8 @@ func proseOf(name, content string) []prose {
 		strings.Contains(content[:min(len(content), 600)], "Code generated") {
 		return nil
 	}
-	content = generatedTable.ReplaceAllStringFunc(content, func(table string) string { // keep the numbers of lines
-		return strings.Repeat("\n", strings.Count(table, "\n"))
+	content = generatedPart.ReplaceAllStringFunc(content, func(part string) string { // keep the numbers of lines
+		return strings.Repeat("\n", strings.Count(part, "\n"))
 	})
 	switch filepath.Ext(name) {
 	case ".go":

@@ -32,8 +32,7 @@ var imports = map[string][]string{
 	// A client of the store and, for repairs, of the engine's history: it stands above both.
 	"storeadmin": {"store", "engine", "run", "plan"},
 
-	// store here is the port alone: a Journal speaks of appends and begins, and saying the same in a second vocabulary
-	// would be a copy.
+	// The port uses store's types, so that they are not copied.
 	"engine":        {"store", "run", "plan"},
 	"engine/interp": {"engine", "store", "run", "plan"},
 	"engine/ticket": {"run"},
@@ -46,8 +45,7 @@ var imports = map[string][]string{
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
 		"plan"},
-	// The suite holds an engine behind the use cases, and its runs are started and steered through them: said here
-	// once, not by each engine's tests.
+	// The suite drives each engine through the use cases.
 	"engine/enginetest": {"control/runs", "store", "authz", "run", "internal/testtime"},
 
 	"projector":     {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
@@ -70,7 +68,7 @@ var imports = map[string][]string{
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
 	"control/bulk":  {"control", "control/runs", "plan", "run", "store", "live", "authz"},
 	"control/duty":  {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine"},
-	// An engine's log is held against what the use cases accepted, so the Journal knows their payloads.
+	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
@@ -159,7 +157,7 @@ func TestImports_FollowTheTable(t *testing.T) {
 			}
 		}
 		if slices.Contains(pure, p.Dir) && len(p.External()) > 0 {
-			t.Errorf("%s imports %v: it is to stand on the standard library alone", p.Dir, p.External())
+			t.Errorf("%s imports %v: it may import only the standard library", p.Dir, p.External())
 		}
 		for _, external := range p.External() {
 			for driver, speakers := range drivers {

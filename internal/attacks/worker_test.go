@@ -15,9 +15,10 @@ import (
 
 // mintTicket returns the ticket that this installation would create for the first dispatch of an attempt. The tests
 // have its keys, so they can test the Journal's checks beyond the ticket. For the old binary it returns "".
-func (w *world) mintTicket(runID, stepID string, la int, expires time.Duration) string {
+func (w *world) mintTicket(runID, stepID string, logicalAttempt int, expires time.Duration) string {
 	return w.keys.Ticket(ticket.Dispatch{
-		RunID: runID, StepID: stepID, LogicalAttempt: la, N: 1, Queue: queueNobody, Expires: time.Now().Add(expires),
+		RunID: runID, StepID: stepID, LogicalAttempt: logicalAttempt, N: 1, Queue: queueNobody,
+		Expires: time.Now().Add(expires),
 	})
 }
 

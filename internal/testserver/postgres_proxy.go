@@ -75,7 +75,7 @@ func (p *PostgresProxy) carry(l *link) error {
 		}
 		size := wire.BigEndian.Uint32(head[len(head)-4:])
 		if size < 4 || size > maxPostgresMessage {
-			return errors.New("testserver: not the protocol of PostgreSQL")
+			return errors.New("testserver: the message does not follow the PostgreSQL protocol")
 		}
 		body := make([]byte, size-4)
 		if _, err := io.ReadFull(in, body); err != nil {

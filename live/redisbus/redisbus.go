@@ -300,7 +300,7 @@ func (b *Bus) deliver(name, payload string) {
 	if payload != "" {
 		d.Message = &live.Message{}
 		if err := json.Unmarshal([]byte(payload), d.Message); err != nil {
-			b.log.Warn("bus message unreadable", slog.String("channel", name))
+			b.log.Warn("a message of the bus cannot be read; subscribers read the store", slog.String("channel", name))
 			d = live.Delivery{Overflow: true} // something changed; a catch-up read finds it
 		}
 	}

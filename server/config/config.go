@@ -112,7 +112,7 @@ type Config struct {
 	RequestsPerMinute        int `koanf:"requests-per-minute"`
 	AddressRequestsPerMinute int `koanf:"address-requests-per-minute"`
 
-	// bucket URL or directory for the signed heads of the audit log; empty: none are written
+	// bucket URL or directory for the signed heads of the audit; empty: none are written
 	AuditHeads         string        `koanf:"audit-heads"`
 	AuditHeadsKey      string        `koanf:"audit-heads-key"`      // file of the Ed25519 private key that signs them
 	AuditHeadsInterval time.Duration `koanf:"audit-heads-interval"` // time between two signed heads

@@ -79,7 +79,7 @@ func (i *Issuer) verify() (errs []error) {
 	}
 	check((i.Tenant == "") != (i.TenantClaim == ""), "give either tenant or tenantClaim")
 	check(i.TenantClaim != "" || len(i.Tenants) == 0, "tenants narrow tenantClaim, which is not given")
-	check(i.Prefix == "" || authz.Nameable(i.Prefix), "prefix must be printable, without spaces")
+	check(i.Prefix == "" || authz.IsValidName(i.Prefix), "prefix must be printable, without spaces")
 	return errs
 }
 

@@ -104,14 +104,14 @@ func (c *Config) verifySandbox() (errs []error) {
 	}
 	for _, part := range c.SandboxAllowMissing {
 		if !slices.Contains(plan.SandboxParts(), plan.SandboxPart(part)) {
-			bad("sandbox-allow-missing: %q is not one of %s", part, Joined(plan.SandboxParts()))
+			bad("sandbox-allow-missing: %q is not one of %s", part, JoinWords(plan.SandboxParts()))
 		}
 	}
 	return errs
 }
 
-// Joined returns the words with a comma and a space between them, for messages.
-func Joined[T ~string](words []T) string {
+// JoinWords returns the words with a comma and a space between them, for messages.
+func JoinWords[T ~string](words []T) string {
 	texts := make([]string, len(words))
 	for i, w := range words {
 		texts[i] = string(w)

@@ -224,7 +224,7 @@ func (c *Config) verifyStore() (errs []error) {
 				"a password stands in store, and store-password-file is given: name the file alone"))
 		}
 	}
-	hosts, err := postgres.Exposed(c.Store)
+	hosts, err := postgres.PlaintextHosts(c.Store)
 	if err != nil {
 		return append(errs, fmt.Errorf("store: %w", err))
 	}

@@ -38,7 +38,7 @@ type Config struct {
 	Bus   live.Bus
 	Authz *authz.Authorizer
 	Logs  artifact.Logs
-	// AuditHeads is the archive for the signed heads of the audit log; the zero value writes none.
+	// AuditHeads is the archive for the signed heads of the audit; the zero value writes none.
 	AuditHeads control.AuditHeads
 	// Blobs stores payloads of signals that are too large for a row.
 	Blobs  artifact.Blobs

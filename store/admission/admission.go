@@ -191,8 +191,8 @@ func Turn(pass, turn float64, weight int) (newPass, newTurn float64) {
 	return newTurn + 1/float64(max(1, weight)), newTurn
 }
 
-// Admitted returns the lane of a project after the admission of one of its waiting runs at now.
-func Admitted(l Lane, now time.Time) Lane {
+// LaneAfterAdmission returns the lane of a project after the admission of one of its waiting runs at now.
+func LaneAfterAdmission(l Lane, now time.Time) Lane {
 	gap := max(0, now.Sub(l.AdmittedAt))
 	if l.Pace == 0 {
 		l.Pace = gap

@@ -233,14 +233,14 @@ func TestAdmitted_PaceFollowsTheTimeBetweenAdmissions(t *testing.T) {
 	now := epoch
 	for range 30 {
 		now = now.Add(2 * time.Second)
-		l = admission.Admitted(l, now)
+		l = admission.LaneAfterAdmission(l, now)
 	}
 	if l.Pace != 2*time.Second || !l.AdmittedAt.Equal(now) {
 		t.Errorf("pace %v, admitted at %v; want 2 s at %v", l.Pace, l.AdmittedAt, now)
 	}
 	for range 30 {
 		now = now.Add(8 * time.Second)
-		l = admission.Admitted(l, now)
+		l = admission.LaneAfterAdmission(l, now)
 	}
 	if d := l.Pace - 8*time.Second; d > 10*time.Millisecond || d < -10*time.Millisecond {
 		t.Errorf("pace %v after 30 admissions every 8 s, want about 8 s", l.Pace)

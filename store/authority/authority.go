@@ -142,8 +142,8 @@ type Plan struct {
 	Audit        []store.AuditRow // of refused orphans; insert those whose ID is new
 }
 
-// Appended returns the result for the caller; head is the committed head.
-func (p Plan) Appended(head store.Head) store.Appended {
+// Result returns the result for the caller; head is the committed head.
+func (p Plan) Result(head store.Head) store.Appended {
 	return store.Appended{Outcomes: p.Outcomes, Head: head, WindowOpened: p.WindowOpened}
 }
 
@@ -192,9 +192,9 @@ func restartsEnded(added []run.Event, f Facts) bool {
 	})
 }
 
-// Imported returns the head of an imported log, whose events were written without a decision. It counts them as Decide
+// HeadOfImport returns the head of an imported log, whose events were written without a decision. It counts them as Decide
 // would have (contract T11, T40).
-func Imported(runID string, evs []run.Event) store.Head {
+func HeadOfImport(runID string, evs []run.Event) store.Head {
 	head := store.Head{RunID: runID}
 	d := newDecision(head, run.Identity{RunID: runID}, Facts{}, time.Time{})
 	paused, resumed := 0, 0

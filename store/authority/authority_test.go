@@ -337,7 +337,7 @@ func TestImported_CountsTheHeadOfTheLog(t *testing.T) {
 	evs := runtest.Log(runtest.Start("s1", "s2"), d(run.StepStartedEvent, "s1", 1), d(run.StepStartedEvent, "s2", 1),
 		d(run.StepCompletedEvent, "s1", 1), d(run.RunPaused, "u1", 1))
 	evs[4].Seq = 9 // imported logs may have holes
-	h := authority.Imported(runtest.ID.RunID, evs)
+	h := authority.HeadOfImport(runtest.ID.RunID, evs)
 	want := store.Head{RunID: runtest.ID.RunID, LastSeq: 9, LastAt: evs[4].PersistedAt, Running: 1, Gate: run.GatePaused}
 	if diff := cmp.Diff(want, h); diff != "" {
 		t.Errorf("head (-want +got):\n%s", diff)

@@ -43,9 +43,9 @@ const (
 	unknownWait = time.Minute
 )
 
-// Throttled returns the result of a StartAttempt that would insert its StepStarted but whose bucket has no token for
+// ThrottledResult returns the result of a StartAttempt that would insert its StepStarted but whose bucket has no token for
 // the time wait; a negative wait means that it will never have one. Nothing is written.
-func Throttled(head store.Head, wait time.Duration) store.AttemptStarted {
+func ThrottledResult(head store.Head, wait time.Duration) store.AttemptStarted {
 	if wait < 0 {
 		wait = unknownWait
 	}
@@ -55,8 +55,8 @@ func Throttled(head store.Head, wait time.Duration) store.AttemptStarted {
 // Batch returns the batch of the StepStarted, which names the stored events that DecideStart needs.
 func (s Start) Batch() Batch { return s.batch }
 
-// Parked returns the bits of the gate that park the start.
-func (s Start) Parked() run.Gate {
+// ParkingGates returns the bits of the gate that park the start.
+func (s Start) ParkingGates() run.Gate {
 	g := ^run.Gate(0)
 	if s.attempt.PassFailing {
 		g &^= run.GateFailing
@@ -85,7 +85,7 @@ func DecideStart(head store.Head, s Start, f Facts, now time.Time) (Plan, store.
 		answer.Verdict = store.StartRunTerminal
 	case log.started != nil:
 		answer.Verdict, answer.StartedSeq = store.StartGranted, log.started.Seq
-	case head.Gate&s.Parked() != 0:
+	case head.Gate&s.ParkingGates() != 0:
 		answer.Verdict = store.StartParked
 	default:
 		e := d.insert(s.batch.append.Events[0], s.batch.keys[0])

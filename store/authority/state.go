@@ -28,8 +28,8 @@ func Fold(l store.Loaded, checkpoint run.State, tail []run.Event) store.Loaded {
 	return l
 }
 
-// Current reports whether this program may fold on a stored checkpoint of the reducer revision rev.
-func Current(rev int) bool { return rev == run.ReducerRev }
+// IsCurrentRevision reports whether this program may fold on a stored checkpoint of the reducer revision rev.
+func IsCurrentRevision(rev int) bool { return rev == run.ReducerRev }
 
 // ChangedSteps returns the steps of s that must be written over a stored checkpoint at seq: the steps that c names, and
 // those that changed after seq, because the stored checkpoint may be older than the one from which c was computed.

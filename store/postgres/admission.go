@@ -75,7 +75,7 @@ ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head
 // transaction holds the lock of the lanes for long.
 func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms,
 	limit int) (store.Admitted, error) {
-	return admission.InRounds(pageSize(limit), func() (bool, time.Duration, error) { return s.outlook(ctx) },
+	return admission.AdmitInRounds(pageSize(limit), func() (bool, time.Duration, error) { return s.outlook(ctx) },
 		func(n int) ([]store.QueueRow, bool, error) { return s.admitSome(ctx, terms, n) })
 }
 
@@ -181,7 +181,7 @@ func (t *tx) applyVerdict(p *pick, of store.Terms, v admission.Verdict, rows *[]
 		})
 		tenantPass, turn := admission.Turn(r.Tenant.Pass, r.Installation.Turn, of.Tenant.Weight)
 		projectPass, turnOfTenant := admission.Turn(r.Project.Pass, r.Tenant.Turn, of.Project.Weight)
-		l := admission.Admitted(r.Project, r.Now)
+		l := admission.LaneAfterAdmission(r.Project, r.Now)
 		t.batch.Queue(turnSQL, p.tenant, p.project, turn, tenantPass, turnOfTenant, projectPass,
 			float64(l.Pace)/float64(time.Millisecond), l.AdmittedAt)
 	case v.Lacks == admission.OfTenant:

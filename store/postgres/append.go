@@ -138,7 +138,7 @@ func (t *tx) startAttempt(ctx context.Context, b store.StartAttempt, passing run
 		}
 		if wait != 0 {
 			t.batch.Queue(`ROLLBACK TO SAVEPOINT heavy`)
-			return authority.Throttled(t.current(), wait), nil
+			return authority.ThrottledResult(t.current(), wait), nil
 		}
 	}
 	t.setHead(out.Head)

@@ -103,7 +103,7 @@ func newCall(id run.Identity, entries []store.Entry) *call {
 				continue
 			}
 			p.batch, p.begin = start.Batch(), true
-			park := int32(start.Parked())
+			park := int32(start.ParkingGates())
 			c.parkedBy = append(c.parkedBy, &park)
 			c.add(p)
 			if e.Start.SignalID != "" {
@@ -134,7 +134,7 @@ func (c *call) add(p preparedEntry) {
 	a := p.batch.Append()
 	for i, d := range a.Events {
 		e := p.batch.Event(i, 0, d.EmittedAt)
-		e.Payload = authority.Unstamped(d, !a.RetryDeadline.IsZero())
+		e.Payload = authority.WithoutStamp(d, !a.RetryDeadline.IsZero())
 		c.events.add(&e)
 	}
 	var deadline *string

@@ -38,7 +38,7 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 			return p, false, err
 		}
 		p.begin, p.running = true, 1
-		p.unlessGate |= start.Parked()
+		p.unlessGate |= start.ParkingGates()
 		batch = start.Batch()
 	} else {
 		a := e.Append
@@ -63,7 +63,7 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 	}
 	p.event = batch.Event(0, 0, time.Time{})
 	if e.Append != nil && !e.Append.RetryDeadline.IsZero() {
-		p.event.Payload = authority.Unstamped(e.Append.Events[0], true)
+		p.event.Payload = authority.WithoutStamp(e.Append.Events[0], true)
 	}
 	return p, true, nil
 }

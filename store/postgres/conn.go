@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Exposed returns the hosts of a DSN that are on other machines and whose connections are in plain text or do not
+// PlaintextHosts returns the hosts of a DSN that are on other machines and whose connections are in plain text or do not
 // verify the host's certificate. These are all sslmodes below verify-full. Environment variables such as PGSSLMODE
 // count as in Open. The error contains no password.
-func Exposed(dsn string) ([]string, error) {
+func PlaintextHosts(dsn string) ([]string, error) {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: parse dsn: %w", err)

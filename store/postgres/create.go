@@ -245,7 +245,7 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 				return err
 			}
 		}
-		t.head = authority.Imported(r.RunID, evs)
+		t.head = authority.HeadOfImport(r.RunID, evs)
 		t.head.SignalNo = importReceipts(&t.batch, r.RunID, n.Receipts)
 		h := t.head
 		t.batch.Queue(`UPDATE run_head SET last_seq = $2, last_at = $3, terminal = $4, gate = $5, running = $6 WHERE run_id = $1`,

@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// PublishFailed implements store.Outbox.
-func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, cause string,
+// RecordRefusal implements store.Outbox.
+func (s *Store) RecordRefusal(ctx context.Context, runID string, to run.Seq, cause string,
 	retryIn time.Duration) (r store.Refusal, err error) {
 	err = s.do(ctx, "publish failed", func(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx, `UPDATE run_dirty SET attempts = attempts + 1, upto = CASE WHEN upto = 0 THEN $2 ELSE upto END,

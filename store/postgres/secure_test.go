@@ -37,16 +37,16 @@ func TestExposed_NamesHostsWithoutAVerifiedName(t *testing.T) {
 		"host=db.internal user=dvt dbname=dvt sslmode=prefer":                {"db.internal"},
 		"postgres://dvt@db.internal.127.0.0.1.example/dvt?sslmode=allow":     {"db.internal.127.0.0.1.example"},
 	} {
-		got, err := postgres.Exposed(dsn)
+		got, err := postgres.PlaintextHosts(dsn)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v, hosts (-want +got):\n%s", dsn, err, diff)
 		}
 	}
 	t.Setenv("PGSSLMODE", "verify-full")
-	if got, err := postgres.Exposed("postgres://dvt@db.internal/dvt"); err != nil || got != nil {
+	if got, err := postgres.PlaintextHosts("postgres://dvt@db.internal/dvt"); err != nil || got != nil {
 		t.Errorf("Exposed with PGSSLMODE=verify-full returned %v, %v; want none", got, err)
 	}
-	if _, err := postgres.Exposed("postgres://dvt:hush@db.internal:x/dvt"); err == nil ||
+	if _, err := postgres.PlaintextHosts("postgres://dvt:hush@db.internal:x/dvt"); err == nil ||
 		strings.Contains(err.Error(), "hush") {
 		t.Errorf("error for an invalid DSN: %v, want one without the password", err)
 	}

@@ -37,7 +37,7 @@ func projectAll(ctx context.Context, s *Store) error {
 	dirty, err := s.Dirty(ctx, 0, 100)
 	for i, d := range dirty {
 		if i%2 == 1 {
-			r, err := s.PublishFailed(ctx, d.RunID, d.HeadSeq, "test", 0)
+			r, err := s.RecordRefusal(ctx, d.RunID, d.HeadSeq, "test", 0)
 			if err == nil {
 				_, err = s.AddDeadLetter(ctx, d.RunID, r.Upto, "test")
 			}

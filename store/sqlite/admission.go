@@ -57,7 +57,7 @@ const paceSQL = `UPDATE lane SET pass = ?, pace_ms = ?, admitted_at = ? WHERE te
 // other writers need not wait for long.
 func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms,
 	limit int) (store.Admitted, error) {
-	return admission.InRounds(clamp(limit, store.MaxPage), func() (bool, time.Duration, error) { return s.outlook(ctx) },
+	return admission.AdmitInRounds(clamp(limit, store.MaxPage), func() (bool, time.Duration, error) { return s.outlook(ctx) },
 		func(n int) ([]store.QueueRow, bool, error) { return s.admitSome(ctx, terms, n) })
 }
 
@@ -170,7 +170,7 @@ func (s *Store) applyVerdict(ctx context.Context, c *conn, p *pick, of store.Ter
 	}
 	tenantPass, turn := admission.Turn(r.Tenant.Pass, r.Installation.Turn, of.Tenant.Weight)
 	projectPass, turnOfTenant := admission.Turn(r.Project.Pass, r.Tenant.Turn, of.Project.Weight)
-	l := admission.Admitted(r.Project, r.Now)
+	l := admission.LaneAfterAdmission(r.Project, r.Now)
 	if _, err := c.exec(ctx, "turn", turnSQL, 0.0, turn, "", ""); err != nil {
 		return nil, err
 	}

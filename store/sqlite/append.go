@@ -82,7 +82,7 @@ func (s *Store) prepareStart(ctx context.Context, b store.StartAttempt) (*decisi
 	return d, nil
 }
 
-func (d *decision) appendResult() store.Appended { return d.plan.Appended(d.head) }
+func (d *decision) appendResult() store.Appended { return d.plan.Result(d.head) }
 
 func (d *decision) startResult() store.AttemptStarted {
 	out := d.verdict
@@ -270,7 +270,7 @@ func (d *decision) evaluate(ctx context.Context, r *runOfSet) (err error) {
 	if wait, err := r.takeHeavyToken(ctx, d.heavy, d.plan); err != nil {
 		return err
 	} else if wait != 0 {
-		d.plan, d.verdict = authority.Plan{Head: r.head, At: d.plan.At}, authority.Throttled(r.head, wait)
+		d.plan, d.verdict = authority.Plan{Head: r.head, At: d.plan.At}, authority.ThrottledResult(r.head, wait)
 	}
 	r.advance(d.plan)
 	if r.shared != nil {

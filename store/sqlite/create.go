@@ -108,7 +108,7 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 			return err
 		}
 		opsRev := t.head.OpsRev
-		t.head = authority.Imported(r.RunID, evs)
+		t.head = authority.HeadOfImport(r.RunID, evs)
 		t.head.OpsRev = opsRev
 		if err := t.importReceipts(ctx, n.Receipts); err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 const publishFailedSQL = `UPDATE run_dirty SET attempts = attempts + 1, upto = iif(attempts = 0, ?, upto), not_before = ?
 	WHERE run_id = ? RETURNING attempts, upto`
 
-// PublishFailed implements store.Outbox.
-func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, _ string,
+// RecordRefusal implements store.Outbox.
+func (s *Store) RecordRefusal(ctx context.Context, runID string, to run.Seq, _ string,
 	retryIn time.Duration) (r store.Refusal, err error) {
 	err = s.write(ctx, func(c *conn) (err error) {
 		r, err = collectOne(ctx, c, "publish failed", scanRefusal, publishFailedSQL, to, micros(s.now().Add(retryIn)), runID)

@@ -236,7 +236,7 @@ func (t *runTx) StartAttempt(ctx context.Context, b store.StartAttempt) (store.A
 	}
 	plan, started := authority.DecideStart(t.head, start.WithOverlays(), facts, t.at)
 	if wait, err := t.takeHeavyToken(ctx, b.Heavy, plan); err != nil || wait != 0 {
-		return authority.Throttled(t.head, wait), err
+		return authority.ThrottledResult(t.head, wait), err
 	}
 	if err := t.writePlan(ctx, plan); err != nil {
 		return store.AttemptStarted{}, err

@@ -140,7 +140,7 @@ func (t *runTx) append(ctx context.Context, a store.Append, batch authority.Batc
 	if err := t.writePlan(ctx, plan); err != nil {
 		return out, err
 	}
-	return plan.Appended(t.head), nil
+	return plan.Result(t.head), nil
 }
 
 // dropRepairedMinHead returns batch, which was prepared from a. If a repair made the MinHead of a void, it returns a

@@ -173,7 +173,7 @@ func filterRuns(all []run.State, f store.RunFilter) (out []run.State) {
 	}
 	for _, s := range all {
 		if s.TenantID != f.TenantID || f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, s.ProjectID) ||
-			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || !f.Scopes.Hold(s.ProjectID, s.EnvironmentID) ||
+			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || !f.Scopes.Contains(s.ProjectID, s.EnvironmentID) ||
 			len(f.Statuses) > 0 && !slices.Contains(f.Statuses, s.Status) ||
 			f.PlanID != "" && s.PlanID != f.PlanID || f.TriggeredBy != "" && s.TriggeredBy != f.TriggeredBy ||
 			!strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||

@@ -47,7 +47,7 @@ func (m *model) append(a store.Append) (store.Appended, error) {
 		return store.Appended{}, err
 	}
 	m.apply(p)
-	return p.Appended(m.head), nil
+	return p.Result(m.head), nil
 }
 
 func (m *model) startAttempt(b store.StartAttempt) (store.AttemptStarted, error) {

@@ -29,16 +29,16 @@ var outboxCases = []testCase{
 
 func (f *fixture) refusePublish(id run.Identity, to run.Seq, retryIn time.Duration) store.Refusal {
 	f.Helper()
-	r, err := f.store.PublishFailed(f.ctx(), id.RunID, to, "refused", retryIn)
+	r, err := f.store.RecordRefusal(f.ctx(), id.RunID, to, "refused", retryIn)
 	f.ok(err)
 	return r
 }
 
 func (f *fixture) addDeadLetter(id run.Identity, upto run.Seq) bool {
 	f.Helper()
-	buried, err := f.store.AddDeadLetter(f.ctx(), id.RunID, upto, "refused for good")
+	added, err := f.store.AddDeadLetter(f.ctx(), id.RunID, upto, "refused for good")
 	f.ok(err)
-	return buried
+	return added
 }
 
 func (f *fixture) deadLetters(filter store.DeadLetterFilter) []store.DeadLetter {
@@ -57,9 +57,9 @@ func testFirstRefusalFixesUpto(f *fixture) {
 	f.append(id, stepStarted("s1", 1))
 	f.equal(store.Refusal{Attempts: 2, Upto: 2}, f.refusePublish(id, 3, 0), "second, of more")
 	f.markPublished(id, 3, f.head(id).OpsRev)
-	_, err := f.store.PublishFailed(f.ctx(), id.RunID, 3, "late", 0)
+	_, err := f.store.RecordRefusal(f.ctx(), id.RunID, 3, "late", 0)
 	f.wantError(err, store.ErrNotFound)
-	_, err = f.store.PublishFailed(f.ctx(), "nobody", 1, "unknown", 0)
+	_, err = f.store.RecordRefusal(f.ctx(), "nobody", 1, "unknown", 0)
 	f.wantError(err, store.ErrNotFound)
 }
 
@@ -97,7 +97,7 @@ func testDeadLetterCountsAsPublished(f *fixture) {
 	f.markPublished(id, 1, 0)
 	f.refusePublish(id, 2, 0)
 	f.refusePublish(id, 2, time.Hour)
-	f.equal(true, f.addDeadLetter(id, 2), "buried")
+	f.equal(true, f.addDeadLetter(id, 2), "added")
 	f.equal(run.Seq(2), f.load(id).PublishedSeq, "published")
 	f.equal(0, len(f.dirtyRuns(0)), "clean")
 	letters := f.deadLetters(store.DeadLetterFilter{})
@@ -116,7 +116,7 @@ func testDeadLetterWithNewerEventsKeepsTheMark(f *fixture) {
 	id := f.run()
 	f.refusePublish(id, 2, time.Hour)
 	f.append(id, stepStarted("s1", 1))
-	f.equal(true, f.addDeadLetter(id, 2), "buried")
+	f.equal(true, f.addDeadLetter(id, 2), "added")
 	d := f.dirtyRuns(0)
 	f.equal(1, len(d), "dirty runs: the later event is due at once")
 	f.equal([]run.Seq{3, 2}, []run.Seq{d[0].HeadSeq, f.load(id).PublishedSeq}, "head and published")
@@ -128,13 +128,13 @@ func testDeadLetterIsAddedOnce(f *fixture) {
 	f.refusePublish(id, 2, 0)
 	f.append(id, stepStarted("s1", 1)) // so that the mark remains after the dead letter
 	processes := []store.Store{f.store, f.db.Open(f)}
-	buried := make([]bool, 6)
-	f.concurrently(len(buried), func(i int) (err error) {
-		buried[i], err = processes[i%2].AddDeadLetter(f.ctx(), id.RunID, 2, "raced")
+	added := make([]bool, 6)
+	f.concurrently(len(added), func(i int) (err error) {
+		added[i], err = processes[i%2].AddDeadLetter(f.ctx(), id.RunID, 2, "raced")
 		return err
 	})
 	n := 0
-	for _, b := range buried {
+	for _, b := range added {
 		if b {
 			n++
 		}
@@ -166,7 +166,7 @@ func testDeadLettersByTenantAndPage(f *fixture) {
 	for _, id := range append(ids, foreign) {
 		to := f.head(id).LastSeq
 		f.refusePublish(id, to, 0)
-		f.equal(true, f.addDeadLetter(id, to), "buried")
+		f.equal(true, f.addDeadLetter(id, to), "added")
 	}
 	runsOf := func(letters []store.DeadLetter) []string {
 		var out []string

@@ -68,7 +68,7 @@ func testTailsShowTheMark(f *fixture) {
 	f.equal(f.dirtyRuns(0)[0].Since, mark.Since, "since")
 	f.equal(store.Refusal{}, mark.Refusal, "refusals")
 	f.equal(true, f.tails(known).Now.After(mark.NotBefore), "not held back")
-	refusal, err := f.store.PublishFailed(f.ctx(), id.RunID, 2, "too large", time.Hour)
+	refusal, err := f.store.RecordRefusal(f.ctx(), id.RunID, 2, "too large", time.Hour)
 	f.ok(err)
 	f.append(id, stepStarted("s1", 1))
 	all := f.tails(known)
@@ -164,7 +164,7 @@ func testAdvanceRecordsPublications(f *fixture) {
 	f.advance([]store.PublishedTo{{RunID: c.RunID, To: 1, OpsRev: l.Head.OpsRev}},
 		store.Saving{State: l.State}, store.Saving{State: f.load(b).State}, store.Saving{State: f.load(c).State})
 	f.equal(run.Seq(1), f.load(c).PublishedSeq, "published a part")
-	_, err := f.store.PublishFailed(f.ctx(), b.RunID, 2, "no", time.Hour)
+	_, err := f.store.RecordRefusal(f.ctx(), b.RunID, 2, "no", time.Hour)
 	f.ok(err)
 	f.append(b, stepStarted("s1", 1)) // after the state was read
 	f.advance([]store.PublishedTo{{RunID: a.RunID, To: 2, OpsRev: l.Head.OpsRev}, {RunID: b.RunID, To: 2,

@@ -33,8 +33,7 @@ func DeadLetterID(id string) string {
 }
 
 // RedrivePayload maps the results of a redrive. If asked is not empty, each result gets the id that the caller sent, in
-// the
-// same order.
+// the same order.
 func RedrivePayload(out reads.RedrivenDeadLetters, asked []string) *model.RedriveDeadLettersPayload {
 	p := &model.RedriveDeadLettersPayload{Results: Each(out.Results, mapRedrive), More: out.More}
 	for i := range asked {

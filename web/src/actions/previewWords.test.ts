@@ -52,7 +52,7 @@ describe("a preview says each thing once", () => {
       reason: 'Step "load" is skipped and the steps that depend on it go on.',
       changes: [
         { stepId: "mart", kind: "SCHEDULE", from: "PENDING", to: "RUNNING", why: "Nothing holds it back any more." },
-        { stepId: "load", kind: "SKIP", from: "FAILED", to: "SKIPPED", why: "What depends on it goes on." },
+        { stepId: "load", kind: "SKIP", from: "FAILED", to: "SKIPPED", why: "Its dependents can run." },
       ],
     });
     expect(words(skip, "load")).toEqual([

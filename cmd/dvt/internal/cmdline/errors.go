@@ -58,7 +58,7 @@ func Failure(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &own) {
 		return err
 	}
-	err = client.Named(err)
+	err = client.AsAPIError(err)
 	var e *client.Error
 	if !errors.As(err, &e) {
 		return &Error{Status: 1, Err: connectionError(err)}

@@ -67,7 +67,7 @@ func Follow(ctx context.Context, giveUp time.Duration, at client.Position, strea
 		if !came || !mends {
 			return err
 		}
-		if named, ok := errors.AsType[*client.Error](client.Named(err)); ok && named.Code == string(run.CodeCursorInvalid) {
+		if named, ok := errors.AsType[*client.Error](client.AsAPIError(err)); ok && named.Code == string(run.CodeCursorInvalid) {
 			at = client.Position{}
 		}
 		if offline.IsZero() {
@@ -103,7 +103,7 @@ func once(ctx context.Context, watch func(ctx context.Context, alive func()) err
 
 // mendable reports whether another attempt may help, and the shortest time to wait before it.
 func mendable(err error) (wait time.Duration, ok bool) {
-	named, is := errors.AsType[*client.Error](client.Named(err))
+	named, is := errors.AsType[*client.Error](client.AsAPIError(err))
 	if !is {
 		return 0, true // an error of the connection
 	}
