@@ -81,7 +81,7 @@ func TestStranger_CannotCompleteAStep(t *testing.T) {
 			w.expectNoEnd(t, operator, runID, "s", mark)
 			release()
 			w.expectRealEnd(t, operator, runID, "s", mark)
-			w.expectAudit(t, admin, runID, "attempt 1 of step s is over")
+			w.expectAudit(t, admin, runID, "attempt 1 of step s has ended")
 		})
 	}
 }
@@ -97,5 +97,5 @@ func TestStranger_CannotFailAStep(t *testing.T) {
 	w.expectNoEnd(t, operator, runID, "s", mark)
 	release()
 	w.expectRealEnd(t, operator, runID, "s", mark)
-	w.expectAudit(t, admin, runID, "attempt 1 of step s is over")
+	w.expectAudit(t, admin, runID, "attempt 1 of step s has ended")
 }
