@@ -27,6 +27,8 @@ const queries = new QueryClient({
   },
 });
 const KEPT_MS = 5 * 60_000;
+// Without it the client does not hear that the page is visible again.
+queries.mount();
 
 // Answers reach React in the same task. The library's own scheduler waits for a timer, which a hidden tab delays.
 notifyManager.setScheduler(queueMicrotask);
