@@ -111,6 +111,8 @@ test("the oldest runs first: nothing is asked in a hidden tab, and at once when 
   await expect(sync(page)).toContainText("Read every 5 s");
 });
 
+const isPreview = (request: Request): boolean => /query Preview\b/.test(request.postData() ?? "");
+
 test("what an action would do is asked each half minute, nothing in a hidden tab, and at once when it is seen again", async ({
   page,
   url,
@@ -118,7 +120,6 @@ test("what an action would do is asked each half minute, nothing in a hidden tab
   const runId = await startRun(url, "asked-preview", sleeps(600_000, 1));
   let asked = 0;
   let answered = 0;
-  const isPreview = (request: Request): boolean => /query Preview\b/.test(request.postData() ?? "");
   page.on("request", (request) => (asked += isPreview(request) ? 1 : 0));
   page.on("requestfinished", (request) => (answered += isPreview(request) ? 1 : 0));
   await page.clock.install();
