@@ -46,8 +46,8 @@ func GroupID(name string) string { return groupPrefix + name }
 // IsGroup reports whether a name in the policy is a group.
 func IsGroup(id string) bool { return strings.HasPrefix(id, groupPrefix) }
 
-// IsValidName reports whether id is a valid name of a principal or group for a policy and a provider: 1 to 256 printable
-// characters without spaces, and not a service.
+// IsValidName reports whether id is a valid name of a principal or group for a policy and a provider: 1 to 256
+// printable characters without spaces, and not a service.
 func IsValidName(id string) bool {
 	return id != "" && len(id) <= maxNameLength && !strings.ContainsFunc(id, unprintable) && !IsService(id)
 }

@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +60,29 @@ func TestLoad_ChecksOIDCSettings(t *testing.T) {
 	} {
 		if _, err := loadSettings(t, doc); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want one with %q", doc, err, want)
+		}
+	}
+}
+
+// Steps must not read the files of secrets, and a file that every user can read is reported.
+func TestHiddenFiles_IncludeTheKeyOfHeadsAndTheSecretsOfIssuers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	key, secret := filepath.Join(dir, "heads.key"), filepath.Join(dir, "client.secret")
+	for _, path := range []string{key, secret} {
+		must(t, os.WriteFile(path, []byte("x"), 0o600))
+		must(t, os.Chmod(path, 0o644)) // whatever the umask is
+	}
+	c := config.Config{AuditHeadsKey: key, Issuers: []config.Issuer{{Name: "open"}, {Name: "corp",
+		ClientSecretFile: secret}}}
+	var log bytes.Buffer
+	c.WarnOfReadableFiles(slog.New(slog.NewTextHandler(&log, nil)), "")
+	for _, path := range []string{key, secret} {
+		if !slices.Contains(c.HiddenFiles(), path) {
+			t.Errorf("the hidden files are %q, want %s among them", c.HiddenFiles(), path)
+		}
+		if !strings.Contains(log.String(), path) {
+			t.Errorf("the log does not warn of %s, which every user can read:\n%s", path, log.String())
 		}
 	}
 }

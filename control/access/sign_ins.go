@@ -121,8 +121,8 @@ func (s *SignIns) SignOut(ctx context.Context, p authz.Principal) error {
 	return s.loader.InForce(ctx)
 }
 
-// AuditRefusedSignIn audits a failed sign-in at a provider of one tenant, of a user that is not known. Failures within a
-// minute share one row; the next row says how many it stands for.
+// AuditRefusedSignIn audits a failed sign-in at a provider of one tenant, of a user that is not known. Failures within
+// a minute share one row; the next row says how many it stands for.
 func (s *SignIns) AuditRefusedSignIn(ctx context.Context, tenantID, provider, address, reason string) {
 	s.rights.AuditDenied(ctx, authz.Principal{ID: control.Anonymous, TenantID: tenantID, Provider: provider,
 		Address: address,

@@ -11,8 +11,8 @@ var (
 	mayBeRetried = []string{plan.ClassTimeout, plan.ClassRateLimit, plan.ClassTransient, plan.ClassTransport}
 )
 
-// IsRetryable reports whether the policy permits a retry of a failure, regardless of the number of attempts. Failures of
-// the classes neverRetried, and those that nonRetryable marks, are not retried. A policy that lists classes excludes
+// IsRetryable reports whether the policy permits a retry of a failure, regardless of the number of attempts. Failures
+// of the classes neverRetried, and those that nonRetryable marks, are not retried. A policy that lists classes excludes
 // the other classes of mayBeRetried. An unknown class is retried (contract T67).
 func IsRetryable(policy plan.Retry, class string, nonRetryable bool) bool {
 	if nonRetryable || slices.Contains(neverRetried, class) {

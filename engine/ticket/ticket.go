@@ -164,8 +164,8 @@ func (k Keys) VerifySeal(seal, purpose, text string) bool {
 	return k.signed(id, mac, "seal:"+purpose, text)
 }
 
-// LooksSealed reports whether a seal that Sealed refuses has the form of one. Then a key that k lacks may have made it, and
-// a process with that key could tell; any other text is no seal of anybody.
+// LooksSealed reports whether a seal that Sealed refuses has the form of one. Then a key that k lacks may have made it,
+// and a process with that key could tell; any other text is no seal of anybody.
 func (k Keys) LooksSealed(seal string) bool {
 	id, mac, _ := strings.Cut(seal, ".")
 	b, err := base64.RawURLEncoding.DecodeString(mac)

@@ -67,7 +67,8 @@ func Follow(ctx context.Context, giveUp time.Duration, at client.Position, strea
 		if !came || !mends {
 			return err
 		}
-		if named, ok := errors.AsType[*client.Error](client.AsAPIError(err)); ok && named.Code == string(run.CodeCursorInvalid) {
+		if named, ok := errors.AsType[*client.Error](client.AsAPIError(err)); ok &&
+			named.Code == string(run.CodeCursorInvalid) {
 			at = client.Position{}
 		}
 		if offline.IsZero() {
