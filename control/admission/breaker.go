@@ -128,7 +128,7 @@ func (b *Breaker) percentile(now time.Time) (p95 time.Duration, n int) {
 	return took[(n*95+99)/100-1], n
 }
 
-// Seen returns the P95 of the starts of the last minute, their number, and whether the breaker is open.
+// Stats returns the P95 of the starts of the last minute, their number, and whether the breaker is open.
 func (b *Breaker) Stats() (p95 time.Duration, n int, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

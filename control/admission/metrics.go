@@ -122,7 +122,7 @@ func (m *Metrics) CountAccepted(v control.RunView) {
 	}
 }
 
-// Admitted counts runs that left the queue, and observes how long they waited and how good their estimates were.
+// ObserveAdmitted counts runs that left the queue, and observes how long they waited and how good their estimates were.
 func (m *Metrics) ObserveAdmitted(rows []store.QueueRow, now time.Time) {
 	for _, q := range rows {
 		waited := max(now.Sub(q.CreatedAt), 0)
