@@ -10,9 +10,9 @@ import (
 // tenants.
 const maxAdmitted = 16
 
-// AdmitInRounds admits up to limit runs in several transactions. Before each, outlook reports whether a lane is ready, and
-// if none is, in what time to look again. admit admits up to n runs in one transaction; full says that the installation
-// has no slot left, which ends the rounds.
+// AdmitInRounds admits up to limit runs in several transactions. Before each, outlook reports whether a lane is ready,
+// and if none is, in what time to look again. admit admits up to n runs in one transaction; full says that the
+// installation has no slot left, which ends the rounds.
 func AdmitInRounds(
 	limit int, outlook func() (ready bool, next time.Duration, err error), admit func(n int) (rows []store.QueueRow,
 		full bool, err error),

@@ -192,8 +192,8 @@ func restartsEnded(added []run.Event, f Facts) bool {
 	})
 }
 
-// HeadOfImport returns the head of an imported log, whose events were written without a decision. It counts them as Decide
-// would have (contract T11, T40).
+// HeadOfImport returns the head of an imported log, whose events were written without a decision. It counts them as
+// Decide would have (contract T11, T40).
 func HeadOfImport(runID string, evs []run.Event) store.Head {
 	head := store.Head{RunID: runID}
 	d := newDecision(head, run.Identity{RunID: runID}, Facts{}, time.Time{})

@@ -40,9 +40,9 @@ func fieldsOf(payload json.RawMessage) (map[string]json.RawMessage, bool) {
 	return fields, true
 }
 
-// WithoutStamp returns the payload of a draft for a database that stamps it itself. If the store may stamp the event, that
-// is a compact object without the field that the store sets; else it is the payload unchanged. window says whether the
-// append has a RetryDeadline.
+// WithoutStamp returns the payload of a draft for a database that stamps it itself. If the store may stamp the event,
+// that is a compact object without the field that the store sets; else it is the payload unchanged. window says whether
+// the append has a RetryDeadline.
 func WithoutStamp(d run.Draft, window bool) json.RawMessage {
 	var field string
 	switch {

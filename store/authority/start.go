@@ -43,8 +43,8 @@ const (
 	unknownWait = time.Minute
 )
 
-// ThrottledResult returns the result of a StartAttempt that would insert its StepStarted but whose bucket has no token for
-// the time wait; a negative wait means that it will never have one. Nothing is written.
+// ThrottledResult returns the result of a StartAttempt that would insert its StepStarted but whose bucket has no token
+// for the time wait; a negative wait means that it will never have one. Nothing is written.
 func ThrottledResult(head store.Head, wait time.Duration) store.AttemptStarted {
 	if wait < 0 {
 		wait = unknownWait
