@@ -10,7 +10,6 @@ import (
 // a program that goes on gets a fifth of a processor.
 const (
 	maxAllowance  = 10 * time.Second
-	maxDebt       = 200 * time.Millisecond
 	allowanceRate = 5 // one second of every five
 )
 
@@ -18,22 +17,24 @@ const (
 // it. One thread uses it.
 type allowance struct {
 	left time.Duration
-	at   time.Time     // of the last take
+	at   time.Time     // of the last begin
 	used time.Duration // by the thread until then
 }
 
 func newAllowance() allowance { return allowance{left: maxAllowance} }
 
-// take charges the time that the thread has used since the last call. It reports whether time is left.
-func (a *allowance) take(now time.Time, used time.Duration) bool {
+// begin reports whether there is time for an explanation. After true, the caller calls end once it has explained.
+func (a *allowance) begin(now time.Time, used time.Duration) bool {
 	if !a.at.IsZero() {
-		// The thread also uses time while nothing is explained. That debt is bounded, so that a quiet second settles it.
-		a.left = max(a.left+now.Sub(a.at)/allowanceRate-(used-a.used), -maxDebt)
-		a.left = min(a.left, maxAllowance)
+		a.left = min(a.left+now.Sub(a.at)/allowanceRate, maxAllowance)
 	}
 	a.at, a.used = now, used
 	return a.left > 0
 }
+
+// end charges the time that the thread has used since begin. An explanation that takes more than is left leaves a debt,
+// which has no lower bound: otherwise long explanations would be free.
+func (a *allowance) end(used time.Duration) { a.left -= used - a.used }
 
 // threadTime returns the processor time of the calling thread.
 func threadTime() time.Duration {

@@ -32,7 +32,8 @@ const (
 
 // explainer names the accesses to files that the kernel will refuse. It never decides one: a program may change a path
 // while it is read, so the kernel carries out each call, and mounts and Landlock refuse it. The explainer applies their
-// rules to the path that it read.
+// rules to the path that it read. Only the thread of the supervisor may use it, because the allowance measures the time
+// of that thread.
 type explainer struct {
 	tree       tree
 	rights     map[string]rights // by path; the longest one above a path decides
@@ -101,13 +102,13 @@ func (e *explainer) of(name string) (rights, string) {
 		if r, ok := e.rights[name]; ok || name == "/" {
 			return r, name
 		}
-		name = path.Dir(name)
+		name = parentPath(name)
 	}
 }
 
 // isHidden reports whether the worker hides a path, or a path between it and the rule that decides it.
 func (e *explainer) isHidden(name, rule string) bool {
-	for ; name != "/"; name = path.Dir(name) {
+	for ; name != "/"; name = parentPath(name) {
 		if e.hidden[name] {
 			return true
 		}
@@ -136,6 +137,7 @@ func (e *explainer) explain(n *notification, call fileCall) {
 	if e.violations.filesAreFull() || !e.hasTime() {
 		return
 	}
+	defer e.charge()
 	tid := int(n.PID)
 	one, two := call(&n.Args, func(at uint64, into []byte) error { return readMemory(tid, at, into) })
 	for _, p := range [...]pathAccess{one, two} {
@@ -163,14 +165,21 @@ func (e *explainer) explainPath(n *notification, p pathAccess) bool {
 }
 
 // hasTime reports whether the program has processor time left for an explanation. The first time that it has none, a
-// line says so.
+// line says so. After true, the caller calls charge once it has explained.
 func (e *explainer) hasTime() bool {
-	if e.allowance.take(time.Now(), threadTime()) {
+	if e.allowance.begin(time.Now(), threadTime()) {
 		return true
 	}
-	e.violations.addFile("time", Violation{Part: plan.SandboxFiles, Action: "the program uses files faster than the " +
-		"worker explains them, so some refused files have no line"})
+	e.violations.addFile("time", incomplete("the program uses files faster than the worker explains them, so some "+
+		"refused files have no line"))
 	return false
+}
+
+func (e *explainer) charge() { e.allowance.end(threadTime()) }
+
+// incomplete returns a line that says why the log lacks lines. It is a notice, because operators count refusals.
+func incomplete(action string) Violation {
+	return Violation{Part: plan.SandboxFiles, Action: action, Notice: true}
 }
 
 // add adds a line unless the reason is zero or the caller no longer waits. It reports whether there is a reason.
@@ -187,8 +196,8 @@ func (e *explainer) add(n *notification, r reason) bool {
 // noteUnreadable adds a line when a program closed its memory to the worker, because its refused files then have none.
 func (e *explainer) noteUnreadable(n *notification, err error) {
 	if errnoOf(err) == unix.EPERM && e.started.Load() && e.valid(n) {
-		e.violations.addFile("memory", Violation{Part: plan.SandboxFiles, Action: "a program closed its memory to the " +
-			"worker, so its refused files are not named"})
+		e.violations.addFile("memory", incomplete("a program closed its memory to the worker, so its refused files are "+
+			"not named"))
 	}
 }
 
@@ -201,8 +210,9 @@ type reason struct {
 func (e *explainer) reason(tid int, p pathAccess, name string) reason {
 	to, full, err := e.tree.resolve(tid, p, name)
 	if errors.Is(err, errTooLong) {
-		return reason{"length", Violation{Part: plan.SandboxFiles, Action: fmt.Sprintf(
-			"a path has more than %d components, so refused files of such paths have no line", maxComponents)}}
+		return reason{"length", incomplete(fmt.Sprintf("a path takes too long to follow: with its links it has more than "+
+			"%d components, %d bytes or %d processes, so refused files of such paths have no line", maxComponents,
+			maxPathText, maxAncestors))}
 	}
 	if err != nil {
 		return reason{}
@@ -210,11 +220,7 @@ func (e *explainer) reason(tid int, p pathAccess, name string) reason {
 	if p.creates && to.missing > 0 {
 		p.kind = accessCreate
 	}
-	class := "read"
-	if p.kind.changes() {
-		class = "change"
-	}
-	r := reason{class + " " + quotePath(to.path), Violation{Part: plan.SandboxFiles}}
+	r := reason{p.kind.String() + " " + quotePath(to.path), Violation{Part: plan.SandboxFiles}}
 	shown := shownPath(name, full, to)
 	why := e.judge(p, to, &r)
 	if why == "" && p.kind == accessExecute && to.mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
@@ -260,7 +266,7 @@ func (e *explainer) judge(p pathAccess, to target, r *reason) string {
 	switch {
 	case p.kind == accessCreate && to.missing == 0: // EEXIST, whether or not the step may create files there
 		return ""
-	case got == rightsWrite, got == rightsDevice && !p.kind.describes():
+	case got == rightsWrite, got == rightsDevice && !p.kind.describes() && !p.kind.removes():
 		return ""
 	case to.path == terminal && p.kind.opens():
 		return ""
@@ -307,6 +313,8 @@ func (e *explainer) judgeLandlock(kind accessKind, got rights, to target, rule s
 		return ""
 	case got == rightsRead && kind.changes() && (to.missing == 0 || to.missing == 1 && kind == accessCreate):
 		return readOnlyText
+	case got == rightsDevice:
+		return deviceText
 	case got == rightsRead:
 		return ""
 	case !kind.changes() && isQuiet(to.path):
@@ -319,6 +327,7 @@ func (e *explainer) judgeLandlock(kind accessKind, got rights, to target, rule s
 
 const (
 	readOnlyText = "the step may only read it; if the step must change it, list it in sandbox.write"
+	deviceText   = "a step cannot change devices"
 	hiddenText   = "the worker hides this path from every step"
 )
 
@@ -332,7 +341,7 @@ func readOnly(kind accessKind, to target, rule string) string {
 	case rule == "/proc":
 		return "the sandbox has a read-only /proc"
 	case strings.HasPrefix(rule, "/dev/"):
-		return "a step cannot change devices"
+		return deviceText
 	}
 	return readOnlyText
 }
@@ -358,7 +367,7 @@ func outsideReason(kind accessKind, to target) string {
 func existingParent(to target) string {
 	name := to.path
 	for range to.missing {
-		name = path.Dir(name)
+		name = parentPath(name)
 	}
 	return name
 }
@@ -391,14 +400,15 @@ func quotePath(name string) string {
 // explainSocket explains an access to the path in the address of a Unix socket.
 func (e *explainer) explainSocket(n *notification, kind accessKind) {
 	var address [unix.SizeofSockaddrUnix]byte
-	if e.violations.filesAreFull() || !e.hasTime() {
+	if e.violations.filesAreFull() {
 		return
 	}
 	length := min(int(int32(n.Args[2])), len(address))
 	if length < 4 || readMemory(int(n.PID), n.Args[1], address[:length]) != nil ||
-		binary.NativeEndian.Uint16(address[:2]) != unix.AF_UNIX || address[2] == 0 {
+		binary.NativeEndian.Uint16(address[:2]) != unix.AF_UNIX || address[2] == 0 || !e.hasTime() {
 		return
 	}
+	defer e.charge()
 	name := address[2:length]
 	if end := bytes.IndexByte(name, 0); end >= 0 {
 		name = name[:end]

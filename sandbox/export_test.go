@@ -5,6 +5,8 @@ package sandbox
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dvt-engine/dvt/plan"
 )
 
@@ -31,8 +33,16 @@ func CgroupOf(r Runtime, part plan.SandboxPart) string {
 	return ""
 }
 
-// NewAllowance returns the take method of a new allowance.
-func NewAllowance() func(now time.Time, used time.Duration) bool {
+// NewAllowance returns the methods of a new allowance.
+func NewAllowance() (begin func(now time.Time, used time.Duration) bool, end func(used time.Duration)) {
 	a := newAllowance()
-	return a.take
+	return a.begin, a.end
+}
+
+// ReportUnexplained reports the lines of a program that has no time left for explanations and closed its memory.
+func ReportUnexplained(report func(Violation)) {
+	e := explainer{violations: &violations{report: report}, valid: func(*notification) bool { return true }}
+	e.started.Store(true)
+	e.hasTime()
+	e.noteUnreadable(&notification{}, unix.EPERM)
 }

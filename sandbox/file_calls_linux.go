@@ -52,6 +52,9 @@ func (k accessKind) changes() bool { return k >= accessWrite }
 // describes reports whether the access changes only the description of a file. Landlock does not restrict it.
 func (k accessKind) describes() bool { return k >= accessMode && k <= accessAttribute }
 
+// removes reports whether the access takes away the name of the file.
+func (k accessKind) removes() bool { return k == accessRemove || k == accessRename }
+
 // opens reports whether the access may be the one of an open.
 func (k accessKind) opens() bool {
 	return k == accessLookUp || k == accessRead || k == accessWrite || k == accessCreate

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,8 +14,13 @@ import (
 // maxLinks is how many symbolic links the kernel follows in one path.
 const maxLinks = 40
 
-// maxComponents bounds how many components of a path and its links are followed one at a time.
-const maxComponents = 512
+// Bounds of what the worker follows one component at a time for one path. Without them a program could choose how long
+// the worker is busy, because the kernel itself stops at the first component that does not exist.
+const (
+	maxComponents = 512              // of the path and its links
+	maxPathText   = 4 * unix.PathMax // bytes of the path and its links
+	maxAncestors  = 256              // processes whose parents are read
+)
 
 // target is where a path leads in the root of the program.
 type target struct {
@@ -27,7 +33,7 @@ type target struct {
 // errUnexplained is for a path that no rule of the sandbox decides, for example a pipe.
 var errUnexplained = errors.New("sandbox: the path is not explained")
 
-// errTooLong is for a path of more than maxComponents.
+// errTooLong is for a path above maxComponents, maxPathText or maxAncestors.
 var errTooLong = errors.New("sandbox: the path is too long to explain")
 
 // tree resolves paths as a program of the sandbox sees them. It opens nothing but descriptors that can neither be read
@@ -123,8 +129,11 @@ func (t *tree) resolveAbsolute(tid int, p pathAccess, name string) (target, erro
 
 // follow follows a path one component at a time from a directory. It takes ownership of dir, unless that is the root.
 func (t *tree) follow(tid int, p pathAccess, name string, dir int, at string) (target, error) {
-	w := walk{tree: t, tid: tid, follow: !p.noFollow, kind: p.kind, fd: dir, at: at, left: strings.Split(name, "/")}
+	w := walk{tree: t, tid: tid, follow: !p.noFollow, kind: p.kind, fd: dir, at: at}
 	defer func() { w.enter(t.root, "/") }()
+	if err := w.prepend(name); err != nil {
+		return target{}, err
+	}
 	return w.run()
 }
 
@@ -174,21 +183,37 @@ type walk struct {
 
 	fd         int      // O_PATH descriptor of the directory that the walk has reached
 	at         string   // the path of fd without links; "" when it is not known
-	left       []string // the remaining components
+	left       []string // the remaining components, without "" and "."
 	links      int
-	components int
+	components int         // of the path and the links so far
+	text       int         // bytes of the path and the links so far
+	parents    map[int]int // of the processes that were read
+}
+
+// prepend puts the components of a path in front of the remaining ones. It returns errTooLong when the walk would
+// exceed its bounds.
+func (w *walk) prepend(name string) error {
+	if w.text += len(name); w.text > maxPathText {
+		return errTooLong
+	}
+	var parts []string
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." {
+			continue
+		}
+		if w.components++; w.components > maxComponents {
+			return errTooLong
+		}
+		parts = append(parts, part)
+	}
+	w.left = append(parts, w.left...)
+	return nil
 }
 
 func (w *walk) run() (target, error) {
 	for len(w.left) > 0 {
 		name := w.left[0]
 		w.left = w.left[1:]
-		if name == "" || name == "." {
-			continue
-		}
-		if w.components++; w.components > maxComponents {
-			return target{}, errTooLong
-		}
 		if name == ".." {
 			if err := w.ascend(); err != nil {
 				return target{}, err
@@ -235,7 +260,7 @@ func (w *walk) ascend() error {
 	}
 	at := ""
 	if w.at != "" {
-		at = path.Dir(w.at)
+		at = parentPath(w.at)
 	}
 	w.enter(fd, at)
 	return nil
@@ -243,7 +268,7 @@ func (w *walk) ascend() error {
 
 // step enters one component. It returns the target when the path ends there, and otherwise the zero value.
 func (w *walk) step(name string) (target, error) {
-	last := w.isLast()
+	last := len(w.left) == 0
 	if w.at == "" {
 		w.at = w.tree.pathOf(w.fd)
 	}
@@ -252,9 +277,13 @@ func (w *walk) step(name string) (target, error) {
 	}
 	next := ""
 	if w.at != "" {
-		next = path.Join(w.at, name)
-		if w.isForeign(next, last) {
-			return target{path: path.Join(next, path.Join(w.left...)), foreign: true}, nil
+		next = joinPath(w.at, name)
+		foreign, err := w.isForeign(next, last)
+		if err != nil {
+			return target{}, err
+		}
+		if foreign {
+			return target{path: path.Join(next, strings.Join(w.left, "/")), foreign: true}, nil
 		}
 	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_MAGICLINKS}
@@ -302,33 +331,31 @@ func (w *walk) followLink(fd int, name string) error {
 	if strings.HasPrefix(to, "/") {
 		w.enter(w.tree.root, "/")
 	}
-	w.left = append(strings.Split(to, "/"), w.left...)
-	return nil
+	return w.prepend(to)
 }
 
-func (w *walk) isLast() bool {
-	for _, name := range w.left {
-		if name != "" && name != "." {
-			return false
-		}
-	}
-	return true
-}
-
-// missingTarget returns the target of a path in which the component next does not exist.
+// missingTarget returns the target of a path in which the component next does not exist. Its path ends before the
+// first "..".
 func (w *walk) missingTarget(next string) target {
-	p := target{path: next, missing: 1}
-	for _, name := range w.left {
-		switch name {
-		case "", ".":
-		case "..":
-			p.missing = max(p.missing, 2)
-			return p
-		default:
-			p.path, p.missing = path.Join(p.path, name), p.missing+1
-		}
+	up := slices.Index(w.left, "..")
+	if up < 0 {
+		return target{path: joinPath(next, w.left...), missing: 1 + len(w.left)}
 	}
-	return p
+	return target{path: joinPath(next, w.left[:up]...), missing: max(1+up, 2)}
+}
+
+// joinPath joins an absolute path without links and names. It does not read the whole path again, as path.Join does.
+func joinPath(dir string, names ...string) string {
+	if len(names) == 0 {
+		return dir
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + strings.Join(names, "/")
+}
+
+// parentPath returns the directory of an absolute path without links. It does not read the whole path, as path.Dir
+// does.
+func parentPath(name string) string {
+	return name[:max(strings.LastIndexByte(name, '/'), 1)]
 }
 
 // processName replaces the names of /proc that depend on the process that reads them.
@@ -364,24 +391,33 @@ var (
 )
 
 // isForeign reports whether a path below /proc is refused because it belongs to a process outside of the step. The
-// shim belongs to the sandbox, not to the step.
-func (w *walk) isForeign(next string, last bool) bool {
+// shim belongs to the sandbox, not to the step. isForeign returns errTooLong when it would read too many processes.
+func (w *walk) isForeign(next string, last bool) (bool, error) {
 	below, ok := strings.CutPrefix(next, "/proc/")
 	if !ok {
-		return false
+		return false, nil
 	}
 	parts := strings.Split(below, "/")
 	id, err := strconv.ParseUint(parts[0], 10, 31) // without a sign
 	if err != nil {
-		return false
+		return false, nil //nolint:nilerr // it is no process
 	}
 	pid := int(id)
 	if w.tree.own && pid != 1 {
-		return len(parts) == 1 && !w.exists(next)
+		return len(parts) == 1 && !w.exists(next), nil
 	}
-	if !w.tree.own && (pid != w.tree.shim && isBelow(pid, w.tree.shim) || !w.exists("/proc/"+parts[0])) {
-		return false
+	if !w.tree.own {
+		own, err := w.isOfStep(pid)
+		if err != nil || own || !w.exists("/proc/"+parts[0]) {
+			return false, err
+		}
 	}
+	return w.isTraced(parts, last), nil
+}
+
+// isTraced reports whether the kernel shows an entry of a process only to its tracers. The first of parts is the
+// process.
+func (w *walk) isTraced(parts []string, last bool) bool {
 	if len(parts) > 2 && parts[1] == "task" {
 		parts = parts[2:]
 	}
@@ -405,22 +441,36 @@ func (w *walk) exists(name string) bool {
 	return true
 }
 
-// isBelow reports whether a process descends from root.
-func isBelow(pid, root int) bool {
-	for range 1 << 10 {
-		if pid == root {
-			return true
-		}
-		parent := 0
-		eachLine(fmt.Sprintf("/proc/%d/status", pid), func(line string) {
-			if value, ok := strings.CutPrefix(line, "PPid:"); ok {
-				parent, _ = strconv.Atoi(strings.TrimSpace(value))
+// isOfStep reports whether a process descends from the shim. It returns errTooLong when the walk would read the parents
+// of more than maxAncestors processes.
+func (w *walk) isOfStep(pid int) (bool, error) {
+	for range maxAncestors {
+		parent, ok := w.parents[pid]
+		if !ok {
+			if len(w.parents) >= maxAncestors {
+				return false, errTooLong
 			}
-		})
-		if parent <= 1 {
-			return false
+			if w.parents == nil {
+				w.parents = map[int]int{}
+			}
+			parent = parentOf(pid)
+			w.parents[pid] = parent
+		}
+		if parent == w.tree.shim || parent <= 1 {
+			return parent == w.tree.shim, nil
 		}
 		pid = parent
 	}
-	return false
+	return false, errTooLong
+}
+
+// parentOf returns the parent of a process, or 0 when there is none.
+func parentOf(pid int) int {
+	parent := 0
+	eachLine(fmt.Sprintf("/proc/%d/status", pid), func(line string) {
+		if value, ok := strings.CutPrefix(line, "PPid:"); ok {
+			parent, _ = strconv.Atoi(strings.TrimSpace(value))
+		}
+	})
+	return parent
 }

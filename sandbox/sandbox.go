@@ -60,8 +60,9 @@ type Program struct {
 	Require []plan.SandboxPart
 
 	// Violation is called for each refused action that the sandbox notices, from one goroutine at a time. The runtime
-	// calls it at most MaxViolations times for a program, and once for each file. It is called before the program learns
-	// of the refusal, and the program waits meanwhile. Capabilities.Unreported says whether it is called at all.
+	// calls it at most MaxViolations times for a program, and once for each kind of access to a file. It is called before
+	// the program learns of the refusal, and the program waits meanwhile. Capabilities.Unreported says whether it is
+	// called at all.
 	Violation func(Violation)
 }
 

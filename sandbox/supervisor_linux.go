@@ -145,6 +145,9 @@ func (s *supervisor) receive(fd, wake int) bool {
 	}
 	select {
 	case s.slots <- struct{}{}:
+		if n.Nr == unix.SYS_CONNECT && s.files != nil {
+			s.files.explainSocket(&n, accessConnect)
+		}
 		go func() {
 			defer func() { <-s.slots }()
 			s.respond(n, carryOut(n))

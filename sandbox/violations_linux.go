@@ -12,8 +12,8 @@ import (
 // other refused actions. It is below MaxViolations.
 const maxFileViolations = 40
 
-// violations reports refused actions, each distinct one once and at most MaxViolations of them. Several goroutines may
-// use it at once.
+// violations reports refused actions, each distinct one once and at most MaxViolations of them. The last one says that
+// further actions are not reported. Several goroutines may use it at once.
 type violations struct {
 	report func(Violation)
 
@@ -57,6 +57,14 @@ func (v *violations) filesAreFull() bool { return v.filesFull.Load() || v.report
 func (v *violations) addLocked(one Violation) {
 	if v.report == nil || v.closed || v.seen[one] || len(v.seen) >= MaxViolations {
 		return
+	}
+	if len(v.seen) == MaxViolations-1 {
+		if one.Notice {
+			return // the last line is for refusals
+		}
+		one = Violation{Part: one.Part, Action: fmt.Sprintf("more actions were refused; only the first %d lines are shown",
+			MaxViolations-1)}
+		v.filesFull.Store(true)
 	}
 	if v.seen == nil {
 		v.seen = map[Violation]bool{}
