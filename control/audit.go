@@ -150,6 +150,9 @@ func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string
 		what = string(parts[kind].Kind) + "s"
 		page, err = s.checkObjects(ctx, parts[kind], kind, cursor)
 	}
+	if errors.Is(err, store.ErrCursor) {
+		return AuditCheckPage{}, CursorInvalid()
+	}
 	if isDamage(err) {
 		page = AuditCheckPage{Checked: 1, Problems: []string{stoppedProblem(what, cursor, err)}}
 		if kind <= len(parts) {
@@ -208,10 +211,10 @@ const CheckedObjects = 200
 // checkedParts lists the kinds of objects that CheckAudit compares for a tenant.
 func (s *Audits) checkedParts(tenantID string) (out []store.AuditObjectFilter) {
 	for _, kind := range store.AuditObjectKinds() {
-		out = append(out, store.AuditObjectFilter{Kind: kind, TenantID: tenantID})
+		out = append(out, store.AuditObjectFilter{Kind: kind, TenantID: tenantID, OperatorsTenant: s.operators})
 	}
 	if tenantID == s.operators && tenantID != "" {
-		out = append(out, store.AuditObjectFilter{Kind: store.AuditSetting})
+		out = append(out, store.AuditObjectFilter{Kind: store.AuditSetting, OperatorsTenant: s.operators})
 	}
 	return out
 }

@@ -233,8 +233,10 @@ func TestCheckAudit_EachUseCaseAccountsForItsObjects(t *testing.T) {
 	if checked != 4 {
 		t.Errorf("%d objects were checked, want a token, a policy, a freeze and a mode", checked)
 	}
-	_, err := w.CheckAudit(t.Context(), p, "9:")
-	refusal(t, err, run.CodeCursorInvalid)
-	_, err = w.CheckAudit(t.Context(), w.who("dev-viewer"), "")
+	for _, cursor := range []string{"9:", "0:x", "5:x", "6:x"} {
+		_, err := w.CheckAudit(t.Context(), p, cursor)
+		refusal(t, err, run.CodeCursorInvalid)
+	}
+	_, err := w.CheckAudit(t.Context(), w.who("dev-viewer"), "")
 	refusal(t, err, run.CodeForbidden)
 }

@@ -33,6 +33,9 @@ type AuditObjectFilter struct {
 	TenantID string
 	After    string // cursor of an object: only objects after it; "": from the first
 	Limit    int    // 1..MaxPage
+	// OperatorsTenant is the tenant whose audit rows may also vouch for a setting, because operators set the engine mode
+	// and freeze other tenants. "": none.
+	OperatorsTenant string
 }
 
 // AuditObject compares an object of the store with the audit row that made it. The object is unchanged when Digest

@@ -163,7 +163,7 @@ func scanLink(row pgx.CollectableRow) (l store.AuditLink, err error) {
 func (s *Store) CountUnlinked(ctx context.Context, tenantID string) (waiting, stray int64, err error) {
 	err = s.do(ctx, "audit loose", func(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx, `SELECT count(*) FILTER (WHERE p.id IS NOT NULL), count(*) FILTER (WHERE p.id IS NULL)
-			FROM audit a LEFT JOIN audit_link l ON l.id = a.id AND l.no > 0 LEFT JOIN audit_pending p ON p.id = a.id
+			FROM audit a `+linkJoin+` LEFT JOIN audit_pending p ON p.id = a.id
 			WHERE a.tenant_id = $1 AND l.id IS NULL`, tenantID).Scan(&waiting, &stray)
 	})
 	return waiting, stray, err

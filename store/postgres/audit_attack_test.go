@@ -73,6 +73,40 @@ func TestAudit_TheRoleOfServersLeavesATrace(t *testing.T) {
 	}
 }
 
+// The database refuses a number below 1, which the role of servers could choose. If the owner lifts that, the audit
+// shows the objects all the same.
+func TestAudit_ShowsObjectsWithForgedNumbers(t *testing.T) {
+	ctx := context.Background()
+	r := newRoles(t)
+	r.migrate(t)
+	s, c := openMigrated(t, r.server), connect(t, r.server)
+	const token = "00000000-0000-4000-8000-0000000000aa"
+	inserts := []string{
+		`INSERT INTO api_token (pos, id, tenant_id, name, principal, sha256, grants, created_by, expires_at)
+			OVERRIDING SYSTEM VALUE
+			VALUES (-1, '` + token + `', 'acme', 'mine', 'gustav', 'x', '[]', 'gustav', now() + interval '1 day')`,
+		`INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id) VALUES ('acme', 0, '{}', 'gustav', '', '')`,
+	}
+	for _, sql := range inserts {
+		_, err := c.Exec(ctx, sql)
+		if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != "23514" {
+			t.Errorf("%s: %v, want 23514", sql, err)
+		}
+	}
+	execute(t, r.owner, `ALTER TABLE api_token DROP CONSTRAINT IF EXISTS api_token_pos_check`,
+		`ALTER TABLE policy DROP CONSTRAINT IF EXISTS policy_version_check`,
+		`DELETE FROM api_token`)
+	execute(t, r.server, inserts...)
+	for kind, object := range map[store.AuditObjectKind]string{store.AuditToken: "token/" + token,
+		store.AuditPolicy: "policy/0"} {
+		objects := must[[]store.AuditObject](t)(
+			s.AuditObjects(ctx, store.AuditObjectFilter{Kind: kind, TenantID: "acme"}))
+		if len(objects) != 1 || objects[0].Object != object || objects[0].Made != "" {
+			t.Errorf("the audit of each %s shows %+v, want %s without a row", kind, objects, object)
+		}
+	}
+}
+
 // The audit shows a token that was changed or whose revocation was undone.
 func TestAudit_ShowsARestoredToken(t *testing.T) {
 	ctx := context.Background()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,11 +11,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// madeSQL reads the number and the digest of the first row that names the object in %s, as NUMBER/DIGEST. The chain
-// decides which row is first, because the owner of the database can backdate a row but cannot put one before an
-// existing link.
-const madeSQL = `coalesce((SELECT coalesce(l.no, 0) || '/' || a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id WHERE a.object = %s AND a.outcome = 'ACCEPTED'
-	ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1), '')`
+// linkJoin joins the link of an audit row. A link of another tenant's chain, or with a number that no chain has, is a
+// forgery and must not decide which row is the first. 4611686018427387904 is store.MaxAuditNo.
+const linkJoin = `LEFT JOIN audit_link l ON l.id = a.id AND l.tenant_id = a.tenant_id
+	AND l.no > 0 AND l.no < 4611686018427387904`
+
+// madeSQL reads the number and the digest of the first row that names the object in the first %s, as NUMBER/DIGEST. The
+// second %s says which tenants may vouch for the object: a thief could add a row to the chain of a tenant whose audit
+// nobody reads. The chain decides which row is first, because the owner of the database can backdate a row but cannot
+// put one before an existing link.
+const madeSQL = `coalesce((SELECT coalesce(l.no, 0) || '/' || a.digest FROM audit a ` + linkJoin + `
+	WHERE a.object = %s AND a.tenant_id %s AND a.outcome = 'ACCEPTED' ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1), '')`
 
 // AuditObjects implements store.Audits.
 func (s *Store) AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
@@ -37,16 +42,8 @@ func (s *Store) AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]
 	return nil, fmt.Errorf("postgres: audit objects: unknown kind %q", f.Kind)
 }
 
-// cursorNumber parses the number in a cursor. It returns 0 for "".
-func cursorNumber(cursor string) (int64, error) {
-	if cursor == "" {
-		return 0, nil
-	}
-	return strconv.ParseInt(cursor, 10, 64)
-}
-
 func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	pos, err := cursorNumber(f.After)
+	pos, err := store.ParseNumberCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +56,13 @@ func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]s
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Revoked = t.TenantID, made.Object, made.Digest, t.RevokedAt != nil
 		return o, err
-	}, `SELECT `+tokenColumns+`, pos::text, `+fmt.Sprintf(madeSQL, `'token/' || t.id`)+`,
-		EXISTS (SELECT FROM audit a WHERE a.object = 'revocation/' || t.id AND a.outcome = 'ACCEPTED')
+	}, `SELECT `+tokenColumns+`, pos::text, `+fmt.Sprintf(madeSQL, `'token/' || t.id`, `= t.tenant_id`)+`,
+		EXISTS (SELECT FROM audit a WHERE a.object = 'revocation/' || t.id AND a.tenant_id = t.tenant_id AND a.outcome = 'ACCEPTED')
 		FROM api_token t WHERE tenant_id = $1 AND pos > $2 ORDER BY pos LIMIT $3`, f.TenantID, pos, pageSize(f.Limit))
 }
 
 func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	version, err := cursorNumber(f.After)
+	version, err := store.ParseNumberCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +73,13 @@ func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Cursor = p.TenantID, made.Object, made.Digest, strconv.FormatInt(p.Version, 10)
 		return o, err
-	}, `SELECT `+policyColumns+`, `+fmt.Sprintf(madeSQL, `'policy/' || p.version AND a.tenant_id = p.tenant_id`)+`
+	}, `SELECT `+policyColumns+`, `+fmt.Sprintf(madeSQL, `'policy/' || p.version`, `= p.tenant_id`)+`
 		FROM policy p WHERE tenant_id = $1 AND version > $2 ORDER BY version LIMIT $3`, f.TenantID, version,
 		pageSize(f.Limit))
 }
 
 func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	kind, number, _ := strings.Cut(f.After, "/")
-	version, err := cursorNumber(number)
+	kind, version, err := store.ParseSettingCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
@@ -93,16 +89,16 @@ func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([
 		made := store.MadeSetting(store.AuditRow{}, v)
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest,
-			fmt.Sprintf("%s/%d", v.Kind, v.Version)
+			store.SettingCursor(v.Kind, v.Version)
 		return o, err
 	}, `SELECT `+settingColumns+`, `+fmt.Sprintf(madeSQL,
-		`'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`)+`
+		`'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`, `IN (s.tenant_id, $5) AND a.tenant_id <> ''`)+`
 		FROM setting s WHERE tenant_id = $1 AND (kind, version) > ($2, $3) ORDER BY kind, version LIMIT $4`, f.TenantID, kind,
-		version, pageSize(f.Limit))
+		version, pageSize(f.Limit), f.OperatorsTenant)
 }
 
 func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	pos, err := cursorNumber(f.After)
+	pos, err := store.ParseNumberCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +111,7 @@ func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) (
 		o.Object, o.Digest = made.Object, made.Digest
 		return o, err
 	}, `SELECT d.pos::text, r.tenant_id, d.run_id, d.principal, d.approved, d.reason, d.request_id,
-		`+fmt.Sprintf(madeSQL, `'decision/' || d.run_id || '/' || d.principal AND a.tenant_id = r.tenant_id`)+`
+		`+fmt.Sprintf(madeSQL, `'decision/' || d.run_id || '/' || d.principal`, `= r.tenant_id`)+`
 		FROM approval_decision d JOIN run r ON r.run_id = d.run_id WHERE r.tenant_id = $1 AND d.pos > $2 ORDER BY d.pos LIMIT $3`,
 		f.TenantID, pos, pageSize(f.Limit))
 }
@@ -138,7 +134,7 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 			return store.LogSeal{}, err
 		}
 		return store.ParseLogSeal(object, digest)
-	}, `SELECT a.object, a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id
+	}, `SELECT a.object, a.digest FROM audit a `+linkJoin+`
 		WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.object > $3 AND a.object < $4 AND a.object <> '' AND length(a.object) = length($3)
 		AND right(a.object, 12) ~ '^[0-9]{12}$' AND a.digest ~ '^[0-9a-f]{64}$' AND a.action = $5 AND a.outcome = 'ACCEPTED'
 		ORDER BY a.object DESC, l.no NULLS LAST, a.at, a.id LIMIT 1`,
@@ -151,7 +147,8 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 
 // missingSQL selects the audit rows of a tenant whose object no longer exists. It ignores tokens, because these may be
 // deleted after they expire.
-const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id WHERE a.tenant_id = $1 AND l.no > $2 AND (a.outcome = 'ACCEPTED' AND (
+const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id AND l.tenant_id = a.tenant_id
+	WHERE a.tenant_id = $1 AND l.no > $2 AND l.no < 4611686018427387904 AND (a.outcome = 'ACCEPTED' AND (
 	a.object LIKE 'policy/%' AND NOT EXISTS (SELECT 1 FROM policy p WHERE p.tenant_id = a.tenant_id AND 'policy/' ||
 		p.version = a.object)
 	OR a.object LIKE 'setting/%' AND NOT EXISTS (SELECT 1 FROM setting s WHERE 'setting/' || s.kind || '/' ||

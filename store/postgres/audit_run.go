@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,14 +12,16 @@ import (
 // The first row of the chain that made a run or a signal. Only a row that names the object counts, because a row
 // without its digest could not tell a forged object.
 const (
-	runMadeSQL = `LEFT JOIN audit m ON m.id = (SELECT a.id FROM audit a LEFT JOIN audit_link l ON l.id = a.id
+	runMadeSQL = `LEFT JOIN audit m ON m.id = (SELECT a.id FROM audit a ` + linkJoin + `
 		WHERE a.run_id = r.run_id AND a.run_id <> '' AND a.signal_id = '' AND a.tenant_id = r.tenant_id AND a.outcome = 'ACCEPTED'
 			AND a.object = 'run/' || r.run_id
-		ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1) LEFT JOIN audit_link ml ON ml.id = m.id`
-	signalMadeSQL = `LEFT JOIN audit m ON m.id = (SELECT a.id FROM audit a LEFT JOIN audit_link l ON l.id = a.id
+		ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1)
+		LEFT JOIN audit_link ml ON ml.id = m.id AND ml.tenant_id = m.tenant_id AND ml.no > 0 AND ml.no < 4611686018427387904`
+	signalMadeSQL = `LEFT JOIN audit m ON m.id = (SELECT a.id FROM audit a ` + linkJoin + `
 		WHERE a.run_id = s.run_id AND a.run_id <> '' AND a.signal_id = s.signal_id AND a.tenant_id = r.tenant_id
 			AND a.object = 'signal/' || s.run_id || '/' || s.signal_id
-		ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1) LEFT JOIN audit_link ml ON ml.id = m.id`
+		ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1)
+		LEFT JOIN audit_link ml ON ml.id = m.id AND ml.tenant_id = m.tenant_id AND ml.no > 0 AND ml.no < 4611686018427387904`
 	madeColumns = `coalesce(ml.no, 0), coalesce(m.id::text, ''), CASE WHEN isfinite(m.at) THEN m.at ELSE 'epoch' END, coalesce(m.actor, ''), coalesce(m.action, ''), coalesce(m.reason, ''),
 		m.detail, coalesce(m.object, ''), coalesce(m.digest, '')`
 )
@@ -76,27 +76,32 @@ func scanCheckedRun(row pgx.CollectableRow) (c store.CheckedRun, err error) {
 	return c, err
 }
 
+// timeOfEventSQL reports whether a signal that arrived later than its row says has the time of an event of its run. It
+// reads events only for such a signal, because no index has their times.
+const timeOfEventSQL = `CASE WHEN s.received_at > m.at + interval '5 minutes'
+	THEN EXISTS (SELECT 1 FROM event e WHERE e.run_id = s.run_id AND e.persisted_at = s.received_at) ELSE false END`
+
 // auditSignalsSQL qualifies the columns of signal, because run has columns with the same names.
 const auditSignalsSQL = `SELECT s.run_id, s.signal_id, s.type, s.step_id, s.expected_attempt, s.force, s.payload, s.actor, s.reason, s.no,
-	s.rejected, s.rejection, s.reject_text, s.accepted_seq, CASE WHEN isfinite(s.received_at) THEN s.received_at ELSE 'epoch' END, s.pos, ` + madeColumns + `
+	s.rejected, s.rejection, s.reject_text, s.accepted_seq, CASE WHEN isfinite(s.received_at) THEN s.received_at ELSE 'epoch' END, ` + timeOfEventSQL + `, ` + madeColumns + `
 	FROM run r JOIN signal s ON s.run_id = r.run_id ` + signalMadeSQL + `
-	WHERE r.tenant_id = $1 AND r.run_id >= $2 AND (r.run_id > $2 OR s.pos > $3) ORDER BY r.run_id, s.pos LIMIT $4`
+	WHERE r.tenant_id = $1 AND r.run_id >= $2 AND (r.run_id > $2 OR s.signal_id > $3) ORDER BY r.run_id, s.signal_id LIMIT $4`
 
-// auditSignals pages by run id, and within a run in the order of arrival. The cursor is "<pos>/<run id>".
+// auditSignals pages by the key of a signal and not by its position, because a forged row may share the position of
+// another signal. Error: store.ErrCursor.
 func (s *Store) auditSignals(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	number, runID, _ := strings.Cut(f.After, "/")
-	pos, err := cursorNumber(number)
+	runID, signalID, err := store.ParseSignalCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
 	return collect(ctx, s, "audit signals", func(row pgx.CollectableRow) (store.AuditObject, error) {
 		var r run.SignalReceipt
-		var pos int64
+		var eventTime bool
 		made, err := scanMade(row, &r.RunID, &r.Signal.ID, &r.Signal.Type, &r.Signal.StepID, &r.Signal.ExpectedAttempt,
 			&r.Signal.Force, verbatim{&r.Payload}, &r.Actor, &r.Reason, &r.No, &r.Rejected, &r.Rejection, &r.RejectText,
-			&r.AcceptedSeq, utc{&r.ReceivedAt}, &pos)
-		o := store.CheckSignal(f.TenantID, r, made)
-		o.Cursor = fmt.Sprintf("%d/%s", pos, r.RunID)
+			&r.AcceptedSeq, utc{&r.ReceivedAt}, &eventTime)
+		o := store.CheckSignal(f.TenantID, r, made, eventTime)
+		o.Cursor = store.SignalCursor(r.RunID, r.Signal.ID)
 		return o, err
-	}, auditSignalsSQL, f.TenantID, runID, pos, pageSize(f.Limit))
+	}, auditSignalsSQL, f.TenantID, runID, signalID, pageSize(f.Limit))
 }

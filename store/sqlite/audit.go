@@ -200,7 +200,7 @@ func (s *Store) CountUnlinked(ctx context.Context, tenantID string) (waiting, st
 		return l,
 			row.Scan(&l.waiting, &l.stray)
 	},
-		`SELECT count(p.id), count(*) - count(p.id) FROM audit a LEFT JOIN audit_link l ON l.id = a.id AND l.no > 0 LEFT JOIN audit_pending p ON p.id = a.id
-		WHERE a.tenant_id = ? AND l.id IS NULL`, tenantID)
+		`SELECT count(p.id), count(*) - count(p.id) FROM audit a `+linkJoin+`
+		LEFT JOIN audit_pending p ON p.id = a.id WHERE a.tenant_id = ? AND l.id IS NULL`, tenantID)
 	return l.waiting, l.stray, err
 }

@@ -4,17 +4,22 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
-// madeSQL reads the number and the digest of the first row that names the object in %s, as NUMBER/DIGEST. The chain
-// decides which row is first, because the owner of the file can backdate a row but cannot put one before an
-// existing link.
-const madeSQL = `coalesce((SELECT coalesce(l.no, 0) || '/' || a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id WHERE a.object = %s AND a.outcome = 'ACCEPTED'
-	ORDER BY l.no IS NULL, l.no, a.at, a.id LIMIT 1), '')`
+// linkJoin joins the link of an audit row. A link of another tenant's chain, or with a number that no chain has, is a
+// forgery and must not decide which row is the first. 4611686018427387904 is store.MaxAuditNo.
+const linkJoin = `LEFT JOIN audit_link l ON l.id = a.id AND l.tenant_id = a.tenant_id
+	AND l.no > 0 AND l.no < 4611686018427387904`
+
+// madeSQL reads the number and the digest of the first row that names the object in the first %s, as NUMBER/DIGEST. The
+// second %s says which tenants may vouch for the object: a thief could add a row to the chain of a tenant whose audit
+// nobody reads. The chain decides which row is first, because the owner of the file can backdate a row but cannot put
+// one before an existing link.
+const madeSQL = `coalesce((SELECT coalesce(l.no, 0) || '/' || a.digest FROM audit a ` + linkJoin + `
+	WHERE a.object = %s AND a.tenant_id %s AND a.outcome = 'ACCEPTED' ORDER BY l.no IS NULL, l.no, a.at, a.id LIMIT 1), '')`
 
 // AuditObjects implements store.Audits.
 func (s *Store) AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
@@ -35,16 +40,8 @@ func (s *Store) AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]
 	return nil, fmt.Errorf("sqlite: audit objects: unknown kind %q", f.Kind)
 }
 
-// cursorNumber parses the number in a cursor. It returns 0 for "".
-func cursorNumber(cursor string) (int64, error) {
-	if cursor == "" {
-		return 0, nil
-	}
-	return strconv.ParseInt(cursor, 10, 64)
-}
-
 func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	pos, err := cursorNumber(f.After)
+	pos, err := store.ParseNumberCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +54,14 @@ func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]s
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Revoked = t.TenantID, made.Object, made.Digest, t.RevokedAt != nil
 		return o, err
-	}, `SELECT `+tokenColumns+`, CAST(pos AS TEXT), `+fmt.Sprintf(madeSQL, `'token/' || t.id`)+`,
-		EXISTS (SELECT 1 FROM audit a WHERE a.object = 'revocation/' || t.id AND a.outcome = 'ACCEPTED')
+	}, `SELECT `+tokenColumns+`, CAST(pos AS TEXT), `+fmt.Sprintf(madeSQL, `'token/' || t.id`, `= t.tenant_id`)+`,
+		EXISTS (SELECT 1 FROM audit a WHERE a.object = 'revocation/' || t.id AND a.tenant_id = t.tenant_id AND a.outcome = 'ACCEPTED')
 		FROM api_token t WHERE tenant_id = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3`, f.TenantID, pos,
 		clamp(f.Limit, store.MaxPage))
 }
 
 func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	version, err := cursorNumber(f.After)
+	version, err := store.ParseNumberCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
@@ -75,14 +72,13 @@ func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Cursor = p.TenantID, made.Object, made.Digest, strconv.FormatInt(p.Version, 10)
 		return o, err
-	}, `SELECT `+policyColumns+`, `+fmt.Sprintf(madeSQL, `'policy/' || p.version AND a.tenant_id = p.tenant_id`)+`
+	}, `SELECT `+policyColumns+`, `+fmt.Sprintf(madeSQL, `'policy/' || p.version`, `= p.tenant_id`)+`
 		FROM policy p WHERE tenant_id = ?1 AND version > ?2 ORDER BY version LIMIT ?3`, f.TenantID, version,
 		clamp(f.Limit, store.MaxPage))
 }
 
 func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	kind, number, _ := strings.Cut(f.After, "/")
-	version, err := cursorNumber(number)
+	kind, version, err := store.ParseSettingCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +88,16 @@ func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([
 		made := store.MadeSetting(store.AuditRow{}, v)
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest,
-			fmt.Sprintf("%s/%d", v.Kind, v.Version)
+			store.SettingCursor(v.Kind, v.Version)
 		return o, err
 	}, `SELECT `+settingColumns+`, `+fmt.Sprintf(madeSQL,
-		`'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`)+`
+		`'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`, `IN (s.tenant_id, ?5) AND a.tenant_id <> ''`)+`
 		FROM setting s WHERE tenant_id = ?1 AND (kind, version) > (?2, ?3) ORDER BY kind, version LIMIT ?4`, f.TenantID, kind,
-		version, clamp(f.Limit, store.MaxPage))
+		version, clamp(f.Limit, store.MaxPage), f.OperatorsTenant)
 }
 
 func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
-	pos, err := cursorNumber(f.After)
+	pos, err := store.ParseNumberCursor(f.After)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +110,7 @@ func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) (
 		o.Object, o.Digest = made.Object, made.Digest
 		return o, err
 	}, `SELECT CAST(d.pos AS TEXT), r.tenant_id, d.run_id, d.principal, d.approved, d.reason, d.request_id,
-		`+fmt.Sprintf(madeSQL, `'decision/' || d.run_id || '/' || d.principal AND a.tenant_id = r.tenant_id`)+`
+		`+fmt.Sprintf(madeSQL, `'decision/' || d.run_id || '/' || d.principal`, `= r.tenant_id`)+`
 		FROM approval_decision d JOIN run r ON r.run_id = d.run_id WHERE r.tenant_id = ?1 AND d.pos > ?2 ORDER BY d.pos LIMIT ?3`,
 		f.TenantID, pos, clamp(f.Limit, store.MaxPage))
 }
@@ -135,7 +131,7 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 			return store.LogSeal{}, err
 		}
 		return store.ParseLogSeal(object, digest)
-	}, `SELECT a.object, a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id
+	}, `SELECT a.object, a.digest FROM audit a `+linkJoin+`
 		WHERE a.tenant_id = ?1 AND a.run_id = ?2 AND a.object > ?3 AND a.object < ?4 AND a.object <> '' AND length(a.object) = length(?3)
 		AND substr(a.object, -12) NOT GLOB '*[^0-9]*' AND length(a.digest) = 64 AND a.digest NOT GLOB '*[^0-9a-f]*'
 		AND a.action = ?5 AND a.outcome = 'ACCEPTED' ORDER BY a.object DESC, l.no IS NULL, l.no, a.at, a.id LIMIT 1`,
@@ -148,7 +144,8 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 
 // missingSQL selects the audit rows of a tenant whose object no longer exists. It ignores tokens, because these may be
 // deleted after they expire.
-const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id WHERE a.tenant_id = ?1 AND l.no > ?2 AND (a.outcome = 'ACCEPTED' AND (
+const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id AND l.tenant_id = a.tenant_id
+	WHERE a.tenant_id = ?1 AND l.no > ?2 AND l.no < 4611686018427387904 AND (a.outcome = 'ACCEPTED' AND (
 	a.object LIKE 'policy/%' AND NOT EXISTS (SELECT 1 FROM policy p WHERE p.tenant_id = a.tenant_id AND 'policy/' ||
 		p.version = a.object)
 	OR a.object LIKE 'setting/%' AND NOT EXISTS (SELECT 1 FROM setting s WHERE 'setting/' || s.kind || '/' ||

@@ -34,6 +34,12 @@ var auditCases = []testCase{
 	{"AuditSignals_NameTheRowOfTheirReceipt", testAuditSignalsNameTheRowOfTheirReceipt},
 	{"AuditMissing_NamesRunsAndSignalsThatAreGone", testAuditMissingNamesRunsAndSignalsThatAreGone},
 	{"AuditRuns_ImportsHaveTheirRows", testAuditRunsImportsHaveTheirRows},
+	{"AuditObjects_NumbersBelowOneAreRefused", testAuditObjectsNumbersBelowOneAreRefused},
+	{"AuditObjects_RowsOfOtherTenantsDoNotVouch", testAuditObjectsRowsOfOtherTenantsDoNotVouch},
+	{"AuditObjects_ForgedLinksDoNotCount", testAuditObjectsForgedLinksDoNotCount},
+	{"AuditObjects_InvalidCursors", testAuditObjectsInvalidCursors},
+	{"AuditSignals_LogInTheFuture", testAuditSignalsLogInTheFuture},
+	{"AuditSignals_ASharedPositionHidesNone", testAuditSignalsASharedPositionHidesNone},
 }
 
 func auditOf(tenant string, n int) store.AuditRow {
@@ -260,7 +266,7 @@ func (f *fixture) auditObjects(tenantID string) map[string]store.AuditObject {
 	for _, kind := range store.AuditObjectKinds() {
 		for after := ""; ; {
 			page, err := f.store.AuditObjects(f.ctx(), store.AuditObjectFilter{Kind: kind, TenantID: tenantID, After: after,
-				Limit: 1})
+				Limit: 1, OperatorsTenant: "t1"})
 			f.ok(err)
 			if len(page) == 0 {
 				break

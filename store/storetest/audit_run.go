@@ -87,9 +87,15 @@ func (f *fixture) auditDifferences(kind store.AuditObjectKind, tenantID string) 
 	}
 }
 
+// isPostgres reports whether the database is PostgreSQL. The other one is SQLite.
+func (f *fixture) isPostgres() bool {
+	f.Helper()
+	return f.db.Exec(f.T, `SELECT decode('00', 'hex')`) == nil
+}
+
 // bytesLiteral returns an SQL literal for a column of bytes or JSON.
 func (f *fixture) bytesLiteral(text string) string {
-	if f.db.Exec(f.T, `SELECT decode('00', 'hex')`) == nil { // PostgreSQL
+	if f.isPostgres() {
 		return "'" + text + "'"
 	}
 	return "CAST('" + text + "' AS BLOB)"
@@ -97,7 +103,7 @@ func (f *fixture) bytesLiteral(text string) string {
 
 // longAgo returns an SQL literal for a time column, one second after the epoch.
 func (f *fixture) longAgo() string {
-	if f.db.Exec(f.T, `SELECT decode('00', 'hex')`) == nil { // PostgreSQL
+	if f.isPostgres() {
 		return "'1970-01-01T00:00:01Z'"
 	}
 	return "1000000"

@@ -679,7 +679,7 @@ CREATE TRIGGER run_state_moved AFTER UPDATE OF status ON run_state
 CREATE TABLE signal (
   run_id             text COLLATE "C" NOT NULL,
   signal_id          text COLLATE "C" NOT NULL,
-  pos                bigint GENERATED ALWAYS AS IDENTITY, -- order of arrival within a run
+  pos                bigint GENERATED ALWAYS AS IDENTITY CHECK (pos > 0), -- order of arrival within a run
   no                 bigint NOT NULL,
   type               text NOT NULL,
   step_id            text NOT NULL,
@@ -850,7 +850,7 @@ CREATE TRIGGER head_closes_approval AFTER UPDATE OF terminal ON run_head FOR EAC
   WHEN (NEW.terminal AND NOT OLD.terminal) EXECUTE FUNCTION dvt_close_approval();
 
 CREATE TABLE approval_decision (
-  pos        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  pos        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY CHECK (pos > 0),
   run_id     text COLLATE "C" NOT NULL,
   principal  text COLLATE "C" NOT NULL,
   approved   boolean NOT NULL,
@@ -868,7 +868,7 @@ REVOKE UPDATE, DELETE, TRUNCATE ON approval_decision FROM PUBLIC;
 CREATE TABLE setting (
   kind       text COLLATE "C" NOT NULL,
   tenant_id  text COLLATE "C" NOT NULL,
-  version    bigint NOT NULL,
+  version    bigint NOT NULL CHECK (version > 0),
   doc        json NOT NULL,
   actor      text NOT NULL,
   reason     text NOT NULL,
@@ -882,7 +882,7 @@ REVOKE UPDATE, DELETE, TRUNCATE ON setting FROM PUBLIC;
 
 CREATE TABLE policy (
   tenant_id  text COLLATE "C" NOT NULL,
-  version    bigint NOT NULL,
+  version    bigint NOT NULL CHECK (version > 0),
   doc        json NOT NULL,
   actor      text NOT NULL,
   reason     text NOT NULL,
@@ -895,7 +895,7 @@ CREATE TRIGGER policy_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON policy
 REVOKE UPDATE, DELETE, TRUNCATE ON policy FROM PUBLIC;
 
 CREATE TABLE api_token (
-  pos          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  pos          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY CHECK (pos > 0),
   id           uuid NOT NULL UNIQUE,
   tenant_id    text COLLATE "C" NOT NULL,
   name         text NOT NULL,

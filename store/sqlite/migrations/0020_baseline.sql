@@ -204,7 +204,7 @@ END;
 -- Signals and their delivery.
 
 CREATE TABLE signal (
-    pos                INTEGER PRIMARY KEY AUTOINCREMENT,
+    pos                INTEGER PRIMARY KEY AUTOINCREMENT CHECK (pos > 0),
     run_id             TEXT NOT NULL,
     signal_id          TEXT NOT NULL,
     type               TEXT NOT NULL,
@@ -389,7 +389,7 @@ END;
 -- +goose StatementEnd
 
 CREATE TABLE approval_decision (
-    pos        INTEGER PRIMARY KEY AUTOINCREMENT,
+    pos        INTEGER PRIMARY KEY AUTOINCREMENT CHECK (pos > 0),
     run_id     TEXT NOT NULL,
     principal  TEXT NOT NULL,
     approved   INTEGER NOT NULL,
@@ -415,7 +415,7 @@ END;
 CREATE TABLE setting (
     kind       TEXT NOT NULL,
     tenant_id  TEXT NOT NULL,
-    version    INTEGER NOT NULL,
+    version    INTEGER NOT NULL CHECK (version > 0),
     doc        TEXT NOT NULL,
     actor      TEXT NOT NULL,
     reason     TEXT NOT NULL,
@@ -437,7 +437,7 @@ END;
 
 CREATE TABLE policy (
     tenant_id  TEXT NOT NULL,
-    version    INTEGER NOT NULL,
+    version    INTEGER NOT NULL CHECK (version > 0),
     doc        TEXT NOT NULL,
     actor      TEXT NOT NULL,
     reason     TEXT NOT NULL,
@@ -458,7 +458,7 @@ END;
 -- +goose StatementEnd
 
 CREATE TABLE api_token (
-    pos          INTEGER PRIMARY KEY AUTOINCREMENT,
+    pos          INTEGER PRIMARY KEY AUTOINCREMENT CHECK (pos > 0),
     id           TEXT NOT NULL UNIQUE,
     tenant_id    TEXT NOT NULL,
     name         TEXT NOT NULL,
