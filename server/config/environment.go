@@ -44,10 +44,14 @@ func (c *Config) WarnOfReadableFiles(log *slog.Logger, settings string) {
 
 // secretFiles returns the files of secrets in the settings.
 func (c *Config) secretFiles() []string {
-	return slices.DeleteFunc([]string{
+	files := []string{
 		c.TemporalTLSKey, c.TemporalAPIKeyFile, c.StorePasswordFile, c.RedisTLSKey, c.RedisPasswordFile, c.ListenTLSKey,
-		c.ServerTLSKey, c.WorkerTokenFile, c.PayloadKeysFile, c.DispatchKeysFile,
-	}, func(path string) bool { return path == "" })
+		c.ServerTLSKey, c.WorkerTokenFile, c.PayloadKeysFile, c.DispatchKeysFile, c.AuditHeadsKey,
+	}
+	for _, issuer := range c.Issuers {
+		files = append(files, issuer.ClientSecretFile)
+	}
+	return slices.DeleteFunc(files, func(path string) bool { return path == "" })
 }
 
 // erasures returns the offset and length of each value to erase. block is a sequence of variables that end with a zero
