@@ -67,7 +67,7 @@ func newContainerRuntime(c Config) (Runtime, error) {
 		name, install = "docker", "install Docker's command line and start its daemon"
 		version = []string{"version", "--format", "{{.Server.Version}}"}
 		if c.Image == "" {
-			return nil, errors.New("sandbox: the docker runtime needs the image in which steps run")
+			return nil, errors.New("sandbox: the docker runtime has no image for steps: set sandbox-image")
 		}
 		r.driver = docker{}
 	default:

@@ -27,7 +27,7 @@ func (docker) prepare(name string, p Program, c Config) (prepared, error) {
 	}
 	for _, m := range containerMounts(p.Read, p.Write, c.DeniedPaths) {
 		if strings.ContainsAny(m.path, ",\"\n") {
-			return prepared{}, fmt.Errorf("%w: %q has a comma, a quotation mark or a line break, which docker does not take",
+			return prepared{}, fmt.Errorf("%w: %q has a comma, a quotation mark or a line break, which docker does not accept",
 				ErrPath, m.path)
 		}
 		mount := fmt.Sprintf("type=bind,source=%s,target=%s", m.path, m.path)
@@ -54,7 +54,7 @@ func environmentFile(env []string) (*os.File, error) {
 	for _, kv := range env {
 		if strings.ContainsAny(kv, "\r\n") {
 			name, _, _ := strings.Cut(kv, "=")
-			return nil, fmt.Errorf("%w: the variable %.100q has a line break, which docker does not take", ErrProgram, name)
+			return nil, fmt.Errorf("%w: the variable %.100q has a line break, which docker does not accept", ErrProgram, name)
 		}
 	}
 	f, err := os.CreateTemp("", "dvt-env-")

@@ -44,7 +44,7 @@ func TestWithoutNamespaces_AncestorsOfProcessesAreReadOnce(t *testing.T) {
 	sandbox.WithoutNamespaces(f.runtime)
 	r := f.python(`
 import os, time
-for i in range(40): # a chain of processes, of which the last one opens the path
+for i in range(40): # a chain of processes; the last one opens the path
     if pid := os.fork():
         os.waitpid(pid, 0)
         os._exit(0)

@@ -217,7 +217,7 @@ func TestFiles_ExplanationsHaveAnAllowance(t *testing.T) {
 	if !explain(0, 0) || !explain(time.Hour, 9*time.Second) || !explain(0, 30*time.Second) {
 		t.Error("a program that has used 9 s of 10 has no time left")
 	}
-	if explain(0, 0) || explain(100*time.Second, 0) { // the debt is 21.2 s, of which 6 s are paid during the explanation
+	if explain(0, 0) || explain(100*time.Second, 0) { // the explanation pays 6 s of the debt of 21.2 s
 		t.Error("a program that has used 39 s within 139 s has time left")
 	}
 	if !explain(10*time.Second, 0) {

@@ -69,7 +69,7 @@ func newProcessRuntime(c Config) (Runtime, error) {
 			missing[plan.SandboxSyscalls]
 	}
 	for part, reason := range missing {
-		c.Log.Warn("the sandbox lacks a part", slog.String("part", string(part)), slog.String("reason", reason))
+		c.Log.Warn("the sandbox of steps lacks a part", slog.String("part", string(part)), slog.String("reason", reason))
 	}
 	return r, nil
 }
