@@ -59,9 +59,8 @@ func TestAudit_StolenServerCredentialsLeaveATrace(t *testing.T) {
 }
 
 // A thief with the credentials of a server mints runs and signals, and changes how far a run came and how many
-// approvals
-// it needs. He cannot change who sent a signal. The owner of the database changes that, who requested a run, and its
-// plan. verify names each of them.
+// approvals it needs. He cannot change who sent a signal. The owner of the database changes that, who requested a run,
+// and its plan. verify names each of them.
 func TestAudit_ChangedRunsAndSignalsAreNamed(t *testing.T) {
 	w := installation(t)
 	runID := w.startRun(t, foreign, "shop", command("s", queueNobody, "true"))

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PlaintextHosts returns the hosts of a DSN that are on other machines and whose connections are in plain text or do not
-// verify the host's certificate. These are all sslmodes below verify-full. Environment variables such as PGSSLMODE
+// PlaintextHosts returns the hosts of a DSN that are on other machines and whose connections are in plain text or do
+// not verify the host's certificate. These are all sslmodes below verify-full. Environment variables such as PGSSLMODE
 // count as in Open. The error contains no password.
 func PlaintextHosts(dsn string) ([]string, error) {
 	cfg, err := pgx.ParseConfig(dsn)

@@ -31,8 +31,10 @@ const wakeSQL = `UPDATE lane SET ready = 1 WHERE (tenant_id, project_id) IN
 const pickSQL = `WITH t AS MATERIALIZED (SELECT tenant_id, active, pass, turn FROM lane
 	WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass, tenant_id LIMIT 1
 ), p AS MATERIALIZED (SELECT project_id, active, pass, pace_ms, admitted_at FROM lane
-	WHERE tenant_id = (SELECT tenant_id FROM t) AND project_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass, project_id LIMIT 1)
-SELECT i.active, i.turn, t.tenant_id, t.active, t.pass, t.turn, coalesce(p.project_id, ''), coalesce(p.active, 0), coalesce(p.pass, 0.0),
+	WHERE tenant_id = (SELECT tenant_id FROM t) AND project_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass,
+		project_id LIMIT 1)
+SELECT i.active, i.turn, t.tenant_id, t.active, t.pass, t.turn, coalesce(p.project_id, ''), coalesce(p.active, 0),
+	coalesce(p.pass, 0.0),
 	coalesce(CAST(p.pace_ms * 1000 AS INTEGER), 0), coalesce(p.admitted_at, 0),
 	coalesce((SELECT full_at FROM bucket b WHERE b.tenant_id = t.tenant_id AND b.project_id = '' AND b.action = 'START_RUN'), 0),
 	coalesce((SELECT full_at FROM bucket b WHERE b.tenant_id = t.tenant_id AND b.project_id = p.project_id AND b.action = 'START_RUN'), 0),
@@ -57,7 +59,10 @@ const paceSQL = `UPDATE lane SET pass = ?, pace_ms = ?, admitted_at = ? WHERE te
 // other writers need not wait for long.
 func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms,
 	limit int) (store.Admitted, error) {
-	return admission.AdmitInRounds(clamp(limit, store.MaxPage), func() (bool, time.Duration, error) { return s.outlook(ctx) },
+	return admission.AdmitInRounds(clamp(limit, store.MaxPage), func() (bool, time.Duration,
+		error) {
+		return s.outlook(ctx)
+	},
 		func(n int) ([]store.QueueRow, bool, error) { return s.admitSome(ctx, terms, n) })
 }
 
@@ -189,7 +194,8 @@ func (s *Store) applyVerdict(ctx context.Context, c *conn, p *pick, of store.Ter
 func (s *Store) take(ctx context.Context, c *conn, b store.Bucket) (time.Duration, error) {
 	var fullAt time.Time
 	if b.PerMinute > 0 {
-		at, err := collectOne(ctx, c, "bucket", value[int64], `SELECT full_at FROM bucket WHERE tenant_id = ? AND project_id = ? AND action = ?`,
+		at, err := collectOne(ctx, c, "bucket", value[int64],
+			`SELECT full_at FROM bucket WHERE tenant_id = ? AND project_id = ? AND action = ?`,
 			b.TenantID, b.ProjectID, string(b.Action))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return 0, err
@@ -222,7 +228,8 @@ func (t *runTx) Take(ctx context.Context, b store.Bucket) (time.Duration, error)
 // RecentSignals implements store.QuotaTx. The index signal_recent serves it, so it reads at most as many entries as the
 // limit.
 func (t *runTx) RecentSignals(ctx context.Context, limit int, span time.Duration) (time.Duration, error) {
-	at, err := collectOne(ctx, t.conn, "recent signals", value[int64], `SELECT received_at FROM signal WHERE run_id = ? AND rejection <> 'FORBIDDEN' AND received_at > ?
+	at, err := collectOne(ctx, t.conn, "recent signals", value[int64],
+		`SELECT received_at FROM signal WHERE run_id = ? AND rejection <> 'FORBIDDEN' AND received_at > ?
 		ORDER BY received_at DESC LIMIT 1 OFFSET ?`, t.id.RunID, micros(t.at.Add(-span)), max(0, limit-1))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
