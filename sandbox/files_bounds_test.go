@@ -3,7 +3,9 @@
 package sandbox_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -148,5 +150,30 @@ for i in range(3):
 		!strings.HasPrefix(lines[0], fmt.Sprintf("change of the owner of %q", name)) ||
 		!strings.HasPrefix(lines[1], fmt.Sprintf("truncation of %q", name)) || r.violations[0].Part != plan.SandboxFiles {
 		t.Errorf("the log says %q, want a change of the owner and a truncation", lines)
+	}
+}
+
+// A worker that is root may read every directory, a program of a step may not. The log must not tell the program more.
+func TestFiles_ALinkInAForeignDirectoryIsNotFollowed(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a directory of another user")
+	}
+	f := newFixture(t)
+	dir := filepath.Join(f.workspace, "private")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Symlink("/srv/dvt/target", filepath.Join(dir, "link")), os.Chown(dir, 65534,
+		65534)); err != nil {
+		t.Fatal(err)
+	}
+	r := f.shell("cat private/link; mkdir private/link/x; true")
+	for _, line := range r.actions() {
+		if strings.Contains(line, "/srv/dvt/target") {
+			t.Errorf("the log says %q, which names the target of a link that the program cannot read", line)
+		}
+	}
+	if !strings.Contains(r.output, "Permission denied") {
+		t.Errorf("the program printed %q, want Permission denied", r.output)
 	}
 }
