@@ -126,7 +126,7 @@ func TestLoad_NamesEverythingWrong(t *testing.T) {
 		}
 	}
 	for name, file := range map[string]string{"a section": "store:\n  url: x\n", "not YAML": "a: [\n",
-		"a list": "- listen\n"} {
+		"a list": "- listen\n", "the key of fields that are no settings": "\"-\": true\n"} {
 		if c, err := loadConfig(t, false, file); err == nil {
 			t.Errorf("a settings file with %s was accepted, and its store is %s", name, c.Store)
 		}

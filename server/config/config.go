@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/url"
@@ -36,6 +37,15 @@ type Secret string
 
 // String hides the value.
 func (Secret) String() string { return "***" }
+
+// GoString hides the value from %#v.
+func (Secret) GoString() string { return "***" }
+
+// LogValue hides the value from log records of every format.
+func (Secret) LogValue() slog.Value { return slog.StringValue("***") }
+
+// MarshalJSON hides the value.
+func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"***"`), nil }
 
 // Config contains every setting of every dvt process. docs/operations.md lists them with their defaults. A flag wins
 // over a DVT_… variable of the environment, which wins over the YAML file of --config. An unknown key is an error.
