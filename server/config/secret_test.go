@@ -21,7 +21,7 @@ func TestSecret_IsNeverPrinted(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("settings", slog.Any("token", c.WorkerToken), slog.Any("keys",
 		c.ManualKeys))
 	for _, text := range []string{
-		fmt.Sprint(c), fmt.Sprintf("%v", c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%s", c.WorkerToken),
+		fmt.Sprint(c), fmt.Sprintf("%v", c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), c.WorkerToken.String(),
 		string(doc), log.String(),
 	} {
 		if strings.Contains(text, "very secret") {
