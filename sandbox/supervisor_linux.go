@@ -89,25 +89,28 @@ func (s *supervisor) serve(listener int) error {
 		defer close(s.done)
 		// Programs wait for this loop at each access to a file. A thread of its own answers sooner than a goroutine that
 		// the runtime has to schedule.
-		// The thread stays locked and ends with the loop, because no other work may run with its capabilities.
 		runtime.LockOSThread()
-		dropFileCapabilities()
+		defer runtime.UnlockOSThread()
+		defer dropFileCapabilities()()
 		for s.receive(listener, wake) {
 		}
 	}()
 	return nil
 }
 
-// dropFileCapabilities takes from the calling thread the capabilities with which root reads every file. A program of a
-// step does not have them, so that a line about a refused file must not tell where a link leads that the program cannot
-// read. When the kernel refuses, the thread keeps them.
-func dropFileCapabilities() {
+// dropFileCapabilities takes from the calling thread the capabilities with which root reads every file, and returns a
+// function that gives them back. A program of a step does not have them, so that a line about a refused file must not
+// tell where a link leads that the program cannot read. When the kernel refuses, the thread keeps them.
+func dropFileCapabilities() (restore func()) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if unix.Capget(&header, &data[0]) == nil {
-		data[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
-		_ = unix.Capset(&header, &data[0])
+	var before [2]unix.CapUserData
+	if unix.Capget(&header, &before[0]) != nil {
+		return func() {}
 	}
+	without := before
+	without[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
+	_ = unix.Capset(&header, &without[0])
+	return func() { _ = unix.Capset(&header, &before[0]) }
 }
 
 // close ends serve. Connections in progress may continue for a while, but no program receives their sockets.
