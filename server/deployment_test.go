@@ -294,6 +294,7 @@ func (p *deployment) head(t *testing.T, runID string) run.Seq {
 // logs.
 // contract: T203
 func TestDeployment_KillsLoseNothing(t *testing.T) {
+	t.Parallel()
 	p := startDeployment(t)
 	a, b := client.New(p.urlA, adaToken), client.New(p.urlB, adaToken)
 	t.Run("the sample completes", func(t *testing.T) { p.testSample(t, a, b) })

@@ -22,6 +22,7 @@ import (
 // The sample, including dbt, completes in `dvt dev`. A second start on the same data still has the run. Both starts and
 // shutdowns are in time.
 func TestDev_SampleRunCompletes(t *testing.T) {
+	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data)
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
@@ -137,6 +138,7 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 // step. The test runs without a sandbox, because with one the kernel ends the child at once.
 // contract: T226
 func TestDev_EndsOrphanedProcesses(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Fatal("the test reads /proc: run it on Linux")
 	}
@@ -195,6 +197,7 @@ func childPIDs(t *testing.T, file string, n int) (pids []int) {
 
 // Each start that cannot succeed prints one sentence with the reason.
 func TestDev_SaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
 	for _, c := range []struct {

@@ -82,9 +82,9 @@ func suites(root string) ([]task, error) {
 			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true,
 			env:   []string{path, binary},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
-			// These tests mostly wait for servers, so twice as many run at once as there are cores.
-			argv: goTestOf([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()), fmt.Sprintf("-parallel=%d",
-				2*runtime.NumCPU())}, servers),
+			// These tests mostly wait for servers, so more of them run at once than there are cores.
+			argv: goTestOf([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()+1), fmt.Sprintf("-parallel=%d",
+				3*runtime.NumCPU())}, servers),
 		},
 		{
 			name: "e2e", what: "a browser on dvt dev", heavy: true, tests: true, dir: "web",
@@ -93,18 +93,17 @@ func suites(root string) ([]task, error) {
 			argv:  []string{"npm", "run", "--silent", "e2e"},
 		},
 		{
+			name: "go", what: "Go packages", heavy: true, goTest: true, tests: true, env: []string{path},
+			needs: []string{"postgres", "redis", "dbt"},
+			argv:  goTestOf([]string{"-shuffle=on"}, slices.Concat(pure, plain)),
+		},
+		{
 			name: "attacks", what: "attacks on real processes", heavy: true, goTest: true, tests: true, env: []string{binary},
 			needs: []string{"temporal", "postgres", "redis", "binary"},
 			// All tests share one installation and mostly wait for it.
 			argv: goTestOf([]string{"-parallel=8"}, []string{"./internal/attacks"}),
 		},
-		{
-			name: "go", what: "Go packages", heavy: true, goTest: true, tests: true, env: []string{path},
-			needs: []string{"postgres", "redis", "dbt"},
-			argv:  goTestOf([]string{"-shuffle=on"}, slices.Concat(pure, plain)),
-		},
 		{name: "lint", what: "golangci-lint", needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
-		{name: "vet", what: "go vet", argv: []string{"go", "vet", "./..."}},
 		{name: "macos", what: "dvt builds on macOS", env: []string{"GOOS=darwin"},
 			argv: []string{"go", "build", "-o", os.DevNull, "./cmd/dvt"}},
 		{name: "archtest", what: "import table, contract ids, text", goTest: true,
@@ -170,7 +169,8 @@ func longSuites(root string) ([]task, error) {
 }
 
 // goTestOf returns the arguments of one `go test` of packages. packages may end with flags of the tests: go passes
-// every argument after an unknown flag to the tests, so they must come last. The suite vet runs go vet, so -vet is off.
+// every argument after an unknown flag to the tests, so they must come last. -vet is off, because the suite lint runs
+// the analyzers of go vet.
 func goTestOf(args, packages []string) []string {
 	return slices.Concat([]string{"go", "test", "-json", "-count=1", "-timeout=40m", "-vet=off"}, args, packages)
 }
