@@ -17,7 +17,7 @@ import (
 // safe for concurrent use.
 type Archive struct{ bucket *blob.Bucket }
 
-// maxArchived is the size, in bytes, of the largest document. Write refuses a larger one, because Each could not read
+// maxArchived is the size, in bytes, of the largest document. Write refuses a larger one, because Walk could not read
 // it.
 const maxArchived = 1 << 20
 
@@ -27,7 +27,7 @@ func OpenArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 	return openArchive(ctx, bucketURL, url.Values{"create_dir": {"1"}})
 }
 
-// ReadArchive opens the bucket only for Each. A directory that does not exist is an error, because an empty archive
+// ReadArchive opens the bucket only for Walk. A directory that does not exist is an error, because an empty archive
 // in its place would look valid.
 func ReadArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 	return openArchive(ctx, bucketURL, url.Values{})
@@ -68,9 +68,9 @@ func (a *Archive) Write(ctx context.Context, name string, body []byte) error {
 	return nil
 }
 
-// Each calls f with every document, one at a time and in the order of their names. It stops at the first error,
+// Walk calls f with every document, one at a time and in the order of their names. It stops at the first error,
 // including one that f returns. A document larger than 1 MiB is an error.
-func (a *Archive) Each(ctx context.Context, f func(name string, body []byte) error) error {
+func (a *Archive) Walk(ctx context.Context, f func(name string, body []byte) error) error {
 	list := a.bucket.List(nil)
 	for {
 		o, err := list.Next(ctx)

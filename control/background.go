@@ -78,7 +78,7 @@ func (s *Background) DoForRun(ctx context.Context, duty, runID string, f func() 
 	}
 	err := contain.Call(f)
 	switch {
-	case s.Panics.Tell(duty, runID, err):
+	case s.Panics.Report(duty, runID, err):
 		pause := max(was.next, firstAside)
 		s.asides.Add(key, aside{until: s.Now().Add(pause), next: min(2*pause, longestAside)})
 		err = errors.Join(err, s.alertPanic(ctx, duty, runID))

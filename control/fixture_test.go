@@ -223,12 +223,12 @@ func newWorld(t *testing.T, change ...func(*usecases.Config)) *world {
 	w.store = decorate.WakeOnCommit(w.raw, pr)
 	// A head check that takes 3/4 of its interval reports that the store is down and refuses new streams.
 	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 4 * time.Second, ReadTimeout: time.Minute,
-		Quiet: 2 * time.Second})
+		KeepAlive: 2 * time.Second})
 	w.spawn(hub.Run)
 	w.spawn(pr.Run)
 	w.config = usecases.Config{
 		Store: w.store, Engine: w.engine, Hub: hub, Bus: w.bus, Authz: w.authz, Logs: w.artifacts, Blobs: w.artifacts,
-		Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}, Now: w.clock.now, Quiet: 2 * time.Second,
+		Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}, Now: w.clock.now, KeepAlive: 2 * time.Second,
 	}
 	for _, f := range change {
 		f(&w.config)

@@ -11,7 +11,8 @@ import (
 )
 
 // Guard ends a stream when its viewer loses the right to it. It checks the rights before every frame, when the policy
-// changes, when the token expires, and at least every Recheck (contract T178). One goroutine may use it.
+// changes, when the token expires, and at least every RightsConfig.CheckInterval (contract T178). One goroutine may use
+// it.
 type Guard struct {
 	s *Rights
 	P authz.Principal
@@ -80,7 +81,7 @@ func (g *Guard) EndError(ctx context.Context, err error) error {
 
 // Due returns the latest time of the next check of the rights.
 func (g *Guard) Due() time.Time {
-	due := g.s.Now().Add(g.s.recheck)
+	due := g.s.Now().Add(g.s.checkInterval)
 	if ends := g.s.Authz.Until(g.P); !ends.IsZero() && ends.Before(due) {
 		return ends
 	}

@@ -17,14 +17,14 @@ import (
 func TestHealthHistory_IsOfThisProcessAlone(t *testing.T) {
 	t.Parallel()
 	var frames, looks atomic.Uint64
-	counted := func() health.Counted {
+	counted := func() health.Counters {
 		looks.Add(1)
 		n := frames.Load()
-		return health.Counted{Frames: n, Lag: []health.LagBucket{{UpTo: .1, Count: n}, {UpTo: math.Inf(1), Count: n}},
+		return health.Counters{Frames: n, Lag: []health.LagBucket{{UpTo: .1, Count: n}, {UpTo: math.Inf(1), Count: n}},
 			Viewers: 3}
 	}
 	w := newWorld(t, func(c *usecases.Config) {
-		c.Measuring = health.Measuring{Every: 20 * time.Millisecond, Server: "host/7", Counted: counted}
+		c.Meter = health.MeterSettings{Every: 20 * time.Millisecond, Server: "host/7", ReadCounters: counted}
 		c.OperatorsTenant = "acme"
 	})
 	sre := w.who("dev-sre")

@@ -144,12 +144,12 @@ type countedStore struct {
 	err   func() error
 }
 
-func (c *countedStore) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+func (c *countedStore) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	select {
 	case c.waits <- struct{}{}:
 	default:
 	}
-	return c.Store.Waiting(ctx, f)
+	return c.Store.ListWaits(ctx, f)
 }
 
 func (c *countedStore) Heads(ctx context.Context, ids []string) (store.Heads, error) {

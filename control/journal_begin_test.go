@@ -165,7 +165,7 @@ func (r *reading) InRun(ctx context.Context, runID string, f func(store.RunTx) e
 	return r.Store.InRun(ctx, runID, f)
 }
 
-func (r *reading) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (r *reading) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	r.tails.Add(1)
 	return r.Store.Tails(ctx, known)
 }

@@ -264,7 +264,7 @@ func TestOverlay_ARealCommandSeesIt(t *testing.T) {
 		t.Helper()
 		b := w.beginOf(id, "s1", logicalAttempt, engineAttempt)
 		end, err := r.Run(t.Context(), executor.Dispatch{RunID: id, StepID: "s1", LogicalAttempt: logicalAttempt, N: b.N,
-			EngineAttempt: engineAttempt, Ticket: b.Ticket, MaxEngineAttempts: last}, func(executor.Beat) {})
+			EngineAttempt: engineAttempt, Ticket: b.Ticket, MaxEngineAttempts: last}, func(executor.Heartbeat) {})
 		if ended := err == nil && end.Kind == engine.ReturnEnded; ended != (engineAttempt == last) {
 			t.Fatalf("attempt %d.%d of %d returned %+v, %v", logicalAttempt, engineAttempt, last, end, err)
 		}

@@ -53,7 +53,7 @@ func TestReconcile_ABrokenRunDoesNotHoldUpOthers(t *testing.T) {
 	broken.plan = must[store.Run](t)(w.raw.Get(t.Context(), first)).PlanRef.SHA256
 	eventually(t, "the checkpoints", func() bool {
 		n := 0
-		for _, q := range must[[]store.QuietRun](t)(w.raw.Quiet(t.Context(), 0, "", 10)) {
+		for _, q := range must[[]store.QuietRun](t)(w.raw.ListQuietRuns(t.Context(), 0, "", 10)) {
 			n += len(q.Running)
 		}
 		return n == 2

@@ -127,7 +127,7 @@ func TestQueue_ARunThatWaitsTooLongFails(t *testing.T) {
 	w := newWorld(t, withQuotas(hobby()), func(c *usecases.Config) {
 		e.fakeEngine, _ = c.Engine.(*fakeEngine)
 		c.Engine, c.Metrics = e, registry
-		c.Sweeping = duty.ReconcileSettings{Interval: 20 * time.Millisecond}
+		c.Reconcile = duty.ReconcileSettings{Interval: 20 * time.Millisecond}
 	})
 	w.clock.hold()
 	w.startRun("r1")

@@ -316,7 +316,7 @@ func TestHealth_NamesWhatIsDown(t *testing.T) {
 
 type unwritable struct{ store.Store }
 
-func (unwritable) Writable(context.Context) error { return store.ErrUnavailable }
+func (unwritable) CheckWritable(context.Context) error { return store.ErrUnavailable }
 
 // The outcome that Actions shows is the outcome of the signal, for every principal and every type of step.
 // contract: T193

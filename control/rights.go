@@ -26,21 +26,21 @@ type RightsConfig struct {
 	// OperatorsTenant is the tenant whose principals may see and set what concerns all tenants. When it is "", nobody
 	// may.
 	OperatorsTenant string
-	// Recheck is the maximum time between two checks of a stream's rights; the default is 60 s (contract T178).
-	Recheck time.Duration
-	Now     func() time.Time
-	Metrics prometheus.Registerer // nil registers no metrics
-	Logger  *slog.Logger
+	// CheckInterval is the maximum time between two checks of a stream's rights; the default is 60 s (contract T178).
+	CheckInterval time.Duration
+	Now           func() time.Time
+	Metrics       prometheus.Registerer // nil registers no metrics
+	Logger        *slog.Logger
 }
 
 // Rights decides what principals may do and see, and audits what it denies. It is safe for concurrent use.
 type Rights struct {
 	*Trail
-	Authz     *authz.Authorizer
-	store     RunStore
-	Operators string
-	recheck   time.Duration
-	Now       func() time.Time
+	Authz         *authz.Authorizer
+	store         RunStore
+	Operators     string
+	checkInterval time.Duration
+	Now           func() time.Time
 }
 
 // NewRights makes Rights.
@@ -50,15 +50,16 @@ func NewRights(cfg RightsConfig) *Rights {
 			authz: cfg.Authz, Store: cfg.Store, limiter: NewPerMinuteLimiter(cfg.Now),
 			denials: newDenialCounter(cfg.Metrics), Log: cfg.Logger,
 		},
-		Authz: cfg.Authz, store: cfg.Store, Operators: cfg.OperatorsTenant, recheck: cmp.Or(cfg.Recheck, time.Minute),
+		Authz: cfg.Authz, store: cfg.Store, Operators: cfg.OperatorsTenant, checkInterval: cmp.Or(cfg.CheckInterval,
+			time.Minute),
 		Now: cfg.Now,
 	}
 }
 
-// Visible reads a run that p may read. A run that does not exist, a run of another tenant and a run without a grant
+// GetVisible reads a run that p may read. A run that does not exist, a run of another tenant and a run without a grant
 // give the same NOT_FOUND and the same audit row in the caller's tenant, so that neither the text, the audit nor the
 // time tells them apart (contract T101). action is the action that the audit row names.
-func (s *Rights) Visible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run,
+func (s *Rights) GetVisible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run,
 	error) {
 	r, err := s.store.Get(ctx, runID)
 	if err := s.CheckVisible(ctx, p, action, r.Identity, runID, err); err != nil {
@@ -68,7 +69,7 @@ func (s *Rights) Visible(ctx context.Context, p authz.Principal, action authz.Ac
 }
 
 // CheckVisible decides whether p may see a run whose identity was read with the result err. It returns the errors of
-// Visible and audits a denial in the same way.
+// GetVisible and audits a denial in the same way.
 func (s *Rights) CheckVisible(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity,
 	runID string,
 	err error) error {
@@ -131,7 +132,7 @@ func (s *Rights) MayOperate(ctx context.Context, p authz.Principal, row store.Au
 	action := authz.Action(row.Action)
 	object := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
 	if row.RunID != "" {
-		r, err := s.Visible(ctx, p, action, row.RunID)
+		r, err := s.GetVisible(ctx, p, action, row.RunID)
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func newPolledWorld(t *testing.T) *polledWorld {
 		w.engine = &polledEngine{sweptEngine: c.Engine.(*sweptEngine), queues: map[string]engine.QueuePollers{},
 			calls: map[string]int{}}
 		c.Engine, c.Logger = w.engine, slog.New(slog.NewTextHandler(&w.said, nil))
-		c.Sweeping.StepSlack = 24 * time.Hour
+		c.Reconcile.StepSlack = 24 * time.Hour
 	})
 	w.clock.hold()
 	t.Cleanup(w.clock.release)
@@ -160,7 +160,7 @@ func TestReconcile_ABusyWorkerRaisesNoAlert(t *testing.T) {
 	w.begin(busy, "s1", 1)
 	w.waits("r2")
 	eventually(t, "the checkpoint", func() bool {
-		for _, q := range must[[]store.QuietRun](t)(w.raw.Quiet(t.Context(), 0, "", 10)) {
+		for _, q := range must[[]store.QuietRun](t)(w.raw.ListQuietRuns(t.Context(), 0, "", 10)) {
 			if q.RunID == busy {
 				return len(q.Running) == 1
 			}

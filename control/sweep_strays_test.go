@@ -24,7 +24,7 @@ func TestReconcile_EndsAnAttemptThatTheEngineDoesNotExecute(t *testing.T) {
 	w.eye.mu.Unlock()
 	eventually(t, "the checkpoints", func() bool {
 		n := 0
-		for _, q := range must[[]store.QuietRun](t)(w.raw.Quiet(t.Context(), 0, "", 10)) {
+		for _, q := range must[[]store.QuietRun](t)(w.raw.ListQuietRuns(t.Context(), 0, "", 10)) {
 			n += len(q.Running)
 		}
 		return n == 2

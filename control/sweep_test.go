@@ -171,7 +171,7 @@ func TestReconcile_AnIndexThatLagsIsNoFinding(t *testing.T) {
 
 func TestReconcile_TwoChecksMustAgree(t *testing.T) {
 	t.Parallel()
-	w := newSweptWorld(t, func(c *usecases.Config) { c.Sweeping.Confirm = time.Hour })
+	w := newSweptWorld(t, func(c *usecases.Config) { c.Reconcile.Confirm = time.Hour })
 	id := w.atWork("r1")
 	w.eye.change(func() { w.eye.ends[id] = "Terminated" })
 	w.sweep()
@@ -298,7 +298,7 @@ func TestReconcile_ReportsAStepThatHangs(t *testing.T) {
 	})
 	for _, id := range []string{hung, paused, person} {
 		eventually(t, "the checkpoint", func() bool {
-			rows := must[[]store.QuietRun](t)(w.raw.Quiet(t.Context(), 0, "", 10))
+			rows := must[[]store.QuietRun](t)(w.raw.ListQuietRuns(t.Context(), 0, "", 10))
 			i := slices.IndexFunc(rows, func(q store.QuietRun) bool { return q.RunID == id })
 			return i >= 0 && (id == person || len(rows[i].Running) == 1)
 		})

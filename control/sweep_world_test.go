@@ -27,7 +27,7 @@ type sweptEngine struct {
 	closedTenant string            // tenant in the ids of closed executions
 	unknown      map[string]bool
 	unseen       bool              // the index shows nothing
-	open         []run.Identity    // open executions, as Running lists them
+	open         []run.Identity    // open executions, as ListOpen lists them
 	ousted       []string          // terminated foreign executions, as "runId reason"
 	foreign      map[string]string // reason why the execution of a run is foreign, by run
 	heads        map[string]run.Seq
@@ -87,7 +87,7 @@ func (e *sweptEngine) ListClosed(context.Context, time.Time) iter.Seq2[engine.De
 	}
 }
 
-func (e *sweptEngine) Open(_ context.Context, ids []run.Identity) (map[string]bool, error) {
+func (e *sweptEngine) FindOpen(_ context.Context, ids []run.Identity) (map[string]bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.down {
@@ -100,7 +100,7 @@ func (e *sweptEngine) Open(_ context.Context, ids []run.Identity) (map[string]bo
 	return open, nil
 }
 
-func (e *sweptEngine) Running(context.Context, string) ([]run.Identity, string, error) {
+func (e *sweptEngine) ListOpen(context.Context, string) ([]run.Identity, string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.down {
@@ -158,7 +158,7 @@ func newSweptWorld(t *testing.T, change ...func(*usecases.Config)) *sweptWorld {
 			pending: map[string][]engine.Pending{}, foreign: map[string]string{}, closedTenant: "acme",
 		}
 		c.Engine, c.Metrics = w.eye, w.registry
-		c.Sweeping = duty.ReconcileSettings{Interval: 10 * time.Millisecond, Quiet: time.Millisecond,
+		c.Reconcile = duty.ReconcileSettings{Interval: 10 * time.Millisecond, Quiet: time.Millisecond,
 			Confirm: 50 * time.Millisecond}
 	}}, change...)...)
 	return w

@@ -172,7 +172,7 @@ func TestWatchRun_EndsWhenTheTokenExpires(t *testing.T) {
 // contract: T178
 func TestWatchRun_RechecksRightsWithoutANotification(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *usecases.Config) { c.Recheck = 50 * time.Millisecond })
+	w := newWorld(t, func(c *usecases.Config) { c.RightsCheckInterval = 50 * time.Millisecond })
 	id := w.running("recheck", "s1")
 	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.who("dev-viewer"), watch.WatchRun{RunID: id}))
 	w.directory.SetGrants("acme", "dev-viewer", nil) // without a notification
@@ -427,7 +427,7 @@ func TestWatchStepLog_ReadsOnlyTheChangesOfTheRun(t *testing.T) {
 	var counting *readings
 	w := newWorld(t, func(c *usecases.Config) {
 		counting = &readings{Store: c.Store}
-		c.Store, c.Quiet = counting, 10*time.Millisecond
+		c.Store, c.KeepAlive = counting, 10*time.Millisecond
 	})
 	for name, end := range map[string]func(id string){
 		"step-ends": func(id string) { w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1)) },

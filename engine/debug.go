@@ -16,16 +16,16 @@ type Debugger interface {
 // Debug is the engine's description of a run (contract T107).
 type Debug struct {
 	// Executions is the chain, oldest first: the newest MaxExecutions of Total.
-	Executions []Execution `json:"executions"`
-	Total      int         `json:"total"`
-	Pending    []Pending   `json:"pending"` // activities of the last execution
-	Last       []Recall    `json:"last"`    // its last events, newest last
+	Executions []Execution    `json:"executions"`
+	Total      int            `json:"total"`
+	Pending    []Pending      `json:"pending"` // activities of the last execution
+	Last       []HistoryEvent `json:"last"`    // its last events, newest last
 }
 
 // Bounds of a Debug.
 const (
-	MaxExecutions = 100
-	MaxRecalled   = 20
+	MaxExecutions    = 100
+	MaxHistoryEvents = 20
 )
 
 // Execution is one execution of a chain.
@@ -48,8 +48,8 @@ type Pending struct {
 	LastFailure   string     `json:"lastFailure,omitempty"`
 }
 
-// Recall is one event of the engine's history.
-type Recall struct {
+// HistoryEvent is one event of the engine's history.
+type HistoryEvent struct {
 	No   int64     `json:"no"` // in the history of its execution, from 1
 	At   time.Time `json:"at"` // by the engine's clock
 	What string    `json:"what"`

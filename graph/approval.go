@@ -28,7 +28,7 @@ func (q queries) Approvals(ctx context.Context, first *int, after *string) (*mod
 	if err != nil {
 		return nil, err
 	}
-	return mapping.RunsPage(page, availabilityTo(q.control, p), wantsFromContext(ctx)), nil
+	return mapping.RunsPage(page, availabilityTo(q.control, p), costlyPartsFromContext(ctx)), nil
 }
 
 func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*model.RunPayload, error) {
@@ -41,7 +41,7 @@ func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*m
 	if err != nil {
 		return nil, err
 	}
-	return &model.RunPayload{Run: mapping.GraphOf(v, availability(m.control, p, v), mapping.AllWants()).Run()}, nil
+	return &model.RunPayload{Run: mapping.GraphOf(v, availability(m.control, p, v), mapping.AllCostlyParts()).Run()}, nil
 }
 
 func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunApproval, error) {
@@ -57,7 +57,7 @@ func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunAppro
 
 func mapApproval(a runs.Approval) *model.RunApproval {
 	out := &model.RunApproval{
-		Required: a.Required, Decisions: mapping.Each(a.Decisions, func(d runs.ApprovalDecision) model.ApprovalDecision {
+		Required: a.Required, Decisions: mapping.MapSlice(a.Decisions, func(d runs.ApprovalDecision) model.ApprovalDecision {
 			decision := model.DecisionReject
 			if d.Approved {
 				decision = model.DecisionApprove

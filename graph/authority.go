@@ -23,7 +23,7 @@ type PolicyService interface {
 	Policy(ctx context.Context, p authz.Principal) (access.Policy, error)
 	PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (access.PolicyPage, error)
 	SetPolicy(ctx context.Context, p authz.Principal, in access.SetPolicy) (access.Policy, error)
-	BreakGlass(ctx context.Context, p authz.Principal, in access.BreakGlass) (access.BrokenGlass, error)
+	BreakGlass(ctx context.Context, p authz.Principal, in access.BreakGlass) (access.BreakGlassGrant, error)
 }
 
 // TokenService creates, revokes and lists API tokens.
@@ -123,7 +123,7 @@ func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*m
 func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (*model.CreateTokenPayload, error) {
 	t, err := m.control.CreateToken(ctx, principal(ctx), access.CreateToken{
 		RequestID: in.RequestID, Name: in.Name, Service: mapping.OrZero(in.Service), ExpiresAt: mapping.OrZero(in.ExpiresAt),
-		Grants: mapping.Each(in.Grants, func(g model.TokenGrantInput) authz.Grant {
+		Grants: mapping.MapSlice(in.Grants, func(g model.TokenGrantInput) authz.Grant {
 			return authz.Grant{Role: authz.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}
 		}),
 	})

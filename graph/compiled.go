@@ -42,8 +42,8 @@ type planKey struct {
 // fieldPlan is the compiled plan of one field of Query.
 type fieldPlan struct {
 	*selection.Plan
-	wants mapping.Wants
-	size  atomic.Int64 // bytes of the last answer, to allocate the next one
+	costlyParts mapping.CostlyParts
+	size        atomic.Int64 // bytes of the last answer, to allocate the next one
 }
 
 func newCompiledQueries(schema *ast.Schema, keep int) compiledQueries {
@@ -96,7 +96,7 @@ func (c compiledQueries) MutateOperationContext(_ context.Context, op *graphql.O
 		if p == nil || at.Object != "Query" {
 			return around(ctx, resolve)
 		}
-		result, err := around(context.WithValue(ctx, wantsKey{}, p.wants), resolve)
+		result, err := around(context.WithValue(ctx, costlyPartsKey{}, p.costlyParts), resolve)
 		if err != nil {
 			return result, err
 		}
@@ -136,7 +136,7 @@ func (c compiledQueries) plansOf(op *graphql.OperationContext) map[string]*field
 			continue
 		}
 		if p, err := c.compiler.Compile(op, f, of, map[string]selection.Hook{"Run.steps": appendEachStep}); err == nil {
-			plans[f.Alias] = &fieldPlan{Plan: p, wants: wantsOf(p)}
+			plans[f.Alias] = &fieldPlan{Plan: p, costlyParts: costlyPartsOf(p)}
 		}
 	}
 	c.plans.Add(key, plans)

@@ -68,7 +68,7 @@ func mapDBTNodes(page reads.DBTNodesPage, after string) *model.DbtNodeConnection
 		Edges: edges, PageInfo: mapping.PageInfo(edges, func(e model.DbtNodeEdge) string { return e.Cursor }, page.HasNext,
 			after != ""),
 		Attempt: page.Attempt, Total: page.Total,
-		ByStatus: mapping.Each(byStatus, func(s string) model.DbtStatusCount {
+		ByStatus: mapping.MapSlice(byStatus, func(s string) model.DbtStatusCount {
 			return model.DbtStatusCount{Status: s,
 				Count: page.ByStatus[s]}
 		}),

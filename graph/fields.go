@@ -61,14 +61,14 @@ func (r runFields) Actions(_ context.Context, of *model.Run) ([]model.ActionAvai
 	if of.Available == nil {
 		return nil, notInStreams("actions")
 	}
-	return mapping.Each(of.Available().Run, mapping.Action), nil
+	return mapping.MapSlice(of.Available().Run, mapping.Action), nil
 }
 
 func (s stepFields) Actions(_ context.Context, of *model.Step) ([]model.ActionAvailability, error) {
 	if of.Available == nil {
 		return nil, notInStreams("actions")
 	}
-	return mapping.Each(of.Available().Steps[of.StepID], mapping.Action), nil
+	return mapping.MapSlice(of.Available().Steps[of.StepID], mapping.Action), nil
 }
 
 func (e errorFields) LogLine(ctx context.Context, of *model.RunError) (*int, error) {
@@ -86,7 +86,7 @@ func (v viewerFields) Signals(ctx context.Context, _ *model.Viewer, first *int) 
 		return nil, badInput("first", "RANGE", "must be from 1 to 50")
 	}
 	receipts, err := v.control.MySignals(ctx, principal(ctx), *first)
-	return mapping.Each(receipts, mapping.Receipt), err
+	return mapping.MapSlice(receipts, mapping.Receipt), err
 }
 
 // PollerSeenAt returns when a worker last polled the task queue that the step waits for.

@@ -29,7 +29,7 @@ func mapInboxFrame(f watch.InboxFrame) *model.InboxUpdate {
 	return &model.InboxUpdate{
 		Sync: model.SyncState(f.Sync), Reason: mapping.SyncReason(f.Reason), AsOf: mapping.Optional(f.AsOf), Reset: f.Reset,
 		Count:   f.Count,
-		Changed: mapping.Each(f.Changed, mapInboxItem), Removed: mapping.Each(f.Removed, mapInboxItem),
+		Changed: mapping.MapSlice(f.Changed, mapInboxItem), Removed: mapping.MapSlice(f.Removed, mapInboxItem),
 	}
 }
 

@@ -27,7 +27,7 @@ func (m mutations) startRunPayload(ctx context.Context, started runs.StartedRun,
 	}
 	v := started.View
 	return &model.StartRunPayload{
-		Run:          mapping.GraphOf(v, availability(m.control, principal(ctx), v), mapping.AllWants()).Run(),
+		Run:          mapping.GraphOf(v, availability(m.control, principal(ctx), v), mapping.AllCostlyParts()).Run(),
 		Queue:        mapping.Queue(v),
 		Deduplicated: started.Deduplicated,
 	}, nil
@@ -72,7 +72,7 @@ func (m mutations) RedriveDeadLetters(ctx context.Context, in model.RedriveDeadL
 	command := reads.RedriveDeadLetters{RequestID: in.RequestID, RunID: mapping.OrZero(in.Letters.RunID),
 		AllOpen: mapping.OrZero(in.Letters.AllOpen)}
 	if in.Letters.Ids != nil {
-		command.IDs = mapping.Each(in.Letters.Ids, mapping.DeadLetterID)
+		command.IDs = mapping.MapSlice(in.Letters.Ids, mapping.DeadLetterID)
 	}
 	out, err := m.control.RedriveDeadLetters(ctx, principal(ctx), command)
 	if err != nil {

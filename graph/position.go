@@ -17,14 +17,14 @@ import (
 
 // runPosition is the position of the viewers of one run in its stream.
 type runPosition struct {
-	mode  model.UpdateMode
-	wants mapping.Wants
-	frame live.Frame
-	graph *mapping.Graph
+	mode        model.UpdateMode
+	costlyParts mapping.CostlyParts
+	frame       live.Frame
+	graph       *mapping.Graph
 }
 
 func (p *runPosition) next(f live.Frame) *model.RunUpdate {
-	p.frame, p.graph = f, p.graph.Next(mapping.FrameView(f), p.wants)
+	p.frame, p.graph = f, p.graph.Next(mapping.FrameView(f), p.costlyParts)
 	return mapping.Update(p.graph, f, p.mode, false)
 }
 
@@ -57,11 +57,11 @@ func slowReason(s live.Sync, r live.Reason, slow bool) live.Reason {
 
 // listPosition is the position of the viewers of one page of runs in its stream.
 type listPosition struct {
-	wants mapping.Wants
-	frame watch.RunsFrame
-	page  map[string]control.RunView
-	known bool // a frame with Reset has set the page
-	moves int64
+	costlyParts mapping.CostlyParts
+	frame       watch.RunsFrame
+	page        map[string]control.RunView
+	known       bool // a frame with Reset has set the page
+	moves       int64
 }
 
 func (p *listPosition) next(f watch.RunsFrame) *model.RunListUpdate {
@@ -76,7 +76,7 @@ func (p *listPosition) next(f watch.RunsFrame) *model.RunListUpdate {
 	for _, id := range f.Removed {
 		delete(p.page, id)
 	}
-	return mapping.RunsFrame(f, p.wants)
+	return mapping.RunsFrame(f, p.costlyParts)
 }
 
 // first returns the whole page, newest run first. Viewers of lists cannot resume, so it ignores the position.
@@ -90,7 +90,7 @@ func (p *listPosition) first(_ *ws.Position, slow bool) (*model.RunListUpdate, e
 		return cmp.Or(b.State.CreatedAt.Compare(a.State.CreatedAt), strings.Compare(b.State.RunID, a.State.RunID))
 	})
 	f.Reason = slowReason(f.Sync, f.Reason, slow)
-	return mapping.RunsFrame(f, p.wants), nil
+	return mapping.RunsFrame(f, p.costlyParts), nil
 }
 
 func (p *listPosition) at() ws.Position { return ws.Position{Seq: p.moves} }

@@ -17,7 +17,7 @@ import (
 )
 
 func (q queries) Viewer(ctx context.Context) (*model.Viewer, error) {
-	return mapping.Viewer(q.control.Viewer(principal(ctx)), mapping.Each(q.devPrincipals(), devPrincipal)), nil
+	return mapping.Viewer(q.control.Viewer(principal(ctx)), mapping.MapSlice(q.devPrincipals(), devPrincipal)), nil
 }
 
 func (q queries) Node(ctx context.Context, id string) (model.Node, error) {
@@ -40,7 +40,7 @@ func (q queries) Run(ctx context.Context, runID string, at *run.Seq) (*model.Run
 	if err != nil {
 		return nullIfNotFound[model.Run](err)
 	}
-	return mapping.GraphOf(v, availability(q.control, p, v), wantsFromContext(ctx)).Run(), nil
+	return mapping.GraphOf(v, availability(q.control, p, v), costlyPartsFromContext(ctx)).Run(), nil
 }
 
 func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*model.RunDiff, error) {
@@ -49,9 +49,9 @@ func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*mode
 	if err != nil {
 		return nullIfNotFound[model.RunDiff](err)
 	}
-	from := mapping.GraphOf(d.From, availability(q.control, p, d.From), mapping.AllWants())
-	to := mapping.GraphOf(d.To, availability(q.control, p, d.To), mapping.AllWants())
-	out := &model.RunDiff{From: from.Run(), To: to.Run(), Decisions: mapping.Each(d.Decisions, mapping.Event),
+	from := mapping.GraphOf(d.From, availability(q.control, p, d.From), mapping.AllCostlyParts())
+	to := mapping.GraphOf(d.To, availability(q.control, p, d.To), mapping.AllCostlyParts())
+	out := &model.RunDiff{From: from.Run(), To: to.Run(), Decisions: mapping.MapSlice(d.Decisions, mapping.Event),
 		Steps: make([]model.StepDiff, len(d.Steps))}
 	for i, s := range d.Steps {
 		out.Steps[i] = model.StepDiff{StepID: s.To.StepID, From: from.MapStep(s.From), To: to.MapStep(s.To)}
@@ -72,7 +72,7 @@ func (q queries) Runs(
 	in.Filter.Steps = graphql.FieldRequested(ctx, "edges.node.steps")
 	in.Filter.Ascending = mapping.OrZero(orderBy) == model.RunOrderCreatedAsc
 	page, err := q.control.Runs(ctx, p, in)
-	return mapping.RunsPage(page, availabilityTo(q.control, p), wantsFromContext(ctx)), err
+	return mapping.RunsPage(page, availabilityTo(q.control, p), costlyPartsFromContext(ctx)), err
 }
 
 func (q queries) Signal(ctx context.Context, runID, signalID string) (*model.Signal, error) {
@@ -168,7 +168,7 @@ func (q queries) deadLetter(ctx context.Context, id string) (*model.DeadLetter, 
 }
 
 func (q queries) Capabilities(ctx context.Context) ([]model.EngineCapability, error) {
-	return mapping.Each(q.control.Capabilities(principal(ctx)), mapping.Capability), nil
+	return mapping.MapSlice(q.control.Capabilities(principal(ctx)), mapping.Capability), nil
 }
 
 func (q queries) Health(ctx context.Context) (*model.Health, error) {

@@ -41,7 +41,7 @@ func (q queries) Quotas(ctx context.Context) ([]model.QuotaSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapping.Each(list, mapping.QuotaSnapshot), nil
+	return mapping.MapSlice(list, mapping.QuotaSnapshot), nil
 }
 
 func (q queries) QuotaSettings(ctx context.Context) (*model.QuotaSettings, error) {

@@ -16,15 +16,15 @@ import (
 // newRenderer returns the renderer for the field of a subscription whose messages are M, and the parts of M that must
 // be mapped. It prefers a compiled selection and falls back on gqlgen.
 func newRenderer[M any](ctx context.Context, s sharer, op *graphql.OperationContext,
-	field graphql.CollectedField) (renderer[M], mapping.Wants) {
+	field graphql.CollectedField) (renderer[M], mapping.CostlyParts) {
 	plan, err := s.compiler.Compile(op, field, reflect.TypeFor[M](), map[string]selection.Hook{"Run.steps": cacheSteps})
 	if err != nil {
-		return startExecution[M](ctx, s.exec, op), mapping.AllWants()
+		return startExecution[M](ctx, s.exec, op), mapping.AllCostlyParts()
 	}
 	return &compiledRenderer[M]{
 		plan: plan, head: `{"data":{"` + field.Alias + `":`,
 		newExecution: func() *execution[M] { return startExecution[M](ctx, s.exec, op) },
-	}, wantsOf(plan)
+	}, costlyPartsOf(plan)
 }
 
 // compiledRenderer is the renderer of a compiled selection.

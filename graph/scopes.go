@@ -20,7 +20,7 @@ func (v viewerFields) Places(ctx context.Context, _ *model.Viewer, first *int) (
 		return nil, err
 	}
 	places, err := v.control.Scopes(ctx, principal(ctx), mapping.OrZero(first))
-	return mapping.Each(places, func(at access.Scope) model.Place {
+	return mapping.MapSlice(places, func(at access.Scope) model.Place {
 		return model.Place{ProjectID: at.ProjectID, EnvironmentID: at.EnvironmentID}
 	}), err
 }

@@ -34,14 +34,14 @@ func (q queries) Workers(ctx context.Context) ([]model.WorkerReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapping.Each(list, mapWorker), nil
+	return mapping.MapSlice(list, mapWorker), nil
 }
 
 func mapWorker(w health.WorkerState) model.WorkerReport {
 	out := model.WorkerReport{
 		Account: w.Account, Worker: w.Worker, Queue: w.Queue, Runtime: w.Runtime, Digest: w.Digest, UID: w.UID, Ok: w.OK,
 		Problem:    mapping.Text(w.Problem),
-		ReportedAt: w.ReportedAt, Live: w.Live, Parts: mapping.Each(w.Parts,
+		ReportedAt: w.ReportedAt, Live: w.Live, Parts: mapping.MapSlice(w.Parts,
 			func(p plan.SandboxPart) string { return string(p) }),
 		Missing: []model.MissingSandboxPart{},
 	}

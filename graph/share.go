@@ -83,7 +83,7 @@ func (s sharer) runUpdates(
 		Open: func(ctx context.Context) (ws.Source, error) {
 			frames, err := s.control.OpenRun(ctx, t)
 			d, w := newRenderer[model.RunUpdate](ctx, s, op, field)
-			return openGroup(ctx, frames, err, &runPosition{mode: mode, wants: w}, d)
+			return openGroup(ctx, frames, err, &runPosition{mode: mode, costlyParts: w}, d)
 		},
 	}
 	if in.After != nil {
@@ -104,7 +104,7 @@ func (s sharer) runListUpdates(
 		Open: func(ctx context.Context) (ws.Source, error) {
 			frames, err := s.control.OpenRuns(ctx, t)
 			d, w := newRenderer[model.RunListUpdate](ctx, s, op, field)
-			return openGroup(ctx, frames, err, &listPosition{wants: w}, d)
+			return openGroup(ctx, frames, err, &listPosition{costlyParts: w}, d)
 		},
 	}, nil
 }

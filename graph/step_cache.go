@@ -71,7 +71,7 @@ func (k *stepCache) hook(element selection.Append) selection.Append {
 func (k *stepCache) countUnchanged(g *mapping.Graph, i int) int {
 	from := i
 	for ; i < min(len(g.View.State.Steps), len(k.steps)); i++ {
-		if s := g.View.State.Steps[i]; s != k.steps[i] || g.Wants.Wait && mapping.MayWait(s) {
+		if s := g.View.State.Steps[i]; s != k.steps[i] || g.CostlyParts.Wait && mapping.MayWait(s) {
 			break
 		}
 	}

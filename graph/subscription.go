@@ -49,7 +49,7 @@ func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilt
 	}
 	frames, err := s.control.WatchRuns(ctx, principal(ctx), in)
 	return pump(ctx, frames, err, func(f watch.RunsFrame) *model.RunListUpdate {
-		return mapping.RunsFrame(f, mapping.AllWants())
+		return mapping.RunsFrame(f, mapping.AllCostlyParts())
 	})
 }
 

@@ -224,8 +224,8 @@ func (c *counter) ReceiptsOf(ctx context.Context, tenantID, actor string, limit 
 	return c.count("ReceiptsOf").ReceiptsOf(ctx, tenantID, actor, limit)
 }
 
-func (c *counter) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
-	return c.count("Waiting").Waiting(ctx, f)
+func (c *counter) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+	return c.count("Waiting").ListWaits(ctx, f)
 }
 
 func (c *counter) ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error) {

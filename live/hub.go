@@ -29,9 +29,9 @@ type Config struct {
 	// Patience is how long a watched run may be behind a known head before this counts as a loss and not as a message in
 	// flight. Default 500 ms (contract T187). A read that takes longer shows STALE until it ends.
 	Patience time.Duration
-	// Quiet is the longest time between two frames of a stream. Default 14 s, so that no viewer waits for 15 s (contract
-	// O9).
-	Quiet time.Duration
+	// KeepAlive is the longest time between two frames of a stream. Default 14 s, so that no viewer waits for 15 s
+	// (contract O9).
+	KeepAlive time.Duration
 	// Settle is the time after which a quiet frame follows a frame with changes, if no other frame does. A viewer that
 	// lost the earlier frame then notices it and reloads. Default 2 s.
 	Settle time.Duration
@@ -49,7 +49,7 @@ type Config struct {
 func (c *Config) defaults() {
 	c.HeadInterval = cmp.Or(c.HeadInterval, time.Second)
 	c.Patience = cmp.Or(c.Patience, 500*time.Millisecond)
-	c.Quiet = cmp.Or(c.Quiet, 14*time.Second)
+	c.KeepAlive = cmp.Or(c.KeepAlive, 14*time.Second)
 	c.Settle = cmp.Or(c.Settle, 2*time.Second)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, 2*time.Second)
 	c.MaxStreams = cmp.Or(c.MaxStreams, 20000)

@@ -50,8 +50,8 @@ type ListsConfig struct {
 	// store's epoch and clock, which all lists share. Default 1 s, so that every fault is shown within 2 s (contract
 	// T127, T226).
 	CheckInterval time.Duration
-	// Quiet is the longest time between two frames of a stream. Default 14 s (contract O9).
-	Quiet time.Duration
+	// KeepAlive is the longest time between two frames of a stream. Default 14 s (contract O9).
+	KeepAlive time.Duration
 	// ReadTimeout bounds the reads of changes of one list, and the reads of its pages. Default 2 s each.
 	ReadTimeout time.Duration
 	MaxLists    int                   // watched lists; default 2,000
@@ -67,7 +67,7 @@ func (c *ListsConfig) defaults() {
 		v time.Duration
 	}{
 		{&c.MinInterval, 100 * time.Millisecond}, {&c.NetInterval, 5 * time.Second}, {&c.CheckInterval, time.Second},
-		{&c.Quiet, 14 * time.Second}, {&c.ReadTimeout, 2 * time.Second},
+		{&c.KeepAlive, 14 * time.Second}, {&c.ReadTimeout, 2 * time.Second},
 	} {
 		if *d.p == 0 {
 			*d.p = d.v

@@ -288,7 +288,7 @@ func (e *listEntry) readChanges(ctx context.Context, cursor string) ([]store.Run
 	if e.of.ProjectID != everyProject {
 		f.ProjectIDs = []string{e.of.ProjectID}
 	}
-	return e.hub.src.Changed(ctx, f, cursor)
+	return e.hub.src.ListChanged(ctx, f, cursor)
 }
 
 // withTimeout runs read with a timeout and cancels it when a check finds that the store does not answer.

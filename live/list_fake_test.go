@@ -164,7 +164,8 @@ func (s *fakeListStore) Heads(ctx context.Context, _ []string) (store.Heads, err
 	return store.Heads{Epoch: s.epoch, Now: time.Now()}, nil
 }
 
-func (s *fakeListStore) Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error) {
+func (s *fakeListStore) ListChanged(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string,
+	error) {
 	if err := s.wait(ctx, &s.changes); err != nil {
 		return nil, "", err
 	}

@@ -81,7 +81,7 @@ func metricValue(t *testing.T, r *prometheus.Registry, name, cause string) (n fl
 // A lost wake-up delays a change by at most NetInterval, and AsOf does not claim more.
 // contract: T125
 func TestLists_LostWakeUpDelaysAChangeAtMostNetInterval(t *testing.T) {
-	runListScenario(t, live.ListsConfig{Quiet: time.Second}, func(g *listFixture) {
+	runListScenario(t, live.ListsConfig{KeepAlive: time.Second}, func(g *listFixture) {
 		s := g.watch(projectPage(5))
 		g.expect(s, listSummary{Sync: live.Live, Reset: true})
 		time.Sleep(2 * time.Second)

@@ -11,7 +11,7 @@ import (
 // ListSource is the part of a store that Lists read.
 type ListSource interface {
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
-	Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error)
+	ListChanged(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error)
 	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
 }
 
@@ -29,13 +29,14 @@ func (s promptSource) Heads(ctx context.Context, runIDs []string) (store.Heads, 
 	})
 }
 
-func (s promptSource) Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error) {
+func (s promptSource) ListChanged(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string,
+	error) {
 	type changed struct {
 		rows []store.RunRow
 		next string
 	}
 	c, err := promptly(ctx, s.group, s.panics, func(ctx context.Context) (changed, error) {
-		rows, next, err := s.src.Changed(ctx, f, cursor)
+		rows, next, err := s.src.ListChanged(ctx, f, cursor)
 		return changed{rows, next}, err
 	})
 	return c.rows, c.next, err

@@ -22,11 +22,11 @@ type ListStream struct {
 	last  time.Time // when the last frame was returned
 }
 
-// Next waits for the next frame, at most Quiet after the last one. A quiet frame says how fresh the page is (contract
-// O9). When the stream has ended it returns ErrShutdown, ErrClosed, ctx's error, or the store's error for a filter
-// that it refuses.
+// Next waits for the next frame, at most KeepAlive after the last one. A quiet frame says how fresh the page is
+// (contract O9). When the stream has ended it returns ErrShutdown, ErrClosed, ctx's error, or the store's error for a
+// filter that it refuses.
 func (s *ListStream) Next(ctx context.Context) (ListFrame, error) {
-	quiet := s.hub.cfg.Quiet
+	quiet := s.hub.cfg.KeepAlive
 	if !s.last.IsZero() {
 		quiet -= time.Since(s.last)
 	}

@@ -262,7 +262,7 @@ func TestHub_OneSubscriptionForAThousandStreams(t *testing.T) {
 
 func TestHub_QuietFrameNeverOvertakesPendingFrames(t *testing.T) {
 	t.Parallel()
-	runScenario(t, 10, live.Config{Quiet: time.Second}, func(s *fixture) {
+	runScenario(t, 10, live.Config{KeepAlive: time.Second}, func(s *fixture) {
 		st := s.watch()
 		shown := s.next(st).State.Seq
 		go func() { // each gap coincides with a quiet frame

@@ -100,8 +100,8 @@ func (s *Stream) countConflated(n int) {
 	s.hub.metrics.conflated.Add(float64(n))
 }
 
-// Next waits for the next frame, at most Quiet after the last one. A quiet frame repeats the state and says how fresh
-// it is (contract O9). When the stream has ended it returns ErrShutdown, ErrNotFound, ErrClosed or ctx's error.
+// Next waits for the next frame, at most KeepAlive after the last one. A quiet frame repeats the state and says how
+// fresh it is (contract O9). When the stream has ended it returns ErrShutdown, ErrNotFound, ErrClosed or ctx's error.
 func (s *Stream) Next(ctx context.Context) (Frame, error) {
 	for armed := false; ; {
 		if f, ok, err := s.pop(); ok || err != nil {
@@ -125,7 +125,7 @@ func (s *Stream) Next(ctx context.Context) (Frame, error) {
 
 // arm sets the timer to the time of the next quiet frame.
 func (s *Stream) arm() {
-	left := s.hub.cfg.Quiet
+	left := s.hub.cfg.KeepAlive
 	if s.fresh {
 		left = min(left, s.hub.cfg.Settle)
 	}

@@ -35,7 +35,7 @@ func (s *epochSeen) isRecent(epoch string, now time.Time) bool {
 }
 
 // loadTails reads tails and notes the epoch.
-func (p *Projector) loadTails(ctx context.Context, asked []store.Known) (store.Tails, error) {
+func (p *Projector) loadTails(ctx context.Context, asked []store.TailRequest) (store.Tails, error) {
 	at := time.Now()
 	out, err := p.store.Tails(ctx, asked)
 	if err == nil {

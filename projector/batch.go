@@ -176,9 +176,9 @@ func (r *batch) readTails(ctx context.Context) error {
 	if len(open) == 0 {
 		return nil
 	}
-	asked := make([]store.Known, len(open))
+	asked := make([]store.TailRequest, len(open))
 	for i, w := range open {
-		asked[i] = store.Known{RunID: w.runID, Seq: w.state.state.Seq}
+		asked[i] = store.TailRequest{RunID: w.runID, Seq: w.state.state.Seq}
 	}
 	tails, err := r.p.loadTails(ctx, asked)
 	if err != nil {

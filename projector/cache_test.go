@@ -28,7 +28,7 @@ func (c *countingStore) Load(ctx context.Context, runID string) (store.Loaded, e
 	return c.Store.Load(ctx, runID)
 }
 
-func (c *countingStore) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (c *countingStore) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	c.tails.Add(1)
 	t, err := c.Store.Tails(ctx, known)
 	for _, tail := range t.ByRun {
@@ -37,7 +37,8 @@ func (c *countingStore) Tails(ctx context.Context, known []store.Known) (store.T
 	return t, err
 }
 
-func (c *countingStore) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool,
+func (c *countingStore) Advance(ctx context.Context, published []store.PublishedTo,
+	save []store.CheckpointSave) ([]bool,
 	error) {
 	c.rounds.Add(1)
 	c.saves.Add(int64(len(save)))
@@ -118,11 +119,12 @@ func (r *replacedStore) Load(ctx context.Context, runID string) (store.Loaded, e
 	return r.current().Load(ctx, runID)
 }
 
-func (r *replacedStore) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (r *replacedStore) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	return r.current().Tails(ctx, known)
 }
 
-func (r *replacedStore) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool,
+func (r *replacedStore) Advance(ctx context.Context, published []store.PublishedTo,
+	save []store.CheckpointSave) ([]bool,
 	error) {
 	return r.current().Advance(ctx, published, save)
 }
@@ -139,7 +141,7 @@ func (s sameEpoch) Load(ctx context.Context, runID string) (store.Loaded, error)
 	return l, err
 }
 
-func (s sameEpoch) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (s sameEpoch) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	t, err := s.Store.Tails(ctx, known)
 	t.Epoch = s.epoch
 	return t, err
@@ -230,7 +232,8 @@ type failingSave struct {
 
 var errNotSaved = errors.New("checkpoint refused")
 
-func (p *failingSave) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (p *failingSave) Advance(ctx context.Context, published []store.PublishedTo, save []store.CheckpointSave) ([]bool,
+	error) {
 	for _, c := range save {
 		if c.State.RunID == p.runID {
 			return nil, errNotSaved

@@ -51,7 +51,8 @@ func (k *killing) at(stage string) {
 	}
 }
 
-func (k *killing) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (k *killing) Advance(ctx context.Context, published []store.PublishedTo, save []store.CheckpointSave) ([]bool,
+	error) {
 	if len(published) > 0 {
 		k.at("before clear")
 	}

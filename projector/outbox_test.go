@@ -257,7 +257,7 @@ func openRedis(t *testing.T) *redisbus.Bus {
 // watch opens a viewer of a run whose hub learns of events only from the bus.
 func watch(t *testing.T, s store.Store, bus live.Bus, runID string) *live.Stream {
 	t.Helper()
-	hub := live.New(s, bus, live.Config{HeadInterval: time.Hour, ReadTimeout: time.Minute, Quiet: time.Hour})
+	hub := live.New(s, bus, live.Config{HeadInterval: time.Hour, ReadTimeout: time.Minute, KeepAlive: time.Hour})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- hub.Run(ctx) }()

@@ -141,7 +141,7 @@ type gatedStore struct {
 	closed chan struct{} // nil when open
 }
 
-func (w *gatedStore) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (w *gatedStore) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	w.mu.Lock()
 	closed := w.closed
 	w.mu.Unlock()

@@ -56,12 +56,13 @@ func (f *failing) Load(ctx context.Context, runID string) (store.Loaded, error) 
 	return l, errors.Join(err, f.at("after load"))
 }
 
-func (f *failing) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (f *failing) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	t, err := f.Store.Tails(ctx, known)
 	return t, errors.Join(err, f.at("after tail"))
 }
 
-func (f *failing) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (f *failing) Advance(ctx context.Context, published []store.PublishedTo, save []store.CheckpointSave) ([]bool,
+	error) {
 	if err := f.at("before save"); err != nil && len(save) > 0 {
 		return nil, err
 	}

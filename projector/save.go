@@ -184,10 +184,10 @@ func (p *Projector) writeRefusals(ctx context.Context, works []*runWork, sent []
 // verify reads the head of each run that was not read or that waited, before its checkpoint is saved. A run whose log
 // was replaced, for example by a restore, is dropped from the cache and projected again (contract T194).
 func (p *Projector) verify(ctx context.Context, works []*runWork) error {
-	var asked []store.Known
+	var asked []store.TailRequest
 	for _, w := range works {
 		if !w.read {
-			asked = append(asked, store.Known{RunID: w.runID, Seq: w.state.state.Seq})
+			asked = append(asked, store.TailRequest{RunID: w.runID, Seq: w.state.state.Seq})
 		}
 	}
 	if len(asked) == 0 {
@@ -218,7 +218,7 @@ func (p *Projector) verify(ctx context.Context, works []*runWork) error {
 
 // advance writes the checkpoints. If one cannot be written, the others still are.
 func (p *Projector) advance(ctx context.Context, works []*runWork, sent []store.PublishedTo) []store.PublishedTo {
-	var saving []store.Saving
+	var saving []store.CheckpointSave
 	var of []*runWork
 	for _, w := range works {
 		if w.done || w.tail.CheckpointAt >= w.state.state.Seq {
@@ -230,7 +230,7 @@ func (p *Projector) advance(ctx context.Context, works []*runWork, sent []store.
 			}
 		})
 		if !w.done {
-			saving, of = append(saving, store.Saving{State: w.state.state, Over: w.tail.CheckpointAt}), append(of, w)
+			saving, of = append(saving, store.CheckpointSave{State: w.state.state, Replaces: w.tail.CheckpointAt}), append(of, w)
 		}
 	}
 	if len(saving) == 0 {

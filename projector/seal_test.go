@@ -84,7 +84,8 @@ type failingAdvance struct {
 	saves bool
 }
 
-func (c *failingAdvance) Advance(ctx context.Context, sent []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (c *failingAdvance) Advance(ctx context.Context, sent []store.PublishedTo, save []store.CheckpointSave) ([]bool,
+	error) {
 	if len(save) > 0 && !c.saves {
 		return nil, errors.New("checkpoint refused")
 	}

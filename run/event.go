@@ -85,9 +85,10 @@ type Event struct {
 	Payload        json.RawMessage `json:"payload,omitempty"`
 }
 
-// Word returns the event in the notation of logs in acceptance.md: the type, with step and logical attempt for events
-// of steps, "StepStarted(load,1)", with the epoch for pauses, "RunPaused(2)", and alone for others, "RunStarted".
-func (e Event) Word() string {
+// Notation returns the event in the notation of logs in acceptance.md: the type, with step and logical attempt for
+// events of steps, "StepStarted(load,1)", with the epoch for pauses, "RunPaused(2)", and alone for others,
+// "RunStarted".
+func (e Event) Notation() string {
 	switch {
 	case e.StepID != "":
 		return fmt.Sprintf("%s(%s,%d)", e.Type, e.StepID, e.LogicalAttempt)

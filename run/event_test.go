@@ -15,7 +15,7 @@ func TestEvent_WordIsTheNotationOfLogs(t *testing.T) {
 		"RunResumed(1)":       {Type: run.RunResumed, LogicalAttempt: 1},
 		"SignalAccepted":      {Type: run.SignalAccepted, SignalID: "u1", LogicalAttempt: 1},
 	} {
-		if got := e.Word(); got != want {
+		if got := e.Notation(); got != want {
 			t.Errorf("Word() = %s, want %s", got, want)
 		}
 	}

@@ -98,7 +98,7 @@ func ReadAuditHeads(ctx context.Context, location, publicKeyFile string, good fu
 		return err
 	}
 	defer archive.Close()
-	return archive.Each(ctx, func(name string, body []byte) error {
+	return archive.Walk(ctx, func(name string, body []byte) error {
 		heads, err := store.DecodeHeads(body, key)
 		switch {
 		case errors.Is(err, store.ErrSignature):

@@ -172,7 +172,7 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 	e.writeSecret(t, "dispatch-keys", keyLine("d2"), keyLine("d1"))
 	e.writeSecret(t, "payload-keys", "# the first one encrypts", keyLine("k2"), keyLine("k1"))
 	e.proxy.Replace(t, e.issueServerCertificate(t), e.clients)
-	e.store.Secure(t, e.issueServerCertificate(t), e.clients, "store-second")
+	e.store.ReplaceCredentials(t, e.issueServerCertificate(t), e.clients, "store-second")
 	e.proxy.Cut()
 	waitUntil(t, "a client shows Temporal the second certificate", time.Minute,
 		func() bool { return e.proxy.Clients("dvt-2") > 0 })
@@ -180,7 +180,7 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 	if r := waitForEnd(t, c, runID, 2*time.Minute); r.Status != client.RunStatusCompleted {
 		t.Errorf("the run ended %s, want COMPLETED", r.StatusRaw)
 	}
-	stored := e.engine.Stored(t)
+	stored := e.engine.ReadDatabase(t)
 	for _, id := range []string{runID, "k1", "k2", "d1", "d2"} {
 		if !bytes.Contains(stored, []byte(id)) {
 			t.Errorf("Temporal's database does not show %s", id)

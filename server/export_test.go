@@ -62,7 +62,7 @@ func ServeInside(
 	ctx context.Context, cfg config.Config, s store.Store, log *slog.Logger, now func() time.Time,
 	ready func(http.Handler, *artifact.Store, net.Addr) http.Handler,
 ) error {
-	cfg.Now, cfg.Opened = now, s
+	cfg.Now, cfg.Parts.Store = now, s
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
 	if err != nil {
 		return err

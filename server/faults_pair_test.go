@@ -121,7 +121,7 @@ func (p *pair) newNode(t *testing.T, name string) *node {
 		faultCounts: map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t,
 			p.dsn),
 	}
-	n.bus.Each(n.decide)
+	n.bus.SetFate(n.decide)
 	return n
 }
 

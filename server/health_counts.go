@@ -9,13 +9,13 @@ import (
 
 // liveCounts returns the counts of frames, lag and viewers of this process. It reads them from the registry of
 // /metrics, so that the health history and the metrics agree.
-func (p *parts) liveCounts() health.Counted {
+func (p *parts) liveCounts() health.Counters {
 	families, err := p.registry.Gather()
 	if err != nil {
 		// families contains the metrics that could be read
 		p.log.Warn("some gauges could not be read; they keep their last value", slog.Any("error", err))
 	}
-	var out health.Counted
+	var out health.Counters
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			switch f.GetName() {

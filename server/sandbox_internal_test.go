@@ -63,7 +63,7 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 		"no namespaces": {have: capabilitiesWithout(plan.SandboxNetwork, plan.SandboxFiles),
 			refused: "files (the kernel says no); network (the kernel says no)"},
 		"no namespaces, one accepted": {
-			cfg:  config.Config{Sandboxing: config.Sandboxing{SandboxAllowMissing: []string{"files"}}},
+			cfg:  config.Config{SandboxSettings: config.SandboxSettings{SandboxAllowMissing: []string{"files"}}},
 			have: capabilitiesWithout(plan.SandboxNetwork, plan.SandboxFiles), refused: ": network (the kernel says no)",
 			warned: "part=files",
 		},
@@ -71,7 +71,7 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 			warned: "part=memory reason=\"the kernel says no\""},
 		"no namespaces in dvt dev": {cfg: config.Config{Dev: true}, have: capabilitiesWithout(plan.SandboxNetwork),
 			warned: "part=network"},
-		"the runtime none": {cfg: config.Config{Sandboxing: config.Sandboxing{SandboxRuntime: config.RuntimeNone}},
+		"the runtime none": {cfg: config.Config{SandboxSettings: config.SandboxSettings{SandboxRuntime: config.RuntimeNone}},
 			have: executor.Plain().Capabilities(), warned: "steps run without a sandbox"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func assemble(
 		p.cfg.Now = time.Now
 	}
 	now := p.cfg.Now
-	if p.raw = cfg.Opened; p.raw == nil {
+	if p.raw = cfg.Parts.Store; p.raw == nil {
 		if p.raw, err = openStore(ctx, cfg, log); err != nil {
 			return p, err
 		}
@@ -181,8 +181,8 @@ func assemble(
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Now: now,
 		EngineTrouble: cfg.EngineTrouble,
-		Measuring:     health.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.liveCounts},
-		Sweeping:      duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},
+		Meter:         health.MeterSettings{Every: cfg.HealthInterval, Server: p.owner, ReadCounters: p.liveCounts},
+		Reconcile:     duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},
 		Sessions:      access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = journal.New(journal.Config{

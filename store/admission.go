@@ -19,9 +19,9 @@ type Admissions interface {
 	// grow with the number of waiting runs. AdmitWaiting takes several transactions, so an error may follow admissions
 	// that were committed.
 	AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) Terms, limit int) (Admitted, error)
-	// ExpiredWaiting lists runs that wait although their ExpiresAt has passed, the earliest ExpiresAt first, at most
+	// ListExpiredWaits lists runs that wait although their ExpiresAt has passed, the earliest ExpiresAt first, at most
 	// limit (≤ MaxPage).
-	ExpiredWaiting(ctx context.Context, limit int) ([]QueueRow, error)
+	ListExpiredWaits(ctx context.Context, limit int) ([]QueueRow, error)
 	// WaitingRuns lists waiting runs by project, then in the order of their lane. ErrNotFound when f.After does not wait.
 	WaitingRuns(ctx context.Context, f WaitingFilter) ([]WaitingRun, error)
 	// Usage reads the current usage of a tenant and its projects.

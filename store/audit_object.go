@@ -68,44 +68,44 @@ func (o *AuditObject) SetMade(text string) {
 	o.Made = digest
 }
 
-// madeBy returns row with the name of an object and the digest of its parts.
-func madeBy(row AuditRow, object string, parts ...string) AuditRow {
+// auditRowOf returns row with the name of an object and the digest of its parts.
+func auditRowOf(row AuditRow, object string, parts ...string) AuditRow {
 	sum := Digest(parts...)
 	row.Object, row.Digest = object, hex.EncodeToString(sum[:])
 	return row
 }
 
-// MadeToken returns row as the audit row that made t: with the name of t and the digest of its content.
-func MadeToken(row AuditRow, t StoredToken) AuditRow {
+// AuditRowOfToken returns row as the audit row that made t: with the name of t and the digest of its content.
+func AuditRowOfToken(row AuditRow, t StoredToken) AuditRow {
 	kind := t.Kind
 	if kind == "" {
 		kind = TokenAPI
 	}
-	return madeBy(row, "token/"+t.ID, "token", t.ID, string(kind), t.TenantID, t.Name, t.Principal, t.Provider,
+	return auditRowOf(row, "token/"+t.ID, "token", t.ID, string(kind), t.TenantID, t.Name, t.Principal, t.Provider,
 		strings.Join(t.Groups, "\x1f"),
 		t.SHA256, string(t.Grants), t.CreatedBy, strconv.FormatInt(t.ExpiresAt.UnixMicro(), 10))
 }
 
-// RevokedToken returns row as the audit row that revoked the token id.
-func RevokedToken(row AuditRow, id string) AuditRow {
-	return madeBy(row, "revocation/"+id, "revocation", id)
+// AuditRowOfRevocation returns row as the audit row that revoked the token id.
+func AuditRowOfRevocation(row AuditRow, id string) AuditRow {
+	return auditRowOf(row, "revocation/"+id, "revocation", id)
 }
 
-// MadePolicy returns row as the audit row that made p.
-func MadePolicy(row AuditRow, p StoredPolicy) AuditRow {
+// AuditRowOfPolicy returns row as the audit row that made p.
+func AuditRowOfPolicy(row AuditRow, p StoredPolicy) AuditRow {
 	version := strconv.FormatInt(p.Version, 10)
-	return madeBy(row, "policy/"+version, "policy", p.TenantID, version, string(p.Doc), p.Actor, p.Reason, p.RequestID)
+	return auditRowOf(row, "policy/"+version, "policy", p.TenantID, version, string(p.Doc), p.Actor, p.Reason, p.RequestID)
 }
 
-// MadeSetting returns row as the audit row that made v.
-func MadeSetting(row AuditRow, v StoredSetting) AuditRow {
+// AuditRowOfSetting returns row as the audit row that made v.
+func AuditRowOfSetting(row AuditRow, v StoredSetting) AuditRow {
 	version := strconv.FormatInt(v.Version, 10)
-	return madeBy(row, "setting/"+string(v.Kind)+"/"+v.TenantID+"/"+version,
+	return auditRowOf(row, "setting/"+string(v.Kind)+"/"+v.TenantID+"/"+version,
 		"setting", string(v.Kind), v.TenantID, version, string(v.Doc), v.Actor, v.Reason, v.RequestID)
 }
 
-// MadeDecision returns row as the audit row that made the decision d about a run.
-func MadeDecision(row AuditRow, runID string, d ApprovalDecision) AuditRow {
-	return madeBy(row, "decision/"+runID+"/"+d.Principal,
+// AuditRowOfDecision returns row as the audit row that made the decision d about a run.
+func AuditRowOfDecision(row AuditRow, runID string, d ApprovalDecision) AuditRow {
+	return auditRowOf(row, "decision/"+runID+"/"+d.Principal,
 		"decision", runID, d.Principal, strconv.FormatBool(d.Approved), d.Reason, d.RequestID)
 }

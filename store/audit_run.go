@@ -23,23 +23,24 @@ const (
 	actionRerun = "RERUN"
 )
 
-// MadeRun returns row as the audit row that made r. The digest covers the whole request: the identity of the run, its
-// request id and request key, the whole reference of its plan, its requester, trigger source, parent run and
+// AuditRowOfRun returns row as the audit row that made r. The digest covers the whole request: the identity of the run,
+// its request id and request key, the whole reference of its plan, its requester, trigger source, parent run and
 // params.
-func MadeRun(row AuditRow, r Run) AuditRow {
+func AuditRowOfRun(row AuditRow, r Run) AuditRow {
 	ref := r.PlanRef
-	return madeBy(row, "run/"+r.RunID, "run", r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion,
+	return auditRowOf(row, "run/"+r.RunID, "run", r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID,
+		r.PlanVersion,
 		r.RequestID, string(r.RequestKey), ref.URI, ref.SHA256, ref.SchemaVersion, ref.PlanID, ref.PlanVersion,
 		strconv.FormatInt(ref.SizeBytes, 10), ref.Compression, r.TriggeredBy, r.TriggerSource, r.ParentRunID,
 		string(r.Params))
 }
 
-// MadeSignal returns row as the audit row that made a receipt. The digest covers the signal, its sender and the
+// AuditRowOfSignal returns row as the audit row that made a receipt. The digest covers the signal, its sender and the
 // decision. It does not cover the progress of the receipt (Application, AppliedSeq, QuiescentSeq and times), which
 // changes with the run.
-func MadeSignal(row AuditRow, r run.SignalReceipt) AuditRow {
+func AuditRowOfSignal(row AuditRow, r run.SignalReceipt) AuditRow {
 	s := r.Signal
-	return madeBy(row, "signal/"+r.RunID+"/"+s.ID, "signal", r.RunID, s.ID, string(s.Type), s.StepID,
+	return auditRowOf(row, "signal/"+r.RunID+"/"+s.ID, "signal", r.RunID, s.ID, string(s.Type), s.StepID,
 		strconv.Itoa(s.ExpectedAttempt), strconv.FormatBool(s.Force), string(r.Payload), r.Actor, r.Reason,
 		strconv.FormatInt(r.No, 10), strconv.FormatBool(r.Rejected), string(r.Rejection), r.RejectText,
 		strconv.FormatInt(int64(r.AcceptedSeq), 10))
@@ -48,10 +49,10 @@ func MadeSignal(row AuditRow, r run.SignalReceipt) AuditRow {
 // ImportRows returns the audit rows of an imported run and its receipts. The caller sets their ids.
 func ImportRows(r Run, receipts []run.SignalReceipt) []AuditRow {
 	row := AuditRow{TenantID: r.TenantID, Actor: sealActor, Action: ActionImport, RunID: r.RunID, Outcome: "ACCEPTED"}
-	rows := []AuditRow{MadeRun(row, r)}
+	rows := []AuditRow{AuditRowOfRun(row, r)}
 	for _, rc := range receipts {
 		rc.RunID, row.SignalID = r.RunID, rc.Signal.ID
-		rows = append(rows, MadeSignal(row, rc))
+		rows = append(rows, AuditRowOfSignal(row, rc))
 	}
 	return rows
 }
@@ -108,7 +109,7 @@ func PlanDigests(runs []CheckedRun) (out []string) {
 // inline plan must be in the store: another one may not have been fetched yet.
 func (c CheckedRun) Check() AuditObject {
 	r, made := c.Run, *c.Made.Row
-	o := check(r.TenantID, MadeRun(AuditRow{}, r), c.Made)
+	o := check(r.TenantID, AuditRowOfRun(AuditRow{}, r), c.Made)
 	o.Cursor, o.Differences = r.RunID, c.unreadable
 	if made.Action == actionStart || made.Action == actionRerun {
 		o.differs("requester", r.TriggeredBy, made.Actor)
@@ -164,7 +165,7 @@ func (o *AuditObject) startDiffers(r Run, approvals int, detail json.RawMessage)
 // may have been set back.
 func CheckSignal(tenantID string, r run.SignalReceipt, by AuditLink, eventTime bool) AuditObject {
 	made := *by.Row
-	o := check(tenantID, MadeSignal(AuditRow{}, r), by)
+	o := check(tenantID, AuditRowOfSignal(AuditRow{}, r), by)
 	if made.ID != "" && made.Action != ActionImport {
 		o.differs("actor", r.Actor, made.Actor)
 		o.differs("type", string(r.Signal.Type), made.Action)

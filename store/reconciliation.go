@@ -12,19 +12,19 @@ import (
 // wait for a person. Steps come from checkpoints, which may lag; heads, ages and events come from the log. Ages use the
 // store's clock. Each method is one statement.
 type Reconciliation interface {
-	// Quiet lists runs that have not ended and have had no event for at least quiet, by run id, strictly after the given
-	// one, at most limit (≤ MaxPage). It omits runs with an empty log, such as runs that wait for approval. The cost
+	// ListQuietRuns lists runs that have not ended and have had no event for at least quiet, by run id, strictly after the
+	// given one, at most limit (≤ MaxPage). It omits runs with an empty log, such as runs that wait for approval. The cost
 	// grows with the open runs that it reads.
-	Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]QuietRun, error)
-	// StuckStarts lists admitted queue rows that have been PENDING and due, or LOCKED by an expired lease, for at least
-	// age, the oldest first, at most limit (≤ MaxPage).
-	StuckStarts(ctx context.Context, age time.Duration, limit int) ([]QueueRow, error)
-	// Stopping lists open runs with an accepted CANCEL or EMERGENCY_STOP that is at least age old and has no final
+	ListQuietRuns(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]QuietRun, error)
+	// ListStuckStarts lists admitted queue rows that have been PENDING and due, or LOCKED by an expired lease, for at
+	// least age, the oldest first, at most limit (≤ MaxPage).
+	ListStuckStarts(ctx context.Context, age time.Duration, limit int) ([]QueueRow, error)
+	// ListStoppingRuns lists open runs with an accepted CANCEL or EMERGENCY_STOP that is at least age old and has no final
 	// application, by run id, strictly after the given one, at most limit (≤ MaxPage). StoppingRun names the first such
 	// signal of the run. The cost grows with the open runs that it reads.
-	Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]StoppingRun, error)
-	// Waiting lists steps of open runs that wait for a person, the longest wait first.
-	Waiting(ctx context.Context, f WaitFilter) ([]Wait, error)
+	ListStoppingRuns(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]StoppingRun, error)
+	// ListWaits lists steps of open runs that wait for a person, the longest wait first.
+	ListWaits(ctx context.Context, f WaitFilter) ([]Wait, error)
 }
 
 // QuietRun is an open run without recent events.

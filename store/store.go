@@ -73,7 +73,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Workers
 	Transactor
 	Reconciliation
-	Upkeep
+	Maintenance
 	Audits
 	Ops
 }
@@ -136,8 +136,8 @@ type Append struct {
 	// Seen is the seq up to which the caller has read the log; see engine.Journal.Append. No store reads it.
 	Seen run.Seq `json:"seen,omitempty"`
 	// MinHead is the head that the caller's last append returned; 0 means unknown. If the head of the run is lower, a
-	// restore took events away, and the error is ErrRegressed (contract T194), unless Upkeep.Repaired was called with
-	// MinHead or a higher seq.
+	// restore took events away, and the error is ErrRegressed (contract T194), unless Maintenance.MarkRepaired was called
+	// with MinHead or a higher seq.
 	MinHead run.Seq `json:"minHead,omitempty"`
 }
 
@@ -355,8 +355,8 @@ type Run struct {
 // RunFilter selects runs of one tenant. Empty fields do not restrict, but an empty TenantID matches no run.
 type RunFilter struct {
 	TenantID string
-	// EveryTenant, with an empty TenantID, makes Feed.Changed read the runs of all tenants. It is for consumers that act
-	// for no principal, such as exporters, and must never come from a request.
+	// EveryTenant, with an empty TenantID, makes Feed.ListChanged read the runs of all tenants. It is for consumers that
+	// act for no principal, such as exporters, and must never come from a request.
 	EveryTenant   bool
 	ProjectIDs    []string // nil: every project of the tenant
 	EnvironmentID string
@@ -406,9 +406,9 @@ var ErrTooMany = errors.New("store: the answer is too large")
 type Ops interface {
 	// Ping returns nil when the store answers reads.
 	Ping(ctx context.Context) error
-	// Writable returns nil when the store takes writes, and ErrUnavailable when it does not. It probes with a read or one
-	// small write, and the result may be some seconds old.
-	Writable(ctx context.Context) error
+	// CheckWritable returns nil when the store takes writes, and ErrUnavailable when it does not. It probes with a read or
+	// one small write, and the result may be some seconds old.
+	CheckWritable(ctx context.Context) error
 	// Epoch identifies the history of the store. It changes when the log may have been replaced: by BumpEpoch, and in
 	// Postgres also when the WAL timeline changes (contract T194).
 	Epoch(ctx context.Context) (string, error)

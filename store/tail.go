@@ -12,12 +12,12 @@ import (
 type Projection interface {
 	// Tails reads the events after the states that a projector knows, in one statement and one snapshot. At most MaxTails
 	// runs, each once. Unknown runs are absent from the result.
-	Tails(ctx context.Context, known []Known) (Tails, error)
+	Tails(ctx context.Context, known []TailRequest) (Tails, error)
 	// Advance first has the effect of States.Published for published, then that of States.Save for save. Each run is at
-	// most once in each list. It returns, in the order of save, which checkpoints it wrote. All is one transaction,
-	// except that it saves a checkpoint alone when the stored one is not the one in Saving.Over; an error may then follow
-	// writes that were committed, and the caller may repeat the call.
-	Advance(ctx context.Context, published []PublishedTo, save []Saving) ([]bool, error)
+	// most once in each list. It returns, in the order of save, which checkpoints it wrote. All is one transaction, except
+	// that it saves a checkpoint alone when the stored one is not the one in CheckpointSave.Replaces; an error may then
+	// follow writes that were committed, and the caller may repeat the call.
+	Advance(ctx context.Context, published []PublishedTo, save []CheckpointSave) ([]bool, error)
 }
 
 // Limits of Projection.
@@ -26,8 +26,8 @@ const (
 	MaxTail  = 256 // events of one run in one answer
 )
 
-// Known is a run and the seq of the state that the caller has.
-type Known struct {
+// TailRequest is a run and the seq of the state that the caller has.
+type TailRequest struct {
 	RunID string
 	Seq   run.Seq
 }
@@ -39,14 +39,14 @@ type Tails struct {
 	ByRun map[string]Tail
 }
 
-// Tail is the head of a run and its events after Known.
+// Tail is the head of a run and its events after TailRequest.Seq.
 type Tail struct {
 	Head         Head
 	CheckpointAt run.Seq // seq of the stored checkpoint of this program's reducer revision, 0 for none
 	PublishedSeq run.Seq
 	Mark         *Mark // nil when all changes are published
-	// Events are those with Seq > Known.Seq, ascending, at most MaxTail. When the last one is below Head.LastSeq, the
-	// caller must Load the state instead.
+	// Events are those with Seq > TailRequest.Seq, ascending, at most MaxTail. When the last one is below Head.LastSeq,
+	// the caller must Load the state instead.
 	Events []run.Event
 }
 
@@ -64,8 +64,8 @@ type PublishedTo struct {
 	OpsRev int64
 }
 
-// Saving is a state to save as a run's checkpoint. Over is the Tail.CheckpointAt that it replaces.
-type Saving struct {
-	State run.State
-	Over  run.Seq
+// CheckpointSave is a state to save as a run's checkpoint. Replaces is the Tail.CheckpointAt that it must replace.
+type CheckpointSave struct {
+	State    run.State
+	Replaces run.Seq
 }

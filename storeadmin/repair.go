@@ -248,7 +248,7 @@ func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signa
 			return err
 		}
 		lost = &LostReceipt{SignalID: sig.ID, Type: sig.Type, StepID: sig.StepID, Renumbered: stored.No != sig.No}
-		return tx.Audit(ctx, store.MadeSignal(store.AuditRow{
+		return tx.Audit(ctx, store.AuditRowOfSignal(store.AuditRow{
 			ID: uuid.NewString(), TenantID: r.TenantID, Actor: repairActor, Action: string(sig.Type), RunID: r.RunID,
 			SignalID: sig.ID, Outcome: "ACCEPTED", Reason: repairReason,
 		}, stored))

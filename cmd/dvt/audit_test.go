@@ -43,7 +43,7 @@ func serveAudited(t *testing.T, rows int) (address, file string, s store.Store) 
 			Outcome: "ACCEPTED", Reason: "<because>", Detail: []byte(`{"a":1}`),
 		}
 		if i == 0 { // the row that created the run of the fixture
-			row = store.MadeRun(row, served)
+			row = store.AuditRowOfRun(row, served)
 		}
 		if err := s.Audit(t.Context(), row); err != nil {
 			t.Fatal(err)
@@ -187,7 +187,7 @@ func TestAuditVerify_ReportsEachKindOfTampering(t *testing.T) {
 
 // policyDigest returns the digest of the policy that a case writes.
 func policyDigest() string {
-	return store.MadePolicy(store.AuditRow{}, store.StoredPolicy{TenantID: "acme", Version: 1, Doc: []byte("{}"),
+	return store.AuditRowOfPolicy(store.AuditRow{}, store.StoredPolicy{TenantID: "acme", Version: 1, Doc: []byte("{}"),
 		Actor: "dev-admin"}).Digest
 }
 
@@ -339,7 +339,7 @@ func createSealedRun(t *testing.T, s store.Store, request string) (runID string)
 		Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"),
 			runtest.Draft(run.RunCancelled, "", 1)},
 	}
-	fresh.Audit = []store.AuditRow{store.MadeRun(store.AuditRow{
+	fresh.Audit = []store.AuditRow{store.AuditRowOfRun(store.AuditRow{
 		ID: uuid.NewString(), TenantID: id.TenantID, Actor: "ola", Action: "START", RunID: id.RunID, Outcome: "ACCEPTED",
 		Detail: fmt.Appendf(nil, `{"projectId":%q,"environmentId":%q,"planId":%q,"planVersion":%q,"planSha256":%q}`,
 			id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, fresh.Run.PlanRef.SHA256),
@@ -397,8 +397,9 @@ func TestAuditVerify_DamageDoesNotHideAForgedRequester(t *testing.T) {
 				"the check of removed objects stopped"}},
 		"the links cannot be read": {[]string{"ALTER TABLE audit_link RENAME COLUMN hash TO was"},
 			[]string{"the check stopped at number 1 of the audit"}},
-		"a plan was deleted": {[]string{"DELETE FROM plan_body", "UPDATE run SET plan_ref = replace(plan_ref, '\"uri\":\"', " +
-			"'\"uri\":\"" + store.InlinePlan + "')"}, []string{"the stored plan was removed"}},
+		"a plan was deleted": {[]string{"DELETE FROM plan_body",
+			"UPDATE run SET plan_ref = replace(plan_ref, '\"uri\":\"', " +
+				"'\"uri\":\"" + store.InlinePlan + "')"}, []string{"the stored plan was removed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address, file, s := serveAudited(t, 1)
@@ -437,7 +438,8 @@ func TestAuditVerify_DamageDoesNotHideAForgedRequester(t *testing.T) {
 func TestAuditVerify_ReportsARunWhoseRowNamesNothing(t *testing.T) {
 	address, file, s := serveAudited(t, 1)
 	of := createSealedRun(t, s, "a")
-	tamper(t, file, `CREATE TRIGGER audit_wait AFTER INSERT ON audit BEGIN INSERT INTO audit_pending (id) VALUES (NEW.id); END`,
+	tamper(t, file,
+		`CREATE TRIGGER audit_wait AFTER INSERT ON audit BEGIN INSERT INTO audit_pending (id) VALUES (NEW.id); END`,
 		`INSERT INTO run SELECT 'forged', tenant_id, project_id, 'prod', plan_id, plan_version, NULL, request_id, plan_ref,
 			'dev-sre', trigger_source, parent_run_id, params, policy, created_at FROM run WHERE run_id = '`+of+`'`,
 		`INSERT INTO audit SELECT 'forged', at, tenant_id, 'dev-sre', action, 'forged', '', outcome, code, reason, request_id,
@@ -454,7 +456,8 @@ func TestAuditVerify_ReportsARunWhoseRowNamesNothing(t *testing.T) {
 		t.Errorf("a row without an object: status %d, %v, want 1 and %q\n%s", status, err, want, out)
 	}
 	forged.RunID = "forged"
-	if err := s.Audit(t.Context(), store.MadeRun(store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "dev-sre",
+	if err := s.Audit(t.Context(), store.AuditRowOfRun(store.AuditRow{ID: uuid.NewString(), TenantID: "acme",
+		Actor:  "dev-sre",
 		Action: "START", RunID: "forged", Outcome: "ACCEPTED", Detail: []byte(`{}`)}, forged)); err != nil {
 		t.Fatal(err)
 	}

@@ -214,7 +214,7 @@ func (p *planCommands) show(s mock.Simulation) error {
 	}
 	t := &table{Display: console.NewDisplay(p.out, console.ColourAuto), whole: p.output == document.Wide}
 	for _, e := range s.Events {
-		t.row(e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Word(), note(e))
+		t.row(e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Notation(), note(e))
 	}
 	if err := t.print(); err != nil {
 		return err

@@ -23,8 +23,8 @@ type BreakGlass struct {
 	Reason    string
 }
 
-// BrokenGlass is a role that was grantedScopes by break-glass.
-type BrokenGlass struct {
+// BreakGlassGrant is a role that break-glass granted.
+type BreakGlassGrant struct {
 	Role          authz.Role
 	Until         time.Time
 	PolicyVersion int64
@@ -37,7 +37,7 @@ const breakTries = 5
 // of the policy with a grant that expires. It is safe to repeat. Errors: BAD_USER_INPUT; REQUEST_ID_CONFLICT;
 // UNAVAILABLE when the policy keeps changing; FORBIDDEN for all other callers and for API tokens, because an emergency
 // needs a person.
-func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGlass) (BrokenGlass, error) {
+func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGlass) (BreakGlassGrant, error) {
 	row := store.AuditRow{Action: string(control.ActionBreakGlass), Reason: control.Clip(in.Reason),
 		RequestID: in.RequestID}
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
@@ -45,7 +45,7 @@ func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGl
 		vs = append(vs, plan.Violation{Path: "minutes", Code: "RANGE", Message: "must be at least 1"})
 	}
 	if len(vs) > 0 {
-		return BrokenGlass{}, control.BadInput(vs)
+		return BreakGlassGrant{}, control.BadInput(vs)
 	}
 	for range breakTries {
 		out, err := s.breakGlass(ctx, p, in, row)
@@ -55,14 +55,15 @@ func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGl
 	}
 	e := control.Refuse(run.CodeUnavailable, "Others changed the policy during every try. Try again.")
 	e.RetryAfter = time.Second
-	return BrokenGlass{}, e
+	return BreakGlassGrant{}, e
 }
 
-func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGlass, row store.AuditRow) (BrokenGlass,
+func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGlass,
+	row store.AuditRow) (BreakGlassGrant,
 	error) {
 	newest, err := s.store.PolicyHistory(ctx, p.TenantID, 0, 20)
 	if err != nil {
-		return BrokenGlass{}, control.Translate(err)
+		return BreakGlassGrant{}, control.Translate(err)
 	}
 	for _, old := range newest {
 		if old.RequestID == in.RequestID && old.Actor == p.ID {
@@ -72,11 +73,11 @@ func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGl
 	var now Policy
 	if len(newest) > 0 {
 		if now, err = policyOf(newest[0]); err != nil {
-			return BrokenGlass{}, err
+			return BreakGlassGrant{}, err
 		}
 	}
 	if err := s.mayBreak(ctx, p, in, now, row); err != nil {
-		return BrokenGlass{}, err
+		return BreakGlassGrant{}, err
 	}
 	at := s.rights.Now().UTC()
 	until := at.Add(time.Duration(in.Minutes) * time.Minute).Truncate(time.Second)
@@ -90,27 +91,27 @@ func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGl
 	made, err := s.putPolicy(ctx, p, SetPolicy{RequestID: in.RequestID, ExpectedVersion: now.Version, Document: doc,
 		Reason: in.Reason}, row)
 	if made.Version == 0 {
-		return BrokenGlass{}, err
+		return BreakGlassGrant{}, err
 	}
 	s.rights.Log.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenant", p.TenantID),
 		slog.String("principal", p.ID),
 		slog.String("role", string(in.Role)), slog.Time("until", until), slog.String("reason", in.Reason))
-	return BrokenGlass{Role: in.Role, Until: until, PolicyVersion: made.Version}, err
+	return BreakGlassGrant{Role: in.Role, Until: until, PolicyVersion: made.Version}, err
 }
 
 // repeatedBreakGlass answers a repeated request with the grant that the first one made.
 func (s *Policies) repeatedBreakGlass(ctx context.Context, p authz.Principal, in BreakGlass,
-	old store.StoredPolicy) (BrokenGlass, error) {
+	old store.StoredPolicy) (BreakGlassGrant, error) {
 	was, err := policyOf(old)
 	if err != nil {
-		return BrokenGlass{}, err
+		return BreakGlassGrant{}, err
 	}
 	for _, g := range was.Document.Grants {
 		if g.BreakGlass && g.Principal == p.ID && g.Role == in.Role && g.ExpiresAt != nil {
-			return BrokenGlass{Role: g.Role, Until: *g.ExpiresAt, PolicyVersion: was.Version}, s.loader.InForce(ctx)
+			return BreakGlassGrant{Role: g.Role, Until: *g.ExpiresAt, PolicyVersion: was.Version}, s.loader.InForce(ctx)
 		}
 	}
-	return BrokenGlass{}, control.Refuse(run.CodeRequestConflict, "This requestId was used for another change.")
+	return BreakGlassGrant{}, control.Refuse(run.CodeRequestConflict, "This requestId was used for another change.")
 }
 
 // mayBreak returns nil when the policy has an entry for the caller and the role.

@@ -223,7 +223,7 @@ func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) 
 		}
 		return s.rights.Authz.WhoCould(q.Action, object), nil
 	}
-	r, err := s.rights.Visible(ctx, p, authz.ReadPolicy, q.RunID)
+	r, err := s.rights.GetVisible(ctx, p, authz.ReadPolicy, q.RunID)
 	if err != nil {
 		return nil, err
 	}

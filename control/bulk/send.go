@@ -310,7 +310,7 @@ func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (runs.SignalRecei
 		return runs.SignalReceipt{}, control.Refuse(
 			run.CodeForbidden, "The account, token or session that requested the bulk is no longer valid.")
 	}
-	of, err := s.rights.Visible(ctx, j.asker, action, r.RunID)
+	of, err := s.rights.GetVisible(ctx, j.asker, action, r.RunID)
 	if err != nil {
 		return runs.SignalReceipt{}, err
 	}

@@ -46,7 +46,7 @@ func (w *pass) oust(ctx context.Context, id run.Identity, d engine.Description) 
 // checkLeftovers terminates executions of runs whose log has ended. Either the engine did not answer when dvt ended
 // the run, or somebody started the execution later. Each call reads one page of the engine's index.
 func (w *pass) checkLeftovers(ctx context.Context) error {
-	open, next, err := w.engine.Running(ctx, w.runningPage)
+	open, next, err := w.engine.ListOpen(ctx, w.runningPage)
 	w.runningPage = next
 	if err != nil || len(open) == 0 {
 		return err

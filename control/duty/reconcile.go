@@ -34,16 +34,16 @@ type DriftStore interface {
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
 	Load(ctx context.Context, runID string) (store.Loaded, error)
-	Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error)
+	ListQuietRuns(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error)
 	Audit(ctx context.Context, rows ...store.AuditRow) error
 }
 
 // OverdueStore lists runs and starts that wait for too long.
 type OverdueStore interface {
 	Alerts(ctx context.Context, f store.AlertFilter) ([]store.Alert, error)
-	ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow, error)
-	Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun, error)
-	StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error)
+	ListExpiredWaits(ctx context.Context, limit int) ([]store.QueueRow, error)
+	ListStoppingRuns(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun, error)
+	ListStuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error)
 }
 
 // Reconciler finds runs whose log and engine disagree. It repairs or reports them. It is safe for concurrent use.
@@ -337,7 +337,7 @@ func (w *pass) checkClosed(ctx context.Context) error {
 // checkQuiet reads the next page of open runs whose log has not moved, and suspects those that the engine's index does
 // not list as open.
 func (w *pass) checkQuiet(ctx context.Context) error {
-	rows, err := w.s.runs.Quiet(ctx, w.cfg.Quiet, w.cursor, w.cfg.Batch)
+	rows, err := w.s.runs.ListQuietRuns(ctx, w.cfg.Quiet, w.cursor, w.cfg.Batch)
 	if err != nil {
 		return err
 	}
@@ -357,7 +357,7 @@ func (w *pass) checkQuiet(ctx context.Context) error {
 		for i, r := range part {
 			ids[i] = r.Identity
 		}
-		open, err := w.engine.Open(ctx, ids)
+		open, err := w.engine.FindOpen(ctx, ids)
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func (x *stopLoop) run(ctx context.Context) error {
 // look ends the runs of the next page of overdue stops. A run that cannot be ended does not delay the others.
 func (x *stopLoop) look(ctx context.Context) error {
 	cfg := x.w.cfg
-	rows, err := x.w.s.waits.Stopping(ctx, cfg.StopWithin, x.cursor, cfg.Batch)
+	rows, err := x.w.s.waits.ListStoppingRuns(ctx, cfg.StopWithin, x.cursor, cfg.Batch)
 	if err != nil {
 		return err
 	}

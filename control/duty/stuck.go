@@ -22,7 +22,7 @@ func (w *pass) checkStarts(ctx context.Context) error {
 	if w.s.admission.Modes.HoldsStarts() {
 		return nil
 	}
-	rows, err := w.s.waits.StuckStarts(ctx, w.cfg.StartAge, w.cfg.Batch)
+	rows, err := w.s.waits.ListStuckStarts(ctx, w.cfg.StartAge, w.cfg.Batch)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // checkWaiting fails the runs that waited longer than they may (contract T131). A lease, a slot or a stop that came
 // first wins, because all of them decide under the head lock.
 func (w *pass) checkWaiting(ctx context.Context) error {
-	rows, err := w.s.waits.ExpiredWaiting(ctx, w.cfg.Batch)
+	rows, err := w.s.waits.ListExpiredWaits(ctx, w.cfg.Batch)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type EngineProbe struct {
 // HealthStore checks whether the store answers and accepts writes.
 type HealthStore interface {
 	Ping(ctx context.Context) error
-	Writable(ctx context.Context) error
+	CheckWritable(ctx context.Context) error
 }
 
 // Checks checks the dependencies of dvt. It is safe for concurrent use.
@@ -169,7 +169,7 @@ func (s *Checks) checkStore(ctx context.Context) string {
 	if s.store.Ping(ctx) != nil {
 		return "The store does not answer: nothing can be changed, views are STALE."
 	}
-	return messageUnless(s.store.Writable(ctx) == nil,
+	return messageUnless(s.store.CheckWritable(ctx) == nil,
 		"The store can be read but not written: nothing can be changed, and running runs make no progress. Check its "+
 			"disk and its permissions.")
 }

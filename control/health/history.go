@@ -16,27 +16,27 @@ import (
 type Meter struct {
 	rights   *control.Rights
 	checks   *Checks
-	settings Measuring
-	measured *Measured
+	settings MeterSettings
+	samples  *sampleRing
 }
 
 // NewMeter makes a Meter.
-func NewMeter(rights *control.Rights, checks *Checks, settings Measuring) *Meter {
-	return &Meter{rights: rights, checks: checks, settings: settings, measured: &Measured{since: rights.Now()}}
+func NewMeter(rights *control.Rights, checks *Checks, settings MeterSettings) *Meter {
+	return &Meter{rights: rights, checks: checks, settings: settings, samples: &sampleRing{since: rights.Now()}}
 }
 
 // MaxHealthSamples is the number of samples that a server keeps: one hour at one sample every 15 s.
 const MaxHealthSamples = 240
 
-// Measuring has the settings of a Meter. A zero field takes the default that its comment names.
-type Measuring struct {
-	Every   time.Duration  // time between two samples; 15 s
-	Server  string         // the name of the server that measures
-	Counted func() Counted // returns the counters of the server; by default they are zero
+// MeterSettings has the settings of a Meter. A zero field takes the default that its comment names.
+type MeterSettings struct {
+	Every        time.Duration   // time between two samples; 15 s
+	Server       string          // the name of the server that measures
+	ReadCounters func() Counters // returns the counters of the server; by default they are zero
 }
 
-// Counted has the counters of a server since its start. Viewers, Streams and Stale are current numbers.
-type Counted struct {
+// Counters has the counters of a server since its start. Viewers, Streams and Stale are current numbers.
+type Counters struct {
 	Frames  uint64      // sent by streams of runs
 	Lag     []LagBucket // of frames with something new; cumulative, with ascending bounds and an infinite last one
 	Viewers int         // open subscriptions to runs and lists
@@ -71,28 +71,28 @@ type HealthHistory struct {
 	Samples []HealthSample // oldest first, at most MaxHealthSamples
 }
 
-// Measured is a ring buffer of samples. It is safe for concurrent use.
-type Measured struct {
+// sampleRing is a ring buffer of samples. It is safe for concurrent use.
+type sampleRing struct {
 	since   time.Time
 	mu      sync.Mutex
-	Samples []HealthSample
+	samples []HealthSample
 }
 
-// Add adds a sample. It drops the oldest one when there are MaxHealthSamples.
-func (m *Measured) Add(one HealthSample) {
+// add adds a sample. It drops the oldest one when there are MaxHealthSamples.
+func (m *sampleRing) add(one HealthSample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.Samples) == MaxHealthSamples {
-		m.Samples = append(m.Samples[:0], m.Samples[1:]...)
+	if len(m.samples) == MaxHealthSamples {
+		m.samples = append(m.samples[:0], m.samples[1:]...)
 	}
-	m.Samples = append(m.Samples, one)
+	m.samples = append(m.samples, one)
 }
 
-// Newest returns a copy of the newest n samples, oldest first, or of all when there are fewer.
-func (m *Measured) Newest(n int) []HealthSample {
+// newest returns a copy of the newest n samples, oldest first, or of all when there are fewer.
+func (m *sampleRing) newest(n int) []HealthSample {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]HealthSample{}, m.Samples[max(0, len(m.Samples)-n):]...)
+	return append([]HealthSample{}, m.samples[max(0, len(m.samples)-n):]...)
 }
 
 // HealthHistory returns the newest samples that MeasureHealth of this process took. Errors: FORBIDDEN as for
@@ -106,34 +106,34 @@ func (s *Meter) HealthHistory(ctx context.Context, p authz.Principal, last int) 
 	if err := s.rights.MaySeeInstallation(ctx, p); err != nil {
 		return HealthHistory{}, err
 	}
-	return HealthHistory{Server: s.settings.Server, Since: s.measured.since, Every: s.settings.Every,
-		Samples: s.measured.Newest(last)}, nil
+	return HealthHistory{Server: s.settings.Server, Since: s.samples.since, Every: s.settings.Every,
+		Samples: s.samples.newest(last)}, nil
 }
 
-// MeasureHealth takes a sample of this process every Measuring.Every until ctx ends. It takes the first one after that
-// interval. It writes nothing to the store.
+// MeasureHealth takes a sample of this process every MeterSettings.Every until ctx ends. It takes the first one after
+// that interval. It writes nothing to the store.
 func (s *Meter) MeasureHealth(ctx context.Context) error {
 	tick := time.NewTicker(s.settings.Every)
 	defer tick.Stop()
-	before, at := s.settings.Counted(), s.rights.Now()
+	before, at := s.settings.ReadCounters(), s.rights.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		now, counted := s.rights.Now(), s.settings.Counted()
+		now, counted := s.rights.Now(), s.settings.ReadCounters()
 		health := s.checks.Health(ctx)
 		if ctx.Err() != nil {
 			return nil // checks that were cancelled say nothing
 		}
-		s.measured.Add(SampleOf(health, before, counted, now, now.Sub(at)))
+		s.samples.add(SampleOf(health, before, counted, now, now.Sub(at)))
 		before, at = counted, now
 	}
 }
 
 // SampleOf returns the sample for the interval between two readings of the counters.
-func SampleOf(h Health, before, after Counted, at time.Time, within time.Duration) HealthSample {
+func SampleOf(h Health, before, after Counters, at time.Time, within time.Duration) HealthSample {
 	out := HealthSample{
 		At: at, Status: h.Status, Viewers: after.Viewers, Streams: after.Streams, Stale: after.Stale,
 		LagP50: LagOf(.5, before.Lag, after.Lag), LagP99: LagOf(.99, before.Lag, after.Lag),

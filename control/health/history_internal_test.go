@@ -11,28 +11,28 @@ import (
 // contract: H01
 func TestMeasured_KeepsTheNewest(t *testing.T) {
 	t.Parallel()
-	m := &Measured{}
-	if got := m.Newest(5); len(got) != 0 || got == nil {
+	m := &sampleRing{}
+	if got := m.newest(5); len(got) != 0 || got == nil {
 		t.Errorf("before the first sample: %v", got)
 	}
 	for i := range 3*MaxHealthSamples + 7 {
-		m.Add(HealthSample{Viewers: i})
-		if len(m.Samples) > MaxHealthSamples || cap(m.Samples) > 2*MaxHealthSamples {
-			t.Fatalf("%d samples are kept in the place of %d", len(m.Samples), cap(m.Samples))
+		m.add(HealthSample{Viewers: i})
+		if len(m.samples) > MaxHealthSamples || cap(m.samples) > 2*MaxHealthSamples {
+			t.Fatalf("%d samples are kept in the place of %d", len(m.samples), cap(m.samples))
 		}
 	}
-	all := m.Newest(MaxHealthSamples)
+	all := m.newest(MaxHealthSamples)
 	for i, s := range all {
 		if want := 2*MaxHealthSamples + 7 + i; s.Viewers != want {
 			t.Fatalf("sample %d is number %d, want number %d", i, s.Viewers, want)
 		}
 	}
-	last := m.Newest(2)
+	last := m.newest(2)
 	if diff := cmp.Diff(all[MaxHealthSamples-2:], last); diff != "" {
 		t.Error(diff)
 	}
 	last[0].Viewers = -1
-	if m.Newest(2)[0].Viewers == -1 {
+	if m.newest(2)[0].Viewers == -1 {
 		t.Error("Newest returned the stored samples, want a copy")
 	}
 }
@@ -83,7 +83,7 @@ func TestSampleOf_SaysWhatDidNotAnswer(t *testing.T) {
 				Latency: time.Millisecond}, {Name: CheckBus, Status: "HEALTHY", Latency: time.Hour},
 		}}
 	}
-	before, after := Counted{Frames: 100}, Counted{Frames: 250, Viewers: 9, Streams: 4, Stale: 1}
+	before, after := Counters{Frames: 100}, Counters{Frames: 250, Viewers: 9, Streams: 4, Stale: 1}
 	want := HealthSample{At: at, Status: "DEGRADED", FrameRate: 10, Viewers: 9, Streams: 4, Stale: 1,
 		Store: new(time.Millisecond), Engine: new(4 * time.Millisecond)}
 	if diff := cmp.Diff(want, SampleOf(checks("HEALTHY", "DEGRADED"), before, after, at, 15*time.Second)); diff != "" {

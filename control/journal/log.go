@@ -223,7 +223,7 @@ func (j *Journal) learn(ctx context.Context, f *RunFacts, age time.Duration, say
 // state instead.
 func (j *Journal) readLog(ctx context.Context, f *RunFacts) error {
 	now, after, before := j.cfg.Now(), f.Log.Position(), f.Log.Highest()
-	tails, err := j.cfg.Store.Log.Tails(ctx, []store.Known{{RunID: f.run.RunID, Seq: after}})
+	tails, err := j.cfg.Store.Log.Tails(ctx, []store.TailRequest{{RunID: f.run.RunID, Seq: after}})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ type LogStore interface {
 	StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error)
 	EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error)
 	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
-	Tails(ctx context.Context, known []store.Known) (store.Tails, error)
+	Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error)
 }
 
 // RunStore reads runs, and reads and stores their plans.

@@ -18,7 +18,7 @@ func (j *Journal) Tail(ctx context.Context, runID string, after run.Seq) (engine
 	if kept {
 		before = f.Log.Highest()
 	}
-	tails, err := j.cfg.Store.Log.Tails(ctx, []store.Known{{RunID: runID, Seq: after}})
+	tails, err := j.cfg.Store.Log.Tails(ctx, []store.TailRequest{{RunID: runID, Seq: after}})
 	if err != nil {
 		return engine.Tail{}, err
 	}

@@ -143,7 +143,7 @@ func dbtTooLarge(bytes int64) *control.Error {
 // resultsOf returns the artifact, nil when there is none. It accepts only the URI that belongs to the attempt, because
 // a worker could report the artifact of another one.
 func (s *DBTReader) resultsOf(ctx context.Context, p authz.Principal, in DBTNodesQuery) (*run.ArtifactRef, int, error) {
-	r, err := s.rights.Visible(ctx, p, authz.Read, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, in.RunID)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -55,7 +55,7 @@ type OpenOrder struct {
 // DebugRun returns the state of a run in the log and in the engine. Errors: NOT_FOUND, FORBIDDEN without DEBUG on the
 // scope of the run, NOT_SUPPORTED when the engine does not implement engine.Debugger.
 func (s *Debugger) DebugRun(ctx context.Context, p authz.Principal, runID string) (RunDebug, error) {
-	r, err := s.rights.Visible(ctx, p, authz.Debug, runID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Debug, runID)
 	if err != nil {
 		return RunDebug{}, err
 	}

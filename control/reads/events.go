@@ -51,7 +51,7 @@ func (s *EventReader) Events(ctx context.Context, p authz.Principal, runID strin
 	if err != nil {
 		return EventsPage{}, err
 	}
-	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
+	if _, err := s.rights.GetVisible(ctx, p, authz.Read, runID); err != nil {
 		return EventsPage{}, err
 	}
 	after, before := page.After, page.Before

@@ -112,7 +112,7 @@ func (s *LogReader) Attempt(ctx context.Context, p authz.Principal, in *StepLogQ
 	if len(vs) > 0 {
 		return out, control.BadInput(vs)
 	}
-	if out.Run, err = s.rights.Visible(ctx, p, authz.Read, in.RunID); err != nil {
+	if out.Run, err = s.rights.GetVisible(ctx, p, authz.Read, in.RunID); err != nil {
 		return out, err
 	}
 	l, err := s.store.Load(ctx, in.RunID)

@@ -14,7 +14,7 @@ import (
 // Approval reads the approval of a run with its decisions. It returns nil when the run never needed one. Error:
 // NOT_FOUND.
 func (s *Approver) Approval(ctx context.Context, p authz.Principal, runID string) (*store.Approval, error) {
-	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
+	if _, err := s.rights.GetVisible(ctx, p, authz.Read, runID); err != nil {
 		return nil, err
 	}
 	at, err := s.views.approvalOf(ctx, runID)

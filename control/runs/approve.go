@@ -62,7 +62,7 @@ const maxApprovalReason = 1024 // characters
 // duties (SOD_VIOLATION), for an approval the mode of the engine, RUN_MOVED. When the queue does not take the run in,
 // the error is QUOTA_EXCEEDED or QUEUE_FULL and the approval is not kept. Every decision and refusal is audited.
 func (s *Approver) ApproveRun(ctx context.Context, p authz.Principal, in ApproveRun) (control.RunView, error) {
-	r, err := s.rights.Visible(ctx, p, authz.Approve, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Approve, in.RunID)
 	if err != nil {
 		return control.RunView{}, err
 	}
@@ -152,7 +152,7 @@ func (a *approving) decide(ctx context.Context, tx store.RunTx) error {
 	if err := tx.Decide(ctx, decision); err != nil {
 		return err
 	}
-	a.row = store.MadeDecision(a.row, a.run.RunID, decision)
+	a.row = store.AuditRowOfDecision(a.row, a.run.RunID, decision)
 	if err := a.audit(ctx, tx, "ACCEPTED", ""); err != nil {
 		return err
 	}

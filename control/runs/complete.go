@@ -67,7 +67,7 @@ const (
 // separation of duties (SOD_VIOLATION), RUN_MOVED, the state of the run (contract T84, T86, T87).
 func (s *Completer) CompleteManualStep(ctx context.Context, p authz.Principal, in CompleteManualStep) (SignalReceipt,
 	error) {
-	r, err := s.rights.Visible(ctx, p, authz.CompleteManual, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, authz.CompleteManual, in.RunID)
 	if err != nil {
 		return SignalReceipt{}, err
 	}

@@ -277,7 +277,7 @@ func (j *judging) auditTx(ctx context.Context, tx store.RunTx, outcome string, c
 
 // auditMade writes the audit row of a decision with a receipt. CheckAudit compares the receipt with it.
 func (j *judging) auditMade(ctx context.Context, tx store.RunTx, outcome string, stored run.SignalReceipt) error {
-	return tx.Audit(ctx, store.MadeSignal(j.auditRow(outcome, stored.Rejection), stored))
+	return tx.Audit(ctx, store.AuditRowOfSignal(j.auditRow(outcome, stored.Rejection), stored))
 }
 
 func (j *judging) auditRow(outcome string, code run.Code) store.AuditRow {

@@ -15,7 +15,7 @@ import (
 // a secret, and the paths of addresses, because the path of a webhook is often its secret. The result therefore need
 // not have the plan's digest. Error: NOT_FOUND.
 func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
-	r, err := s.rights.Visible(ctx, p, authz.Read, runID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func NewPreviewer(rights *control.Rights, store PreviewStore, starter *Starter, 
 
 // previewApproval makes the checks of ApproveRun.
 func (s *Previewer) previewApproval(ctx context.Context, p authz.Principal, in ApproveRun) (ActionPreview, error) {
-	r, err := s.rights.Visible(ctx, p, authz.Approve, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Approve, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -155,7 +155,7 @@ func (s *Previewer) PreviewAction(ctx context.Context, p authz.Principal, in Pre
 // PreviewSignal makes the checks of SignalRun.
 func (s *Previewer) PreviewSignal(ctx context.Context, p authz.Principal, in SignalRun) (ActionPreview, error) {
 	action := authz.Action(in.Signal.Type)
-	r, err := s.rights.Visible(ctx, p, action, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, action, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -180,7 +180,7 @@ func (s *Previewer) PreviewSignal(ctx context.Context, p authz.Principal, in Sig
 // previewCompletion makes the checks of CompleteManualStep.
 func (s *Previewer) previewCompletion(ctx context.Context, p authz.Principal, in CompleteManualStep) (ActionPreview,
 	error) {
-	r, err := s.rights.Visible(ctx, p, authz.CompleteManual, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, authz.CompleteManual, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}

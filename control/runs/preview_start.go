@@ -52,7 +52,7 @@ func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in Star
 
 // previewRerun makes the checks of Rerun, except that it does not look for an earlier run of the same request id.
 func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Rerun) (ActionPreview, error) {
-	r, err := s.rights.Visible(ctx, p, authz.Rerun, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Rerun, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}

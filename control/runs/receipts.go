@@ -47,7 +47,7 @@ func NewReceiptReader(rights *control.Rights, store ReceiptStore, stopWithin tim
 
 // Receipt reads one receipt. Error: NOT_FOUND for an unknown signal and for a run that p may not see.
 func (s *ReceiptReader) Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (SignalReceipt, error) {
-	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
+	if _, err := s.rights.GetVisible(ctx, p, authz.Read, runID); err != nil {
 		return SignalReceipt{}, err
 	}
 	r, err := s.Store.Receipt(ctx, runID, signalID)
@@ -65,7 +65,7 @@ func (s *ReceiptReader) Receipts(ctx context.Context, p authz.Principal, runID, 
 	if err != nil {
 		return ReceiptsPage{}, err
 	}
-	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
+	if _, err := s.rights.GetVisible(ctx, p, authz.Read, runID); err != nil {
 		return ReceiptsPage{}, err
 	}
 	if afterSignalID != "" {

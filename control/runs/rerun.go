@@ -35,7 +35,7 @@ const maxReason = 4096
 // with a violation for each unknown step; REQUEST_ID_CONFLICT when the request id created another run; and those of
 // StartRun.
 func (s *Starter) Rerun(ctx context.Context, p authz.Principal, in Rerun) (StartedRun, error) {
-	parent, err := s.rights.Visible(ctx, p, authz.Rerun, in.RunID)
+	parent, err := s.rights.GetVisible(ctx, p, authz.Rerun, in.RunID)
 	if err != nil {
 		return StartedRun{}, err
 	}

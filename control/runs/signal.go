@@ -78,7 +78,7 @@ func NewSignaller(rights *control.Rights, store SignalStore, judge *Judge, check
 // accepted one.
 func (s *Signaller) SignalRun(ctx context.Context, p authz.Principal, in SignalRun) (SignalReceipt, error) {
 	action := authz.Action(in.Signal.Type)
-	r, err := s.rights.Visible(ctx, p, action, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, action, in.RunID)
 	if err != nil {
 		return SignalReceipt{}, err
 	}

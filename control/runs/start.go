@@ -221,7 +221,7 @@ func (s *Starter) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	}
 	row.ID = uuid.NewString()
 	row.RunID, row.Outcome, row.RequestID = r.RunID, "ACCEPTED", r.RequestID
-	row = store.MadeRun(row, *r)
+	row = store.AuditRowOfRun(row, *r)
 	n.Events, n.Audit = []run.Draft{approved}, []store.AuditRow{row}
 	n.Enqueue = &store.Enqueue{Terms: s.admission.Allowances.Terms(r.TenantID, r.ProjectID), Priority: priority}
 	n.Wait = func(a store.Admission) ([]run.Draft, error) { return s.runQueuedDrafts(a, pin) }

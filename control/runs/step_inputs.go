@@ -42,7 +42,7 @@ type StepInputs struct {
 func (s *InputReader) StepInputs(ctx context.Context, p authz.Principal, runID, stepID string,
 	upTo run.Seq) (*StepInputs,
 	error) {
-	r, err := s.rights.Visible(ctx, p, authz.Read, runID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type ManualTasksPage struct {
 
 // WaitStore lists the steps that wait for people.
 type WaitStore interface {
-	Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
+	ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
 	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
 }
 
@@ -76,7 +76,7 @@ func (s *TaskReader) ManualTasks(ctx context.Context, p authz.Principal, q Manua
 		return ManualTasksPage{}, err
 	}
 	if q.RunID != "" {
-		if _, err := s.rights.Visible(ctx, p, authz.Read, q.RunID); err != nil {
+		if _, err := s.rights.GetVisible(ctx, p, authz.Read, q.RunID); err != nil {
 			return ManualTasksPage{}, err
 		}
 	}
@@ -84,7 +84,7 @@ func (s *TaskReader) ManualTasks(ctx context.Context, p authz.Principal, q Manua
 	if !ok {
 		return ManualTasksPage{}, nil
 	}
-	waits, err := s.store.Waiting(ctx, store.WaitFilter{
+	waits, err := s.store.ListWaits(ctx, store.WaitFilter{
 		TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
 		RunID: q.RunID, Limit: n + 1, After: after,
 	})

@@ -44,7 +44,7 @@ func (s *Views) approvalOf(ctx context.Context, runID string) (*store.Approval, 
 // Run reads one run at the head of its log, or its past state at a seq. Errors: NOT_FOUND, BAD_USER_INPUT for a seq
 // above the head.
 func (s *Views) Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error) {
-	r, err := s.rights.Visible(ctx, p, authz.Read, runID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return control.RunView{}, err
 	}

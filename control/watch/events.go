@@ -28,7 +28,7 @@ type EventsFrame struct {
 // again from the beginning with Reset. While the store is down, frames are STALE (STORE_DOWN). Error: NOT_FOUND.
 func (s *Watcher) WatchEvents(ctx context.Context, p authz.Principal, in WatchRun) (control.Stream[EventsFrame],
 	error) {
-	r, err := s.rights.Visible(ctx, p, authz.Read, in.RunID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, in.RunID)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // InboxStore lists runs and steps that wait for people.
 type InboxStore interface {
-	Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
+	ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
 	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 }
@@ -122,7 +122,7 @@ func (s *InboxReader) readInbox(ctx context.Context, scope control.RunFilter, be
 			RunID: a.RunID, ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Since: a.CreatedAt,
 		}})
 	}
-	waits, err := s.store.Waiting(ctx, store.WaitFilter{
+	waits, err := s.store.ListWaits(ctx, store.WaitFilter{
 		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
 		Limit: maxInbox,
 	})

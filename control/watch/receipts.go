@@ -31,7 +31,7 @@ func NewReceiptWatcher(rights *control.Rights, hub *live.Hub, receipts *runs.Rec
 func (s *ReceiptWatcher) WatchReceipts(ctx context.Context, p authz.Principal, runID,
 	signalID string) (control.Stream[runs.SignalReceipt],
 	error) {
-	r, err := s.rights.Visible(ctx, p, authz.Read, runID)
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ type Ticket struct {
 func (t *Ticket) Class() authz.Class { return t.class }
 
 // Check returns nil while the right holds. It checks the right when the policy has changed, when the token expires, and
-// at least every RightsConfig.Recheck (contract T178). It does no I/O; the loss of a right is audited in the
+// at least every RightsConfig.CheckInterval (contract T178). It does no I/O; the loss of a right is audited in the
 // background. ErrMoved means that the viewer may see something else than before and needs another ticket. Any other
 // error is a *Error.
 func (t *Ticket) Check() error {

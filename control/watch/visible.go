@@ -23,15 +23,15 @@ const (
 	identityTime  = 5 * time.Second
 )
 
-// checkWatchable is Visible for a stream of a run. Viewers who reconnect at once, after a server was lost, cost one
-// read of each run. It does not check whether the run still exists, because the hub reads the run anyway. A denial
-// always costs a read, so that its duration does not tell whether the run is cached.
+// checkWatchable is Rights.GetVisible for a stream of a run. Viewers who reconnect at once, after a server was lost,
+// cost one read of each run. It does not check whether the run still exists, because the hub reads the run anyway. A
+// denial always costs a read, so that its duration does not tell whether the run is cached.
 func (s *Watcher) checkWatchable(ctx context.Context, p authz.Principal, runID string) (run.Identity, error) {
 	if id, ok := s.identities.kept.Get(runID); ok {
 		if d, err := s.rights.Authz.Decide(p, authz.Read, control.ObjectOf(id)); err == nil && d.Allowed {
 			return id, nil
 		}
-		r, err := s.rights.Visible(ctx, p, authz.Read, runID)
+		r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 		return r.Identity, err
 	}
 	select {

@@ -183,7 +183,7 @@ func (w *world) waitUntilDelivered(runID string, sent run.SignalReceipt) run.Sig
 // log returns the run's events in the notation of the contract.
 func (w *world) log(runID string) (out []string) {
 	for _, e := range w.Events(runID) {
-		out = append(out, e.Word())
+		out = append(out, e.Notation())
 	}
 	return out
 }

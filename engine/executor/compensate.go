@@ -13,7 +13,7 @@ import (
 // Compensate runs the hook of a step that succeeded with d.LogicalAttempt, under the idempotency key
 // runId:stepId:compensate (contract R183). Otherwise it has the contract of Run. The hook's output goes to the log of
 // that attempt. Values of variables and headers with secret names are replaced in its result too.
-func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Beat)) (engine.Return, error) {
+func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
 	defer r.heartbeat(d, beat, &startedAt)()
 

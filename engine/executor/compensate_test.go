@@ -60,9 +60,9 @@ func TestCompensate_UsesTheKeyAndTheLogOfTheAttempt(t *testing.T) {
 			kept, err = host.Keep(ctx, "report", "report.json", []byte(`{}`))
 			return executor.Result{Value: json.RawMessage(`{"sent":"sesame-street"}`)}, err
 		})
-		var beats []executor.Beat
+		var beats []executor.Heartbeat
 		j.ends = nil
-		back, err := r.Compensate(t.Context(), dispatch, func(b executor.Beat) { beats = append(beats, b) })
+		back, err := r.Compensate(t.Context(), dispatch, func(b executor.Heartbeat) { beats = append(beats, b) })
 		wantReturn(t, back, err, engine.ReturnEnded)
 		if want := identity.RunID + ":s1:compensate"; task.IdempotencyKey != want {
 			t.Errorf("idempotency key %q, want %q", task.IdempotencyKey, want)

@@ -177,7 +177,7 @@ func TestEnd_WaitsForAStoreThatIsDown(t *testing.T) {
 			return nil
 		}
 		before := beats.Load()
-		back, err := r.Run(t.Context(), dispatch, func(executor.Beat) { beats.Add(1) })
+		back, err := r.Run(t.Context(), dispatch, func(executor.Heartbeat) { beats.Add(1) })
 		wantReturn(t, back, err, engine.ReturnEnded)
 		if end := j.onlyEnd(t); end.Completed == nil || string(end.Completed.Result) != `{"a":1}` {
 			t.Errorf("the log has %+v %+v, want the unchanged completion", end.Completed, end.Failed)

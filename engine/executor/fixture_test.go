@@ -190,7 +190,7 @@ var dispatch = executor.Dispatch{
 }
 
 // quiet ignores heartbeats.
-func quiet(executor.Beat) {}
+func quiet(executor.Heartbeat) {}
 
 // execute runs the dispatch and returns the end that the log has of it.
 func execute(t *testing.T, ctx context.Context, r *executor.Runner) engine.End {

@@ -75,8 +75,8 @@ type Dispatch struct {
 	StopCause error
 }
 
-// Beat is the state of a running execution that the engine receives with each heartbeat.
-type Beat struct {
+// Heartbeat is the state of a running execution that the engine receives with each heartbeat.
+type Heartbeat struct {
 	StartedAt     time.Time // of the work; zero before the Journal has permitted it
 	EngineAttempt int
 }
@@ -91,7 +91,7 @@ type Beat struct {
 // The kind of the Return is ENDED when the log has an end of the attempt. It is DECLINED when the Journal does not know
 // the run, denies access to this worker, or cannot be reached. Otherwise it is the reason why the log has no end.
 // Errors: *RetryError for a failure that the engine should retry and that the log does not have; ErrStopping.
-func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Beat)) (engine.Return, error) {
+func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
 	defer r.heartbeat(d, beat, &startedAt)()
 
@@ -128,14 +128,14 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Beat)) (engine.R
 }
 
 // heartbeat calls beat from a goroutine until stop is called. stop waits for the goroutine.
-func (r *Runner) heartbeat(d Dispatch, beat func(Beat), startedAt *atomic.Pointer[time.Time]) (stop func()) {
+func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.Pointer[time.Time]) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(beatEvery)
 		defer tick.Stop()
 		for {
-			b := Beat{EngineAttempt: d.EngineAttempt}
+			b := Heartbeat{EngineAttempt: d.EngineAttempt}
 			if at := startedAt.Load(); at != nil {
 				b.StartedAt = *at
 			}

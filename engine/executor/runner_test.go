@@ -52,7 +52,7 @@ func TestRunner_RepeatsTheStartUntilTheJournalAnswers(t *testing.T) {
 		worked.Add(1)
 		return executor.Result{Value: json.RawMessage(`{"ok":true}`)}, nil
 	})
-	back, err := r.Run(t.Context(), dispatch, func(executor.Beat) { beats.Add(1) })
+	back, err := r.Run(t.Context(), dispatch, func(executor.Heartbeat) { beats.Add(1) })
 	wantReturn(t, back, err, engine.ReturnEnded)
 	if worked.Load() != 1 || len(j.begins) < 3 {
 		t.Errorf("%d executions after %d starts, want 1 after at least 3", worked.Load(), len(j.begins))
@@ -182,14 +182,14 @@ func TestDispatch_DeclinedDoublesTheDelay(t *testing.T) {
 
 func TestRunner_HeartbeatsContainTheStartOfTheWork(t *testing.T) {
 	t.Parallel()
-	var beats []executor.Beat
+	var beats []executor.Heartbeat
 	began := make(chan struct{})
 	j := newJournal(t, plan.Noop, struct{}{})
 	j.begin = func(int) (engine.AttemptStarted, error) {
 		<-began
 		return engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}, nil
 	}
-	beat := func(b executor.Beat) {
+	beat := func(b executor.Heartbeat) {
 		beats = append(beats, b)
 		if len(beats) == 1 {
 			close(began)

@@ -14,10 +14,11 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// MaxCarriedBytes is the maximum size of a Carried as JSON (contract T109).
+// MaxCarriedBytes is the maximum size of a CarriedState as JSON (contract T109).
 const MaxCarriedBytes = 64 << 10
 
-// ErrCarried means that a Carried cannot be used: it is too large or damaged, or it belongs to another plan or version.
+// ErrCarried means that a CarriedState cannot be used: it is too large or damaged, or it belongs to another plan or
+// version.
 var ErrCarried = errors.New("interp: carried state")
 
 // Bounds of carried errors. The log has the full texts.
@@ -27,13 +28,13 @@ const (
 	maxCarriedKinds   = 127     // different errors
 )
 
-// carriedVersion changes when the meaning of a Carried changes.
+// carriedVersion changes when the meaning of a CarriedState changes.
 const carriedVersion = 1
 
-// Carried is the state that one execution of a run's workflow passes to the next: everything that the machine knows and
-// cannot read again. No list in it grows with the length of a run. It has only the numbers of signals; the next machine
-// reads the signals again (contract T109, T195, T196).
-type Carried struct {
+// CarriedState is the state that one execution of a run's workflow passes to the next: everything that the machine
+// knows and cannot read again. No list in it grows with the length of a run. It has only the numbers of signals; the
+// next machine reads the signals again (contract T109, T195, T196).
+type CarriedState struct {
 	Version   int `json:"v"`
 	Execution int `json:"execution"` // of the next machine, from 1 (contract T61)
 	Batches   int `json:"batches"`
@@ -94,7 +95,7 @@ type carriedError struct {
 
 // Fits returns an error that wraps ErrCarried and gives the sizes if c is larger than MaxCarriedBytes. A plan within
 // plan.MaxSteps stays below it as long as its steps have fewer than 128 attempts and its run fewer than 16,384 signals.
-func (c Carried) Fits() error {
+func (c CarriedState) Fits() error {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCarried, err)
@@ -108,9 +109,9 @@ func (c Carried) Fits() error {
 
 // Carry returns the state from which the next machine continues. It is valid only after Rotate was returned: it does
 // not describe dispatches in flight.
-func (m *Machine) Carry() Carried {
+func (m *Machine) Carry() CarriedState {
 	p, f := &m.pause, &m.failure
-	c := Carried{
+	c := CarriedState{
 		Version: carriedVersion, Execution: m.cfg.EngineAttempt + 1, Batches: m.record.batches,
 		Signal: m.signals.last, Seen: m.record.seen, Head: m.record.head, Gate: m.record.gate, Running: m.record.running,
 		Stop:  m.stop.signalID,
@@ -139,7 +140,7 @@ func (m *Machine) Carry() Carried {
 // Resume returns the machine that continues from c. sk and cfg must be those of the same run. The first input must be
 // an Init. It does not start the run again: the machine arms the timers, reads the signals that arrived meanwhile and
 // dispatches. Errors wrap ErrCarried.
-func Resume(sk plan.Skeleton, cfg Config, c Carried) (*Machine, error) {
+func Resume(sk plan.Skeleton, cfg Config, c CarriedState) (*Machine, error) {
 	if c.Version != carriedVersion {
 		return nil, fmt.Errorf("%w: it has version %d, this program reads version %d", ErrCarried, c.Version, carriedVersion)
 	}
@@ -187,16 +188,16 @@ func (m *Machine) continueRun() {
 	}
 }
 
-// requestReread notes the number of a signal that must be read again before the machine decides anything else. Carried
-// has only the numbers of signals, not their content.
+// requestReread notes the number of a signal that must be read again before the machine decides anything else.
+// CarriedState has only the numbers of signals, not their content.
 func (m *Machine) requestReread(no int64) {
 	if no > 0 && no <= m.signals.last {
 		m.signals.reread = append(m.signals.reread, no)
 	}
 }
 
-// takeReread takes a signal that an earlier execution took and whose content is not in Carried. It returns false for
-// any other signal.
+// takeReread takes a signal that an earlier execution took and whose content is not in CarriedState. It returns false
+// for any other signal.
 func (m *Machine) takeReread(s engine.Signal) bool {
 	b := &m.signals
 	i, found := slices.BinarySearch(b.reread, s.No)

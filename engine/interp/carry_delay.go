@@ -9,9 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Carried has a due time as the distance to the earliest due time, rounded up. The distance of an attempt that is
+// CarriedState has a due time as the distance to the earliest due time, rounded up. The distance of an attempt that is
 // RUNNING in the log is a byte in units of carriedQuarter. The distance of another step is a power of two seconds; it
-// shares half a byte with carriedWithoutToken. This keeps the Carried of the largest plan below MaxCarriedBytes.
+// shares half a byte with carriedWithoutToken. This keeps the CarriedState of the largest plan below MaxCarriedBytes.
 const (
 	carriedQuarter           = 250 * time.Millisecond
 	carriedWithoutToken byte = 8 // the step does not wait for a token
@@ -21,7 +21,7 @@ const (
 // DelayedHow. A RUNNING one takes an entry in DelayedRunning: the distance to the previous ordinal, the due time in a
 // byte, and twice the number of returns without a reason, plus 1 if the step waits for a token. There are at most as
 // many RUNNING ones as the width of the run.
-func (m *Machine) packDelayed(c *Carried) {
+func (m *Machine) packDelayed(c *CarriedState) {
 	d := &m.delays
 	first := m.nextDelay()
 	if len(d.withoutToken)+len(d.tokens) == 0 {
@@ -71,7 +71,7 @@ func dueBehind(how byte) time.Duration {
 
 // unpackDelayed restores the state that packDelayed wrote. It must run before unpackSteps, which makes steps ready that
 // are not delayed. Its errors wrap ErrCarried.
-func (m *Machine) unpackDelayed(c Carried) error {
+func (m *Machine) unpackDelayed(c CarriedState) error {
 	n := 0
 	for i := range 8 * len(c.Delayed) {
 		switch {

@@ -41,7 +41,7 @@ func FuzzResume(f *testing.F) {
 	f.Add([]byte(`{"v":1,"execution":-3,"batches":-1,"signal":9,"latched":[1,18446744073709551615,2],"steps":"AwEBBgs="}`))
 	f.Add([]byte(`{"v":1,"steps":"AAYL","undoing":true,"undo":1,"undone":"AQE="}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var c interp.Carried
+		var c interp.CarriedState
 		if json.Unmarshal(b, &c) != nil {
 			return
 		}

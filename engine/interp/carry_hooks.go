@@ -11,7 +11,7 @@ import (
 // packHooks writes the result of each hook that ran, in order: twice the number of attempts, or for a failed hook that
 // plus 1 and then the index of its error. It does not write the steps, because they follow from the order of the
 // successes.
-func (m *Machine) packHooks(c *Carried, errs *carriedErrors) {
+func (m *Machine) packHooks(c *CarriedState, errs *carriedErrors) {
 	for _, p := range m.compensation.done {
 		how := uint64(p.Attempts) << 1
 		if p.Compensated {
@@ -25,7 +25,7 @@ func (m *Machine) packHooks(c *Carried, errs *carriedErrors) {
 
 // unpackHooks restores the state that packHooks wrote. It must run after unpackSteps, which restores the successes. Its
 // errors wrap ErrCarried.
-func (m *Machine) unpackHooks(c Carried) error {
+func (m *Machine) unpackHooks(c CarriedState) error {
 	h := &m.compensation
 	order := m.rankSuccesses().order
 	h.succeeded = h.succeeded[:0]

@@ -140,13 +140,13 @@ func TestCarry_WorstStatesOfTheLargestPlanFit(t *testing.T) {
 // contract: T109
 func TestFits_AnErrorNamesTheLimit(t *testing.T) {
 	t.Parallel()
-	c := Carried{Steps: make([]byte, 50<<10)}
+	c := CarriedState{Steps: make([]byte, 50<<10)}
 	if err := c.Fits(); err == nil || !strings.Contains(err.Error(), "at most 65536 are allowed") {
 		t.Fatalf("Fits returns %v, want an error that names the limit", err)
 	}
 }
 
-func errorBytes(c Carried) int {
+func errorBytes(c CarriedState) int {
 	b, _ := json.Marshal(c.Errors)
 	return len(b)
 }

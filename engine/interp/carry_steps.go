@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Kinds of a step in a Carried: the low half of the first byte of its entry.
+// Kinds of a step in a CarriedState: the low half of the first byte of its entry.
 const (
 	carriedPending byte = iota
 	carriedSuccess
@@ -40,7 +40,7 @@ const (
 //   - A succeeded step with a hook: its rank among the completions.
 //   - A step that waits for a person: 1 plus the milliseconds from the earliest deadline to its own, or 0 without a
 //     deadline.
-func (m *Machine) packSteps(c *Carried, errs *carriedErrors) {
+func (m *Machine) packSteps(c *CarriedState, errs *carriedErrors) {
 	failures, undoable := m.rankFailures(), m.rankSuccesses()
 	errorOf := make([]int, len(m.steps))
 	for _, o := range failures.order {
@@ -197,7 +197,7 @@ func (l *carriedErrors) add(e carriedError, kinds, size int) (int, bool) {
 }
 
 // unpackSteps restores the state that packSteps wrote. Its errors wrap ErrCarried.
-func (m *Machine) unpackSteps(c Carried) error {
+func (m *Machine) unpackSteps(c CarriedState) error {
 	in := entries{rest: c.Steps}
 	for i := 0; i < len(m.steps); {
 		first, times := in.rest, 1
@@ -231,7 +231,7 @@ func (m *Machine) unpackSteps(c Carried) error {
 	return nil
 }
 
-func (m *Machine) unpackStep(o run.Ord, in *entries, c *Carried) error {
+func (m *Machine) unpackStep(o run.Ord, in *entries, c *CarriedState) error {
 	st := &m.steps[o]
 	what := in.byte()
 	kind := what & 0x0f

@@ -307,7 +307,7 @@ func TestResume_RefusesDelayedStepsOfAnotherPlan(t *testing.T) {
 		t.Errorf("Resume returns %v, want ErrCarried", err)
 	}
 	var none plan.Skeleton
-	if _, err := interp.Resume(none, w.cfg, interp.Carried{Version: c.Version, Delayed: []byte{1}}); !errors.Is(err,
+	if _, err := interp.Resume(none, w.cfg, interp.CarriedState{Version: c.Version, Delayed: []byte{1}}); !errors.Is(err,
 		interp.ErrCarried) {
 		t.Errorf("Resume returns %v, want ErrCarried", err)
 	}

@@ -64,7 +64,7 @@ func carryJSON(tb tb, m *interp.Machine) []byte {
 // resumeMachine returns the next machine.
 func resumeMachine(tb tb, carried []byte, sk plan.Skeleton, cfg interp.Config) *interp.Machine {
 	tb.Helper()
-	var back interp.Carried
+	var back interp.CarriedState
 	if err := json.Unmarshal(carried, &back); err != nil {
 		tb.Fatalf("decode the carried state: %v", err)
 	}

@@ -125,7 +125,7 @@ func (x *execution) apply(effects []interp.Effect) {
 // decodes the state, so that a field which JSON does not carry is lost here too, and keeps the inbox.
 func (x *execution) rotate() {
 	doc, err := json.Marshal(x.m.Carry())
-	var c interp.Carried
+	var c interp.CarriedState
 	if err == nil {
 		err = json.Unmarshal(doc, &c)
 	}

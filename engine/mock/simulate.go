@@ -101,7 +101,7 @@ func (s *simulation) plan(orders []Order) {
 func (s *simulation) watch() {
 	events := s.log.Events()
 	for ; s.seen < len(events); s.seen++ {
-		word := events[s.seen].Word()
+		word := events[s.seen].Notation()
 		for _, w := range s.orders {
 			if !w.due && w.After == word {
 				w.due = true

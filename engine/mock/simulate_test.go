@@ -61,7 +61,7 @@ func simulate(t *testing.T, doc []byte, policy run.Policy, script string) (mock.
 
 func words(s mock.Simulation) (out []string) {
 	for _, e := range s.Events {
-		out = append(out, e.Word())
+		out = append(out, e.Notation())
 	}
 	return out
 }
@@ -269,7 +269,7 @@ func TestSimulate_AWaitOpensTheRetryWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range s.Events {
-		if e.Word() != "StepAwaitingManualCompletion(ok,2)" {
+		if e.Notation() != "StepAwaitingManualCompletion(ok,2)" {
 			continue
 		}
 		p, err := run.PayloadOf[run.AwaitingPayload](e.Payload)

@@ -22,8 +22,8 @@ func (e *Engine) ListClosed(ctx context.Context, since time.Time) iter.Seq2[engi
 		workflowName, since.UTC().Format(time.RFC3339Nano)))
 }
 
-// Open implements engine.Census.
-func (e *Engine) Open(ctx context.Context, ids []run.Identity) (map[string]bool, error) {
+// FindOpen implements engine.Census.
+func (e *Engine) FindOpen(ctx context.Context, ids []run.Identity) (map[string]bool, error) {
 	if len(ids) > engine.MaxCensus {
 		return nil, fmt.Errorf("temporal: a census of %d runs exceeds the maximum of %d", len(ids), engine.MaxCensus)
 	}
@@ -46,9 +46,9 @@ func (e *Engine) Open(ctx context.Context, ids []run.Identity) (map[string]bool,
 	return open, nil
 }
 
-// Running implements engine.Census. The index decides by the workflow type alone, so the page may contain runs whose
+// ListOpen implements engine.Census. The index decides by the workflow type alone, so the page may contain runs whose
 // open execution is foreign.
-func (e *Engine) Running(ctx context.Context, page string) (ids []run.Identity, next string, err error) {
+func (e *Engine) ListOpen(ctx context.Context, page string) (ids []run.Identity, next string, err error) {
 	answer, err := e.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: e.namespace, PageSize: runsPage, NextPageToken: []byte(page),
 		Query: "WorkflowType = '" + workflowName + "' AND ExecutionStatus = 'Running'",

@@ -21,7 +21,7 @@ var _ engine.Debugger = (*Engine)(nil)
 
 // Debug implements engine.Debugger. It makes two calls for each execution of the chain.
 func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, error) {
-	out := engine.Debug{Executions: []engine.Execution{}, Pending: []engine.Pending{}, Last: []engine.Recall{}}
+	out := engine.Debug{Executions: []engine.Execution{}, Pending: []engine.Pending{}, Last: []engine.HistoryEvent{}}
 	about, err := e.client.DescribeWorkflowExecution(ctx, WorkflowID(id), "")
 	if err != nil {
 		return out, translate(err)
@@ -47,7 +47,7 @@ func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, erro
 		}
 		out.Pending = append(out.Pending, p)
 	}
-	out.Last, err = e.recall(ctx, last)
+	out.Last, err = e.lastEvents(ctx, last)
 	return out, err
 }
 
@@ -92,27 +92,27 @@ func (e *Engine) continuedAs(ctx context.Context, id run.Identity, execution str
 	return "", nil
 }
 
-// recall reads the last events of an execution, newest last.
-func (e *Engine) recall(ctx context.Context, of *workflowpb.WorkflowExecutionInfo) ([]engine.Recall, error) {
+// lastEvents reads the last events of an execution, newest last.
+func (e *Engine) lastEvents(ctx context.Context, of *workflowpb.WorkflowExecutionInfo) ([]engine.HistoryEvent, error) {
 	page, err := e.client.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx,
 		&workflowservice.GetWorkflowExecutionHistoryReverseRequest{
-			Namespace: e.namespace, Execution: of.GetExecution(), MaximumPageSize: engine.MaxRecalled,
+			Namespace: e.namespace, Execution: of.GetExecution(), MaximumPageSize: engine.MaxHistoryEvents,
 		})
 	if err != nil {
 		return nil, translate(err)
 	}
 	events := page.GetHistory().GetEvents()
-	out := make([]engine.Recall, 0, len(events))
-	for i := min(len(events), engine.MaxRecalled) - 1; i >= 0; i-- {
-		out = append(out, recallOf(events[i]))
+	out := make([]engine.HistoryEvent, 0, len(events))
+	for i := min(len(events), engine.MaxHistoryEvents) - 1; i >= 0; i-- {
+		out = append(out, historyEventOf(events[i]))
 	}
 	return out, nil
 }
 
-// recallOf describes one event of a history.
-func recallOf(event *historypb.HistoryEvent) engine.Recall {
+// historyEventOf describes one event of a history.
+func historyEventOf(event *historypb.HistoryEvent) engine.HistoryEvent {
 	_, what, _ := strings.Cut(inWords(event), " ")
-	return engine.Recall{No: event.GetEventId(), At: event.GetEventTime().AsTime(), What: what}
+	return engine.HistoryEvent{No: event.GetEventId(), At: event.GetEventTime().AsTime(), What: what}
 }
 
 // timeOrNil returns a time of Temporal's API, or nil if it is not set.

@@ -80,7 +80,7 @@ func (x *executeActivity) compensate(ctx context.Context, in executeInput) (engi
 }
 
 // runFunc is Runner.Run or Runner.Compensate.
-type runFunc func(context.Context, executor.Dispatch, func(executor.Beat)) (engine.Return, error)
+type runFunc func(context.Context, executor.Dispatch, func(executor.Heartbeat)) (engine.Return, error)
 
 // work runs one execution or hook on the runner and sends its heartbeats. It declines an execution whose tenant holds
 // its whole share of slots, before any call of the Journal. It never declines a hook, because a run has only one hook
@@ -107,7 +107,7 @@ func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	p := &pulse{beats: x.beats, token: info.TaskToken, stop: stop, next: time.Now().Add(firstBeat)}
-	out, err := run(ctx, d, func(b executor.Beat) { p.beat(context.WithoutCancel(ctx), b) })
+	out, err := run(ctx, d, func(b executor.Heartbeat) { p.beat(context.WithoutCancel(ctx), b) })
 	switch {
 	case err == nil && out.Kind == engine.ReturnCancelled:
 		return out, temporal.NewCanceledError()

@@ -202,7 +202,7 @@ func newHarness(t *testing.T, o options) *harness {
 	h.control = usecases.New(usecases.Config{
 		ManualKeys: keys, Store: st, Engine: h.engine, Bus: bus,
 		Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues, Policy: o.policy,
-		Limits: o.limits, Sweeping: o.sweeping,
+		Limits: o.limits, Reconcile: o.sweeping,
 	})
 	cfg := journal.Config{
 		Tickets: h.keys, Store: journal.On(st), Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(),
@@ -363,7 +363,7 @@ func (h *harness) waitForEnd(runID string) run.State {
 	end := events[len(events)-1]
 	for _, e := range events {
 		if (e.Type.EndsAttempt() || e.Type.EndsHook()) && end.EmittedBy == run.ByEngine && end.EmittedAt.Before(e.EmittedAt) {
-			h.t.Errorf("%s has EmittedAt %v, earlier than %v of %s", end.Word(), end.EmittedAt, e.EmittedAt, e.Word())
+			h.t.Errorf("%s has EmittedAt %v, earlier than %v of %s", end.Notation(), end.EmittedAt, e.EmittedAt, e.Notation())
 		}
 	}
 	return st
@@ -403,7 +403,7 @@ func (h *harness) events(runID string) []run.Event {
 func (h *harness) log(runID string) []string {
 	var out []string
 	for _, e := range h.events(runID) {
-		out = append(out, e.Word())
+		out = append(out, e.Notation())
 	}
 	return out
 }

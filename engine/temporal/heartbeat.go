@@ -48,7 +48,7 @@ type beat struct {
 
 // beat sends a heartbeat if one is due, or if the work has just started. It stops the work if Temporal has cancelled or
 // forgotten the execution. Only one goroutine may call it at a time, more often than beatEvery.
-func (p *pulse) beat(ctx context.Context, b executor.Beat) {
+func (p *pulse) beat(ctx context.Context, b executor.Heartbeat) {
 	begun := !b.StartedAt.IsZero()
 	if time.Now().Before(p.next) && (begun == p.begun || !p.beaten) {
 		return

@@ -179,7 +179,7 @@ func TestCensus_ShowsNoForeignExecution(t *testing.T) {
 	h.waitFor(own.RunID, "listed", func(run.State) bool {
 		found := map[string]bool{}
 		for page, more := "", true; more; more = page != "" {
-			ids, next, err := h.engine.Running(t.Context(), page)
+			ids, next, err := h.engine.ListOpen(t.Context(), page)
 			must(t, err)
 			for _, id := range ids {
 				found[id.TenantID+"/"+id.RunID] = true
@@ -188,7 +188,7 @@ func TestCensus_ShowsNoForeignExecution(t *testing.T) {
 		}
 		return found["acme/"+own.RunID] && found["acme/"+held.RunID]
 	})
-	open, err := h.engine.Open(t.Context(), []run.Identity{own, held})
+	open, err := h.engine.FindOpen(t.Context(), []run.Identity{own, held})
 	must(t, err)
 	if !open[own.RunID] || open[held.RunID] {
 		t.Errorf("open are %v, want %s alone", open, own.RunID)

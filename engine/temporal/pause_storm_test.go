@@ -164,7 +164,7 @@ func (h *harness) judge(id string) {
 	all := h.events(id)
 	for i, e := range all {
 		bad := func(why string) {
-			h.t.Errorf("%d %s: %s; the log is\n%s", e.Seq, e.Word(), why, strings.Join(h.log(id), "\n"))
+			h.t.Errorf("%d %s: %s; the log is\n%s", e.Seq, e.Notation(), why, strings.Join(h.log(id), "\n"))
 		}
 		switch {
 		case e.Type == run.RunPaused:
@@ -203,7 +203,7 @@ func (h *harness) judge(id string) {
 		}
 		if r.Signal.Type == run.Pause && r.Application == run.SignalApplied {
 			if e := all[r.AppliedSeq-1]; e.Type != run.RunPaused || !strings.Contains(string(e.Payload), r.Signal.ID) {
-				h.t.Errorf("PAUSE %s is applied by %d %s %s, want its own RunPaused", r.Signal.ID, e.Seq, e.Word(), e.Payload)
+				h.t.Errorf("PAUSE %s is applied by %d %s %s, want its own RunPaused", r.Signal.ID, e.Seq, e.Notation(), e.Payload)
 			}
 		}
 	}

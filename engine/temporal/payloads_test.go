@@ -80,7 +80,7 @@ func TestPayloads_TemporalStoresNothingInClear(t *testing.T) {
 			t.Parallel()
 			server := testserver.TemporalAlone(t)
 			h, runID := canaryRun(t, server, c.payloads)
-			stored := server.Stored(t)
+			stored := server.ReadDatabase(t)
 			if !bytes.Contains(stored, []byte(runID)) {
 				t.Fatal("the server's database does not contain the run id, so the search is wrong")
 			}

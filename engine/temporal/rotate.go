@@ -12,9 +12,9 @@ import (
 
 // Continued is the state that one execution of a run passes to the next one (contract T195).
 type Continued struct {
-	Head    run.Seq        `json:"head"`            // of the log, by the last answer; it reveals a restored store
-	Epoch   string         `json:"epoch,omitempty"` // of the store, by the last read
-	Carried interp.Carried `json:"carried"`
+	Head    run.Seq             `json:"head"`            // of the log, by the last answer; it reveals a restored store
+	Epoch   string              `json:"epoch,omitempty"` // of the store, by the last read
+	Carried interp.CarriedState `json:"carried"`
 }
 
 // text returns the text under the seal of a Continued.

@@ -98,7 +98,7 @@ func TestCensus_ListsOpenAndClosedExecutions(t *testing.T) {
 	must(t, h.client.TerminateWorkflow(t.Context(), temporal.WorkflowID(h.identity(ended)), "", "by hand"))
 	ids := []run.Identity{h.identity(open), h.identity(ended), h.identity(done), {RunID: "nobody", TenantID: "acme"}}
 	h.waitFor(open, "alone open in the index", func(run.State) bool {
-		got, err := h.engine.Open(t.Context(), ids)
+		got, err := h.engine.FindOpen(t.Context(), ids)
 		must(t, err)
 		return len(got) == 1 && got[open]
 	})
@@ -116,7 +116,7 @@ func TestCensus_ListsOpenAndClosedExecutions(t *testing.T) {
 	for d, err := range h.engine.ListClosed(t.Context(), time.Now().Add(time.Hour)) {
 		t.Fatalf("Closed since tomorrow yields %+v, %v; want nothing", d, err)
 	}
-	if _, err := h.engine.Open(t.Context(), make([]run.Identity, engine.MaxCensus+1)); err == nil {
+	if _, err := h.engine.FindOpen(t.Context(), make([]run.Identity, engine.MaxCensus+1)); err == nil {
 		t.Error("Open with more than MaxCensus ids succeeded, want an error")
 	}
 }

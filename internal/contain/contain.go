@@ -70,12 +70,12 @@ func New(r prometheus.Registerer, log *slog.Logger) *Guard {
 // about names the run or other subject, or is empty.
 func (g *Guard) Call(duty, about string, f func() error) error {
 	err := Call(f)
-	g.Tell(duty, about, err)
+	g.Report(duty, about, err)
 	return err
 }
 
-// Tell logs and counts err if it is a *PanicError, and reports whether it is one.
-func (g *Guard) Tell(duty, about string, err error) bool {
+// Report logs and counts err if it is a *PanicError, and reports whether it is one.
+func (g *Guard) Report(duty, about string, err error) bool {
 	p, panicked := errors.AsType[*PanicError](err)
 	if !panicked {
 		return false

@@ -44,9 +44,9 @@ func NewBusProxy(t testing.TB, upstream string) *BusProxy {
 	return b
 }
 
-// Each sets the function that decides about every message from now on; nil lets all messages pass. The proxy makes one
-// call at a time.
-func (b *BusProxy) Each(fate func(BusMessage) Fate) {
+// SetFate sets the function that decides about every message from now on; nil lets all messages pass. The proxy makes
+// one call at a time.
+func (b *BusProxy) SetFate(fate func(BusMessage) Fate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fate = fate
@@ -82,7 +82,7 @@ type Odds struct {
 	MaxDelay                       time.Duration
 }
 
-// Fates returns a function for BusProxy.Each that draws random fates. The same seed gives the same sequence.
+// Fates returns a function for BusProxy.SetFate that draws random fates. The same seed gives the same sequence.
 func (o Odds) Fates(seed uint64) func(BusMessage) Fate {
 	r := rand.New(rand.NewPCG(seed, 1))
 	return func(BusMessage) Fate {

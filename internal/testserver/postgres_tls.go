@@ -45,9 +45,9 @@ func (s *PostgresServer) Exec(t testing.TB, sql string) {
 	}
 }
 
-// Secure replaces the certificate of the server, the authority of clients and the password of SecureRole, and closes
-// the connections of SecureRole.
-func (s *PostgresServer) Secure(t testing.TB, server Pair, clients *Authority, password string) {
+// ReplaceCredentials replaces the certificate of the server, the authority of clients and the password of SecureRole,
+// and closes the connections of SecureRole.
+func (s *PostgresServer) ReplaceCredentials(t testing.TB, server Pair, clients *Authority, password string) {
 	t.Helper()
 	s.Replace(t, secureFiles(server, clients))
 	s.Exec(t, "ALTER ROLE "+SecureRole+" PASSWORD '"+password+"'")

@@ -184,7 +184,7 @@ func TestBusProxy_DecidesTheFateOfEachMessage(t *testing.T) {
 				"m-lost": {Drop: true}, "m-twice": {Copies: 1}, "m-late": {Delay: time.Second}, "m-behind": {Behind: true},
 			}
 			seen := map[testserver.BusMessage]int{}
-			p.Each(func(m testserver.BusMessage) testserver.Fate { seen[m]++; return fates[m.Payload] })
+			p.SetFate(func(m testserver.BusMessage) testserver.Fate { seen[m]++; return fates[m.Payload] })
 			for _, c := range []struct {
 				publish []string
 				want    string
@@ -200,7 +200,7 @@ func TestBusProxy_DecidesTheFateOfEachMessage(t *testing.T) {
 					t.Errorf("the messages %v arrived as %q, want %q", c.publish, got, c.want)
 				}
 			}
-			p.Each(nil)
+			p.SetFate(nil)
 			publish("lost")
 			if got := in.messages(1); got != "m-lost" || seen[testserver.BusMessage{Channel: channel,
 				Payload: "m-behind"}] != 2 {

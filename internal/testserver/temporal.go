@@ -136,8 +136,9 @@ func (s *TemporalServer) PID() int {
 	return s.proc.cmd.Process.Pid
 }
 
-// Stored returns the content of the server's database files, so that a test can check which bytes Temporal stores.
-func (s *TemporalServer) Stored(t testing.TB) []byte {
+// ReadDatabase returns the content of the server's database files, so that a test can check which bytes Temporal
+// stores.
+func (s *TemporalServer) ReadDatabase(t testing.TB) []byte {
 	t.Helper()
 	var all []byte
 	for _, name := range []string{"temporal.db", "temporal.db-wal"} {

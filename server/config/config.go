@@ -140,8 +140,8 @@ type Config struct {
 
 	Quotas *admission.Quotas `koanf:"-"` // quotas, in the file only; nil: no limits
 
-	Encryption `koanf:",squash"`
-	Sandboxing `koanf:",squash"`
+	Encryption      `koanf:",squash"`
+	SandboxSettings `koanf:",squash"`
 
 	Dev          bool   `koanf:"-"` // set for `dvt dev`, which has other defaults and rules
 	SettingsFile string `koanf:"-"` // path of --config; empty when there is none
@@ -158,7 +158,7 @@ type Parts struct {
 	// redis give the addresses.
 	DialTemporal, DialRedis func(ctx context.Context) (net.Conn, error)
 
-	Opened store.Store // replaces the store that the setting store names
+	Store store.Store // replaces the store that the setting store names
 }
 
 // maxSkew is the maximum of clock-skew.
@@ -226,7 +226,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"duties":             "duties of this server: api, project, reconcile, deliver, sweep",
 	}
 	maps.Copy(help, helpOfEncryption)
-	maps.Copy(help, helpOfSandboxing)
+	maps.Copy(help, sandboxHelp)
 	for n, list := range groupedKeys() {
 		if list {
 			lists[n] = help[n]

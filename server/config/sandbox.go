@@ -13,8 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// Sandboxing contains the settings of the sandbox for the programs of steps.
-type Sandboxing struct {
+// SandboxSettings contains the settings of the sandbox for the programs of steps.
+type SandboxSettings struct {
 	SandboxRuntime string   `koanf:"sandbox-runtime"` // process, docker, gvisor or none
 	SandboxImage   string   `koanf:"sandbox-image"`   // container image of the runtime docker
 	SandboxMemory  string   `koanf:"sandbox-memory"`  // default of a step, such as 2Gi
@@ -38,7 +38,7 @@ var sandboxRuntimes = []string{ //nolint:gochecknoglobals // a constant
 }
 
 // helpOfSandboxing is the help text of the settings that are also flags of commands.
-var helpOfSandboxing = map[string]string{ //nolint:gochecknoglobals // a table
+var sandboxHelp = map[string]string{ //nolint:gochecknoglobals // a table
 	"sandbox-runtime":       "process, docker, gvisor, or none: programs of steps then run with all rights of the worker",
 	"sandbox-image":         "container image that the runtime docker starts programs in",
 	"sandbox-memory":        "default memory of a step, such as 2Gi",

@@ -85,7 +85,7 @@ func keysOf(settings any) map[string]bool {
 // groupedKeys returns the keys of all settings that have a struct of their own; true means that the setting is a list.
 func groupedKeys() map[string]bool {
 	out := keysOf(Encryption{})
-	maps.Copy(out, keysOf(Sandboxing{}))
+	maps.Copy(out, keysOf(SandboxSettings{}))
 	return out
 }
 

@@ -55,27 +55,28 @@ type Config struct {
 	ManualKeys []runs.ManualKey
 	// Sessions is how long browsers stay signed in.
 	Sessions access.Sessions
-	// Sweeping contains the settings of Reconcile.
-	Sweeping duty.ReconcileSettings
+	// Reconcile contains the settings of Reconcile.
+	Reconcile duty.ReconcileSettings
 	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
 	OperatorsTenant string
 	// ApprovalTTL is how long a run waits for approval; 0 means 24 h.
 	ApprovalTTL time.Duration
 	// PublishGate is held while the engine's mode is READ_ONLY; may be nil.
 	PublishGate admission.PublishGate
-	// Quiet is the maximum time between two frames of a stream, so that clients notice a broken connection; 0 means 15 s.
-	Quiet time.Duration
-	// Recheck is the maximum time between two checks of a stream's rights, after which a revoked right ends the stream; 0
-	// means 60 s (contract T178).
-	Recheck time.Duration
+	// KeepAlive is the maximum time between two frames of a stream, so that clients notice a broken connection; 0 means 15
+	// s.
+	KeepAlive time.Duration
+	// RightsCheckInterval is the maximum time between two checks of a stream's rights, after which a revoked right ends
+	// the stream; 0 means 60 s (contract T178).
+	RightsCheckInterval time.Duration
 	// EngineTrouble returns a sentence that explains why the engine does not answer, or "". It is nil when this process
 	// does not supervise the engine. Health calls it only while the engine does not answer.
 	EngineTrouble func() string
-	// Measuring contains the settings of MeasureHealth.
-	Measuring health.Measuring
-	Now       func() time.Time
-	Metrics   prometheus.Registerer // none when nil
-	Logger    *slog.Logger
+	// Meter contains the settings of MeasureHealth.
+	Meter   health.MeterSettings
+	Now     func() time.Time
+	Metrics prometheus.Registerer // none when nil
+	Logger  *slog.Logger
 }
 
 // UseCases contains the use cases of control by embedding. It is safe for concurrent use. Create it with New.
@@ -159,24 +160,24 @@ func New(cfg Config) *UseCases {
 	if cfg.Policy.DrainTimeoutMS == 0 {
 		cfg.Policy.DrainTimeoutMS = (5 * time.Minute).Milliseconds()
 	}
-	if cfg.Quiet == 0 {
-		cfg.Quiet = 15 * time.Second
+	if cfg.KeepAlive == 0 {
+		cfg.KeepAlive = 15 * time.Second
 	}
 	if cfg.Lists == nil {
-		cfg.Lists = live.NewLists(cfg.Store, cfg.Bus, live.ListsConfig{Quiet: min(cfg.Quiet, 14*time.Second),
+		cfg.Lists = live.NewLists(cfg.Store, cfg.Bus, live.ListsConfig{KeepAlive: min(cfg.KeepAlive, 14*time.Second),
 			Metrics: cfg.Metrics, Logger: cfg.Logger})
 	}
-	if cfg.Recheck == 0 {
-		cfg.Recheck = time.Minute
+	if cfg.RightsCheckInterval == 0 {
+		cfg.RightsCheckInterval = time.Minute
 	}
-	if cfg.Measuring.Every == 0 {
-		cfg.Measuring.Every = 15 * time.Second
+	if cfg.Meter.Every == 0 {
+		cfg.Meter.Every = 15 * time.Second
 	}
 	if cfg.EngineTrouble == nil {
 		cfg.EngineTrouble = func() string { return "" }
 	}
-	if cfg.Measuring.Counted == nil {
-		cfg.Measuring.Counted = func() health.Counted { return health.Counted{} }
+	if cfg.Meter.ReadCounters == nil {
+		cfg.Meter.ReadCounters = func() health.Counters { return health.Counters{} }
 	}
 	if cfg.ApprovalTTL == 0 {
 		cfg.ApprovalTTL = 24 * time.Hour
@@ -191,7 +192,7 @@ func New(cfg Config) *UseCases {
 	st, now, log := cfg.Store, cfg.Now, cfg.Logger
 	s := &UseCases{maxSteps: cfg.Limits.MaxSteps}
 	s.Rights = control.NewRights(control.RightsConfig{
-		Authz: cfg.Authz, Store: st, OperatorsTenant: cfg.OperatorsTenant, Recheck: cfg.Recheck, Now: now,
+		Authz: cfg.Authz, Store: st, OperatorsTenant: cfg.OperatorsTenant, CheckInterval: cfg.RightsCheckInterval, Now: now,
 		Metrics: cfg.Metrics, Logger: log,
 	})
 	s.Alerts = control.NewAlerts(st, cfg.Metrics, now)
@@ -221,11 +222,11 @@ func New(cfg Config) *UseCases {
 	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
 	s.Checks = health.NewChecks(st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
 	s.Reports = health.NewReports(s.Rights, st, s.Checks)
-	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Measuring)
+	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Meter)
 	s.WorkerReader = health.NewWorkerReader(s.Rights, st)
 	s.Pollers = health.NewPollers(cfg.Engine, now)
 
-	s.ReceiptReader = runs.NewReceiptReader(s.Rights, st, cfg.Sweeping.WithDefaults().StopWithin)
+	s.ReceiptReader = runs.NewReceiptReader(s.Rights, st, cfg.Reconcile.WithDefaults().StopWithin)
 	s.Views = runs.NewViews(s.Rights, st, s.QueueViews, s.ReceiptReader)
 	s.PlanReader = runs.NewPlanReader(s.Rights, st, cfg.Queues)
 	s.Starter = runs.NewStarter(s.Rights, st, s.Views, admission, runs.StartRules{
@@ -251,7 +252,7 @@ func New(cfg Config) *UseCases {
 	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
 
-	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.Quiet)
+	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.KeepAlive)
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker)
 	s.Estimator = bulk.NewEstimator(s.Rights, st, s.Requester, s.Previewer)
 	s.Sender = bulk.NewSender(s.Rights, st, s.Signaller, s.Background,
@@ -259,12 +260,12 @@ func New(cfg Config) *UseCases {
 
 	s.Watcher = watch.NewWatcher(s.Rights, cfg.Hub, cfg.Lists, st, s.Background)
 	s.ReceiptWatcher = watch.NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)
-	s.LogWatcher = watch.NewLogWatcher(s.Rights, st, s.LogReader, cfg.Quiet)
+	s.LogWatcher = watch.NewLogWatcher(s.Rights, st, s.LogReader, cfg.KeepAlive)
 	s.InboxReader = watch.NewInboxReader(s.Rights, st, s.TaskReader, s.Approver)
-	s.InboxWatcher = watch.NewInboxWatcher(s.InboxReader, cfg.Bus, s.Background, cfg.Quiet)
+	s.InboxWatcher = watch.NewInboxWatcher(s.InboxReader, cfg.Bus, s.Background, cfg.KeepAlive)
 
 	s.Reconciler = duty.NewReconciler(st, st, stopper, s.Background, admission, duty.ReconcileHelp{
-		Plans: s.PlanReader, Pollers: s.Pollers, Settings: cfg.Sweeping, Metrics: duty.NewReconcileMetrics(cfg.Metrics),
+		Plans: s.PlanReader, Pollers: s.Pollers, Settings: cfg.Reconcile, Metrics: duty.NewReconcileMetrics(cfg.Metrics),
 	})
 	launcher := duty.NewLauncher(s.Rights, probe, cfg.Queues, modes, s.Alerts, s.Reconciler)
 	s.Dispatcher = duty.NewDispatcher(st, st, launcher, s.Starter, admission, s.Background)

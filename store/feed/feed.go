@@ -130,7 +130,7 @@ func (r *Reader) readPage(ctx context.Context) error {
 		r.reset, r.cursor, r.read = true, store.FeedStart, newPositions(MaxRuns)
 	}
 	r.epoch = epoch
-	rows, next, err := r.store.Changed(ctx, r.filter, r.cursor)
+	rows, next, err := r.store.ListChanged(ctx, r.filter, r.cursor)
 	if err != nil {
 		return err
 	}

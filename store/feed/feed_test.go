@@ -250,11 +250,11 @@ var errDown = errors.New("down")
 
 func (f *failing) fails() bool { f.n++; return f.n%3 != 0 }
 
-func (f *failing) Changed(ctx context.Context, rf store.RunFilter, cursor string) ([]store.RunRow, string, error) {
+func (f *failing) ListChanged(ctx context.Context, rf store.RunFilter, cursor string) ([]store.RunRow, string, error) {
 	if f.fails() {
 		return nil, "", errDown
 	}
-	return f.Store.Changed(ctx, rf, cursor)
+	return f.Store.ListChanged(ctx, rf, cursor)
 }
 
 func (f *failing) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {

@@ -48,7 +48,7 @@ type arrival struct {
 
 // queueArrivals queues the lock of the lanes and the read of the rows that decide the admissions. The reads are
 // separate statements, so that they see everything that was committed before the lock was taken.
-func queueArrivals(b *pgx.Batch, list []*arrival, crowd *admission.Crowd) {
+func queueArrivals(b *pgx.Batch, list []*arrival, crowd *admission.ArrivalBatch) {
 	b.Queue(lockLanesSQL)
 	type lane struct{ tenant, project string }
 	read := map[lane]bool{}
@@ -91,7 +91,7 @@ const fillStartSQL = `INSERT INTO bucket (tenant_id, project_id, action, full_at
 
 // judge decides about a as the n-th run of the transaction. It returns a *store.RefusedError if the run is not
 // accepted.
-func (a *arrival) judge(crowd *admission.Crowd, n int) (err error) {
+func (a *arrival) judge(crowd *admission.ArrivalBatch, n int) (err error) {
 	if a.verdict, a.rows, err = crowd.Arrive(a.id.TenantID, a.id.ProjectID, a.enqueue.Terms); err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (r runTx) Enqueue(ctx context.Context, e store.Enqueue) (store.Admission, e
 }
 
 func (t *tx) arrive(ctx context.Context, list []*arrival) error {
-	var crowd admission.Crowd
+	var crowd admission.ArrivalBatch
 	queueArrivals(&t.batch, list, &crowd)
 	if err := t.flush(ctx); err != nil {
 		return err

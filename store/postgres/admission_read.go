@@ -12,8 +12,8 @@ import (
 const expiredWaitingSQL = `SELECT ` + queueColumns + ` FROM run_queue q
   WHERE q.waiting AND q.expires_at <= clock_timestamp() ORDER BY q.expires_at, q.run_id LIMIT $1`
 
-// ExpiredWaiting implements store.Admissions.
-func (s *Store) ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow, error) {
+// ListExpiredWaits implements store.Admissions.
+func (s *Store) ListExpiredWaits(ctx context.Context, limit int) ([]store.QueueRow, error) {
 	return collect(ctx, s, "expired waiting", func(row pgx.CollectableRow) (store.QueueRow,
 		error) {
 		return scanQueue(row)

@@ -138,7 +138,7 @@ func TestAudit_ShowsARestoredToken(t *testing.T) {
 		t.Errorf("the token with changed grants has the digest %s, which equals that of its audit row; want a different one",
 			o.Digest)
 	}
-	if err := s.Audit(ctx, store.MadeToken(attackRow("acme", 3), store.StoredToken{ID: token.ID})); err != nil {
+	if err := s.Audit(ctx, store.AuditRowOfToken(attackRow("acme", 3), store.StoredToken{ID: token.ID})); err != nil {
 		t.Fatal(err)
 	}
 	if again := must[[]store.AuditObject](t)(

@@ -68,7 +68,7 @@ const putPolicySQL = `INSERT INTO policy (tenant_id, version, doc, actor, reason
 
 // PutPolicy implements store.Policies.
 func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error) {
-	at, err := s.putVersion(ctx, "put policy", store.MadePolicy(audit, p), putPolicySQL, p.TenantID, p.Version,
+	at, err := s.putVersion(ctx, "put policy", store.AuditRowOfPolicy(audit, p), putPolicySQL, p.TenantID, p.Version,
 		text(p.Doc), p.Actor, p.Reason, p.RequestID)
 	p.At = at
 	return p, err
@@ -145,7 +145,7 @@ const tokenSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE id::text = $1
 // PutToken implements store.Tokens.
 func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken,
 	made bool, err error) {
-	made, err = s.changeToken(ctx, "put token", store.MadeToken(audit, t), &out, func(ctx context.Context,
+	made, err = s.changeToken(ctx, "put token", store.AuditRowOfToken(audit, t), &out, func(ctx context.Context,
 		c *pgx.Conn) error {
 		tag, err := c.Exec(
 			ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, kind, provider, memberships)
@@ -163,7 +163,7 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 // RevokeToken implements store.Tokens.
 func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit store.AuditRow) (out store.StoredToken,
 	revoked bool, err error) {
-	revoked, err = s.changeToken(ctx, "revoke token", store.RevokedToken(audit, id), &out,
+	revoked, err = s.changeToken(ctx, "revoke token", store.AuditRowOfRevocation(audit, id), &out,
 		func(ctx context.Context, c *pgx.Conn) error {
 			tag, err := c.Exec(ctx, `UPDATE api_token SET revoked_at = clock_timestamp(), revoked_by = $3
 			WHERE id::text = $1 AND tenant_id = $2 AND revoked_at IS NULL`, id, tenantID, by)

@@ -30,8 +30,8 @@ FROM here LEFT JOIN LATERAL (
 ) c ON true
 ORDER BY c.changed_by, c.run_id`
 
-// Changed implements store.Feed.
-func (s *Store) Changed(ctx context.Context, rf store.RunFilter, cursor string) (out []store.RunRow, next string,
+// ListChanged implements store.Feed.
+func (s *Store) ListChanged(ctx context.Context, rf store.RunFilter, cursor string) (out []store.RunRow, next string,
 	err error) {
 	at := parseCursor(cursor)
 	limit := pageSize(rf.Limit)

@@ -32,7 +32,7 @@ func TestFeed_OneStatementAlongTheIndex(t *testing.T) {
 	if _, err := pool.Exec(ctx, `ANALYZE run_state`); err != nil {
 		t.Fatal(err)
 	}
-	_, now, err := s.Changed(ctx, store.RunFilter{}, "")
+	_, now, err := s.ListChanged(ctx, store.RunFilter{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestFeed_OneStatementAlongTheIndex(t *testing.T) {
 		for _, f := range []store.RunFilter{{TenantID: "t1", Limit: 10}, {TenantID: "t1", ProjectIDs: []string{"p1"}},
 			{EveryTenant: true}} {
 			*count = reads{}
-			if _, _, err := s.Changed(ctx, f, cursor); err != nil {
+			if _, _, err := s.ListChanged(ctx, f, cursor); err != nil {
 				t.Fatal(err)
 			}
 			if count.statements != 1 {

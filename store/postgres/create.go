@@ -119,7 +119,7 @@ func create(ctx context.Context, conn *pgx.Conn, runs []*creation) error {
 	if err := queueRuns(&t.batch, runs); err != nil {
 		return err
 	}
-	var crowd admission.Crowd
+	var crowd admission.ArrivalBatch
 	var arrivals []*arrival
 	for _, c := range runs {
 		c.err, c.batch = nil, c.first
@@ -179,7 +179,7 @@ func (c *creation) report(epoch string) {
 
 // admitNew decides which runs get a slot, and queues their queue rows. A run that waits gets its events from its
 // callback Wait.
-func (t *tx) admitNew(ctx context.Context, runs []*creation, crowd *admission.Crowd) error {
+func (t *tx) admitNew(ctx context.Context, runs []*creation, crowd *admission.ArrivalBatch) error {
 	var arrivals []*arrival
 	for _, c := range runs {
 		if c.arrival == nil {

@@ -72,7 +72,7 @@ type reader struct {
 
 func newReader(t testing.TB, s *postgres.Store, limit int) *reader {
 	t.Helper()
-	_, now, err := s.Changed(context.Background(), store.RunFilter{TenantID: "t1"}, "")
+	_, now, err := s.ListChanged(context.Background(), store.RunFilter{TenantID: "t1"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func newReader(t testing.TB, s *postgres.Store, limit int) *reader {
 // page reads once and reports whether there may be more.
 func (r *reader) page() (full bool) {
 	r.t.Helper()
-	rows, next, err := r.store.Changed(context.Background(), store.RunFilter{TenantID: "t1", Limit: r.limit}, r.cursor)
+	rows, next, err := r.store.ListChanged(context.Background(), store.RunFilter{TenantID: "t1", Limit: r.limit}, r.cursor)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func TestWritable_ReadOnlyDatabaseIsUnavailable(t *testing.T) {
 	if err := s.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := s.Writable(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+	if err := s.CheckWritable(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Writable: %v, want %v", err, store.ErrUnavailable)
 	}
 }
@@ -171,7 +171,7 @@ func TestChanged_LateCommitIsNotMissed(t *testing.T) {
 		create(t, s, id)
 		project(t, s, id, stepStarted("s1", 1))
 	}
-	_, cursor, err := s.Changed(ctx, f, "")
+	_, cursor, err := s.ListChanged(ctx, f, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,14 +181,14 @@ func TestChanged_LateCommitIsNotMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	project(t, s, "early", stepStarted("s2", 1))
-	rows, cursor, err := s.Changed(ctx, f, cursor)
+	rows, cursor, err := s.ListChanged(ctx, f, cursor)
 	if err != nil || !lists(rows, "early") {
 		t.Fatalf("rows %v, %v; want early", rows, err)
 	}
 	if err := slow.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if rows, _, err = s.Changed(ctx, f, cursor); err != nil || !lists(rows, "late") {
+	if rows, _, err = s.ListChanged(ctx, f, cursor); err != nil || !lists(rows, "late") {
 		t.Errorf("rows %v, %v; want late", rows, err)
 	}
 }
@@ -218,7 +218,7 @@ func TestChanged_OverlappingWriters(t *testing.T) {
 	writer, reader := open(t, dsn), open(t, dsn)
 	const runs, rounds = 8, 15
 	f := store.RunFilter{TenantID: "t1", Limit: 3} // a small page, so that the test covers paging
-	_, cursor, err := reader.Changed(ctx, f, "")
+	_, cursor, err := reader.ListChanged(ctx, f, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestChanged_OverlappingWriters(t *testing.T) {
 	deadline := time.Now().Add(2 * time.Minute)
 	for done := 0; done < runs; {
 		var rows []store.RunRow
-		if rows, cursor, err = reader.Changed(ctx, f, cursor); err != nil {
+		if rows, cursor, err = reader.ListChanged(ctx, f, cursor); err != nil {
 			t.Fatal(err)
 		}
 		done = 0

@@ -121,7 +121,7 @@ func TestReads_OneStatementEach(t *testing.T) {
 			})
 			return err
 		})
-		check("Tails", 3, func() error { _, err := s.Tails(ctx, []store.Known{{RunID: id.RunID, Seq: 1}}); return err })
+		check("Tails", 3, func() error { _, err := s.Tails(ctx, []store.TailRequest{{RunID: id.RunID, Seq: 1}}); return err })
 		check("Dirty", 0, func() error { _, err := s.Dirty(ctx, 0, 10); return err })
 		check("Receipts", 0, func() error { _, err := s.Receipts(ctx, id.RunID, "", 10); return err })
 		check("Checkpoint", 0, func() error { _, err := s.Checkpoint(ctx, id.RunID); return err })

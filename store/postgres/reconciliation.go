@@ -13,14 +13,15 @@ import (
 )
 
 const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref,
-  h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no, clock_timestamp(), coalesce(q.status, ''),
+  h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no, clock_timestamp(), coalesce(q.status,
+  	''),
   CASE WHEN h.running > 0 THEN (SELECT json_agg(s.body) FROM step_state s WHERE s.run_id = h.run_id
     AND s.body->>'status' = 'RUNNING' AND s.body->>'substatus' IS DISTINCT FROM 'WAITING_MANUAL') END
 FROM run_head h JOIN run r USING (run_id) LEFT JOIN run_queue q USING (run_id)
 WHERE NOT h.terminal AND h.last_seq > 0 AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::interval ORDER BY h.run_id LIMIT $3`
 
-// Quiet implements store.Reconciliation.
-func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
+// ListQuietRuns implements store.Reconciliation.
+func (s *Store) ListQuietRuns(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
 	error) {
 	return collect(ctx, s, "quiet runs", func(row pgx.CollectableRow) (q store.QuietRun, err error) {
 		var ref, steps json.RawMessage
@@ -42,12 +43,14 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 const stoppingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, s.signal_id, s.received_at
 FROM run_head h JOIN run r USING (run_id) JOIN LATERAL (
   SELECT s.signal_id, s.received_at FROM signal s WHERE s.run_id = h.run_id AND s.no > 0
-    AND s.type IN ('CANCEL', 'EMERGENCY_STOP') AND s.application IN ('PENDING', 'DELIVERED') ORDER BY s.no LIMIT 1) s ON true
+    AND s.type IN ('CANCEL', 'EMERGENCY_STOP') AND s.application IN ('PENDING',
+    	'DELIVERED') ORDER BY s.no LIMIT 1) s ON true
 WHERE NOT h.terminal AND h.gate & 4 <> 0 AND h.run_id > $1 AND s.received_at <= clock_timestamp() - $2::interval
 ORDER BY h.run_id LIMIT $3`
 
-// Stopping implements store.Reconciliation.
-func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun,
+// ListStoppingRuns implements store.Reconciliation.
+func (s *Store) ListStoppingRuns(ctx context.Context, age time.Duration, afterRunID string,
+	limit int) ([]store.StoppingRun,
 	error) {
 	return collect(ctx, s, "stopping runs", func(row pgx.CollectableRow) (r store.StoppingRun, err error) {
 		return r, row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion,
@@ -55,12 +58,14 @@ func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID stri
 	}, stoppingSQL, afterRunID, age, pageSize(limit))
 }
 
-const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue q WHERE NOT q.waiting AND q.status IN ('PENDING', 'LOCKED')
-  AND greatest(CASE q.status WHEN 'PENDING' THEN q.not_before ELSE q.lease_until END, q.created_at) <= clock_timestamp() - $1::interval
+const stuckStartsSQL = `SELECT ` + queueColumns +
+	` FROM run_queue q WHERE NOT q.waiting AND q.status IN ('PENDING', 'LOCKED')
+  AND greatest(CASE q.status WHEN 'PENDING' THEN q.not_before ELSE q.lease_until END,
+  	q.created_at) <= clock_timestamp() - $1::interval
   ORDER BY q.created_at, q.run_id LIMIT $2`
 
-// StuckStarts implements store.Reconciliation.
-func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
+// ListStuckStarts implements store.Reconciliation.
+func (s *Store) ListStuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
 	return collect(ctx, s, "stuck starts", func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) },
 		stuckStartsSQL, age, pageSize(limit))
 }
@@ -76,12 +81,14 @@ WHERE NOT h.terminal AND (st.header->'counts'->>'manual')::int > 0
   AND NOT EXISTS (SELECT FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.logical_attempt = e.logical_attempt
     AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped'))
   AND r.tenant_id = $1 AND ($2::text[] IS NULL OR r.project_id = ANY ($2)) AND ($3 = '' OR r.environment_id = $3) AND ($4 = '' OR h.run_id = $4)
-  AND ($9 OR r.environment_id = ANY ($10) OR r.project_id = ANY ($11) OR r.project_id || '/' || r.environment_id = ANY ($12))
-  AND ($5::timestamptz IS NULL OR (e.persisted_at, e.run_id, e.step_id) > ($5, $6::text COLLATE "C", $7::text COLLATE "C"))
+  AND ($9 OR r.environment_id = ANY ($10) OR r.project_id = ANY ($11) OR r.project_id || '/' ||
+  	r.environment_id = ANY ($12))
+  AND ($5::timestamptz IS NULL OR (e.persisted_at, e.run_id, e.step_id) > ($5, $6::text COLLATE "C",
+  	$7::text COLLATE "C"))
 ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT $8`
 
-// Waiting implements store.Reconciliation.
-func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+// ListWaits implements store.Reconciliation.
+func (s *Store) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	var since *time.Time
 	var at store.WaitPos
 	if f.After != nil {

@@ -96,7 +96,7 @@ func TestStore_UsesReplacedCertificatesAndPasswords(t *testing.T) {
 		t.Fatalf("timeout while waiting for %s; the last result was %v", what, err)
 	}
 	servers, clients = testserver.NewAuthority(t, "servers 2"), testserver.NewAuthority(t, "clients 2")
-	server.Secure(t, servers.Issue(t, "server", "127.0.0.1"), clients, "second")
+	server.ReplaceCredentials(t, servers.Issue(t, "server", "127.0.0.1"), clients, "second")
 	until("a refusal of the old files", false)
 	trust("second")
 	until("a connection with the new files", true)

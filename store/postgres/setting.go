@@ -26,12 +26,14 @@ func scanSetting(row pgx.CollectableRow) (v store.StoredSetting, err error) {
 
 const putSettingSQL = `INSERT INTO setting (kind, tenant_id, version, doc, actor, reason, request_id)
   SELECT $1, $2, $3, $4::text::json, $5, $6, $7
-  WHERE (SELECT coalesce(max(version), 0) FROM setting WHERE kind = $1 AND tenant_id = $2) = $3::bigint - 1 RETURNING at`
+  WHERE (SELECT coalesce(max(version),
+  	0) FROM setting WHERE kind = $1 AND tenant_id = $2) = $3::bigint - 1 RETURNING at`
 
 // PutSetting implements store.Settings.
 func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting,
 	error) {
-	at, err := s.putVersion(ctx, "put setting", store.MadeSetting(audit, v), putSettingSQL, v.Kind, v.TenantID, v.Version,
+	at, err := s.putVersion(ctx, "put setting", store.AuditRowOfSetting(audit, v), putSettingSQL, v.Kind, v.TenantID,
+		v.Version,
 		text(v.Doc), v.Actor, v.Reason, v.RequestID)
 	v.At = at
 	return v, err

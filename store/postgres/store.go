@@ -150,9 +150,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.do(ctx, "ping", func(ctx context.Context, c *pgx.Conn) error { return c.Ping(ctx) })
 }
 
-// Writable implements store.Ops. It returns store.ErrUnavailable if the database accepts no writes, because it is a
-// standby or set to read-only.
-func (s *Store) Writable(ctx context.Context) error {
+// CheckWritable implements store.Ops. It returns store.ErrUnavailable if the database accepts no writes, because it is
+// a standby or set to read-only.
+func (s *Store) CheckWritable(ctx context.Context) error {
 	return s.do(ctx, "try to write", func(ctx context.Context, c *pgx.Conn) error {
 		var not bool
 		err := c.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool`).Scan(&not)

@@ -20,8 +20,10 @@ const tailsSQL = `SELECT (SELECT ` + epochSQL + `), (SELECT clock_timestamp()),
   CASE WHEN st.rev = $3 THEN st.seq ELSE 0 END, coalesce(st.published_seq, 0),
   d.since, d.not_before, coalesce(d.attempts, 0), coalesce(d.upto, 0),
   r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
-  e.persisted_at, e.emitted_at, coalesce(e.run_seq, 0), coalesce(e.event_id, ''), coalesce(e.key, ''), coalesce(e.type, ''),
-  coalesce(e.step_id, ''), coalesce(e.signal_id, ''), coalesce(e.logical_attempt, 0), coalesce(e.engine_attempt, 0), coalesce(e.emitted_by, ''), e.payload
+  e.persisted_at, e.emitted_at, coalesce(e.run_seq, 0), coalesce(e.event_id, ''), coalesce(e.key, ''), coalesce(e.type,
+  	''),
+  coalesce(e.step_id, ''), coalesce(e.signal_id, ''), coalesce(e.logical_attempt, 0), coalesce(e.engine_attempt, 0),
+  	coalesce(e.emitted_by, ''), e.payload
 FROM unnest($1::text[], $2::bigint[]) known (run_id, seq)
 JOIN run_head h ON h.run_id = known.run_id
 JOIN run r ON r.run_id = known.run_id
@@ -31,7 +33,7 @@ LEFT JOIN event e ON e.run_id = known.run_id AND e.run_seq > known.seq AND e.run
 ORDER BY h.run_id, e.run_seq`
 
 // Tails implements store.Projection.
-func (s *Store) Tails(ctx context.Context, known []store.Known) (out store.Tails, err error) {
+func (s *Store) Tails(ctx context.Context, known []store.TailRequest) (out store.Tails, err error) {
 	if len(known) > store.MaxTails {
 		return store.Tails{}, fmt.Errorf("postgres: tails of %d runs, at most %d", len(known), store.MaxTails)
 	}
@@ -93,7 +95,8 @@ const publishedSQL = `SELECT dvt_published($1, $2, $3)`
 // seqs in $6, because the steps contain only the changes since then.
 const advanceSQL = `WITH due AS (
   SELECT st.run_id, u.* FROM run_state st
-  JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $6::bigint[], $7::int[]) u (id, status, seq, header, over, total) ON u.id = st.run_id
+  JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $6::bigint[], $7::int[]) u (id, status, seq, header,
+  	over, total) ON u.id = st.run_id
   WHERE st.rev = $5 AND st.seq >= u.over AND st.seq < u.seq ORDER BY st.run_id FOR UPDATE OF st
 ), h AS (
   UPDATE run_state st SET status = due.status, seq = due.seq, header = due.header::json, xid = pg_current_xact_id()
@@ -109,7 +112,8 @@ const advanceSQL = `WITH due AS (
 SELECT run_id FROM h`
 
 // Advance implements store.Projection.
-func (s *Store) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (s *Store) Advance(ctx context.Context, published []store.PublishedTo, save []store.CheckpointSave) ([]bool,
+	error) {
 	args, err := advanceArgs(save)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: advance: %w", err)
@@ -160,12 +164,12 @@ func publishedArgs(published []store.PublishedTo) []any {
 }
 
 // advanceArgs returns the arguments of advanceSQL, or nil if no state continues a checkpoint.
-func advanceArgs(save []store.Saving) ([]any, error) {
+func advanceArgs(save []store.CheckpointSave) ([]any, error) {
 	var ids, statuses, headers, owners, bodies []string
 	var seqs, overs, changed []int64
 	var totals, ords []int32
 	for _, c := range save {
-		if c.Over == 0 {
+		if c.Replaces == 0 {
 			continue
 		}
 		st := c.State
@@ -174,8 +178,9 @@ func advanceArgs(save []store.Saving) ([]any, error) {
 			return nil, err
 		}
 		ids, statuses, headers = append(ids, st.RunID), append(statuses, string(st.Status)), append(headers, string(header))
-		seqs, overs, totals = append(seqs, int64(st.Seq)), append(overs, int64(c.Over)), append(totals, int32(len(st.Steps)))
-		for _, step := range authority.ChangedSteps(st, run.Changes{}, c.Over) {
+		seqs, overs, totals = append(seqs, int64(st.Seq)), append(overs, int64(c.Replaces)), append(totals,
+			int32(len(st.Steps)))
+		for _, step := range authority.ChangedSteps(st, run.Changes{}, c.Replaces) {
 			body, err := authority.Encode(step)
 			if err != nil {
 				return nil, err

@@ -11,8 +11,8 @@ import (
 const expiredWaitingSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE waiting = 1 AND expires_at > 0 AND expires_at <= ?
 	ORDER BY expires_at, run_id LIMIT ?`
 
-// ExpiredWaiting implements store.Admissions.
-func (s *Store) ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow, error) {
+// ListExpiredWaits implements store.Admissions.
+func (s *Store) ListExpiredWaits(ctx context.Context, limit int) ([]store.QueueRow, error) {
 	return readAll(ctx, s, "expired waiting", scanQueue, expiredWaitingSQL, micros(s.now()), clamp(limit, store.MaxPage))
 }
 

@@ -50,7 +50,7 @@ func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]s
 		o = store.AuditObject{}
 		var by string
 		t, err := scanToken(withTargets{row, []any{&o.Cursor, &by, &o.Revocation}})
-		made := store.MadeToken(store.AuditRow{}, t)
+		made := store.AuditRowOfToken(store.AuditRow{}, t)
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Revoked = t.TenantID, made.Object, made.Digest, t.RevokedAt != nil
 		return o, err
@@ -68,7 +68,7 @@ func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([
 	return readAll(ctx, s, "audit policies", func(row scanner) (o store.AuditObject, err error) {
 		var by string
 		p, err := scanPolicy(withTargets{row, []any{&by}})
-		made := store.MadePolicy(store.AuditRow{}, p)
+		made := store.AuditRowOfPolicy(store.AuditRow{}, p)
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Cursor = p.TenantID, made.Object, made.Digest, strconv.FormatInt(p.Version, 10)
 		return o, err
@@ -85,7 +85,7 @@ func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([
 	return readAll(ctx, s, "audit settings", func(row scanner) (o store.AuditObject, err error) {
 		var by string
 		v, err := scanSetting(withTargets{row, []any{&by}})
-		made := store.MadeSetting(store.AuditRow{}, v)
+		made := store.AuditRowOfSetting(store.AuditRow{}, v)
 		o.SetMade(by)
 		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest,
 			store.SettingCursor(v.Kind, v.Version)
@@ -105,7 +105,7 @@ func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) (
 		var runID, by string
 		var d store.ApprovalDecision
 		err = row.Scan(&o.Cursor, &o.TenantID, &runID, &d.Principal, &d.Approved, &d.Reason, &d.RequestID, &by)
-		made := store.MadeDecision(store.AuditRow{}, runID, d)
+		made := store.AuditRowOfDecision(store.AuditRow{}, runID, d)
 		o.SetMade(by)
 		o.Object, o.Digest = made.Object, made.Digest
 		return o, err

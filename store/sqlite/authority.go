@@ -74,7 +74,7 @@ func recordAuthorityChange(ctx context.Context, c *conn, at time.Time, row store
 
 // PutPolicy implements store.Policies.
 func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error) {
-	at, err := s.putVersion(ctx, "put policy", store.MadePolicy(audit, p), `INSERT INTO policy (`+
+	at, err := s.putVersion(ctx, "put policy", store.AuditRowOfPolicy(audit, p), `INSERT INTO policy (`+
 		policyColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
 		WHERE (SELECT coalesce(max(version), 0) FROM policy WHERE tenant_id = ?1) = ?2 - 1`, p.TenantID, p.Version,
 		text(p.Doc), p.Actor, p.Reason, p.RequestID)
@@ -143,7 +143,7 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 			return err
 		}
 		if made = n > 0; made {
-			if err := recordAuthorityChange(ctx, c, at, store.MadeToken(audit, t)); err != nil {
+			if err := recordAuthorityChange(ctx, c, at, store.AuditRowOfToken(audit, t)); err != nil {
 				return err
 			}
 		}
@@ -164,7 +164,7 @@ func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit 
 			return err
 		}
 		if revoked = n > 0; revoked {
-			if err := recordAuthorityChange(ctx, c, at, store.RevokedToken(audit, id)); err != nil {
+			if err := recordAuthorityChange(ctx, c, at, store.AuditRowOfRevocation(audit, id)); err != nil {
 				return err
 			}
 		}

@@ -14,15 +14,16 @@ import (
 // feed is read from the beginning.
 const changedSQL = `WITH here (epoch, newest) AS MATERIALIZED (
   SELECT (SELECT value FROM meta WHERE name = 'epoch'), (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'change'))
-SELECT NULL AS header, 0 AS created_at, 0 AS last_seq, 0 AS ops_rev, newest AS change, '' AS run_id, epoch, 0 AS kind FROM here
+SELECT NULL AS header, 0 AS created_at, 0 AS last_seq, 0 AS ops_rev, newest AS change, '' AS run_id, epoch,
+	0 AS kind FROM here
 UNION ALL SELECT * FROM (
   SELECT st.header, st.created_at, h.last_seq, h.ops_rev, st.change, st.run_id, '', 1
   FROM run_state st INDEXED BY run_state_change JOIN run_head h ON h.run_id = st.run_id
   WHERE (st.change, st.run_id) > (SELECT iif(epoch = ?1 AND newest + 1 >= ?2, ?2, 0), ?3 FROM here) AND `
 
-// Changed implements store.Feed. Changes are numbered under the write lock, so the order of their numbers is the order
-// of commits and no row has to be read twice.
-func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (out []store.RunRow, next string,
+// ListChanged implements store.Feed. Changes are numbered under the write lock, so the order of their numbers is the
+// order of commits and no row has to be read twice.
+func (s *Store) ListChanged(ctx context.Context, f store.RunFilter, cursor string) (out []store.RunRow, next string,
 	err error) {
 	limit := clamp(f.Limit, store.MaxPage)
 	if cursor == "" {

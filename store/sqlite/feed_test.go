@@ -21,11 +21,11 @@ func TestFeed_RestoredFileIsReadFromTheBeginning(t *testing.T) {
 		t.Fatal(err)
 	}
 	filter := store.RunFilter{TenantID: runtest.ID.TenantID}
-	_, cursor, err := s.Changed(t.Context(), filter, "")
+	_, cursor, err := s.ListChanged(t.Context(), filter, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows, _, err := s.Changed(t.Context(), filter, cursor); err != nil || len(rows) != 0 {
+	if rows, _, err := s.ListChanged(t.Context(), filter, cursor); err != nil || len(rows) != 0 {
 		t.Fatalf("without a change: rows %v, %v; want none", rows, err)
 	}
 	// Undo the effect on the counter of the writes since the backup.
@@ -35,7 +35,7 @@ func TestFeed_RestoredFileIsReadFromTheBeginning(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if rows, _, err := s.Changed(t.Context(), filter, cursor); err != nil || len(rows) != 1 {
+	if rows, _, err := s.ListChanged(t.Context(), filter, cursor); err != nil || len(rows) != 1 {
 		t.Errorf("after the restore: rows %v, %v; want the one run", rows, err)
 	}
 }

@@ -60,7 +60,11 @@ func TestReads_OneStatementForAnyNumberOfSteps(t *testing.T) {
 				"AllRuns":      func(ctx context.Context) error { _, err := s.AllRuns(ctx, "", 10); return err },
 				"Dirty":        func(ctx context.Context) error { _, err := s.Dirty(ctx, 0, 10); return err },
 				"Receipts":     func(ctx context.Context) error { _, err := s.Receipts(ctx, id, "", 10); return err },
-				"Tails":        func(ctx context.Context) error { _, err := s.Tails(ctx, []store.Known{{RunID: id}}); return err },
+				"Tails": func(ctx context.Context) error {
+					_, err := s.Tails(ctx,
+						[]store.TailRequest{{RunID: id}})
+					return err
+				},
 				"List": func(ctx context.Context) error {
 					_, err := s.List(ctx, store.RunFilter{TenantID: runtest.ID.TenantID, Limit: 10})
 					return err
@@ -73,7 +77,7 @@ func TestReads_OneStatementForAnyNumberOfSteps(t *testing.T) {
 					return err
 				},
 				"Changed": func(ctx context.Context) error {
-					_, _, err := s.Changed(ctx, store.RunFilter{TenantID: runtest.ID.TenantID, Limit: 10}, store.FeedStart)
+					_, _, err := s.ListChanged(ctx, store.RunFilter{TenantID: runtest.ID.TenantID, Limit: 10}, store.FeedStart)
 					return err
 				},
 				"DeadLetters": func(ctx context.Context) error {

@@ -21,8 +21,8 @@ const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, 
 FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
 WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.last_seq > 0 AND h.last_at <= ?2 ORDER BY st.run_id LIMIT ?3`
 
-// Quiet implements store.Reconciliation.
-func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
+// ListQuietRuns implements store.Reconciliation.
+func (s *Store) ListQuietRuns(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
 	error) {
 	now := s.now()
 	return readAll(ctx, s, "quiet runs", func(row scanner) (store.QuietRun, error) {
@@ -47,8 +47,9 @@ FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id
 		AND x.type IN ('CANCEL', 'EMERGENCY_STOP') AND x.application IN ('PENDING', 'DELIVERED'))
 WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.gate & 4 <> 0 AND s.received_at <= ?2 ORDER BY st.run_id LIMIT ?3`
 
-// Stopping implements store.Reconciliation.
-func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun,
+// ListStoppingRuns implements store.Reconciliation.
+func (s *Store) ListStoppingRuns(ctx context.Context, age time.Duration, afterRunID string,
+	limit int) ([]store.StoppingRun,
 	error) {
 	return readAll(ctx, s, "stopping runs", func(row scanner) (r store.StoppingRun, err error) {
 		var received int64
@@ -60,10 +61,11 @@ func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID stri
 }
 
 const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE waiting = 0 AND status IN ('PENDING', 'LOCKED')
-	AND max(CASE status WHEN 'PENDING' THEN not_before ELSE lease_until END, created_at) <= ?1 ORDER BY created_at, run_id LIMIT ?2`
+	AND max(CASE status WHEN 'PENDING' THEN not_before ELSE lease_until END, created_at) <= ?1 ORDER BY created_at,
+		run_id LIMIT ?2`
 
-// StuckStarts implements store.Reconciliation.
-func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
+// ListStuckStarts implements store.Reconciliation.
+func (s *Store) ListStuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
 	return readAll(ctx, s, "stuck starts", scanQueue, stuckStartsSQL, micros(s.now().Add(-age)),
 		clamp(limit, store.MaxPage))
 }
@@ -78,8 +80,8 @@ WHERE ` + openRuns + ` AND st.header ->> '$.counts.manual' > 0 AND h.terminal = 
 	AND NOT EXISTS (SELECT 1 FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.logical_attempt = e.logical_attempt
 		AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped')) AND `
 
-// Waiting implements store.Reconciliation.
-func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+// ListWaits implements store.Reconciliation.
+func (s *Store) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	w := scope(store.RunFilter{TenantID: f.TenantID, ProjectIDs: f.ProjectIDs})
 	if term, args := inScopes(`st.`, f.Scopes); term != "" {
 		w.add(term, args...)

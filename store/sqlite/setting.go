@@ -33,7 +33,7 @@ func scanSetting(row scanner) (v store.StoredSetting, err error) {
 // PutSetting implements store.Settings.
 func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting,
 	error) {
-	at, err := s.putVersion(ctx, "put setting", store.MadeSetting(audit, v), `INSERT INTO setting (`+
+	at, err := s.putVersion(ctx, "put setting", store.AuditRowOfSetting(audit, v), `INSERT INTO setting (`+
 		settingColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
 		WHERE (SELECT coalesce(max(version), 0) FROM setting WHERE kind = ?1 AND tenant_id = ?2) = ?3 - 1`,
 		string(v.Kind), v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID)

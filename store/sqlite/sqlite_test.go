@@ -146,7 +146,7 @@ func TestErrors_Unavailable(t *testing.T) {
 		holder, waiter := open(t, path, Options{}), open(t, path, Options{BusyTimeout: 30 * time.Millisecond})
 		newRun(t, holder)
 		err := holder.InRun(t.Context(), runtest.ID.RunID, func(store.RunTx) error {
-			unavailable(t, waiter.Writable(t.Context()))
+			unavailable(t, waiter.CheckWritable(t.Context()))
 			if err := waiter.Ping(t.Context()); err != nil {
 				t.Errorf("Ping while another process writes: %v, want no error", err)
 			}
@@ -159,7 +159,8 @@ func TestErrors_Unavailable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range []error{waiter.Writable(t.Context()), begin(t.Context(), waiter), waiter.Writable(t.Context())} {
+		for _, err := range []error{waiter.CheckWritable(t.Context()), begin(t.Context(), waiter),
+			waiter.CheckWritable(t.Context())} {
 			if err != nil {
 				t.Fatal(err)
 			}

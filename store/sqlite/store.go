@@ -176,9 +176,9 @@ func (s *Store) Ping(ctx context.Context) error {
 // writableProof is the maximum age of a commit that still shows that the file can be written.
 const writableProof = 5 * time.Second
 
-// Writable implements store.Ops. If no commit of the last seconds shows that the file can be written, it commits a
+// CheckWritable implements store.Ops. If no commit of the last seconds shows that the file can be written, it commits a
 // transaction itself.
-func (s *Store) Writable(ctx context.Context) error {
+func (s *Store) CheckWritable(ctx context.Context) error {
 	if time.Now().UnixNano()-s.writer.committed.Load() < int64(writableProof) {
 		return nil
 	}

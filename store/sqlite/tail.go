@@ -16,7 +16,8 @@ const tailsSQL = `SELECT (SELECT value FROM meta WHERE name = 'epoch'),
 	h.run_id, h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
 	iif(st.rev = ?2, st.seq, 0), coalesce(st.published_seq, 0), d.since, d.attempts, d.upto, d.not_before,
 	r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
-	e.run_seq, e.key, e.event_id, e.type, e.step_id, e.signal_id, e.logical_attempt, e.engine_attempt, e.emitted_at, e.persisted_at, e.emitted_by, e.payload
+	e.run_seq, e.key, e.event_id, e.type, e.step_id, e.signal_id, e.logical_attempt, e.engine_attempt, e.emitted_at,
+		e.persisted_at, e.emitted_by, e.payload
 FROM json_each(?1) AS known
 CROSS JOIN run_head h ON h.run_id = known.value ->> 0
 CROSS JOIN run r ON r.run_id = h.run_id
@@ -26,7 +27,7 @@ LEFT JOIN event e ON e.run_id = h.run_id AND e.run_seq > known.value ->> 1 AND e
 ORDER BY known.key, e.run_seq`
 
 // Tails implements store.Projection.
-func (s *Store) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (s *Store) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	if len(known) > store.MaxTails {
 		return store.Tails{}, fmt.Errorf("sqlite: tails of %d runs, at most %d", len(known), store.MaxTails)
 	}
@@ -95,7 +96,8 @@ func scanTail(row scanner, out *store.Tails) error {
 }
 
 // Advance implements store.Projection.
-func (s *Store) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (s *Store) Advance(ctx context.Context, published []store.PublishedTo, save []store.CheckpointSave) ([]bool,
+	error) {
 	saved := make([]bool, len(save))
 	err := s.write(ctx, func(c *conn) error {
 		for _, p := range published {

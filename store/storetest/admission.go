@@ -77,7 +77,7 @@ func testThirdRunOfTwoTokensWaits(f *fixture) {
 	other := f.mustRequest("t2", "p1", two)
 	f.equal(false, other.waiting, "another tenant")
 	f.equal(3, len(f.lease("w", time.Minute, 10)), "leased rows: waiting runs are not leased")
-	stuck, err := f.store.StuckStarts(f.ctx(), 0, 10)
+	stuck, err := f.store.ListStuckStarts(f.ctx(), 0, 10)
 	f.ok(err)
 	f.equal(0, len(stuck), "stuck starts: waiting runs are not stuck")
 	f.checkLanes()
@@ -91,14 +91,14 @@ func testExpiredWaitingRunsAreListed(f *fixture) {
 	var rows []store.QueueRow
 	f.eventually(5*time.Second, "it expires", func() (found bool) {
 		var err error
-		rows, err = f.store.ExpiredWaiting(f.ctx(), 10)
+		rows, err = f.store.ListExpiredWaits(f.ctx(), 10)
 		f.ok(err)
 		return len(rows) > 0
 	})
 	f.equal([]string{a.RunID}, rowIDs(rows), "expired")
 	f.expireWaiting(a.Identity)
 	f.equal([]any{store.QueueFailed, false}, []any{f.queueRow(a.Identity).Status, f.queueRow(a.Identity).Waiting}, "row")
-	rows, err := f.store.ExpiredWaiting(f.ctx(), 10)
+	rows, err := f.store.ListExpiredWaits(f.ctx(), 10)
 	f.ok(err)
 	f.equal(0, len(rows), "expired twice")
 	f.equal([]string{"1 RunQueued", "2 RunFailed"}, lines(f.log(a.Identity)), "log")

@@ -72,8 +72,8 @@ func testAuditObjectsRowsOfOtherTenantsDoNotVouch(f *fixture) {
 	f.ok(f.db.Exec(f.T, fmt.Sprintf(forgedToken, "", "", "")))
 	forged := made
 	forged.ID, forged.SHA256 = forgedTokenID, "forged"
-	vouch("t2", 2, store.MadeToken(store.AuditRow{}, forged))
-	vouch("t2", 3, store.RevokedToken(store.AuditRow{}, made.ID))
+	vouch("t2", 2, store.AuditRowOfToken(store.AuditRow{}, forged))
+	vouch("t2", 3, store.AuditRowOfRevocation(store.AuditRow{}, made.ID))
 	setting := store.StoredSetting{Kind: store.SettingFreeze, TenantID: "t1", Version: 1, Doc: json.RawMessage(`{}`),
 		Actor: "eve"}
 	_, err := f.store.PutSetting(f.ctx(), setting, auditOf("t2", 4))
@@ -136,7 +136,7 @@ func testAuditObjectsForgedLinksDoNotCount(f *fixture) {
 	}
 	other := token
 	other.Name = "other"
-	forge(store.MadeToken(auditOf("t1", 0), other))
+	forge(store.AuditRowOfToken(auditOf("t1", 0), other))
 	start := auditOf("t1", 0)
 	start.RunID, start.SignalID, start.Object, start.Digest = id.RunID, "", "run/"+id.RunID, "other"
 	forge(start)

@@ -25,7 +25,7 @@ func (f *fixture) createRequested(n int, named bool) run.Identity {
 	row.Detail = json.RawMessage(fmt.Sprintf(`{"projectId":%q,"environmentId":%q,"planId":%q,"planVersion":%q,"planSha256":%q}`,
 		r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion, r.PlanRef.SHA256))
 	if named {
-		row = store.MadeRun(row, r)
+		row = store.AuditRowOfRun(row, r)
 	}
 	made.Audit = []store.AuditRow{row}
 	return f.create(made)
@@ -48,7 +48,7 @@ func (f *fixture) recordSignal(id run.Identity, n int, signalID string, rejectio
 			row.Outcome = "REJECTED"
 		}
 		if named {
-			row = store.MadeSignal(row, stored)
+			row = store.AuditRowOfSignal(row, stored)
 		}
 		return tx.Audit(f.ctx(), row)
 	}))
@@ -234,7 +234,7 @@ func testAuditRunsPlansHaveTheirDigest(f *fixture) {
 	other.Run.PlanRef.URI, other.Plan = "https://plans.example/x", nil
 	row := auditOf(id.TenantID, 9)
 	row.RunID, row.SignalID = other.Run.RunID, ""
-	other.Audit = []store.AuditRow{store.MadeRun(row, other.Run)}
+	other.Audit = []store.AuditRow{store.AuditRowOfRun(row, other.Run)}
 	f.create(other)
 	f.equal(map[string]string{id.RunID: "", other.Run.RunID: ""}, f.auditDifferences(store.AuditRun, id.TenantID), "runs")
 	if !f.mayTamper() {

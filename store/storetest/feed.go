@@ -26,7 +26,7 @@ var changedCases = []testCase{
 
 // readChanged reads one page and records in seen the highest seq of each run. It returns the next cursor.
 func (f *fixture) readChanged(filter store.RunFilter, cursor string, seen map[string]run.Seq) string {
-	rows, next, err := f.store.Changed(f.ctx(), filter, cursor)
+	rows, next, err := f.store.ListChanged(f.ctx(), filter, cursor)
 	if err != nil {
 		f.Errorf("Changed() failed: %v", err)
 		return cursor
@@ -67,7 +67,7 @@ func testChangedFollowsSaves(f *fixture) {
 func (f *fixture) readPages(filter store.RunFilter, cursor string) (pages [][]string, next string) {
 	f.Helper()
 	for {
-		rows, after, err := f.store.Changed(f.ctx(), filter, cursor)
+		rows, after, err := f.store.ListChanged(f.ctx(), filter, cursor)
 		f.ok(err)
 		pages, cursor = append(pages, runIDs(rows)), after
 		if len(rows) < filter.Limit {
@@ -118,13 +118,13 @@ func testChangedStartsAgainWithAnInvalidCursor(f *fixture) {
 	for _, cursor := range []string{store.FeedStart, "?", "0", "////", "::", "-1", "' OR 1 = 1 --"} {
 		everything(cursor, fmt.Sprintf("cursor %q", cursor))
 	}
-	_, middle, err := f.store.Changed(f.ctx(), filter, store.FeedStart)
+	_, middle, err := f.store.ListChanged(f.ctx(), filter, store.FeedStart)
 	f.ok(err)
 	_, end := f.readPages(filter, middle)
 	f.ok(f.store.BumpEpoch(f.ctx()))
 	everything(middle, "a cursor within a page of another epoch")
 	everything(end, "a cursor of another epoch")
-	_, now, err := f.store.Changed(f.ctx(), filter, "")
+	_, now, err := f.store.ListChanged(f.ctx(), filter, "")
 	f.ok(err)
 	if now == end {
 		f.Fatal("the cursor of the new epoch equals that of the old one, want the epoch in it")
@@ -153,7 +153,7 @@ func testChangedReadsOneTenantUnlessAskedForAll(f *fixture) {
 		{store.RunFilter{EveryTenant: true}, []string{"run-001", "run-009"}},
 		{store.RunFilter{TenantID: "t1", EveryTenant: true}, []string{"run-001"}},
 	} {
-		rows, _, err := f.store.Changed(f.ctx(), c.filter, store.FeedStart)
+		rows, _, err := f.store.ListChanged(f.ctx(), c.filter, store.FeedStart)
 		f.ok(err)
 		got := runIDs(rows)
 		slices.Sort(got)

@@ -193,11 +193,11 @@ func testListReadsOneTenant(f *fixture) {
 	f.equal([]string{"run-001"}, runIDs(f.list(store.RunFilter{Limit: 10})), "t1")
 	f.equal([]string{"run-009"}, runIDs(f.list(store.RunFilter{TenantID: "t2", Limit: 10})), "t2")
 	f.equal([]string{}, runIDs(f.list(store.RunFilter{TenantID: "T1", Limit: 10})), "T1")
-	_, cursor, err := f.store.Changed(f.ctx(), store.RunFilter{TenantID: "t1"}, "")
+	_, cursor, err := f.store.ListChanged(f.ctx(), store.RunFilter{TenantID: "t1"}, "")
 	f.ok(err)
 	f.append(foreign, runtest.Draft(run.RunCancelled, "", 1))
 	f.save(f.load(foreign))
-	rows, _, err := f.store.Changed(f.ctx(), store.RunFilter{TenantID: "t1"}, cursor)
+	rows, _, err := f.store.ListChanged(f.ctx(), store.RunFilter{TenantID: "t1"}, cursor)
 	f.ok(err)
 	for _, r := range rows {
 		if r.Header.TenantID != "t1" {

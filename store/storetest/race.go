@@ -234,7 +234,7 @@ func testEpochIsSharedAndChanges(f *fixture) {
 	f.ok(err)
 	f.equal(e1, e2, "epoch of two processes")
 	f.ok(f.store.Ping(f.ctx()))
-	f.ok(f.store.Writable(f.ctx()))
+	f.ok(f.store.CheckWritable(f.ctx()))
 	f.ok(f.store.BumpEpoch(f.ctx()))
 	h, err := other.Heads(f.ctx(), []string{id.RunID})
 	f.ok(err)

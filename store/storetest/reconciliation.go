@@ -24,7 +24,7 @@ var sweepCases = []testCase{
 
 func (f *fixture) quietRuns(quiet time.Duration, after string, limit int) []store.QuietRun {
 	f.Helper()
-	out, err := f.store.Quiet(f.ctx(), quiet, after, limit)
+	out, err := f.store.ListQuietRuns(f.ctx(), quiet, after, limit)
 	f.ok(err)
 	return out
 }
@@ -74,7 +74,7 @@ func testStoppingListsOpenStops(f *fixture) {
 	}
 	stopping := func(age time.Duration, after string, limit int) []string {
 		f.Helper()
-		rows, err := f.store.Stopping(f.ctx(), age, after, limit)
+		rows, err := f.store.ListStoppingRuns(f.ctx(), age, after, limit)
 		f.ok(err)
 		out := []string{}
 		for _, r := range rows {
@@ -96,7 +96,7 @@ func testStoppingListsOpenStops(f *fixture) {
 	f.equal([]string{a.RunID + " u1", b.RunID + " u1", graceful.RunID + " u1"}, stopping(0, "", 10), "stops that are open")
 	f.equal([]string{b.RunID + " u1"}, stopping(0, a.RunID, 1), "a page")
 	f.equal([]string{}, stopping(time.Hour, "", 10), "older than an hour")
-	rows, err := f.store.Stopping(f.ctx(), 0, "", 1)
+	rows, err := f.store.ListStoppingRuns(f.ctx(), 0, "", 1)
 	f.ok(err)
 	f.equal([]any{a, f.receipt(a, "u1").ReceivedAt}, []any{rows[0].Identity, rows[0].ReceivedAt}, "row")
 	leased, err := f.store.LeaseDeliveries(f.ctx(), "w1", time.Minute, 10)
@@ -109,7 +109,7 @@ func testStoppingListsOpenStops(f *fixture) {
 
 func testStuckStartsAreListed(f *fixture) {
 	stuck := func(age time.Duration) []string {
-		rows, err := f.store.StuckStarts(f.ctx(), age, 10)
+		rows, err := f.store.ListStuckStarts(f.ctx(), age, 10)
 		f.ok(err)
 		out := []string{}
 		for _, q := range rows {
@@ -135,7 +135,7 @@ func testWaitingListsOpenWaits(f *fixture) {
 			w.TenantID = "t1"
 		}
 		w.Limit = max(w.Limit, 1)
-		out, err := f.store.Waiting(f.ctx(), w)
+		out, err := f.store.ListWaits(f.ctx(), w)
 		f.ok(err)
 		return out
 	}

@@ -53,7 +53,8 @@ func cases() []testCase {
 	var all []testCase
 	for _, part := range [][]testCase{
 		logCases, guardCases, modelCases, gateCases, receiptCases, deliveryCases, queueCases, admissionCases,
-		admissionRaceCases, stateCases, dirtyCases, outboxCases, upkeepCases, tailCases, listCases, changedCases, sweepCases,
+		admissionRaceCases, stateCases, dirtyCases, outboxCases, maintenanceCases, tailCases, listCases, changedCases,
+		sweepCases,
 		raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases, auditCases,
 		opsCases,
 	} {

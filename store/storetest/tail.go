@@ -23,14 +23,14 @@ var tailCases = []testCase{
 	{"AdvanceRecordsPublications", testAdvanceRecordsPublications},
 }
 
-func (f *fixture) tails(known ...store.Known) store.Tails {
+func (f *fixture) tails(known ...store.TailRequest) store.Tails {
 	f.Helper()
 	t, err := f.store.Tails(f.ctx(), known)
 	f.ok(err)
 	return t
 }
 
-func (f *fixture) advance(published []store.PublishedTo, save ...store.Saving) []bool {
+func (f *fixture) advance(published []store.PublishedTo, save ...store.CheckpointSave) []bool {
 	f.Helper()
 	saved, err := f.store.Advance(f.ctx(), published, save)
 	f.ok(err)
@@ -44,7 +44,7 @@ func testTailsBringAKnownStateToTheHead(f *fixture) {
 			if known.Seq == 0 {
 				known = f.initialState(id)
 			}
-			all := f.tails(store.Known{RunID: id.RunID, Seq: known.Seq})
+			all := f.tails(store.TailRequest{RunID: id.RunID, Seq: known.Seq})
 			tail, l := all.ByRun[id.RunID], f.load(id)
 			f.equal(f.log(id)[known.Seq:], tail.Events, "events")
 			known, _, _ = run.Fold(known, tail.Events)
@@ -56,14 +56,14 @@ func testTailsBringAKnownStateToTheHead(f *fixture) {
 			if d := l.Now.Sub(all.Now); all.Now.IsZero() || d < 0 || d > time.Minute {
 				f.Errorf("the clock of the store is %v and later %v, want ascending times", all.Now, l.Now)
 			}
-			f.equal([]bool{true}, f.advance(nil, store.Saving{State: known, Over: tail.CheckpointAt}), "advanced")
+			f.equal([]bool{true}, f.advance(nil, store.CheckpointSave{State: known, Replaces: tail.CheckpointAt}), "advanced")
 		})
 	}
 }
 
 func testTailsShowTheMark(f *fixture) {
 	id := f.run()
-	known := store.Known{RunID: id.RunID, Seq: 2}
+	known := store.TailRequest{RunID: id.RunID, Seq: 2}
 	mark := f.tails(known).ByRun[id.RunID].Mark
 	f.equal(f.dirtyRuns(0)[0].Since, mark.Since, "since")
 	f.equal(store.Refusal{}, mark.Refusal, "refusals")
@@ -85,12 +85,13 @@ func testTailsShowTheMark(f *fixture) {
 func testTailsAreBounded(f *fixture) {
 	a, b := f.run(), f.run()
 	f.append(b, stepStarted("s1", 1))
-	t := f.tails(store.Known{RunID: b.RunID, Seq: 2}, store.Known{RunID: "nobody"}, store.Known{RunID: a.RunID, Seq: 9})
+	t := f.tails(store.TailRequest{RunID: b.RunID, Seq: 2}, store.TailRequest{RunID: "nobody"},
+		store.TailRequest{RunID: a.RunID, Seq: 9})
 	f.equal(2, len(t.ByRun), "runs")
 	f.equal([]int{0, 1}, []int{len(t.ByRun[a.RunID].Events), len(t.ByRun[b.RunID].Events)}, "events")
 	f.equal(run.Seq(2), t.ByRun[a.RunID].Head.LastSeq, "a head below what was known")
 	f.equal(0, len(f.tails().ByRun), "of nothing")
-	_, err := f.store.Tails(f.ctx(), make([]store.Known, store.MaxTails+1))
+	_, err := f.store.Tails(f.ctx(), make([]store.TailRequest, store.MaxTails+1))
 	f.equal(true, err != nil, "too many")
 
 	var drafts []run.Draft
@@ -98,7 +99,7 @@ func testTailsAreBounded(f *fixture) {
 		drafts = append(drafts, runtest.Draft(run.SignalRejected, time.Duration(i).String(), 1))
 	}
 	f.append(a, drafts...)
-	long := f.tails(store.Known{RunID: a.RunID, Seq: 2}).ByRun[a.RunID]
+	long := f.tails(store.TailRequest{RunID: a.RunID, Seq: 2}).ByRun[a.RunID]
 	f.equal(store.MaxTail, len(long.Events), "a bounded tail")
 	f.equal(run.Seq(3), long.Events[0].Seq, "from its beginning")
 }
@@ -118,11 +119,11 @@ func testAdvanceEqualsSave(f *fixture) {
 		if i == 7 { // a missing checkpoint
 			f.ok(f.store.DropCheckpoint(f.ctx(), ids[1].RunID))
 		}
-		var save []store.Saving
+		var save []store.CheckpointSave
 		for _, id := range ids {
 			if r.IntN(4) > 0 {
 				l := f.load(id)
-				save = append(save, store.Saving{State: l.State, Over: l.CheckpointAt})
+				save = append(save, store.CheckpointSave{State: l.State, Replaces: l.CheckpointAt})
 			}
 		}
 		f.advance(nil, save...)
@@ -136,24 +137,25 @@ func testAdvanceSavesOnlyNewerStates(f *fixture) {
 	a, b := f.run(), f.run()
 	f.ok(f.store.DropCheckpoint(f.ctx(), a.RunID))
 	f.ok(f.store.DropCheckpoint(f.ctx(), b.RunID))
-	f.equal([]bool{true}, f.advance(nil, store.Saving{State: f.load(b).State}), "the first checkpoint")
+	f.equal([]bool{true}, f.advance(nil, store.CheckpointSave{State: f.load(b).State}), "the first checkpoint")
 	f.append(a, stepStarted("s1", 1))
 	f.append(b, stepStarted("s1", 1))
 	oldA, oldB := f.load(a), f.load(b)
 	f.append(a, stepCompleted("s1", 1))
 	f.append(b, stepCompleted("s1", 1))
-	f.equal([]bool{true, true}, f.advance(nil, store.Saving{State: f.load(a).State},
-		store.Saving{State: f.load(b).State, Over: 2}), "newer")
-	f.equal([]bool{false, false}, f.advance(nil, store.Saving{State: oldA.State}, store.Saving{State: oldB.State,
-		Over: 2}), "older")
+	f.equal([]bool{true, true}, f.advance(nil, store.CheckpointSave{State: f.load(a).State},
+		store.CheckpointSave{State: f.load(b).State, Replaces: 2}), "newer")
+	f.equal([]bool{false, false}, f.advance(nil, store.CheckpointSave{State: oldA.State},
+		store.CheckpointSave{State: oldB.State,
+			Replaces: 2}), "older")
 	// Over may be older than the stored checkpoint, because another projector may have saved meanwhile. The steps of the
 	// call then cover more than necessary.
 	f.append(b, stepStarted("s2", 1))
-	f.equal([]bool{true}, f.advance(nil, store.Saving{State: f.load(b).State, Over: 2}), "over an old one")
+	f.equal([]bool{true}, f.advance(nil, store.CheckpointSave{State: f.load(b).State, Replaces: 2}), "over an old one")
 	f.equal(run.Seq(4), f.checkFold(a).CheckpointAt, "checkpoint")
 	f.equal(run.Seq(5), f.checkFold(b).CheckpointAt, "checkpoint")
 	_, err := f.store.Advance(
-		f.ctx(), nil, []store.Saving{{State: run.State{Header: run.Header{Identity: identity(77), Rev: 1, Seq: 1}}}})
+		f.ctx(), nil, []store.CheckpointSave{{State: run.State{Header: run.Header{Identity: identity(77), Rev: 1, Seq: 1}}}})
 	f.wantError(err, store.ErrNotFound)
 	f.equal(0, len(f.advance(nil)), "nothing")
 }
@@ -162,7 +164,8 @@ func testAdvanceRecordsPublications(f *fixture) {
 	a, b, c := f.run(), f.run(), f.run()
 	l := f.load(a)
 	f.advance([]store.PublishedTo{{RunID: c.RunID, To: 1, OpsRev: l.Head.OpsRev}},
-		store.Saving{State: l.State}, store.Saving{State: f.load(b).State}, store.Saving{State: f.load(c).State})
+		store.CheckpointSave{State: l.State}, store.CheckpointSave{State: f.load(b).State},
+		store.CheckpointSave{State: f.load(c).State})
 	f.equal(run.Seq(1), f.load(c).PublishedSeq, "published a part")
 	_, err := f.store.RecordRefusal(f.ctx(), b.RunID, 2, "no", time.Hour)
 	f.ok(err)
@@ -172,8 +175,8 @@ func testAdvanceRecordsPublications(f *fixture) {
 	f.equal([]run.Seq{2, 2, 1}, []run.Seq{f.load(a).PublishedSeq, f.load(b).PublishedSeq, f.load(c).PublishedSeq},
 		"published")
 	marks := map[string]store.Mark{}
-	for runID, t := range f.tails(store.Known{RunID: a.RunID}, store.Known{RunID: b.RunID},
-		store.Known{RunID: c.RunID}).ByRun {
+	for runID, t := range f.tails(store.TailRequest{RunID: a.RunID}, store.TailRequest{RunID: b.RunID},
+		store.TailRequest{RunID: c.RunID}).ByRun {
 		if t.Mark != nil {
 			marks[runID] = *t.Mark
 		}

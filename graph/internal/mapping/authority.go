@@ -17,11 +17,11 @@ func Policy(p access.Policy) *model.Policy {
 	}
 	return &model.Policy{
 		Version: int(p.Version), DefaultRules: doc.Rules == nil,
-		Rules: Each(rules, func(r authz.Rule) model.PolicyRule {
+		Rules: MapSlice(rules, func(r authz.Rule) model.PolicyRule {
 			return model.PolicyRule{Role: string(r.Role), Action: string(r.Action), ProjectID: r.ProjectID,
 				EnvironmentID: r.EnvironmentID}
 		}),
-		Grants: Each(doc.Grants, func(g authz.PrincipalGrant) model.PolicyGrant {
+		Grants: MapSlice(doc.Grants, func(g authz.PrincipalGrant) model.PolicyGrant {
 			return model.PolicyGrant{
 				Principal: g.Principal, Role: string(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID,
 				ExpiresAt: g.ExpiresAt, BreakGlass: g.BreakGlass,
@@ -31,13 +31,13 @@ func Policy(p access.Policy) *model.Policy {
 			Approve: doc.SOD.Approve, CompleteManual: doc.SOD.CompleteManual,
 			CompleteManualInEveryPlan: doc.SOD.CompleteManualInEveryPlan,
 		},
-		Approvals: Each(doc.Approvals, func(a authz.Approval) model.PolicyApproval {
+		Approvals: MapSlice(doc.Approvals, func(a authz.Approval) model.PolicyApproval {
 			return model.PolicyApproval{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Required: a.Required}
 		}),
-		BreakGlass: Each(doc.BreakGlass, func(b authz.BreakGlass) model.PolicyBreakGlass {
+		BreakGlass: MapSlice(doc.BreakGlass, func(b authz.BreakGlass) model.PolicyBreakGlass {
 			return model.PolicyBreakGlass{Principal: b.Principal, Role: string(b.Role), MaxMinutes: b.MaxMinutes}
 		}),
-		Sandbox: Each(doc.Sandbox, mapSandbox),
+		Sandbox: MapSlice(doc.Sandbox, mapSandbox),
 		Actor:   Text(p.Actor), Reason: Text(p.Reason), At: Optional(p.At),
 	}
 }
@@ -47,7 +47,7 @@ func mapSandbox(b authz.Sandbox) model.PolicySandbox {
 		ProjectID: b.ProjectID, EnvironmentID: b.EnvironmentID, Memory: Optional(float64(b.Memory)), CPU: Optional(b.CPU),
 		Pids: Optional(b.PIDs),
 		Disk: Optional(float64(b.Disk)), Connect: b.Connect,
-		Require: Each(b.Require, func(p plan.SandboxPart) string { return string(p) }),
+		Require: MapSlice(b.Require, func(p plan.SandboxPart) string { return string(p) }),
 	}
 }
 
@@ -56,7 +56,7 @@ func sandboxOf(in model.PolicySandboxInput) authz.Sandbox {
 	return authz.Sandbox{
 		ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, Memory: bytesOf(in.Memory), CPU: OrZero(in.CPU),
 		PIDs: OrZero(in.Pids),
-		Disk: bytesOf(in.Disk), Connect: in.Connect, Require: Each(in.Require,
+		Disk: bytesOf(in.Disk), Connect: in.Connect, Require: MapSlice(in.Require,
 			func(p string) plan.SandboxPart { return plan.SandboxPart(p) }),
 	}
 }
@@ -70,7 +70,7 @@ func bytesOf(n *float64) int64 {
 
 // Policies maps a page of policy versions. hasPrev says that the caller came from an earlier page.
 func Policies(page access.PolicyPage, hasPrev bool) *model.PolicyConnection {
-	edges := Each(page.Policies, func(p access.Policy) model.PolicyEdge {
+	edges := MapSlice(page.Policies, func(p access.Policy) model.PolicyEdge {
 		return model.PolicyEdge{Cursor: EncodeCursor(strconv.FormatInt(p.Version, 10)), Node: Policy(p)}
 	})
 	return &model.PolicyConnection{
@@ -82,24 +82,24 @@ func Policies(page access.PolicyPage, hasPrev bool) *model.PolicyConnection {
 func DocumentOf(in model.PolicyInput) authz.Document {
 	doc := authz.Document{
 		SOD: authz.SOD{Approve: true, CompleteManual: true},
-		Grants: Each(in.Grants, func(g model.PolicyGrantInput) authz.PrincipalGrant {
+		Grants: MapSlice(in.Grants, func(g model.PolicyGrantInput) authz.PrincipalGrant {
 			return authz.PrincipalGrant{
 				Principal: g.Principal, Role: authz.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID,
 				ExpiresAt: g.ExpiresAt, BreakGlass: g.BreakGlass,
 			}
 		}),
-		Approvals: Each(in.Approvals, func(a model.PolicyApprovalInput) authz.Approval {
+		Approvals: MapSlice(in.Approvals, func(a model.PolicyApprovalInput) authz.Approval {
 			return authz.Approval{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Required: a.Required}
 		}),
-		BreakGlass: Each(in.BreakGlass, func(b model.PolicyBreakGlassInput) authz.BreakGlass {
+		BreakGlass: MapSlice(in.BreakGlass, func(b model.PolicyBreakGlassInput) authz.BreakGlass {
 			return authz.BreakGlass{Principal: b.Principal, Role: authz.Role(b.Role), MaxMinutes: b.MaxMinutes}
 		}),
 	}
 	if in.Sandbox != nil {
-		doc.Sandbox = Each(in.Sandbox, sandboxOf)
+		doc.Sandbox = MapSlice(in.Sandbox, sandboxOf)
 	}
 	if in.Rules != nil {
-		doc.Rules = Each(in.Rules, func(r model.PolicyRuleInput) authz.Rule {
+		doc.Rules = MapSlice(in.Rules, func(r model.PolicyRuleInput) authz.Rule {
 			return authz.Rule{Role: authz.Role(r.Role), Action: authz.Action(r.Action), ProjectID: r.ProjectID,
 				EnvironmentID: r.EnvironmentID}
 		})
@@ -119,7 +119,7 @@ func Token(t access.Token) *model.Token {
 		TokenID: t.ID, Kind: enumOf[model.TokenKind](t.Kind), KindRaw: string(t.Kind), Provider: Text(t.Provider),
 		Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
 		RevokedAt: t.RevokedAt, RevokedBy: Text(t.RevokedBy), LastUsedAt: t.LastUsedAt,
-		Grants: Each(t.Grants, func(g authz.Grant) model.TokenGrant {
+		Grants: MapSlice(t.Grants, func(g authz.Grant) model.TokenGrant {
 			return model.TokenGrant{Role: string(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}
 		}),
 	}
@@ -127,7 +127,7 @@ func Token(t access.Token) *model.Token {
 
 // Tokens maps a page of tokens. hasPrev says that the caller came from an earlier page.
 func Tokens(page access.TokensPage, hasPrev bool) *model.TokenConnection {
-	edges := Each(page.Tokens, func(t access.Token) model.TokenEdge {
+	edges := MapSlice(page.Tokens, func(t access.Token) model.TokenEdge {
 		return model.TokenEdge{Cursor: EncodeCursor(t.ID), Node: Token(t)}
 	})
 	return &model.TokenConnection{

@@ -50,7 +50,7 @@ func Applications(a bulk.BulkApplications) *model.BulkApplications {
 
 // Bulks maps a page of bulks. after is the cursor of the request; "" is the first page.
 func Bulks(page bulk.BulksPage, after string) *model.BulkConnection {
-	edges := Each(page.Bulks, func(b bulk.Bulk) model.BulkEdge {
+	edges := MapSlice(page.Bulks, func(b bulk.Bulk) model.BulkEdge {
 		return model.BulkEdge{Cursor: EncodeCursor(b.ID), Node: Bulk(b)}
 	})
 	return &model.BulkConnection{
@@ -61,7 +61,7 @@ func Bulks(page bulk.BulksPage, after string) *model.BulkConnection {
 
 // BulkRows maps a page of the runs of a bulk. after is the cursor of the request; "" is the first page.
 func BulkRows(page bulk.BulkRowsPage, after string) *model.BulkRowConnection {
-	edges := Each(page.Rows, func(r bulk.BulkRow) model.BulkRowEdge {
+	edges := MapSlice(page.Rows, func(r bulk.BulkRow) model.BulkRowEdge {
 		return model.BulkRowEdge{Cursor: EncodeCursor(strconv.Itoa(r.No)), Node: new(mapBulkRow(r))}
 	})
 	return &model.BulkRowConnection{
@@ -89,7 +89,7 @@ func mapBulkRow(r bulk.BulkRow) model.BulkRow {
 func BulkFrame(f bulk.BulkFrame) *model.BulkUpdate {
 	return &model.BulkUpdate{
 		Sync: model.SyncState(f.Sync), Reason: SyncReason(f.Reason), AsOf: f.AsOf, Reset: f.Reset,
-		Bulk: Bulk(f.Bulk), Rows: Each(f.Rows, mapBulkRow),
+		Bulk: Bulk(f.Bulk), Rows: MapSlice(f.Rows, mapBulkRow),
 	}
 }
 
@@ -98,8 +98,8 @@ func mapBulkPreview(p runs.BulkPreview) *model.BulkPreview {
 		return model.BulkReason{Code: string(r.Code), Reason: r.Reason, Count: r.Count}
 	}
 	return &model.BulkPreview{
-		Count: p.Count, Excluded: Each(p.Excluded, reason), Refusals: Each(p.Refusals, reason),
-		Samples: Each(p.Samples, mapBulkSample),
+		Count: p.Count, Excluded: MapSlice(p.Excluded, reason), Refusals: MapSlice(p.Refusals, reason),
+		Samples: MapSlice(p.Samples, mapBulkSample),
 	}
 }
 

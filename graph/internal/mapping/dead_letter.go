@@ -15,7 +15,7 @@ func DeadLetter(d reads.DeadLetter) *model.DeadLetter {
 
 // DeadLetters maps a page of dead letters. after is the cursor of the request; "" is the first page.
 func DeadLetters(page reads.DeadLettersPage, after string) *model.DeadLetterConnection {
-	edges := Each(page.Letters, func(d reads.DeadLetter) model.DeadLetterEdge {
+	edges := MapSlice(page.Letters, func(d reads.DeadLetter) model.DeadLetterEdge {
 		return model.DeadLetterEdge{Cursor: EncodeCursor(d.ID), Node: DeadLetter(d)}
 	})
 	return &model.DeadLetterConnection{
@@ -35,7 +35,7 @@ func DeadLetterID(id string) string {
 // RedrivePayload maps the results of a redrive. If asked is not empty, each result gets the id that the caller sent, in
 // the same order.
 func RedrivePayload(out reads.RedrivenDeadLetters, asked []string) *model.RedriveDeadLettersPayload {
-	p := &model.RedriveDeadLettersPayload{Results: Each(out.Results, mapRedrive), More: out.More}
+	p := &model.RedriveDeadLettersPayload{Results: MapSlice(out.Results, mapRedrive), More: out.More}
 	for i := range asked {
 		p.Results[i].ID = asked[i]
 	}

@@ -22,7 +22,7 @@ func Event(e run.Event) model.RunEvent {
 
 // EventsPage maps a page of events.
 func EventsPage(page reads.EventsPage) *model.EventConnection {
-	edges := Each(page.Events, func(e run.Event) model.EventEdge {
+	edges := MapSlice(page.Events, func(e run.Event) model.EventEdge {
 		return model.EventEdge{Cursor: strconv.FormatInt(int64(e.Seq), 10), Node: new(Event(e))}
 	})
 	return &model.EventConnection{
@@ -35,6 +35,6 @@ func EventsPage(page reads.EventsPage) *model.EventConnection {
 func EventsFrame(f watch.EventsFrame) *model.RunEventUpdate {
 	return &model.RunEventUpdate{
 		Sync: model.SyncState(f.Sync), Reason: SyncReason(f.Reason), HeadSeq: Optional(f.HeadSeq), StoreEpoch: f.Epoch,
-		AsOf: f.AsOf, Reset: f.Reset, Events: Each(f.Events, Event),
+		AsOf: f.AsOf, Reset: f.Reset, Events: MapSlice(f.Events, Event),
 	}
 }

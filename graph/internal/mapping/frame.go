@@ -18,7 +18,7 @@ func SyncReason(r live.Reason) *model.SyncReason {
 func RunUpdates(mode model.UpdateMode, resumed bool) func(live.Frame) *model.RunUpdate {
 	whole := WholeAtFirst(mode, resumed)
 	return func(f live.Frame) *model.RunUpdate {
-		u := Update(GraphOf(FrameView(f), nil, AllWants()), f, mode, whole)
+		u := Update(GraphOf(FrameView(f), nil, AllCostlyParts()), f, mode, whole)
 		whole = false
 		return u
 	}
@@ -58,9 +58,9 @@ func (g *Graph) delta(from run.Seq) *model.RunDelta {
 }
 
 // RunsFrame maps a frame of the stream of the list of runs.
-func RunsFrame(f watch.RunsFrame, w Wants) *model.RunListUpdate {
+func RunsFrame(f watch.RunsFrame, w CostlyParts) *model.RunListUpdate {
 	return &model.RunListUpdate{
 		Sync: model.SyncState(f.Sync), Reason: SyncReason(f.Reason), AsOf: f.AsOf, Reset: f.Reset,
-		Runs: Each(f.Runs, func(v control.RunView) model.Run { return *mapRow(v, nil, w) }), Removed: List(f.Removed),
+		Runs: MapSlice(f.Runs, func(v control.RunView) model.Run { return *mapRow(v, nil, w) }), Removed: List(f.Removed),
 	}
 }

@@ -14,13 +14,13 @@ import (
 // Graph maps the steps of one view. It computes once, when it is first needed, what follows from the edges between
 // steps. It is safe for concurrent use.
 type Graph struct {
-	View      control.RunView
-	available model.Available // nil in streams
-	Wants     Wants
-	previous  previous // the previous view of a stream, if it has the same epoch
-	edges     func() *edges
-	failures  func() failures
-	medians   medians
+	View        control.RunView
+	available   model.Available // nil in streams
+	CostlyParts CostlyParts
+	previous    previous // the previous view of a stream, if it has the same epoch
+	edges       func() *edges
+	failures    func() failures
+	medians     medians
 }
 
 // previous is the previous state of a stream.
@@ -63,8 +63,8 @@ type failures struct {
 }
 
 // GraphOf returns the graph of a view. available is nil in streams.
-func GraphOf(v control.RunView, available model.Available, w Wants) *Graph {
-	g := &Graph{View: v, available: available, Wants: w}
+func GraphOf(v control.RunView, available model.Available, w CostlyParts) *Graph {
+	g := &Graph{View: v, available: available, CostlyParts: w}
 	g.edges = sync.OnceValue(func() *edges { return edgesOf(g.View.State.Steps) })
 	g.failures = sync.OnceValue(g.findFailures)
 	return g
@@ -72,7 +72,7 @@ func GraphOf(v control.RunView, available model.Available, w Wants) *Graph {
 
 // Next returns the graph of the next view of a stream after g. It reuses the edges of g if no dependency has changed.
 // g may be nil.
-func (g *Graph) Next(v control.RunView, w Wants) *Graph {
+func (g *Graph) Next(v control.RunView, w CostlyParts) *Graph {
 	next := GraphOf(v, nil, w)
 	if g != nil && g.View.Epoch == v.Epoch {
 		next.previous = previous{g.View.State.Seq, g.View.State.Steps}

@@ -11,7 +11,7 @@ func StepLog(l reads.StepLog) *model.StepLog {
 	return &model.StepLog{
 		RunID: l.RunID, StepID: l.StepID, Attempt: l.Attempt, Lines: mapLines(watch.StepLogFrame{Page: l.Page}),
 		TotalLines: int(l.Total), Missing: mapMissing(l.Missing.From, l.Missing.To),
-		Matches: Each(l.Matches, func(no int64) int { return int(no) }), TotalMatches: int(l.TotalMatches),
+		Matches: MapSlice(l.Matches, func(no int64) int { return int(no) }), TotalMatches: int(l.TotalMatches),
 		ErrorLine: Optional(int(l.ErrorLine)),
 	}
 }

@@ -69,8 +69,8 @@ func nonZero[T comparable](p *T) *T {
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// Each maps a list. The result is never nil, because the schema has no null lists.
-func Each[A, B any](in []A, f func(A) B) []B {
+// MapSlice maps a list. The result is never nil, because the schema has no null lists.
+func MapSlice[A, B any](in []A, f func(A) B) []B {
 	out := make([]B, len(in))
 	for i, a := range in {
 		out[i] = f(a)

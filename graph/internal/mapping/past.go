@@ -19,9 +19,10 @@ func RunBefore(r reads.RunBefore) model.RunRef {
 func PlanDiff(d reads.PlanDiff) *model.PlanDiff {
 	return &model.PlanDiff{
 		Previous: new(RunBefore(d.Previous)), Total: d.Total, Added: d.Added, Removed: d.Removed, Changed: d.Changed,
-		Parts: Each(d.Parts, mapPlanPart),
-		Steps: Each(d.Steps, func(s reads.PlanStepDiff) model.PlanStepDiff {
-			return model.PlanStepDiff{StepID: s.StepID, Change: model.PlanChange(s.Change), Parts: Each(s.Parts, mapPlanPart)}
+		Parts: MapSlice(d.Parts, mapPlanPart),
+		Steps: MapSlice(d.Steps, func(s reads.PlanStepDiff) model.PlanStepDiff {
+			return model.PlanStepDiff{StepID: s.StepID, Change: model.PlanChange(s.Change), Parts: MapSlice(s.Parts,
+				mapPlanPart)}
 		}),
 	}
 }
@@ -33,8 +34,8 @@ func mapPlanPart(p reads.PlanPart) model.PlanPartDiff {
 // StepInputs maps the inputs of a step.
 func StepInputs(in runs.StepInputs) *model.StepInputs {
 	return &model.StepInputs{
-		Inputs: in.Inputs, Params: in.Params, Changes: Each(in.Changes, Receipt),
-		Secrets: Each(in.Secrets, func(r plan.SecretRef) model.SecretRef {
+		Inputs: in.Inputs, Params: in.Params, Changes: MapSlice(in.Changes, Receipt),
+		Secrets: MapSlice(in.Secrets, func(r plan.SecretRef) model.SecretRef {
 			return model.SecretRef{Provider: r.Provider, Key: r.Key, Version: Text(r.Version)}
 		}),
 	}

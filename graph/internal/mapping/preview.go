@@ -10,7 +10,7 @@ func Preview(p runs.ActionPreview) *model.ActionPreview {
 	out := &model.ActionPreview{
 		BasedOnSeq: p.BasedOnSeq, Outcome: model.ActionOutcome(p.Outcome), Code: Text(p.Code), Reason: Text(p.Reason),
 		Blocked: List(p.Blocked), Warnings: List(p.Warnings),
-		Changes: Each(p.Changes, mapChange),
+		Changes: MapSlice(p.Changes, mapChange),
 	}
 	if p.Bulk != nil {
 		out.Bulk = mapBulkPreview(*p.Bulk)

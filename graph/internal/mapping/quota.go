@@ -36,7 +36,7 @@ func mapQueueEntry(q control.QueueEntry) *model.QueueEntry {
 
 // QueuePage maps a page of the queue. hasPrev says that the caller came from an earlier page.
 func QueuePage(page admission.QueuePage, hasPrev bool) *model.QueueEntryConnection {
-	edges := Each(page.Entries, func(q control.QueueEntry) model.QueueEntryEdge {
+	edges := MapSlice(page.Entries, func(q control.QueueEntry) model.QueueEntryEdge {
 		return model.QueueEntryEdge{Cursor: EncodeCursor(q.RunID), Node: mapQueueEntry(q)}
 	})
 	return &model.QueueEntryConnection{
@@ -50,7 +50,7 @@ func QuotaSnapshot(q admission.QuotaSnapshot) model.QuotaSnapshot {
 	return model.QuotaSnapshot{
 		ProjectID: Text(q.ProjectID), Active: q.Active, MaxActive: q.MaxActive, QueueDepth: q.Depth,
 		MaxQueueDepth: q.MaxDepth,
-		Buckets: Each(q.Buckets, func(b admission.BucketSnapshot) model.QuotaBucket {
+		Buckets: MapSlice(q.Buckets, func(b admission.BucketSnapshot) model.QuotaBucket {
 			return model.QuotaBucket{
 				Action: model.QuotaAction(b.Action), PerMinute: b.PerMinute, TokensRemaining: b.Remaining,
 				UsedPercent: b.UsedPercent, NextRefillAt: Optional(b.NextRefill),
@@ -64,7 +64,7 @@ func QuotaSettings(s admission.QuotaSettings) *model.QuotaSettings {
 	doc := s.Document
 	out := &model.QuotaSettings{
 		Version: int(s.Version), Tier: s.Tier, Tenant: mapQuotaLimits(doc.Tenant),
-		Projects: Each(doc.Projects, func(p admission.ProjectQuota) model.ProjectQuota {
+		Projects: MapSlice(doc.Projects, func(p admission.ProjectQuota) model.ProjectQuota {
 			return model.ProjectQuota{ProjectID: p.ProjectID, Limits: mapQuotaLimits(p.Limits), Weight: p.Weight}
 		}),
 		TTLMs: Optional(time.Duration(doc.TTLMS) * time.Millisecond),
@@ -80,7 +80,7 @@ func mapQuotaLimits(l admission.QuotaLimits) *model.QuotaLimits { return new(mod
 
 // QuotaHistory maps a page of versions of quota settings. hasPrev says that the caller came from an earlier page.
 func QuotaHistory(page admission.QuotaHistoryPage, hasPrev bool) *model.QuotaSettingsConnection {
-	edges := Each(page.Settings, func(s admission.QuotaSettings) model.QuotaSettingsEdge {
+	edges := MapSlice(page.Settings, func(s admission.QuotaSettings) model.QuotaSettingsEdge {
 		return model.QuotaSettingsEdge{Cursor: EncodeCursor(strconv.FormatInt(s.Version, 10)), Node: QuotaSettings(s)}
 	})
 	return &model.QuotaSettingsConnection{
@@ -99,7 +99,7 @@ func QuotaDocument(in model.QuotaSettingsInput) admission.QuotaDocument {
 	}
 	doc := admission.QuotaDocument{
 		Tenant: limitsOf(in.Tenant),
-		Projects: Each(in.Projects, func(p model.ProjectQuotaInput) admission.ProjectQuota {
+		Projects: MapSlice(in.Projects, func(p model.ProjectQuotaInput) admission.ProjectQuota {
 			return admission.ProjectQuota{ProjectID: p.ProjectID, Limits: limitsOf(p.Limits), Weight: p.Weight}
 		}),
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Wants says which costly parts of a run an operation selects. The others need not be mapped.
-type Wants struct{ Artifacts, Attempts, Wait, Blocked bool }
+// CostlyParts says which costly parts of a run an operation selects. The others need not be mapped.
+type CostlyParts struct{ Artifacts, Attempts, Wait, Blocked bool }
 
-// AllWants selects all costly parts.
-func AllWants() Wants { return Wants{true, true, true, true} }
+// AllCostlyParts selects all costly parts.
+func AllCostlyParts() CostlyParts { return CostlyParts{true, true, true, true} }
 
 // Run maps the run. Its steps are mapped only when they are selected.
 func (g *Graph) Run() *model.Run {
@@ -21,15 +21,15 @@ func (g *Graph) Run() *model.Run {
 
 // header maps the run without its steps, but with the number of blocked steps.
 func (g *Graph) header() *model.Run {
-	r := mapRow(g.View, g.available, g.Wants)
-	if g.Wants.Blocked && r.RootCause != nil && r.RootCause.StepID != nil {
+	r := mapRow(g.View, g.available, g.CostlyParts)
+	if g.CostlyParts.Blocked && r.RootCause != nil && r.RootCause.StepID != nil {
 		r.RootCause.BlockedSteps = g.waitingBehind(*r.RootCause.StepID)
 	}
 	return r
 }
 
 // mapRow maps a run for a list: without its steps.
-func mapRow(v control.RunView, available model.Available, w Wants) *model.Run {
+func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.Run {
 	h := v.State.Header
 	r := &model.Run{
 		ID: nodeID(RunNode, h.RunID), RunID: h.RunID, TenantID: h.TenantID, ProjectID: h.ProjectID,
@@ -46,7 +46,7 @@ func mapRow(v control.RunView, available model.Available, w Wants) *model.Run {
 		Available: available,
 	}
 	if w.Artifacts {
-		r.Artifacts = Each(h.Artifacts, mapArtifact)
+		r.Artifacts = MapSlice(h.Artifacts, mapArtifact)
 	}
 	if r.CreatedAt.IsZero() {
 		r.CreatedAt = v.Run.CreatedAt
@@ -131,7 +131,8 @@ func mapPause(h run.Header) *model.PauseInfo {
 
 // RunsPage maps a page of runs. available returns the actions of the viewer on a run; it is called only when they are
 // selected.
-func RunsPage(page control.RunsPage, available func(control.RunView) model.Available, w Wants) *model.RunConnection {
+func RunsPage(page control.RunsPage, available func(control.RunView) model.Available,
+	w CostlyParts) *model.RunConnection {
 	edges := make([]model.RunEdge, len(page.Runs))
 	for i, v := range page.Runs {
 		edges[i] = model.RunEdge{Cursor: page.Cursors[i], Node: GraphOf(v, available(v), w).Run()}

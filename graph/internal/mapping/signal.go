@@ -26,7 +26,7 @@ func Receipt(r runs.SignalReceipt) model.Signal {
 
 // ReceiptsPage maps a page of receipts. after is the cursor of the request; "" is the first page.
 func ReceiptsPage(page runs.ReceiptsPage, after string) *model.SignalConnection {
-	edges := Each(page.Receipts, func(r runs.SignalReceipt) model.SignalEdge {
+	edges := MapSlice(page.Receipts, func(r runs.SignalReceipt) model.SignalEdge {
 		return model.SignalEdge{Cursor: EncodeCursor(r.Signal.ID), Node: new(Receipt(r))}
 	})
 	return &model.SignalConnection{

@@ -48,10 +48,10 @@ func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 		Attempts: []model.StepAttempt{}, TaskQueue: nonZero(&s.TaskQueue), ResourceClass: nonZero(&s.ResourceClass),
 		ChangedSeq: s.ChangedSeq, Available: g.available,
 	}
-	if g.Wants.Wait {
+	if g.CostlyParts.Wait {
 		out.Wait = g.wait(s)
 	}
-	if g.Wants.Attempts {
+	if g.CostlyParts.Attempts {
 		out.Attempts = make([]model.StepAttempt, len(s.Attempts))
 		for i := range s.Attempts {
 			mapAttempt(&out.Attempts[i], &s.Attempts[i])
@@ -73,7 +73,7 @@ func mapAttempt(out *model.StepAttempt, a *run.Attempt) {
 		Status: enumOf[model.StepStatus](a.Status), StatusRaw: string(a.Status),
 		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, StartedSeq: nonZero(&a.StartedSeq),
 		EndedSeq: nonZero(&a.EndedSeq),
-		Error:    mapStepError(a.Error), Result: a.Result, Artifacts: Each(a.Artifacts, mapArtifact),
+		Error:    mapStepError(a.Error), Result: a.Result, Artifacts: MapSlice(a.Artifacts, mapArtifact),
 	}
 	if a.CompletedAt != nil && a.StartedAt != nil {
 		out.DurationMs = new(milliseconds(a.DurationMS))

@@ -11,7 +11,8 @@ import (
 func Viewer(v access.Viewer, dev []model.DevPrincipal) *model.Viewer {
 	out := &model.Viewer{
 		PolicyVersion: int(v.PolicyVersion), BreakGlassUntil: Optional(v.BreakGlassUntil),
-		Principal: v.Principal.ID, TenantID: v.Principal.TenantID, Roles: []model.Role{}, Grants: Each(v.Grants, mapGrant),
+		Principal: v.Principal.ID, TenantID: v.Principal.TenantID, Roles: []model.Role{}, Grants: MapSlice(v.Grants,
+			mapGrant),
 		DevPrincipals: dev,
 	}
 	seen := map[authz.Role]bool{}
@@ -39,7 +40,7 @@ func Capability(c access.EngineCapability) model.EngineCapability {
 
 // Health maps the health of the service.
 func Health(h health.Health) *model.Health {
-	return &model.Health{Status: model.HealthStatus(h.Status), Checks: Each(h.Checks,
+	return &model.Health{Status: model.HealthStatus(h.Status), Checks: MapSlice(h.Checks,
 		func(c health.HealthCheck) model.HealthCheck {
 			return model.HealthCheck{Name: c.Name, Status: model.HealthStatus(c.Status), LatencyMs: Optional(c.Latency),
 				Message: Text(c.Message)}
@@ -49,7 +50,7 @@ func Health(h health.Health) *model.Health {
 // HealthHistory maps the samples of the health that one server keeps.
 func HealthHistory(h health.HealthHistory) *model.HealthHistory {
 	return &model.HealthHistory{Server: h.Server, Since: h.Since, IntervalMs: h.Every,
-		Samples: Each(h.Samples, func(s health.HealthSample) model.HealthSample {
+		Samples: MapSlice(h.Samples, func(s health.HealthSample) model.HealthSample {
 			return model.HealthSample{
 				At: s.At, Status: model.HealthStatus(s.Status), LagP50Ms: s.LagP50, LagP99Ms: s.LagP99,
 				FramesPerSecond: s.FrameRate,

@@ -65,16 +65,16 @@ func (b *book) readLog() {
 func (b *book) findOrigins() {
 	for _, w := range b.writes {
 		switch {
-		case w.answer.Fate == Nothing:
-		case w.answer.Fate == Done && w.begin != nil:
+		case w.answer.Effect == Nothing:
+		case w.answer.Effect == Done && w.begin != nil:
 			if w.answer.Verdict == "RUN" {
 				b.suspect(w, 0)
 			}
-		case w.answer.Fate == Done && w.Kind == KindCreate:
+		case w.answer.Effect == Done && w.Kind == KindCreate:
 			for i := range w.drafts {
 				b.credit(w, run.Seq(i+1))
 			}
-		case w.answer.Fate == Done:
+		case w.answer.Effect == Done:
 			for _, o := range w.answer.Outcomes {
 				if o.Refused == "" && !o.Deduplicated {
 					b.credit(w, o.Seq)
@@ -118,7 +118,7 @@ func (b *book) origins(seq run.Seq, s subject) []*write {
 // markAcknowledged records for each result of a write the highest seq that it acknowledged.
 func (b *book) markAcknowledged() {
 	for _, w := range b.writes {
-		if w.answer.Fate != Done {
+		if w.answer.Effect != Done {
 			continue
 		}
 		top := max(w.answer.Head.LastSeq, w.answer.StartedSeq)

@@ -40,13 +40,13 @@ func story(t *testing.T, fault string) *pen {
 	p.append("w1", stepStarted("s1", 1)) // 3
 	if p.is("a page of a run that is not found") {
 		p.answer(p.call("r1", KindEvents, Call{Limit: 9}), Return{Missing: true})
-		p.records[len(p.records)-1].Return.Fate = Nothing
+		p.records[len(p.records)-1].Return.Effect = Nothing
 	}
 	if p.is("an undocumented error") {
 		id := p.call("r1", KindEvents, Call{Limit: 9})
 		p.records = append(
 			p.records, Record{
-				Return: &Return{Call: id, Fate: Unknown, Error: "boom", Strange: strange(KindEvents, errors.New("boom"))}})
+				Return: &Return{Call: id, Effect: Unknown, Error: "boom", Strange: strange(KindEvents, errors.New("boom"))}})
 	}
 	p.begin("w2", "s2", 1, true, Answer{}) // 4
 	p.append("w1", stepCompleted("s1"))    // 5

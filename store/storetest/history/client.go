@@ -21,21 +21,21 @@ func (j *Journal) Client(actor string, s store.Store) *Client { return &Client{j
 // record writes the call to the journal, makes it, and writes its result.
 func (c *Client) record(call Call, do func(*Return) error) error {
 	call.Actor = c.actor
-	r := Return{Call: c.journal.call(call), Fate: Done}
+	r := Return{Call: c.journal.call(call), Effect: Done}
 	err := do(&r)
 	if err != nil {
 		r.Error, r.Missing, r.Regressed = err.Error(), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrRegressed)
 		r.Strange = strange(call.Kind, err)
-		if r.Fate == Done {
-			r.Fate = fateOf(err)
+		if r.Effect == Done {
+			r.Effect = effectOf(err)
 		}
 	}
 	c.journal.Write(Record{Return: &r})
 	return err
 }
 
-// fateOf returns the conclusion that the contract permits from an error.
-func fateOf(err error) Fate {
+// effectOf returns the conclusion that the contract permits from an error.
+func effectOf(err error) Effect {
 	for _, refused := range []error{run.ErrSchema, store.ErrNotFound, store.ErrConflict, store.ErrOverloaded,
 		store.ErrRegressed, store.ErrSchema} {
 		if errors.Is(err, refused) {
@@ -54,7 +54,7 @@ func strange(kind Kind, err error) bool {
 	if errors.Is(err, run.ErrSchema) || errors.Is(err, store.ErrSchema) {
 		return true // every draft is valid
 	}
-	return fateOf(err) == Unknown && !errors.Is(err, store.ErrUnavailable) &&
+	return effectOf(err) == Unknown && !errors.Is(err, store.ErrUnavailable) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -71,7 +71,7 @@ func (c *Client) Append(ctx context.Context, a store.Append) (out store.Appended
 
 // StartAttempt calls and records Log.StartAttempt.
 func (c *Client) StartAttempt(ctx context.Context, b store.StartAttempt) (out store.AttemptStarted, err error) {
-	err = c.record(Call{Kind: KindBegin, RunID: b.RunID, Entries: []Entry{{Begin: &b}}}, func(r *Return) error {
+	err = c.record(Call{Kind: KindStartAttempt, RunID: b.RunID, Entries: []Entry{{Start: &b}}}, func(r *Return) error {
 		if out, err = c.store.StartAttempt(ctx, b); err == nil {
 			r.Answers = []Answer{startAnswer(out)}
 		}
@@ -99,7 +99,7 @@ func (c *Client) Batch(ctx context.Context, runID string, entries []store.Entry)
 			var a Answer
 			switch {
 			case result.Err != nil:
-				a = Answer{Fate: Nothing, Error: result.Err.Error()}
+				a = Answer{Effect: Nothing, Error: result.Err.Error()}
 			case entries[i].Append != nil:
 				a = appendAnswer(result.Appended)
 			default:
@@ -156,11 +156,11 @@ func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.SignalR
 		}
 		switch {
 		case own != nil: // an error of the function rolls back the transaction
-			r.Fate = Nothing
+			r.Effect = Nothing
 		case err == nil && r.Answers == nil:
-			r.Answers = []Answer{{Fate: Nothing, Error: "the run has ended or has the receipt already"}}
+			r.Answers = []Answer{{Effect: Nothing, Error: "the run has ended or has the receipt already"}}
 		}
-		accepted = err == nil && r.Answers[0].Fate == Done
+		accepted = err == nil && r.Answers[0].Effect == Done
 		return err
 	})
 	return accepted, err
@@ -247,11 +247,11 @@ func (c *Client) Save(ctx context.Context, l store.Loaded) error {
 	})
 }
 
-// Changed calls and records Feed.Changed.
-func (c *Client) Changed(ctx context.Context, f store.RunFilter, cursor string) (rows []store.RunRow, next string,
+// ListChanged calls and records Feed.ListChanged.
+func (c *Client) ListChanged(ctx context.Context, f store.RunFilter, cursor string) (rows []store.RunRow, next string,
 	err error) {
 	err = c.record(Call{Kind: KindChanged, Cursor: cursor, Limit: f.Limit}, func(r *Return) error {
-		if rows, next, err = c.store.Changed(ctx, f, cursor); err != nil {
+		if rows, next, err = c.store.ListChanged(ctx, f, cursor); err != nil {
 			return err
 		}
 		r.Next = next
@@ -301,7 +301,7 @@ func (c *Client) Final(ctx context.Context, runID string) error {
 }
 
 func appendAnswer(out store.Appended) Answer {
-	a := Answer{Fate: Done, Head: out.Head}
+	a := Answer{Effect: Done, Head: out.Head}
 	for _, o := range out.Outcomes {
 		a.Outcomes = append(a.Outcomes, Outcome{
 			Seq: o.Seq, EventID: o.EventID, PersistedAt: o.PersistedAt, Deduplicated: o.Deduplicated,
@@ -312,7 +312,7 @@ func appendAnswer(out store.Appended) Answer {
 }
 
 func startAnswer(out store.AttemptStarted) Answer {
-	return Answer{Fate: Done, Head: out.Head, Verdict: out.Verdict, StartedSeq: out.StartedSeq,
+	return Answer{Effect: Done, Head: out.Head, Verdict: out.Verdict, StartedSeq: out.StartedSeq,
 		Terminal: seenOrNil(out.Terminal)}
 }
 

@@ -57,7 +57,7 @@ func (p *pen) call(actor string, kind Kind, c Call) string {
 }
 
 func (p *pen) answer(id string, r Return) {
-	r.Call, r.Fate = id, Done
+	r.Call, r.Effect = id, Done
 	p.records = append(p.records, Record{Return: &r})
 }
 
@@ -104,7 +104,7 @@ func appendCall(a store.Append) Call { return Call{Entries: []Entry{{Append: &a}
 func events(drafts ...run.Draft) Call { return appendCall(store.Append{Events: drafts}) }
 
 func (p *pen) result(outcomes ...Outcome) Return {
-	return Return{Answers: []Answer{{Fate: Done, Outcomes: outcomes, Head: p.head}}}
+	return Return{Answers: []Answer{{Effect: Done, Outcomes: outcomes, Head: p.head}}}
 }
 
 // append makes a call of an actor that inserts drafts.
@@ -115,13 +115,13 @@ func (p *pen) append(actor string, drafts ...run.Draft) {
 
 // begin makes a call of StartAttempt. If start is true, it inserts a StepStarted.
 func (p *pen) begin(actor, step string, attempt int, start bool, a Answer) {
-	id := p.call(actor, KindBegin, Call{
-		Entries: []Entry{{Begin: &store.StartAttempt{StepID: step, LogicalAttempt: attempt}}}})
+	id := p.call(actor, KindStartAttempt, Call{
+		Entries: []Entry{{Start: &store.StartAttempt{StepID: step, LogicalAttempt: attempt}}}})
 	if start {
 		o := p.insert(runtest.Draft(run.StepStartedEvent, step, attempt))
 		a.Verdict, a.StartedSeq = store.StartGranted, o[0].Seq
 	}
-	a.Fate, a.Head = Done, p.head
+	a.Effect, a.Head = Done, p.head
 	p.answer(id, Return{Answers: []Answer{a}})
 }
 

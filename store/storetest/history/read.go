@@ -32,7 +32,7 @@ type call struct {
 	calledAt, returnedAt int
 }
 
-func (c *call) done() bool { return c.Fate == Done }
+func (c *call) done() bool { return c.Effect == Done }
 
 // String returns the name of the call in violations.
 func (c *call) String() string {
@@ -131,7 +131,7 @@ func Read(r io.Reader) (*History, error) {
 func (h *History) add(rec Record, at int, open map[string]*call) error {
 	switch {
 	case rec.Call != nil:
-		c := &call{Call: *rec.Call, Return: Return{Fate: Unknown}, calledAt: at, returnedAt: never}
+		c := &call{Call: *rec.Call, Return: Return{Effect: Unknown}, calledAt: at, returnedAt: never}
 		h.calls = append(h.calls, c)
 		open[c.ID] = c
 	case rec.Return != nil:
@@ -166,7 +166,7 @@ func (h *History) book(runID string) *book {
 // file adds a call to the books of its runs.
 func (h *History) file(c *call) {
 	switch c.Kind {
-	case KindAppend, KindBegin, KindBatch, KindTransact, KindCreate:
+	case KindAppend, KindStartAttempt, KindBatch, KindTransact, KindCreate:
 		b := h.book(c.RunID)
 		if c.Kind == KindCreate && c.done() {
 			b.made = min(b.made, c.returnedAt)
@@ -197,18 +197,18 @@ func (h *History) file(c *call) {
 
 // entry returns the n-th entry of a call that writes, with its result.
 func (c *call) entry(n int, e Entry) *write {
-	w := &write{call: c, n: n, append: e.Append, begin: e.Begin, answer: Answer{Fate: c.Fate}}
+	w := &write{call: c, n: n, append: e.Append, begin: e.Start, answer: Answer{Effect: c.Effect}}
 	switch {
 	case e.Append != nil:
 		w.drafts = e.Append.Events
-	case e.Begin != nil:
-		w.drafts = []run.Draft{{Type: run.StepStartedEvent, StepID: e.Begin.StepID, LogicalAttempt: e.Begin.LogicalAttempt}}
+	case e.Start != nil:
+		w.drafts = []run.Draft{{Type: run.StepStartedEvent, StepID: e.Start.StepID, LogicalAttempt: e.Start.LogicalAttempt}}
 	}
 	if n < len(c.Answers) {
 		w.answer = c.Answers[n]
 	}
 	if c.Kind == KindCreate && c.done() && !c.Wrote {
-		w.answer.Fate = Nothing // the run existed already
+		w.answer.Effect = Nothing // the run existed already
 	}
 	return w
 }

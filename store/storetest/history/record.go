@@ -23,28 +23,28 @@ type Kind string
 
 // Kinds of calls.
 const (
-	KindAppend   Kind = "append"
-	KindBegin    Kind = "begin"
-	KindBatch    Kind = "batch"
-	KindTransact Kind = "transact" // InRun: an append and a receipt
-	KindCreate   Kind = "create"
-	KindEvents   Kind = "events"
-	KindBefore   Kind = "eventsBefore"
-	KindLoad     Kind = "load"
-	KindSince    Kind = "since"
-	KindHeads    Kind = "heads"
-	KindSave     Kind = "save"
-	KindChanged  Kind = "changed"
+	KindAppend       Kind = "append"
+	KindStartAttempt Kind = "startAttempt"
+	KindBatch        Kind = "batch"
+	KindTransact     Kind = "transact" // InRun: an append and a receipt
+	KindCreate       Kind = "create"
+	KindEvents       Kind = "events"
+	KindBefore       Kind = "eventsBefore"
+	KindLoad         Kind = "load"
+	KindSince        Kind = "since"
+	KindHeads        Kind = "heads"
+	KindSave         Kind = "save"
+	KindChanged      Kind = "changed"
 )
 
-// Fate is the knowledge of a caller about a finished call.
-type Fate string
+// Effect is the knowledge of a caller about a finished call.
+type Effect string
 
-// Fates. A call without a result is Unknown.
+// Effects. A call without a result is Unknown.
 const (
-	Done    Fate = "done"
-	Nothing Fate = "nothing" // refused: nothing was written
-	Unknown Fate = "unknown" // an error after which it may have been written
+	Done    Effect = "done"
+	Nothing Effect = "nothing" // refused: nothing was written
+	Unknown Effect = "unknown" // an error after which it may have been written
 )
 
 // Record is one line of a journal; exactly one field is set.
@@ -74,14 +74,14 @@ type Call struct {
 // Entry is one Append or one StartAttempt.
 type Entry struct {
 	Append *store.Append       `json:"append,omitempty"`
-	Begin  *store.StartAttempt `json:"begin,omitempty"`
+	Start  *store.StartAttempt `json:"start,omitempty"`
 }
 
 // Return is the result of a call.
 type Return struct {
-	Call  string `json:"call"` // its id
-	Fate  Fate   `json:"fate"`
-	Error string `json:"error,omitempty"`
+	Call   string `json:"call"` // its id
+	Effect Effect `json:"effect"`
+	Error  string `json:"error,omitempty"`
 	// Missing means ErrNotFound, Regressed means ErrRegressed, Strange means an error that the interface of the store does
 	// not document.
 	Missing   bool `json:"missing,omitempty"`
@@ -99,7 +99,7 @@ type Return struct {
 
 // Answer is the result of one entry.
 type Answer struct {
-	Fate     Fate       `json:"fate"`
+	Effect   Effect     `json:"effect"`
 	Error    string     `json:"error,omitempty"`
 	Outcomes []Outcome  `json:"outcomes,omitempty"` // of an append
 	Head     store.Head `json:"head"`

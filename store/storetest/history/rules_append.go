@@ -20,7 +20,7 @@ func (b *book) checkAcknowledged(v *verdict) {
 			v.add(Acknowledged, "%s returned ErrRegressed for MinHead %d", w.call, w.append.MinHead)
 		}
 		switch {
-		case w.answer.Fate != Done || w.append == nil:
+		case w.answer.Effect != Done || w.append == nil:
 		case w.Kind == KindCreate:
 			for i, d := range w.drafts {
 				b.checkOutcome(v, w, d, Outcome{Seq: run.Seq(i + 1)})
@@ -95,7 +95,7 @@ func samePayload(d run.Draft, e run.Event) bool {
 
 func (b *book) checkRefused(v *verdict) {
 	for _, w := range b.writes {
-		if w.answer.Fate != Done || len(w.answer.Outcomes) != len(w.drafts) {
+		if w.answer.Effect != Done || len(w.answer.Outcomes) != len(w.drafts) {
 			continue
 		}
 		floor, ceiling := b.floor(w.calledAt), max(b.ceiling(w.returnedAt), w.answer.Head.LastSeq)
@@ -155,14 +155,14 @@ func (b *book) unjustified(w *write, s subject, o Outcome, ceiling run.Seq) stri
 // checkTogether reports appends that are in the log only in part, or with gaps between their events.
 func (b *book) checkTogether(v *verdict) {
 	for _, w := range b.writes {
-		if w.answer.Fate == Done {
+		if w.answer.Effect == Done {
 			b.checkAdjacent(v, w)
 		}
 	}
 	torn := map[*write][]run.Seq{}
 	for i, e := range b.events {
 		seq := run.Seq(i + 1)
-		if by := b.origins(seq, ofEvent(e)); len(by) == 1 && by[0].answer.Fate == Unknown && by[0].begin == nil {
+		if by := b.origins(seq, ofEvent(e)); len(by) == 1 && by[0].answer.Effect == Unknown && by[0].begin == nil {
 			torn[by[0]] = append(torn[by[0]], seq)
 		}
 	}

@@ -59,7 +59,7 @@ func (b *book) checkOrder(v *verdict) {
 	}
 	before := map[*call]run.Seq{} // highest seq that earlier entries of the call inserted
 	for _, w := range b.writes {
-		if w.answer.Fate != Done || w.Kind == KindCreate {
+		if w.answer.Effect != Done || w.Kind == KindCreate {
 			continue
 		}
 		floor := max(b.floor(w.calledAt), before[w.call])
@@ -83,7 +83,7 @@ func (b *book) checkOrder(v *verdict) {
 // checkStarts compares the results of StartAttempt with the log.
 func (b *book) checkStarts(v *verdict) {
 	for _, w := range b.writes {
-		if w.begin == nil || w.answer.Fate != Done {
+		if w.begin == nil || w.answer.Effect != Done {
 			continue
 		}
 		a := attempt{w.begin.StepID, w.begin.LogicalAttempt}
@@ -149,7 +149,7 @@ func (b *book) checkGates(v *verdict) {
 		}
 	}
 	for _, w := range b.writes {
-		if w.answer.Fate != Done || w.answer.Verdict != "PARKED" {
+		if w.answer.Effect != Done || w.answer.Verdict != "PARKED" {
 			continue
 		}
 		from, to := b.floor(w.calledAt), b.ceiling(w.returnedAt)

@@ -11,7 +11,7 @@ import (
 func (b *book) checkReads(v *verdict) {
 	for _, w := range b.writes {
 		b.checkFound(v, w.call)
-		if w.answer.Fate == Done && w.answer.Head.RunID != "" {
+		if w.answer.Effect == Done && w.answer.Head.RunID != "" {
 			b.checkHead(v, w.call, w.answer.Head)
 		}
 	}
@@ -215,7 +215,7 @@ func (h *History) checkMonotonic(v *verdict) {
 	}
 	for _, c := range returned {
 		for _, a := range c.Answers {
-			if a.Fate == Done {
+			if a.Effect == Done {
 				see(c, c.RunID, "head", a.Head.LastSeq)
 			}
 		}

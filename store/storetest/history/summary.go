@@ -51,7 +51,7 @@ func (s *Summary) run(b *book) {
 	}
 	for _, w := range b.writes {
 		s.Writes++
-		if w.answer.Fate == Unknown {
+		if w.answer.Effect == Unknown {
 			s.Lost++
 			if len(w.drafts) > 0 && b.onlyOrigin(w) {
 				s.LostButWritten++

@@ -134,7 +134,7 @@ func (s naive) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, crea
 	return r, created, err
 }
 
-func (s naive) Changed(ctx context.Context, _ store.RunFilter, cursor string) (rows []store.RunRow, next string,
+func (s naive) ListChanged(ctx context.Context, _ store.RunFilter, cursor string) (rows []store.RunRow, next string,
 	err error) {
 	after := len(cursor) // a number in unary needs no parser
 	s.mu.Lock()

@@ -147,7 +147,7 @@ func (c consumer) next(ctx context.Context) (caughtUp bool, err error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, err
 	}
-	rows, next, err := c.Changed(ctx, store.RunFilter{TenantID: runtest.ID.TenantID,
+	rows, next, err := c.ListChanged(ctx, store.RunFilter{TenantID: runtest.ID.TenantID,
 		ProjectIDs: []string{runtest.ID.ProjectID}, Limit: feedLimit}, string(cursor))
 	if err != nil {
 		return false, err

@@ -6,22 +6,22 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Crowd decides about runs that arrive in one transaction. A store reads the rows of each lane once, under its lock,
-// and Arrive counts the earlier runs in memory, so that the verdicts equal those of consecutive transactions. The zero
-// value is ready to use. It is not safe for concurrent use.
-type Crowd struct {
+// ArrivalBatch decides about runs that arrive in one transaction. A store reads the rows of each lane once, under its
+// lock, and Arrive counts the earlier runs in memory, so that the verdicts equal those of consecutive transactions. The
+// zero value is ready to use. It is not safe for concurrent use.
+type ArrivalBatch struct {
 	installation Lane
 	others       bool // OthersOfInstallation
-	tenants      map[string]*crowdTenant
+	tenants      map[string]*batchTenant
 }
 
-type crowdTenant struct {
+type batchTenant struct {
 	lane     Lane
 	full     time.Time
-	projects map[string]*crowdProject
+	projects map[string]*batchProject
 }
 
-type crowdProject struct {
+type batchProject struct {
 	now    time.Time
 	lane   Lane
 	full   time.Time
@@ -30,23 +30,23 @@ type crowdProject struct {
 
 // Add sets the rows that decide about runs of one project. The store reads all rows under the same lock, before the
 // first call of Arrive.
-func (c *Crowd) Add(tenantID, projectID string, r Rows) {
+func (c *ArrivalBatch) Add(tenantID, projectID string, r Rows) {
 	c.installation, c.others = r.Installation, r.OthersOfInstallation
 	if c.tenants == nil {
-		c.tenants = map[string]*crowdTenant{}
+		c.tenants = map[string]*batchTenant{}
 	}
 	t := c.tenants[tenantID]
 	if t == nil {
-		t = &crowdTenant{projects: map[string]*crowdProject{}}
+		t = &batchTenant{projects: map[string]*batchProject{}}
 		c.tenants[tenantID] = t
 	}
 	t.lane, t.full = r.Tenant, r.TenantFull
-	t.projects[projectID] = &crowdProject{now: r.Now, lane: r.Project, full: r.ProjectFull, others: r.OthersOfTenant}
+	t.projects[projectID] = &batchProject{now: r.Now, lane: r.Project, full: r.ProjectFull, others: r.OthersOfTenant}
 }
 
 // Arrive decides about the next run like the function Arrive, and also returns the rows that decided. A refused run
 // changes nothing for later runs. Add must have been called for the project.
-func (c *Crowd) Arrive(tenantID, projectID string, terms store.Terms) (Verdict, Rows, error) {
+func (c *ArrivalBatch) Arrive(tenantID, projectID string, terms store.Terms) (Verdict, Rows, error) {
 	t := c.tenants[tenantID]
 	p := t.projects[projectID]
 	r := Rows{

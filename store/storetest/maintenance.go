@@ -7,7 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-var upkeepCases = []testCase{
+var maintenanceCases = []testCase{
 	{"AllRunsComeInPages", testAllRunsComeInPages},
 	{"CheckpointReturnsTheStoredState", testCheckpointReturnsTheStoredState},
 	// contract: T193

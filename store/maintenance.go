@@ -6,9 +6,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Upkeep has the operations that package storeadmin needs beyond the other ports. They cross tenants, so the API must
-// never call them for a request.
-type Upkeep interface {
+// Maintenance has the operations that package storeadmin needs beyond the other ports. They cross tenants, so the API
+// must never call them for a request.
+type Maintenance interface {
 	// AllRuns lists runs of every tenant by id, strictly after the given one ("": from the first), at most limit (≤
 	// MaxPage).
 	AllRuns(ctx context.Context, after string, limit int) ([]Run, error)
