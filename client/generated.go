@@ -4101,8 +4101,11 @@ type ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry struct 
 	WaitsFor *QueueWait `json:"waitsFor"`
 	// Position among the waiting runs of its project, from 1; null when it does not wait.
 	Position *int `json:"position"`
-	// Expected remaining wait; null when unknown.
+	// Expected remaining wait; null when unknown. It is unknown when an active run must end first, see `slots`. Among the runs of a project
+	// it never decreases with the position, and is null behind a null.
 	EstimatedWaitMs *float64 `json:"estimatedWaitMs"`
+	// The slots that are all in use, so that an active run must end before this one starts; null: a slot is free for it.
+	Slots *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse `json:"slots"`
 }
 
 // GetRunId returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.RunId, and is useful for accessing the field via an interface.
@@ -4168,6 +4171,38 @@ func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) Ge
 // GetEstimatedWaitMs returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.EstimatedWaitMs, and is useful for accessing the field via an interface.
 func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetEstimatedWaitMs() *float64 {
 	return v.EstimatedWaitMs
+}
+
+// GetSlots returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.Slots, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetSlots() *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse {
+	return v.Slots
+}
+
+// ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse includes the requested fields of the GraphQL type SlotUse.
+// The GraphQL type's documentation follows.
+//
+// A limit of active runs whose slots are in use, or will be by the runs that are ahead in the queue.
+type ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse struct {
+	Scope SlotScope `json:"scope"`
+	// The runs that hold a slot, including those that the viewer may not see; null for INSTALLATION, whose runs have other tenants too.
+	Active *int `json:"active"`
+	// The number of slots; null for INSTALLATION.
+	Max *int `json:"max"`
+}
+
+// GetScope returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse.Scope, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse) GetScope() SlotScope {
+	return v.Scope
+}
+
+// GetActive returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse.Active, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse) GetActive() *int {
+	return v.Active
+}
+
+// GetMax returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse.Max, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlotsSlotUse) GetMax() *int {
+	return v.Max
 }
 
 // ListQueueQueueQueueEntryConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
@@ -9151,6 +9186,20 @@ func (v *SkipStepInput) GetStepId() string { return v.StepId }
 // GetReason returns SkipStepInput.Reason, and is useful for accessing the field via an interface.
 func (v *SkipStepInput) GetReason() *string { return v.Reason }
 
+type SlotScope string
+
+const (
+	SlotScopeProject      SlotScope = "PROJECT"
+	SlotScopeTenant       SlotScope = "TENANT"
+	SlotScopeInstallation SlotScope = "INSTALLATION"
+)
+
+var AllSlotScope = []SlotScope{
+	SlotScopeProject,
+	SlotScopeTenant,
+	SlotScopeInstallation,
+}
+
 type StartRunInput struct {
 	Plan PlanInput `json:"plan"`
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128.
@@ -9219,7 +9268,8 @@ func (v *StartRunStartRunStartRunPayload) GetDeduplicated() bool { return v.Dedu
 type StartRunStartRunStartRunPayloadQueueQueueEntry struct {
 	// Position among the waiting runs of its project, from 1; null when it does not wait.
 	Position *int `json:"position"`
-	// Expected remaining wait; null when unknown.
+	// Expected remaining wait; null when unknown. It is unknown when an active run must end first, see `slots`. Among the runs of a project
+	// it never decreases with the position, and is null behind a null.
 	EstimatedWaitMs *float64 `json:"estimatedWaitMs"`
 }
 
@@ -12733,6 +12783,11 @@ query ListQueue ($projectId: String, $first: Int, $after: String) {
 				waitsFor
 				position
 				estimatedWaitMs
+				slots {
+					scope
+					active
+					max
+				}
 			}
 		}
 		pageInfo {

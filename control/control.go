@@ -51,4 +51,23 @@ type QueueEntry struct {
 	Why store.WaitReason
 	// Wait is the estimated time until the start, from now. 0 means that there is no estimate.
 	Wait time.Duration
+	// Slots is set when an active run must end before this one can start. Nobody knows when, so Wait is then 0.
+	Slots *SlotUse
 }
+
+// SlotUse describes a limit of active runs whose slots are all in use, or will be by the runs ahead in the queue.
+type SlotUse struct {
+	Scope SlotScope
+	// Active and Max count runs. They are 0 for SlotsOfInstallation, because other tenants' runs are nobody's business.
+	Active, Max int
+}
+
+// SlotScope says whose runs share a limit of active runs.
+type SlotScope string
+
+// Scopes of slots.
+const (
+	SlotsOfProject      SlotScope = "PROJECT"
+	SlotsOfTenant       SlotScope = "TENANT"
+	SlotsOfInstallation SlotScope = "INSTALLATION"
+)

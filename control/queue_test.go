@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/control/runs"
@@ -381,5 +382,32 @@ func TestStartRun_WarnsOfAnotherVersion(t *testing.T) {
 	w.startRun("r1", func(in *runs.StartRun) { in.Inline = document(M{"metadata.planVersion": "2.0"}, "s1") })
 	if !strings.Contains(said.String(), "second run") || !strings.Contains(said.String(), "before=1.0 now=2.0") {
 		t.Errorf("the log says %s, want a warning with both versions", said.String())
+	}
+}
+
+// A run that needs the slot of an active run has no estimate, however many tokens there are, and its entry says whose
+// slots are in use. The runs behind it have none either.
+func TestQueue_PromisesNoStartThatDependsOnTheEndOfAnotherRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
+		q.Tiers["hobby"] = admission.Tier{StartRunPerMinute: 4, SignalOpsPerMinute: 20, MaxActive: 2, MaxQueueDepth: 100,
+			Weight: 1}
+	})))
+	for i := range 6 {
+		w.startRun(fmt.Sprintf("r%d", i))
+	}
+	page := must[admission.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), admission.QueueQuery{}))
+	if len(page.Entries) != 4 {
+		t.Fatalf("%d runs wait, want 4 behind the 2 that hold the slots", len(page.Entries))
+	}
+	want := &control.SlotUse{Scope: control.SlotsOfTenant, Active: 2, Max: 2}
+	for _, e := range page.Entries {
+		if diff := cmp.Diff(want, e.Slots); diff != "" || e.Wait != 0 {
+			t.Errorf("position %d has the estimate %v, want none; slots (-want +got):\n%s", e.Position, e.Wait, diff)
+		}
+	}
+	v := must[control.RunView](t)(w.Run(t.Context(), w.who("dev-viewer"), page.Entries[0].RunID, nil))
+	if diff := cmp.Diff(want, v.Queue.Slots); diff != "" || v.Queue.Wait != 0 {
+		t.Errorf("the run has the estimate %v, want none; slots (-want +got):\n%s", v.Queue.Wait, diff)
 	}
 }

@@ -208,6 +208,18 @@ func (s *session) quotaHistory() *cobra.Command {
 	return c
 }
 
+// waitWords returns what a run waits for.
+func waitWords(w client.QueueWait) string {
+	switch w {
+	case client.QueueWaitPlace:
+		return "slot"
+	case client.QueueWaitTurn:
+		return "runs ahead"
+	default:
+		return strings.ToLower(string(w))
+	}
+}
+
 func queueCommand() *cobra.Command {
 	s := &session{}
 	return s.command("queue", "Show the runs that wait for quota or a free slot", s.queueList())
@@ -230,7 +242,7 @@ func (s *session) queueList() *cobra.Command {
 				all = out.Queue
 				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
-				t := s.table("RUN", "PLAN", "WHERE", "BY", "PLACE", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
+				t := s.table("RUN", "PLAN", "WHERE", "BY", "POSITION", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
 				for _, e := range all.Edges {
 					q := e.Node
 					position, waits, about := "–", "–", "–"
@@ -238,7 +250,7 @@ func (s *session) queueList() *cobra.Command {
 						position = fmt.Sprint(*q.Position)
 					}
 					if q.WaitsFor != nil {
-						waits = strings.ToLower(string(*q.WaitsFor))
+						waits = waitWords(*q.WaitsFor)
 					}
 					if q.EstimatedWaitMs != nil {
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()

@@ -16,6 +16,7 @@ type QueueStore interface {
 	Get(ctx context.Context, runID string) (store.Run, error)
 	QueueRow(ctx context.Context, runID string) (store.QueueRow, error)
 	Usage(ctx context.Context, tenantID string) (store.Usage, error)
+	ActiveRuns(ctx context.Context) (int64, error)
 	WaitingRuns(ctx context.Context, f store.WaitingFilter) ([]store.WaitingRun, error)
 }
 
@@ -82,15 +83,20 @@ func (s *QueueViews) Queue(ctx context.Context, p authz.Principal, q QueueQuery)
 	if err != nil {
 		return QueuePage{}, control.Translate(err)
 	}
+	active, err := s.store.ActiveRuns(ctx)
+	if err != nil {
+		return QueuePage{}, control.Translate(err)
+	}
 	out := QueuePage{HasNext: more, Depth: int(usage.Tenant.Waiting)}
 	for _, row := range rows {
-		out.Entries = append(out.Entries, s.queueEntry(row, usage))
+		out.Entries = append(out.Entries, s.queueEntry(row, usage, active))
 	}
 	return out, nil
 }
 
-// queueEntry returns a row with the reason why it waits and the estimated wait from now.
-func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage) control.QueueEntry {
+// queueEntry returns a row with the reason why it waits and the estimated wait from now. active counts the runs of the
+// whole installation that hold a slot.
+func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage, active int64) control.QueueEntry {
 	e := control.QueueEntry{WaitingRun: row}
 	if !row.Waiting {
 		return e
@@ -99,7 +105,8 @@ func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage) control.Que
 	rows := admission.Rows{
 		Now: u.Now, TenantFull: u.Tenant.Full[store.BucketStart], ProjectFull: lane.Full[store.BucketStart],
 		Tenant:  admission.Lane{Active: u.Tenant.Active, Waiting: u.Tenant.Waiting},
-		Project: admission.Lane{Active: lane.Active, Waiting: lane.Waiting, Pace: lane.Pace},
+		Project:      admission.Lane{Active: lane.Active, Waiting: lane.Waiting, Pace: lane.Pace},
+		Installation: admission.Lane{Active: active},
 	}
 	first := admission.Admit(t, row.ProjectID, rows) // the verdict for the first run of the project
 	switch e.Why = first.Why; {
@@ -108,8 +115,16 @@ func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage) control.Que
 	case first.Admitted || row.Position > 1:
 		e.Why = store.WaitTurn
 	}
-	if t.Project.PerMinute != 0 && (t.Project.PerMinute > 0 || t.Tenant.PerMinute != 0) { // 0 never gives a token
-		e.Wait = admission.Estimate(t, rows, row.Position, othersWaiting(row.ProjectID, u))
+	projects := othersWaiting(row.ProjectID, u)
+	e.Wait = admission.Estimate(t, rows, row.Position, projects)
+	switch admission.LacksSlot(t, rows, row.Position, projects) {
+	case admission.OfProject:
+		e.Slots = &control.SlotUse{Scope: control.SlotsOfProject, Active: int(lane.Active), Max: t.Project.MaxActive}
+	case admission.OfTenant:
+		e.Slots = &control.SlotUse{Scope: control.SlotsOfTenant, Active: int(u.Tenant.Active), Max: t.Tenant.MaxActive}
+	case admission.OfInstallation:
+		e.Slots = &control.SlotUse{Scope: control.SlotsOfInstallation}
+	case admission.OfNobody:
 	}
 	return e
 }
@@ -139,6 +154,10 @@ func (s *QueueViews) EntryOf(ctx context.Context, r store.Run) (*control.QueueEn
 	if err != nil {
 		return nil, err
 	}
+	active, err := s.store.ActiveRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := s.store.WaitingRuns(ctx, store.WaitingFilter{TenantID: r.TenantID, RunID: r.RunID, Limit: 1})
 	if err != nil {
 		return nil, err
@@ -146,6 +165,6 @@ func (s *QueueViews) EntryOf(ctx context.Context, r store.Run) (*control.QueueEn
 	if i := slices.IndexFunc(rows, func(w store.WaitingRun) bool { return w.RunID == r.RunID }); i >= 0 {
 		row = rows[i]
 	}
-	e := s.queueEntry(row, u)
+	e := s.queueEntry(row, u, active)
 	return &e, nil
 }

@@ -78,9 +78,9 @@ func Arrive(t store.Terms, projectID string, r Rows) (Verdict, error) {
 	case mayBorrow:
 		return borrow(t, projectID, r)
 	case t.Strategy == store.StrategyReject && v.Why != store.WaitHold:
-		return Verdict{}, &store.RefusedError{Code: run.CodeQuotaExceeded, RetryAfter: Estimate(t, r, 1, 0)}
+		return Verdict{}, &store.RefusedError{Code: run.CodeQuotaExceeded, RetryAfter: retryAfter(t, r)}
 	case isFull(t.Tenant, r.Tenant), isFull(t.Project, r.Project):
-		return Verdict{}, &store.RefusedError{Code: run.CodeQueueFull, RetryAfter: Estimate(t, r, 1, 0)}
+		return Verdict{}, &store.RefusedError{Code: run.CodeQueueFull, RetryAfter: retryAfter(t, r)}
 	}
 	return v, nil
 }
@@ -169,19 +169,53 @@ func until(fullAt, now time.Time, perMinute, n int) time.Duration {
 }
 
 // Estimate returns how long a run at position of its lane, from 1, waits from now on, while lanes of that many other
-// projects of its tenant have waiting runs. It is the longer of two times: until its token comes, which is exact for a
-// single lane, and until its slot is free, by the pace of recent admissions. 0: unknown.
+// projects of its tenant have waiting runs. It is the time until its token comes, which is exact for a single lane.
+// 0 is at once or unknown. It is unknown when an active run must end first, because nobody knows when that will be, or
+// when the bucket never fills. Along a lane the estimates never decrease, and none is known behind an unknown one.
 func Estimate(t store.Terms, r Rows, position, projects int) time.Duration {
-	byPace := time.Duration(position) * r.Project.Pace
+	b := bucketOf(t, "", r)
+	if b.perMinute <= 0 || LacksSlot(t, r, position, projects) != OfNobody {
+		return 0
+	}
+	ahead := int64(position)
+	if t.Project.PerMinute < 0 { // the projects share the tenant's bucket and take turns
+		ahead += othersAhead(r, position, projects)
+	}
+	return until(b.fullAt, r.Now, b.perMinute, int(ahead))
+}
+
+// LacksSlot returns whose limit of active runs keeps a run at position of its lane, from 1, from starting before an
+// active run has ended: there are fewer free slots than runs up to it. OfNobody: there are enough. projects is that of
+// Estimate.
+func LacksSlot(t store.Terms, r Rows, position, projects int) Scope {
+	lacks := func(most int, l Lane, others int64) bool {
+		return most >= 0 && l.Active+int64(position)+others > int64(most)
+	}
+	others := othersAhead(r, position, projects)
+	switch {
+	case lacks(t.Project.MaxActive, r.Project, 0):
+		return OfProject
+	case lacks(t.Tenant.MaxActive, r.Tenant, others):
+		return OfTenant
+	case lacks(t.MaxActive, r.Installation, others):
+		return OfInstallation
+	}
+	return OfNobody
+}
+
+// othersAhead returns how many waiting runs of other projects start before a run at position, because lanes take turns.
+func othersAhead(r Rows, position, projects int) int64 {
+	return min(r.Tenant.Waiting-r.Project.Waiting, int64(position)*int64(projects))
+}
+
+// retryAfter returns when a refused run should be requested again: when its token comes, and no earlier than the pace
+// of recent admissions suggests. Unlike an estimate it promises nothing, so it may be a guess.
+func retryAfter(t store.Terms, r Rows) time.Duration {
 	b := bucketOf(t, "", r)
 	if b.perMinute <= 0 {
-		return byPace
+		return r.Project.Pace
 	}
-	ahead := position
-	if t.Project.PerMinute < 0 { // the projects share the tenant's bucket and take turns
-		ahead += int(min(r.Tenant.Waiting-r.Project.Waiting, int64(position)*int64(projects)))
-	}
-	return max(byPace, until(b.fullAt, r.Now, b.perMinute, ahead))
+	return max(r.Project.Pace, until(b.fullAt, r.Now, b.perMinute, 1))
 }
 
 // Turn returns the new pass of a lane after an admission, and the new turn of the lane above. A pass below turn is

@@ -173,21 +173,66 @@ func TestEstimate_TokensAreExact(t *testing.T) {
 	}
 }
 
-func TestEstimate_CountsThePaceAndTheTurnsOfOtherProjects(t *testing.T) {
+func TestEstimate_CountsTheTurnsOfOtherProjects(t *testing.T) {
 	t.Parallel()
 	rows := admission.Rows{Now: epoch, TenantFull: epoch.Add(time.Minute)}
-	rows.Project.Pace = 4 * time.Second
-	if got := admission.Estimate(store.Unlimited(), rows, 3, 0); got != 12*time.Second {
-		t.Errorf("third in the lane at a pace of 4 s: estimate %v, want 12 s", got)
-	}
 	of := terms(func(t *store.Terms) { t.Tenant.PerMinute = 60 })
-	rows.Project.Pace, rows.Tenant.Waiting, rows.Project.Waiting = 0, 102, 2
+	rows.Tenant.Waiting, rows.Project.Waiting = 102, 2
 	if got := admission.Estimate(of, rows, 3, 1); got != 6*time.Second {
 		t.Errorf("third in the lane beside a project with 100 waiting runs, one token a second: estimate %v, want 6 s", got)
 	}
 	rows.Tenant.Waiting = 3
 	if got := admission.Estimate(of, rows, 3, 1); got != 4*time.Second {
 		t.Errorf("third in the lane beside a project with one waiting run: estimate %v, want 4 s", got)
+	}
+}
+
+// A run that waits for the end of another one has no estimate, whichever limit the slot belongs to, and neither has any
+// run behind it; an idle pace of admissions is no knowledge either.
+func TestEstimate_IsUnknownFromTheFirstRunThatNeedsASlot(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		terms func(*store.Terms)
+		rows  func(*admission.Rows)
+		want  []bool // by position: whether an estimate is known
+	}{
+		"both slots of the project are held": {
+			terms: func(t *store.Terms) { t.Project.MaxActive = 2 }, rows: func(r *admission.Rows) { r.Project.Active = 2 },
+			want: []bool{false, false, false},
+		},
+		"both slots of the tenant are held": {
+			terms: func(t *store.Terms) { t.Tenant.MaxActive = 2 }, rows: func(r *admission.Rows) { r.Tenant.Active = 2 },
+			want: []bool{false, false, false},
+		},
+		"both slots of the installation are held": {
+			terms: func(t *store.Terms) { t.MaxActive = 2 }, rows: func(r *admission.Rows) { r.Installation.Active = 2 },
+			want: []bool{false, false, false},
+		},
+		"two of three slots are free": {
+			terms: func(t *store.Terms) { t.Tenant.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Tenant.Active = 1 },
+			want: []bool{true, true, false},
+		},
+		"slots are not limited": {want: []bool{true, true, true}},
+	} {
+		of := terms(func(t *store.Terms) { t.Tenant.PerMinute = 6 })
+		rows := admission.Rows{Now: epoch, TenantFull: epoch.Add(time.Minute)}
+		rows.Project.Pace = 3 * time.Second
+		if c.terms != nil {
+			c.terms(&of)
+			c.rows(&rows)
+		}
+		last := time.Duration(0)
+		for i, known := range c.want {
+			rows.Project.Waiting, rows.Tenant.Waiting = int64(i+1), int64(i+1)
+			got := admission.Estimate(of, rows, i+1, 0)
+			if (got > 0) != known || (admission.LacksSlot(of, rows, i+1, 0) == admission.OfNobody) != known {
+				t.Errorf("%s: position %d has the estimate %v, want a known one: %v", name, i+1, got, known)
+			}
+			if known && got < last {
+				t.Errorf("%s: position %d has the estimate %v, below the %v of the run before it", name, i+1, got, last)
+			}
+			last = got
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ test("the queue says why a run waits and when it may start, and takes it out", a
       .filter({ hasText: waiting.slice(0, 8) });
     await expect(row).toContainText("e2e-queue@1.0");
     await expect(row.getByRole("cell", { name: "dev-engineer" })).toBeVisible();
-    await expect(row).toContainText("The limit of active runs is reached.");
+    await expect(row).toContainText("All run slots are in use");
     await expect(page.getByRole("columnheader", { name: "Estimated wait" })).toBeVisible();
     await row.getByRole("button", { name: /Cancel run/ }).click();
     const dialog = page.getByRole("alertdialog");

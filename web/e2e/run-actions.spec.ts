@@ -133,7 +133,7 @@ test("23 a run that waits for approval says for whom, and starts when it is give
   try {
     const runId = await startRun(url, "actions-approve", sleeps(100, 1), "gated");
     await page.goto(`${url}/runs/${runId}`);
-    await expect(page.getByText("approved by 0 of 1")).toBeVisible();
+    await expect(page.getByText("0 of 1 approval")).toBeVisible();
     await expect(page.getByRole("button", { name: "Approve…" })).toHaveAttribute("aria-disabled", "true");
     await become(page, "dev-planner");
     await confirm(page, "APPROVE");

@@ -37,13 +37,14 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   runlist: "address api api/gen format messages runstate status ui",
   bulk: "api api/gen format forms messages receipts runstate ui",
   start: "api api/gen messages ui",
+  queue: "api api/gen format messages status ui",
   inbox: "actions api api/gen format forms messages receipts ui",
   audit: "api/gen format",
   health: "api api/gen format messages page session ui",
   admin: "api api/gen format forms messages page session ui",
   shell: "api api/gen format inbox messages receipts session status ui",
   routes:
-    "address admin api api/gen audit bulk format forms freshness health history inbox messages page receipts run runlist runstate session shell start status step ui",
+    "address admin api api/gen audit bulk format forms freshness health history inbox messages page queue receipts run runlist runstate session shell start status step ui",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:

@@ -638,6 +638,7 @@ type ComplexityRoot struct {
 		Priority        func(childComplexity int) int
 		ProjectID       func(childComplexity int) int
 		RunID           func(childComplexity int) int
+		Slots           func(childComplexity int) int
 		Status          func(childComplexity int) int
 		TriggeredBy     func(childComplexity int) int
 		WaitsFor        func(childComplexity int) int
@@ -949,6 +950,12 @@ type ComplexityRoot struct {
 	Skip struct {
 		Reason     func(childComplexity int) int
 		ReasonCode func(childComplexity int) int
+	}
+
+	SlotUse struct {
+		Active func(childComplexity int) int
+		Max    func(childComplexity int) int
+		Scope  func(childComplexity int) int
 	}
 
 	StartRunPayload struct {
@@ -3808,6 +3815,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.QueueEntry.RunID(childComplexity), true
+	case "QueueEntry.slots":
+		if e.ComplexityRoot.QueueEntry.Slots == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.Slots(childComplexity), true
 	case "QueueEntry.status":
 		if e.ComplexityRoot.QueueEntry.Status == nil {
 			break
@@ -5077,6 +5090,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Skip.ReasonCode(childComplexity), true
+
+	case "SlotUse.active":
+		if e.ComplexityRoot.SlotUse.Active == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SlotUse.Active(childComplexity), true
+	case "SlotUse.max":
+		if e.ComplexityRoot.SlotUse.Max == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SlotUse.Max(childComplexity), true
+	case "SlotUse.scope":
+		if e.ComplexityRoot.SlotUse.Scope == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SlotUse.Scope(childComplexity), true
 
 	case "StartRunPayload.deduplicated":
 		if e.ComplexityRoot.StartRunPayload.Deduplicated == nil {
@@ -6870,9 +6902,23 @@ type QueueEntry {
   waitsFor: QueueWait
   "Position among the waiting runs of its project, from 1; null when it does not wait."
   position: Int
-  "Expected remaining wait; null when unknown."
+  """
+  Expected remaining wait; null when unknown. It is unknown when an active run must end first, see ` + "`" + `slots` + "`" + `. Among the runs of a project
+  it never decreases with the position, and is null behind a null.
+  """
   estimatedWaitMs: Duration
+  "The slots that are all in use, so that an active run must end before this one starts; null: a slot is free for it."
+  slots: SlotUse
 }
+"A limit of active runs whose slots are in use, or will be by the runs that are ahead in the queue."
+type SlotUse {
+  scope: SlotScope!
+  "The runs that hold a slot, including those that the viewer may not see; null for INSTALLATION, whose runs have other tenants too."
+  active: Int
+  "The number of slots; null for INSTALLATION."
+  max: Int
+}
+enum SlotScope { PROJECT TENANT INSTALLATION }
 enum QueueWait {
   "Tokens of its tenant or project."
   QUOTA
@@ -9310,6 +9356,8 @@ func (ec *executionContext) childFields_QueueEntry(ctx context.Context, field gr
 		return ec.fieldContext_QueueEntry_position(ctx, field)
 	case "estimatedWaitMs":
 		return ec.fieldContext_QueueEntry_estimatedWaitMs(ctx, field)
+	case "slots":
+		return ec.fieldContext_QueueEntry_slots(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type QueueEntry", field.Name)
 }
@@ -9928,6 +9976,18 @@ func (ec *executionContext) childFields_Skip(ctx context.Context, field graphql.
 		return ec.fieldContext_Skip_reasonCode(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Skip", field.Name)
+}
+
+func (ec *executionContext) childFields_SlotUse(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "scope":
+		return ec.fieldContext_SlotUse_scope(ctx, field)
+	case "active":
+		return ec.fieldContext_SlotUse_active(ctx, field)
+	case "max":
+		return ec.fieldContext_SlotUse_max(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SlotUse", field.Name)
 }
 
 func (ec *executionContext) childFields_StartRunPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -21942,6 +22002,38 @@ func (ec *executionContext) fieldContext_QueueEntry_estimatedWaitMs(_ context.Co
 	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
+func (ec *executionContext) _QueueEntry_slots(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_slots(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Slots, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SlotUse) graphql.Marshaler {
+			return ec.marshalOSlotUse2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSlotUse(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_slots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QueueEntry",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SlotUse(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _QueueEntryConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntryConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -27035,6 +27127,75 @@ func (ec *executionContext) _Skip_reasonCode(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_Skip_reasonCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Skip", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SlotUse_scope(ctx context.Context, field graphql.CollectedField, obj *model.SlotUse) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SlotUse_scope(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Scope, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.SlotScope) graphql.Marshaler {
+			return ec.marshalNSlotScope2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSlotScope(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SlotUse_scope(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SlotUse", field, false, false, errors.New("field of type SlotScope does not have child fields"))
+}
+
+func (ec *executionContext) _SlotUse_active(ctx context.Context, field graphql.CollectedField, obj *model.SlotUse) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SlotUse_active(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Active, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SlotUse_active(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SlotUse", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _SlotUse_max(ctx context.Context, field graphql.CollectedField, obj *model.SlotUse) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SlotUse_max(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Max, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SlotUse_max(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SlotUse", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _StartRunPayload_run(ctx context.Context, field graphql.CollectedField, obj *model.StartRunPayload) (ret graphql.Marshaler) {
@@ -39318,6 +39479,11 @@ func (ec *executionContext) _QueueEntry(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "slots":
+			out.Values[i] = ec._QueueEntry_slots(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -41867,6 +42033,54 @@ func (ec *executionContext) _Skip(ctx context.Context, sel ast.SelectionSet, obj
 		case "reasonCode":
 			out.Values[i] = ec._Skip_reasonCode(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var slotUseImplementors = []string{"SlotUse"}
+
+func (ec *executionContext) _SlotUse(ctx context.Context, sel ast.SelectionSet, obj *model.SlotUse) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, slotUseImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SlotUse")
+		case "scope":
+			out.Values[i] = ec._SlotUse_scope(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "active":
+			out.Values[i] = ec._SlotUse_active(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "max":
+			out.Values[i] = ec._SlotUse_max(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -45784,6 +45998,16 @@ func (ec *executionContext) marshalNSignalType2githubᚗcomᚋdvtᚑengineᚋdvt
 	return v
 }
 
+func (ec *executionContext) unmarshalNSlotScope2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSlotScope(ctx context.Context, v any) (model.SlotScope, error) {
+	var res model.SlotScope
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSlotScope2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSlotScope(ctx context.Context, sel ast.SelectionSet, v model.SlotScope) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) unmarshalNStartRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStartRunInput(ctx context.Context, v any) (model.StartRunInput, error) {
 	res, err := ec.unmarshalInputStartRunInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -46967,6 +47191,13 @@ func (ec *executionContext) unmarshalOSkipStepInput2ᚖgithubᚗcomᚋdvtᚑengi
 	}
 	res, err := ec.unmarshalInputSkipStepInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOSlotUse2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSlotUse(ctx context.Context, sel ast.SelectionSet, v *model.SlotUse) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SlotUse(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOStartRunInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStartRunInput(ctx context.Context, v any) (*model.StartRunInput, error) {

@@ -31,7 +31,19 @@ func mapQueueEntry(q control.QueueEntry) *model.QueueEntry {
 	if w := model.QueueWait(q.Why); w.IsValid() {
 		e.WaitsFor = &w
 	}
+	e.Slots = mapSlots(q.Slots)
 	return e
+}
+
+func mapSlots(s *control.SlotUse) *model.SlotUse {
+	if s == nil {
+		return nil
+	}
+	out := &model.SlotUse{Scope: model.SlotScope(s.Scope)}
+	if s.Scope != control.SlotsOfInstallation {
+		out.Active, out.Max = &s.Active, &s.Max
+	}
+	return out
 }
 
 // QueuePage maps a page of the queue. hasPrev says that the caller came from an earlier page.

@@ -976,8 +976,11 @@ type QueueEntry struct {
 	WaitsFor *QueueWait `json:"waitsFor,omitempty"`
 	// Position among the waiting runs of its project, from 1; null when it does not wait.
 	Position *int `json:"position,omitempty"`
-	// Expected remaining wait; null when unknown.
+	// Expected remaining wait; null when unknown. It is unknown when an active run must end first, see `slots`. Among the runs of a project
+	// it never decreases with the position, and is null behind a null.
 	EstimatedWaitMs *time.Duration `json:"estimatedWaitMs,omitempty"`
+	// The slots that are all in use, so that an active run must end before this one starts; null: a slot is free for it.
+	Slots *SlotUse `json:"slots,omitempty"`
 }
 
 type QueueEntryConnection struct {
@@ -1523,6 +1526,15 @@ type SkipStepInput struct {
 	// A PENDING or FAILED step; its dependants go on as if it had succeeded.
 	StepID string  `json:"stepId"`
 	Reason *string `json:"reason,omitempty"`
+}
+
+// A limit of active runs whose slots are in use, or will be by the runs that are ahead in the queue.
+type SlotUse struct {
+	Scope SlotScope `json:"scope"`
+	// The runs that hold a slot, including those that the viewer may not see; null for INSTALLATION, whose runs have other tenants too.
+	Active *int `json:"active,omitempty"`
+	// The number of slots; null for INSTALLATION.
+	Max *int `json:"max,omitempty"`
 }
 
 type StartRunInput struct {
@@ -3243,6 +3255,63 @@ func (e *SignalType) UnmarshalJSON(b []byte) error {
 }
 
 func (e SignalType) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type SlotScope string
+
+const (
+	SlotScopeProject      SlotScope = "PROJECT"
+	SlotScopeTenant       SlotScope = "TENANT"
+	SlotScopeInstallation SlotScope = "INSTALLATION"
+)
+
+var AllSlotScope = []SlotScope{
+	SlotScopeProject,
+	SlotScopeTenant,
+	SlotScopeInstallation,
+}
+
+func (e SlotScope) IsValid() bool {
+	switch e {
+	case SlotScopeProject, SlotScopeTenant, SlotScopeInstallation:
+		return true
+	}
+	return false
+}
+
+func (e SlotScope) String() string {
+	return string(e)
+}
+
+func (e *SlotScope) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = SlotScope(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid SlotScope", str)
+	}
+	return nil
+}
+
+func (e SlotScope) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *SlotScope) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e SlotScope) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -1,27 +1,42 @@
 // The queue of runs.
-import type { QueueWait } from "../api/gen/graphql";
+import { plural } from "../format/format";
+import type { QueueWait, SlotScope } from "../api/gen/graphql";
 
 export const queue = {
   title: "Queue",
   position: "#",
   run: "Run",
   where: "Where",
-  by: "Asked by",
+  by: "Requested by",
   priority: "Priority",
-  why: "Why it waits",
+  why: "Reason",
   waited: "Waited",
   estimate: "Estimated wait",
-  expires: "Gives up at",
+  expires: "Expires at",
   act: "Cancel",
-  unknown: "not known",
+  unknown: "Unknown",
+  afterEnd: "Until a run ends",
   waits: {
-    QUOTA: "The quota of its tenant or project is used up for now.",
-    PLACE: "The limit of active runs is reached.",
-    TURN: "Other runs of its project wait before it.",
-    HOLD: "dvt or its tenant starts no new runs now; see the banner.",
+    QUOTA: "The quota of starts is used up for now",
+    PLACE: "All run slots are in use",
+    TURN: "Other runs of this project are ahead of it",
+    HOLD: "New runs are on hold; see the banner",
   } satisfies Record<QueueWait, string>,
+  holders: "Runs in slots",
+  slots: {
+    PROJECT: (active: number, max: number, project: string) =>
+      `Project ${project}: ${active} of ${plural(max, "slot")} in use.`,
+    TENANT: (active: number, max: number) => `${active} of ${plural(max, "slot")} in use.`,
+    INSTALLATION: () => "All run slots of this installation are in use, also by runs of other tenants.",
+  } satisfies Record<SlotScope, (active: number, max: number, project: string) => string>,
+  slotsMean: "A waiting run starts when one of these runs ends. Nobody knows when that will be.",
+  since: "since",
+  notStarted: "being started",
+  others: (n: number) =>
+    `${plural(n, "more run holds a slot that you may not see", "more runs hold slots that you may not see")}.`,
+  more: (n: number) => `The ${n} oldest are shown.`,
   depth: (n: string) => `${n} waiting in the tenant`,
   cancel: (run: string) => `Cancel run ${run}`,
-  cancelMeans: "The run has not started, so nothing is stopped or left behind. A cancelled run is not started later.",
-  empty: "No run waits for a quota or a free place.",
+  cancelMeans: "The run has not started, so nothing needs to be stopped or cleaned up. It will not start later.",
+  empty: "No run is waiting for a quota or a slot.",
 };

@@ -66,9 +66,11 @@ export const run = {
   sqlOf: (name: string) => `Compiled SQL of ${name}`,
   andMore: (n: string) => `and ${n} more`,
   position: (n: number) => `position ${n} in the queue of its project`,
+  startsAfter: (active: number | null) =>
+    active === null ? "starts when another run ends" : `starts when one of ${plural(active, "active run")} ends`,
   startsIn: (wait: string) => `starts in about ${wait} (estimate)`,
-  approvals: (n: number, of: number, who: string) => `approved by ${n} of ${of}${who ? ` (${who})` : ""}`,
-  approvalEnds: (left: string) => `refused in ${left} unless approved`,
+  approvals: (n: number, of: number, who: string) => `${n} of ${plural(of, "approval")}${who ? ` (${who})` : ""}`,
+  approvalEnds: (left: string) => `expires in ${left}`,
   nextFailed: "Next failed",
   showGraph: "Show the graph",
 };

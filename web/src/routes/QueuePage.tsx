@@ -18,6 +18,8 @@ import { List, PageHead } from "../page/List";
 import type { Column } from "../ui/Table";
 import { Time, useTick } from "../ui/Time";
 import page from "../styles/Page.module.css";
+import { SlotHolders } from "../queue/SlotHolders";
+import { slotsOf } from "../queue/slots";
 
 type Entry = QueueQuery["queue"]["edges"][number]["node"];
 const EVERY_MS = 3_000;
@@ -49,7 +51,10 @@ export function QueuePage() {
     { head: m.queue.waited, wide: true, cell: (entry) => ticking(Math.max(0, Date.now() - instant(entry.createdAt))) },
     {
       head: m.queue.estimate,
-      cell: (entry) => (entry.estimatedWaitMs === null ? m.queue.unknown : `≈ ${ticking(entry.estimatedWaitMs)}`),
+      cell: (entry) =>
+        entry.estimatedWaitMs !== null
+          ? `≈ ${ticking(entry.estimatedWaitMs)}`
+          : m.queue[entry.slots && entry.waitsFor !== "HOLD" ? "afterEnd" : "unknown"],
     },
     {
       head: m.queue.expires,
@@ -84,6 +89,7 @@ export function QueuePage() {
       <PageHead title={m.queue.title} asOf={pages.asOf} refresh={pages.refresh} repeated>
         {depth !== null && <span className={css.asOf}>{m.queue.depth(count(depth))}</span>}
       </PageHead>
+      <SlotHolders slots={slotsOf(pages.rows ?? [])} every={EVERY_MS} />
       <List
         label={m.queue.title}
         pages={pages}

@@ -47,12 +47,13 @@ function waitingWords(header: RunHeader, now: number, actions: AvailableActions 
       m.run.approvalEnds(ticking(instant(approval.expiresAt) - now)),
     ]);
   }
-  if (!queue) return sentence([since, m.run.notStarted]);
+  if (!queue) return since;
   return sentence([
     queue.position !== null && m.run.position(queue.position),
     since,
     queue.waitsFor && m.queue.waits[queue.waitsFor],
-    queue.estimatedWaitMs !== null && m.run.startsIn(ticking(queue.estimatedWaitMs)),
-    m.run.notStarted,
+    queue.estimatedWaitMs !== null
+      ? m.run.startsIn(ticking(queue.estimatedWaitMs))
+      : queue.position === 1 && queue.waitsFor !== "HOLD" && queue.slots && m.run.startsAfter(queue.slots.active),
   ]);
 }

@@ -567,6 +567,11 @@ export type SkipStepInput = {
   stepId: string;
 };
 
+export type SlotScope =
+  | 'INSTALLATION'
+  | 'PROJECT'
+  | 'TENANT';
+
 export type StartRunInput = {
   environmentId: string;
   /** Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them. */
@@ -719,7 +724,7 @@ export type ActionsQueryVariables = Exact<{
 }>;
 
 
-export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
+export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null, slots: { scope: SlotScope, active: number | null, max: number | null } | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
 
 export type PreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -1000,7 +1005,14 @@ export type QueueQueryVariables = Exact<{
 }>;
 
 
-export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId: string, planId: string, planVersion: string, projectId: string, environmentId: string, triggeredBy: string, priority: number, createdAt: string, expiresAt: string | null, waitsFor: QueueWait | null, position: number | null, estimatedWaitMs: number | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId: string, planId: string, planVersion: string, projectId: string, environmentId: string, triggeredBy: string, priority: number, createdAt: string, expiresAt: string | null, waitsFor: QueueWait | null, position: number | null, estimatedWaitMs: number | null, slots: { scope: SlotScope, active: number | null, max: number | null } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type SlotHoldersQueryVariables = Exact<{
+  first: number;
+}>;
+
+
+export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
 
 export type TaskFieldsFragment = { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
@@ -2130,6 +2142,11 @@ export const ActionsDocument = new TypedDocumentString(`
       position
       waitsFor
       estimatedWaitMs
+      slots {
+        scope
+        active
+        max
+      }
       expiresAt
     }
     approval @include(if: $waiting) {
@@ -3245,6 +3262,11 @@ export const QueueDocument = new TypedDocumentString(`
         waitsFor
         position
         estimatedWaitMs
+        slots {
+          scope
+          active
+          max
+        }
       }
     }
     pageInfo {
@@ -3256,6 +3278,82 @@ export const QueueDocument = new TypedDocumentString(`
   endCursor
   hasNextPage
 }`) as unknown as TypedDocumentString<QueueQuery, QueueQueryVariables>;
+export const SlotHoldersDocument = new TypedDocumentString(`
+    query SlotHolders($first: Int!) {
+  runs(
+    first: $first
+    filter: {statuses: [APPROVED, RUNNING, PAUSED]}
+    orderBy: CREATED_ASC
+  ) {
+    edges {
+      node {
+        ...RunRow
+      }
+    }
+    pageInfo {
+      hasNextPage
+    }
+  }
+  quotas {
+    projectId
+    active
+    maxActive
+  }
+}
+    fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}`) as unknown as TypedDocumentString<SlotHoldersQuery, SlotHoldersQueryVariables>;
 export const TasksDocument = new TypedDocumentString(`
     query Tasks($first: Int!, $after: String) {
   manualTasks(first: $first, after: $after) {

@@ -1,0 +1,39 @@
+import { expect, it } from "vitest";
+import { header, NOW } from "../testing/fixtures";
+import { AVAILABLE } from "../testing/render";
+import { statusWords } from "./statusWords";
+
+const WAITING = header({ status: "PENDING", statusRaw: "PENDING", substatus: "QUEUED", createdAt: NOW - 180_000 });
+const ENTRY = { position: 1, waitsFor: "PLACE", estimatedWaitMs: null, expiresAt: null, slots: null } as const;
+type Slots = { scope: "TENANT" | "INSTALLATION"; active: number | null; max: number | null } | null;
+
+function words(slots: Slots, over: object = {}): string | null {
+  return statusWords(WAITING, NOW, { ...AVAILABLE, queue: { ...ENTRY, slots, ...over } }, undefined);
+}
+
+it("promises no time when the start depends on the end of another run", () => {
+  const before = "position 1 in the queue of its project · waiting for 3 m 0 s · All run slots are in use";
+  expect(words({ scope: "TENANT", active: 2, max: 2 })).toBe(`${before} · starts when one of 2 active runs ends`);
+  expect(words({ scope: "INSTALLATION", active: null, max: null })).toBe(`${before} · starts when another run ends`);
+});
+
+it("says how long a run probably waits for a token", () => {
+  expect(words(null, { waitsFor: "QUOTA", estimatedWaitMs: 9_000 })).toBe(
+    "position 1 in the queue of its project · waiting for 3 m 0 s · The quota of starts is used up for now · " +
+      "starts in about 9 s (estimate)",
+  );
+});
+
+it("says nothing of slots to a run behind others, or on hold", () => {
+  const slots = { scope: "TENANT", active: 2, max: 2 } as const;
+  expect(words(slots, { position: 4, waitsFor: "TURN" })).not.toContain("starts");
+  expect(words(slots, { waitsFor: "HOLD" })).not.toContain("starts");
+});
+
+it("counts the approvals and names who gave them", () => {
+  const decisions = [{ principal: "ben", decision: "APPROVE" as const, reason: null, at: "" }];
+  const approval = { required: 2, expiresAt: new Date(NOW + 7_200_000).toISOString(), decisions };
+  expect(statusWords(WAITING, NOW, { ...AVAILABLE, approval }, undefined)).toBe(
+    "1 of 2 approvals (ben) · waiting for 3 m 0 s · expires in 2 h 00 m",
+  );
+});
