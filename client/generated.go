@@ -467,10 +467,13 @@ type AuditFilter struct {
 	// Included.
 	From *time.Time `json:"from"`
 	// Excluded.
-	To     *time.Time `json:"to"`
-	Actor  *string    `json:"actor"`
-	Action *string    `json:"action"`
-	RunId  *string    `json:"runId"`
+	To *time.Time `json:"to"`
+	// Part of the name of who acted, in any case.
+	Actor *string `json:"actor"`
+	// Part of the action, in any case; `retry step` stands for RETRY_STEP.
+	Action *string `json:"action"`
+	// The id of a run, or its beginning.
+	RunId *string `json:"runId"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome"`
 	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
@@ -1444,8 +1447,9 @@ func (v *CountLooseAuditAuditAuditConnection) GetOldestWaitingSeconds() float64 
 // CountLooseAuditResponse is returned by CountLooseAudit on success.
 type CountLooseAuditResponse struct {
 	// The record of actions and refusals, newest first, or oldest first with `oldestFirst`. The rows of a
-	// tenant form a chain of hashes, which `dvt audit verify` checks. `first` is at most 200. Requires the action
-	// READ_AUDIT on the whole tenant.
+	// tenant form a chain of hashes, which `dvt audit verify` checks. `first` is at most 200. A page with a filter searches
+	// at most 50,000 rows: it may have fewer edges than `first`, or none, and yet a next page. Requires the action READ_AUDIT
+	// on the whole tenant.
 	// Example: `audit(filter: {outcome: "DENIED"}, first: 20) { edges { node { at actor action code } } }`.
 	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
 	Audit CountLooseAuditAuditAuditConnection `json:"audit"`
@@ -5949,8 +5953,9 @@ func (v *ReadAuditAuditAuditConnectionPageInfo) GetEndCursor() *string { return 
 // ReadAuditResponse is returned by ReadAudit on success.
 type ReadAuditResponse struct {
 	// The record of actions and refusals, newest first, or oldest first with `oldestFirst`. The rows of a
-	// tenant form a chain of hashes, which `dvt audit verify` checks. `first` is at most 200. Requires the action
-	// READ_AUDIT on the whole tenant.
+	// tenant form a chain of hashes, which `dvt audit verify` checks. `first` is at most 200. A page with a filter searches
+	// at most 50,000 rows: it may have fewer edges than `first`, or none, and yet a next page. Requires the action READ_AUDIT
+	// on the whole tenant.
 	// Example: `audit(filter: {outcome: "DENIED"}, first: 20) { edges { node { at actor action code } } }`.
 	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
 	Audit ReadAuditAuditAuditConnection `json:"audit"`

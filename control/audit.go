@@ -8,17 +8,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
-// AuditQuery asks for a page of the audit of the caller's tenant.
+// AuditQuery asks for a page of the audit of the caller's tenant. The texts match as people type them: Actor and
+// Action are parts of the names in any case, "retry step" stands for RETRY_STEP, and Run is an id or its beginning.
 type AuditQuery struct {
-	Filter store.AuditFilter // TenantID, After, Before and Limit are ignored
-	First  int
-	After  string // cursor: the number of the link before the page
-	Loose  bool   // count the rows without a link, over the whole audit of the tenant
+	Filter             store.AuditFilter // TenantID, Actor, Action, RunID, After, Before and Limit are ignored
+	Actor, Action, Run string
+	First              int
+	After              string // cursor: the number of the link before the page
+	Loose              bool   // count the rows without a link, over the whole audit of the tenant
 }
 
 // AuditPage is a page of the tenant's chain of audit rows.
@@ -29,7 +34,18 @@ type AuditPage struct {
 	// get one, because they were not written by dvt. Both are counted only when AuditQuery.Loose asks for it.
 	Waiting, Stray int64
 	Oldest         time.Duration // how long the oldest waiting row waits; counted with Waiting
+	// Next is the cursor of the next page when HasNext.
+	Next string
+	// SearchedFrom and SearchedTo are the numbers that a page with a filter searched; 0 without a filter.
+	SearchedFrom, SearchedTo int64
 }
+
+// AuditSearchRows bounds the links that one page with a filter searches, because most filters have no index. A page may
+// have no link and yet a next page.
+const AuditSearchRows = 50_000
+
+// MaxAuditText bounds each text of an AuditQuery, in bytes.
+const MaxAuditText = 200
 
 // AuditCursor returns the cursor of a link.
 func AuditCursor(l store.AuditLink) string { return strconv.FormatInt(l.No, 10) }
@@ -74,30 +90,99 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditPage{}, err
 	}
-	f := q.Filter
-	f.TenantID, f.After, f.Before, f.Limit = p.TenantID, 0, 0, n+1
-	if q.After != "" {
-		no, err := strconv.ParseInt(q.After, 10, 64)
-		switch {
-		case err != nil || no < 1:
-			return AuditPage{}, CursorInvalid()
-		case f.Newest:
-			f.Before = no
-		default:
-			f.After = no
-		}
+	f, err := q.filter(p.TenantID)
+	if err != nil {
+		return AuditPage{}, err
+	}
+	f.Limit = n + 1
+	out := AuditPage{}
+	if end, err := s.bound(ctx, &f, &out); err != nil || end {
+		return out, Translate(err)
 	}
 	links, err := s.store.AuditLinks(ctx, f)
 	if err != nil {
 		return AuditPage{}, Translate(err)
 	}
-	out := AuditPage{Links: links[:min(n, len(links))], HasNext: len(links) > n}
+	out.Links = links[:min(n, len(links))]
+	if len(links) > n {
+		last := links[n-1]
+		out.HasNext, out.Next = true, AuditCursor(last)
+		if out.SearchedTo > 0 && f.Newest {
+			out.SearchedFrom = last.No
+		} else if out.SearchedTo > 0 {
+			out.SearchedTo = last.No
+		}
+	}
 	if q.Loose {
 		if out.Waiting, out.Stray, err = s.store.CountUnlinked(ctx, p.TenantID); err == nil {
 			out.Oldest, err = s.oldestUnlinked(ctx, p.TenantID)
 		}
 	}
 	return out, Translate(err)
+}
+
+// filter returns the filter of the store for a query.
+func (q AuditQuery) filter(tenantID string) (store.AuditFilter, error) {
+	f := q.Filter
+	f.TenantID, f.Actor, f.Action, f.RunID, f.After, f.Before = tenantID, "", "", "", 0, 0
+	var vs []plan.Violation
+	for _, t := range []struct{ path, text string }{{"actor", q.Actor}, {"action", q.Action}, {"runId", q.Run}} {
+		if len(t.text) > MaxAuditText {
+			vs = append(vs, plan.Violation{Path: "filter." + t.path, Code: "RANGE",
+				Message: fmt.Sprintf("must have at most %d bytes", MaxAuditText)})
+		}
+	}
+	if len(vs) > 0 {
+		return f, BadInput(vs)
+	}
+	f.ActorPart = strings.ToLower(strings.TrimSpace(q.Actor))
+	f.ActionPart = strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(q.Action)))
+	if id := strings.ToLower(strings.TrimSpace(q.Run)); len(id) == len(uuid.Nil.String()) {
+		f.RunID = id // has an index
+	} else {
+		f.RunPrefix = id
+	}
+	if q.After == "" {
+		return f, nil
+	}
+	no, err := strconv.ParseInt(q.After, 10, 64)
+	switch {
+	case err != nil || no < 1:
+		return f, CursorInvalid()
+	case f.Newest:
+		f.Before = no
+	default:
+		f.After = no
+	}
+	return f, nil
+}
+
+// bound limits the numbers that a filter searches to AuditSearchRows from its cursor on, and writes into out what is
+// searched and where the next page begins. It returns true when there is nothing to search. A filter without
+// restrictions is not bounded: its page ends after Limit links.
+func (s *Audits) bound(ctx context.Context, f *store.AuditFilter, out *AuditPage) (bool, error) {
+	if f.ActorPart == "" && f.ActionPart == "" && f.RunPrefix == "" && f.Outcome == "" && f.From.IsZero() &&
+		f.To.IsZero() {
+		return false, nil
+	}
+	newest, err := s.store.AuditLinks(ctx, store.AuditFilter{TenantID: f.TenantID, Before: store.MaxAuditNo,
+		Newest: true, WithMissingRows: true, Limit: 1})
+	if err != nil || len(newest) == 0 {
+		return true, err
+	}
+	head := newest[0].No
+	if f.Newest {
+		if f.Before == 0 || f.Before > head {
+			f.Before = head + 1
+		}
+		f.After = max(f.Before-1-AuditSearchRows, 0)
+		out.HasNext, out.Next = f.After > 0, strconv.FormatInt(f.After+1, 10)
+	} else {
+		f.Before = min(f.After+AuditSearchRows, head) + 1
+		out.HasNext, out.Next = f.Before <= head, strconv.FormatInt(f.Before-1, 10)
+	}
+	out.SearchedFrom, out.SearchedTo = f.After+1, f.Before-1
+	return out.SearchedTo < out.SearchedFrom, nil
 }
 
 // oldestUnlinked returns how long the oldest row of a tenant has waited for its link. It reads only the store.MaxPage

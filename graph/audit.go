@@ -27,8 +27,8 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 		graphql.FieldRequested(ctx, "stray") || graphql.FieldRequested(ctx, "oldestWaitingSeconds")}
 	if in.Filter.Newest = !mapping.OrZero(oldestFirst); f != nil {
 		in.Filter.From, in.Filter.To = mapping.OrZero(f.From), mapping.OrZero(f.To)
-		in.Filter.Actor, in.Filter.Action = mapping.OrZero(f.Actor), mapping.OrZero(f.Action)
-		in.Filter.RunID, in.Filter.Outcome = mapping.OrZero(f.RunID), mapping.OrZero(f.Outcome)
+		in.Actor, in.Action, in.Run = mapping.OrZero(f.Actor), mapping.OrZero(f.Action), mapping.OrZero(f.RunID)
+		in.Filter.Outcome = mapping.OrZero(f.Outcome)
 	}
 	in.Filter.WithoutSeals = f != nil && f.Seals != nil && !*f.Seals
 	in.Filter.WithMissingRows = f == nil || *f == model.AuditFilter{Seals: f.Seals}
@@ -49,9 +49,17 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 		}
 		edges[i] = model.AuditEdge{Cursor: mapping.EncodeCursor(control.AuditCursor(l)), Node: e}
 	}
+	info := mapping.PageInfo(edges, func(e model.AuditEdge) string { return e.Cursor }, page.HasNext, cursor != "")
+	if page.HasNext {
+		end := mapping.EncodeCursor(page.Next)
+		info.EndCursor = &end // behind the last row that was searched, not behind the last that matched
+	}
+	var searched *model.AuditSearched
+	if page.SearchedTo > 0 {
+		searched = &model.AuditSearched{From: run.Seq(page.SearchedFrom), To: run.Seq(page.SearchedTo)}
+	}
 	return &model.AuditConnection{
-		Edges: edges, PageInfo: mapping.PageInfo(edges, func(e model.AuditEdge) string { return e.Cursor }, page.HasNext,
-			cursor != ""),
+		Edges: edges, PageInfo: info, Searched: searched,
 		Waiting: float64(page.Waiting), Stray: float64(page.Stray), OldestWaitingSeconds: page.Oldest.Seconds(),
 	}, nil
 }

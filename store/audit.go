@@ -75,11 +75,14 @@ type AuditProofs interface {
 
 // AuditFilter selects links of one tenant. Empty fields do not restrict.
 type AuditFilter struct {
-	TenantID        string
-	After, Before   int64 // numbers, both excluded
-	From, To        time.Time
-	Actor, Action   string
-	RunID, Outcome  string
+	TenantID       string
+	After, Before  int64 // numbers, both excluded
+	From, To       time.Time
+	Actor, Action  string
+	RunID, Outcome string
+	// Parts in lower case: of the actor, of the action, and the beginning of the id of the run.
+	ActorPart, ActionPart, RunPrefix string
+
 	Limit           int  // 1..MaxPage
 	Newest          bool // the highest number first
 	WithMissingRows bool // also links whose row was deleted; only without the fields that restrict rows

@@ -90,9 +90,9 @@ func (s *session) auditExportCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&from, "from", "", "not before this time")
 	c.Flags().StringVar(&to, "to", "", "before this time")
-	c.Flags().StringVar(&actor, "actor", "", "only rows of this principal")
-	c.Flags().StringVar(&action, "action", "", "only rows of this action")
-	c.Flags().StringVar(&runID, "run", "", "only rows of this run")
+	c.Flags().StringVar(&actor, "actor", "", "only rows of principals whose name contains this")
+	c.Flags().StringVar(&action, "action", "", "only rows of actions whose name contains this, such as retry")
+	c.Flags().StringVar(&runID, "run", "", "only rows of this run: its id or the beginning of it")
 	c.Flags().StringVar(&outcome, "outcome", "", "only rows with this outcome: ACCEPTED, REJECTED, DENIED, ...")
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or csv")
 	return c

@@ -90,8 +90,8 @@ func (s *Completer) CompleteManualStep(ctx context.Context, p authz.Principal, i
 	}
 	c := &completing{
 		s: s, in: in, sameOne: sameOne,
-		judging: judging{s: s.judge, p: p, in: SignalRun{RunID: in.RunID, Signal: run.Signal{Type: run.CompleteManual,
-			StepID: in.StepID, Outcome: in.Outcome}}},
+		judging: judging{s: s.judge, p: p, notes: in.Notes, in: SignalRun{RunID: in.RunID,
+			Signal: run.Signal{Type: run.CompleteManual, StepID: in.StepID, Outcome: in.Outcome}}},
 	}
 	if err := s.store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return c.decideIn(ctx, tx) }); err != nil {
 		return SignalReceipt{}, control.Translate(err)

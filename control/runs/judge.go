@@ -76,6 +76,7 @@ type judging struct {
 	refusal *control.Error   // a refusal that leaves at most an audit row
 	why     string           // reason of the refusal, for the audit
 	raised  store.AlertLevel // level of the alert that was raised; "" for none
+	notes   string           // of the completion of a manual step, for the audit
 }
 
 func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
@@ -283,8 +284,27 @@ func (j *judging) auditMade(ctx context.Context, tx store.RunTx, outcome string,
 func (j *judging) auditRow(outcome string, code run.Code) store.AuditRow {
 	row := store.AuditRow{
 		ID: uuid.NewString(), Action: string(j.in.Signal.Type), RunID: j.in.RunID,
-		SignalID: j.in.Signal.ID, Outcome: outcome, Code: code, Reason: j.in.Reason,
+		SignalID: j.in.Signal.ID, Outcome: outcome, Code: code, Reason: j.in.Reason, Detail: j.auditDetail(),
 	}
 	control.NameActor(j.p, &row)
 	return row
+}
+
+// auditDetail names the step of the signal in its audit row, and the outcome and the notes of a completion, so that an
+// auditor need not read the receipt. It is nil when the signal has none of them.
+func (j *judging) auditDetail() json.RawMessage {
+	detail := struct {
+		StepID  string            `json:"stepId,omitempty"`
+		Force   bool              `json:"force,omitempty"`
+		Outcome run.ManualOutcome `json:"outcome,omitempty"`
+		Notes   string            `json:"notes,omitempty"`
+	}{j.in.Signal.StepID, j.in.Signal.Force, j.in.Signal.Outcome, run.Text(j.notes, control.MaxAuditedReason)}
+	if detail.StepID == "" && !detail.Force && detail.Outcome == "" && detail.Notes == "" {
+		return nil
+	}
+	out, err := json.Marshal(detail)
+	if err != nil {
+		return nil // strings and booleans always encode
+	}
+	return out
 }

@@ -126,6 +126,14 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 			f.add("a."+t.column+" = ?", t.value)
 		}
 	}
+	for _, t := range []struct{ column, part string }{{"actor", af.ActorPart}, {"action", af.ActionPart}} {
+		if t.part != "" {
+			f.add("strpos(lower(a."+t.column+"), ?) > 0", t.part)
+		}
+	}
+	if af.RunPrefix != "" {
+		f.add("starts_with(a.run_id, ?)", af.RunPrefix)
+	}
 	if af.WithoutSeals {
 		f.add("a.action IS DISTINCT FROM ?", store.ActionSealLog)
 	}

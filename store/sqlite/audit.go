@@ -153,6 +153,14 @@ func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.Au
 			w.add("a."+t.column+" = ?", t.value)
 		}
 	}
+	for _, t := range []struct{ column, part string }{{"actor", f.ActorPart}, {"action", f.ActionPart}} {
+		if t.part != "" {
+			w.add("instr(lower(a."+t.column+"), ?) > 0", t.part)
+		}
+	}
+	if f.RunPrefix != "" {
+		w.add("instr(a.run_id, ?) = 1", f.RunPrefix)
+	}
 	if f.WithoutSeals {
 		w.add("a.action IS NOT ?", store.ActionSealLog)
 	}

@@ -199,6 +199,12 @@ func testAuditLinksAreFiltered(f *fixture) {
 	f.equal([]int64{3, 6, 9}, numbers(store.AuditFilter{Actor: "p0"}), "of an actor")
 	f.equal([]int64{}, numbers(store.AuditFilter{Action: "RESUME"}), "of an action")
 	f.equal([]int64{}, numbers(store.AuditFilter{Outcome: "DENIED"}), "of an outcome")
+	f.equal([]int64{1, 3, 5, 7, 9}, numbers(store.AuditFilter{RunPrefix: "r0"}), "of runs by the start of their id")
+	f.equal(9, len(numbers(store.AuditFilter{RunPrefix: "r"})), "of all runs by the start of their id")
+	f.equal([]int64{}, numbers(store.AuditFilter{RunPrefix: "0"}), "the end of an id is no start")
+	f.equal([]int64{3, 6, 9}, numbers(store.AuditFilter{ActorPart: "0"}), "by a part of the actor")
+	f.equal([]int64{}, numbers(store.AuditFilter{ActorPart: "%"}), "a part is no pattern")
+	f.equal(9, len(numbers(store.AuditFilter{ActionPart: "aus"})), "by a part of the action, which is in upper case")
 	at := f.auditLinks(store.AuditFilter{TenantID: "t1", After: 3, Limit: 1})[0].Row.At
 	f.equal([]int64{4, 5, 6, 7, 8, 9}, numbers(store.AuditFilter{From: at, WithMissingRows: true}), "from a time")
 	f.equal([]int64{1, 2, 3}, numbers(store.AuditFilter{To: at}), "to a time")

@@ -39,7 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   start: "api api/gen messages ui",
   queue: "api api/gen format messages status ui",
   inbox: "actions api api/gen format forms messages receipts ui",
-  audit: "api/gen format",
+  audit: "api api/gen format messages ui",
   health: "api api/gen format messages page session ui",
   admin: "api api/gen format forms messages page session ui",
   shell: "api api/gen format inbox messages receipts session status ui",

@@ -95,6 +95,7 @@ type ComplexityRoot struct {
 		Edges                func(childComplexity int) int
 		OldestWaitingSeconds func(childComplexity int) int
 		PageInfo             func(childComplexity int) int
+		Searched             func(childComplexity int) int
 		Stray                func(childComplexity int) int
 		Waiting              func(childComplexity int) int
 	}
@@ -129,6 +130,11 @@ type ComplexityRoot struct {
 		SignalID   func(childComplexity int) int
 		TenantID   func(childComplexity int) int
 		Via        func(childComplexity int) int
+	}
+
+	AuditSearched struct {
+		From func(childComplexity int) int
+		To   func(childComplexity int) int
 	}
 
 	BreakGlassPayload struct {
@@ -1471,6 +1477,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditConnection.PageInfo(childComplexity), true
+	case "AuditConnection.searched":
+		if e.ComplexityRoot.AuditConnection.Searched == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditConnection.Searched(childComplexity), true
 	case "AuditConnection.stray":
 		if e.ComplexityRoot.AuditConnection.Stray == nil {
 			break
@@ -1624,6 +1636,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditRow.Via(childComplexity), true
+
+	case "AuditSearched.from":
+		if e.ComplexityRoot.AuditSearched.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditSearched.From(childComplexity), true
+	case "AuditSearched.to":
+		if e.ComplexityRoot.AuditSearched.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditSearched.To(childComplexity), true
 
 	case "BreakGlassPayload.policyVersion":
 		if e.ComplexityRoot.BreakGlassPayload.PolicyVersion == nil {
@@ -6253,8 +6278,9 @@ type Query {
   tokens(all: Boolean = false, live: Boolean = false, first: Int = 50, after: String): TokenConnection!
   """
   The record of actions and refusals, newest first, or oldest first with ` + "`" + `oldestFirst` + "`" + `. The rows of a
-  tenant form a chain of hashes, which ` + "`" + `dvt audit verify` + "`" + ` checks. ` + "`" + `first` + "`" + ` is at most 200. Requires the action
-  READ_AUDIT on the whole tenant.
+  tenant form a chain of hashes, which ` + "`" + `dvt audit verify` + "`" + ` checks. ` + "`" + `first` + "`" + ` is at most 200. A page with a filter searches
+  at most 50,000 rows: it may have fewer edges than ` + "`" + `first` + "`" + `, or none, and yet a next page. Requires the action READ_AUDIT
+  on the whole tenant.
   Example: ` + "`" + `audit(filter: {outcome: "DENIED"}, first: 20) { edges { node { at actor action code } } }` + "`" + `.
   Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
   """
@@ -7699,8 +7725,11 @@ input AuditFilter {
   from: Time
   "Excluded."
   to: Time
+  "Part of the name of who acted, in any case."
   actor: String
+  "Part of the action, in any case; ` + "`" + `retry step` + "`" + ` stands for RETRY_STEP."
   action: String
+  "The id of a run, or its beginning."
   runId: String
   "ACCEPTED, REJECTED, DENIED, …"
   outcome: String
@@ -7716,6 +7745,13 @@ type AuditConnection {
   stray: Float!
   "Seconds that the oldest waiting row has waited; 0 when none waits. More than 10 is a fault."
   oldestWaitingSeconds: Float!
+  "What was searched for this page; null without a filter."
+  searched: AuditSearched
+}
+"The numbers of the rows that a page with a filter searched, both included."
+type AuditSearched {
+  from: Seq!
+  to: Seq!
 }
 "One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows."
 type AuditCheck {
@@ -8370,6 +8406,8 @@ func (ec *executionContext) childFields_AuditConnection(ctx context.Context, fie
 		return ec.fieldContext_AuditConnection_stray(ctx, field)
 	case "oldestWaitingSeconds":
 		return ec.fieldContext_AuditConnection_oldestWaitingSeconds(ctx, field)
+	case "searched":
+		return ec.fieldContext_AuditConnection_searched(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AuditConnection", field.Name)
 }
@@ -8436,6 +8474,16 @@ func (ec *executionContext) childFields_AuditRow(ctx context.Context, field grap
 		return ec.fieldContext_AuditRow_digest(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AuditRow", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditSearched(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_AuditSearched_from(ctx, field)
+	case "to":
+		return ec.fieldContext_AuditSearched_to(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditSearched", field.Name)
 }
 
 func (ec *executionContext) childFields_BreakGlassPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12561,6 +12609,38 @@ func (ec *executionContext) fieldContext_AuditConnection_oldestWaitingSeconds(_ 
 	return graphql.NewScalarFieldContext("AuditConnection", field, false, false, errors.New("field of type Float does not have child fields"))
 }
 
+func (ec *executionContext) _AuditConnection_searched(ctx context.Context, field graphql.CollectedField, obj *model.AuditConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditConnection_searched(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Searched, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AuditSearched) graphql.Marshaler {
+			return ec.marshalOAuditSearched2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAuditSearched(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditConnection_searched(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AuditSearched(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _AuditEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.AuditEdge) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13106,6 +13186,52 @@ func (ec *executionContext) _AuditRow_digest(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_AuditRow_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditSearched_from(ctx context.Context, field graphql.CollectedField, obj *model.AuditSearched) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditSearched_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditSearched_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditSearched", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _AuditSearched_to(ctx context.Context, field graphql.CollectedField, obj *model.AuditSearched) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditSearched_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditSearched_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditSearched", field, false, false, errors.New("field of type Seq does not have child fields"))
 }
 
 func (ec *executionContext) _BreakGlassPayload_role(ctx context.Context, field graphql.CollectedField, obj *model.BreakGlassPayload) (ret graphql.Marshaler) {
@@ -34968,6 +35094,11 @@ func (ec *executionContext) _AuditConnection(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "searched":
+			out.Values[i] = ec._AuditConnection_searched(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -35179,6 +35310,49 @@ func (ec *executionContext) _AuditRow(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "digest":
 			out.Values[i] = ec._AuditRow_digest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var auditSearchedImplementors = []string{"AuditSearched"}
+
+func (ec *executionContext) _AuditSearched(ctx context.Context, sel ast.SelectionSet, obj *model.AuditSearched) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, auditSearchedImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AuditSearched")
+		case "from":
+			out.Values[i] = ec._AuditSearched_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._AuditSearched_to(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -46529,6 +46703,13 @@ func (ec *executionContext) marshalOAuditRow2ᚖgithubᚗcomᚋdvtᚑengineᚋdv
 		return graphql.Null
 	}
 	return ec._AuditRow(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOAuditSearched2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAuditSearched(ctx context.Context, sel ast.SelectionSet, v *model.AuditSearched) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._AuditSearched(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOBackpressureStrategy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBackpressureStrategy(ctx context.Context, v any) (*model.BackpressureStrategy, error) {

@@ -110,6 +110,8 @@ type AuditConnection struct {
 	Stray float64 `json:"stray"`
 	// Seconds that the oldest waiting row has waited; 0 when none waits. More than 10 is a fault.
 	OldestWaitingSeconds float64 `json:"oldestWaitingSeconds"`
+	// What was searched for this page; null without a filter.
+	Searched *AuditSearched `json:"searched,omitempty"`
 }
 
 type AuditEdge struct {
@@ -137,10 +139,13 @@ type AuditFilter struct {
 	// Included.
 	From *time.Time `json:"from,omitempty"`
 	// Excluded.
-	To     *time.Time `json:"to,omitempty"`
-	Actor  *string    `json:"actor,omitempty"`
-	Action *string    `json:"action,omitempty"`
-	RunID  *string    `json:"runId,omitempty"`
+	To *time.Time `json:"to,omitempty"`
+	// Part of the name of who acted, in any case.
+	Actor *string `json:"actor,omitempty"`
+	// Part of the action, in any case; `retry step` stands for RETRY_STEP.
+	Action *string `json:"action,omitempty"`
+	// The id of a run, or its beginning.
+	RunID *string `json:"runId,omitempty"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome,omitempty"`
 	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
@@ -173,6 +178,12 @@ type AuditRow struct {
 	Object string `json:"object"`
 	// SHA-256 in hex of the content of the object.
 	Digest string `json:"digest"`
+}
+
+// The numbers of the rows that a page with a filter searched, both included.
+type AuditSearched struct {
+	From run.Seq `json:"from"`
+	To   run.Seq `json:"to"`
 }
 
 type BreakGlassInput struct {

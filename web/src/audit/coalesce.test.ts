@@ -14,8 +14,15 @@ function entry(no: number, over: Partial<NonNullable<AuditFieldsFragment["row"]>
     reason: "",
     requestId: `r${no}`,
     detail: "",
+    tenantId: "acme",
+    format: 2,
+    credential: "",
+    address: "",
+    via: "",
+    object: "",
+    digest: "",
   };
-  return { no, id: `id${no}`, row: { ...row, ...over } };
+  return { no, id: `id${no}`, hash: "", row: { ...row, ...over } };
 }
 
 it("puts like refusals that follow each other into one line, and nothing else", () => {
@@ -27,7 +34,7 @@ it("puts like refusals that follow each other into one line, and nothing else", 
     entry(13),
     entry(12, { outcome: "ACCEPTED" }),
     entry(11, { outcome: "ACCEPTED" }),
-    { no: 10, id: "gone", row: null },
+    { no: 10, id: "gone", hash: "", row: null },
   ]);
   expect(lines.map(({ entry, count, firstNo }) => [entry.no, count, firstNo])).toEqual([
     [17, 3, 15],

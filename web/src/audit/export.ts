@@ -1,9 +1,8 @@
-// Writes the audit as a file: the filter first, then one row for each entry.
-import type { AuditFieldsFragment, AuditFilter } from "../api/gen/graphql";
+// Writes the audit as a file, with the columns and members of `dvt audit export`.
+import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { cell } from "../format/csv";
 
-const FIELDS = [
-  "no",
+const ROW_FIELDS = [
   "at",
   "actor",
   "action",
@@ -14,22 +13,28 @@ const FIELDS = [
   "reason",
   "requestId",
   "detail",
+  "hash",
+  "credential",
+  "address",
+  "via",
+  "object",
+  "digest",
 ] as const;
+const FIELDS = ["no", "id", ...ROW_FIELDS] as const;
+const REMOVED = "REMOVED";
 
 function value(entry: AuditFieldsFragment, field: (typeof FIELDS)[number]): string {
   if (field === "no") return String(entry.no);
-  return entry.row?.[field] ?? "";
+  if (field === "id" || field === "hash") return entry[field];
+  if (entry.row === null) return field === "code" ? REMOVED : "";
+  return entry.row[field];
 }
 
-export function auditCsv(filter: AuditFilter, entries: readonly AuditFieldsFragment[]): string {
+export function auditCsv(entries: readonly AuditFieldsFragment[]): string {
   const rows = entries.map((entry) => FIELDS.map((field) => cell(value(entry, field))).join(","));
-  return [cell(`# filter ${JSON.stringify(filter)}`), FIELDS.join(","), ...rows, ""].join("\r\n");
+  return [FIELDS.join(","), ...rows, ""].join("\r\n");
 }
 
-export function auditLines(filter: AuditFilter, entries: readonly AuditFieldsFragment[]): string {
-  return [
-    JSON.stringify({ filter }),
-    ...entries.map((entry) => JSON.stringify({ no: entry.no, id: entry.id, ...entry.row })),
-    "",
-  ].join("\n");
+export function auditLines(entries: readonly AuditFieldsFragment[]): string {
+  return [...entries.map((entry) => JSON.stringify(entry)), ""].join("\n");
 }

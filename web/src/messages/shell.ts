@@ -18,8 +18,11 @@ export const page = {
   retryIn: (left: string) => `Retry in ${left}`,
   tooSoon: "The server asks you to wait a little.",
   missing:
-    "dvt did not answer, or this page is of an older version than dvt. Reload it when dvt answers; the address keeps your view.",
+    "dvt did not answer, or this page belongs to an older version of dvt. Reload it when dvt answers; the address keeps your view.",
   reload: "Reload the page",
+  notNow: "This page cannot be loaded now",
+  notNowMeans: "dvt does not answer. The page opens by itself when dvt answers again.",
+  stillDown: "dvt still does not answer.",
   goTo: "Go to it in the form",
   asOf: "as of",
   more: "Show more",

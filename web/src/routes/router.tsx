@@ -1,14 +1,7 @@
-import {
-  createRootRoute,
-  createRoute,
-  createRouter,
-  lazyRouteComponent,
-  Link,
-  notFound,
-  redirect,
-} from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, Link, notFound, redirect } from "@tanstack/react-router";
 import { m } from "../messages";
 import type { Zone } from "../format/format";
+import { lazyPage } from "../ui/lazyPage";
 import { MissingPart } from "../ui/lazyPart";
 import { Notice } from "../ui/Page";
 import { Problem } from "../page/Problem";
@@ -60,57 +53,64 @@ const run = createRoute({
   getParentRoute: () => root,
   path: "/runs/$runId",
   validateSearch: (search) => runSearch.parse(search),
-  component: lazyRouteComponent(() => import("./RunPage"), "RunPage"),
+  component: lazyPage(() => import("./RunPage").then((part) => part.RunPage)),
 });
 
 const bulks = createRoute({
   getParentRoute: () => root,
   path: "/bulk",
-  component: lazyRouteComponent(() => import("./BulksPage"), "BulksPage"),
+  component: lazyPage(() => import("./BulksPage").then((part) => part.BulksPage)),
 });
 const bulk = createRoute({
   getParentRoute: () => root,
   path: "/bulk/$id",
   validateSearch: (search) => bulkSearch.parse(search),
-  component: lazyRouteComponent(() => import("./BulkPage"), "BulkPage"),
+  component: lazyPage(() => import("./BulkPage").then((part) => part.BulkPage)),
 });
 
 const start = createRoute({
   getParentRoute: () => root,
   path: "/start",
   validateSearch: (search) => startSearch.parse(search),
-  component: lazyRouteComponent(() => import("./StartPage"), "StartPage"),
+  component: lazyPage(() => import("./StartPage").then((part) => part.StartPage)),
 });
 
 const inbox = createRoute({
   getParentRoute: () => root,
   path: "/inbox",
   validateSearch: (search) => inboxSearch.parse(search),
-  component: lazyRouteComponent(() => import("./InboxPage"), "InboxPage"),
+  component: lazyPage(() => import("./InboxPage").then((part) => part.InboxPage)),
 });
 const queue = createRoute({
   getParentRoute: () => root,
   path: "/queue",
-  component: lazyRouteComponent(() => import("./QueuePage"), "QueuePage"),
+  component: lazyPage(() => import("./QueuePage").then((part) => part.QueuePage)),
 });
 const health = createRoute({
   getParentRoute: () => root,
   path: "/health",
-  component: lazyRouteComponent(() => import("./HealthPage"), "HealthPage"),
+  component: lazyPage(() => import("./HealthPage").then((part) => part.HealthPage)),
 });
 
 const dlq = createRoute({
   getParentRoute: () => root,
   path: "/dlq",
   validateSearch: (search) => dlqSearch.parse(search),
-  component: lazyRouteComponent(() => import("./DeadLettersPage"), "DeadLettersPage"),
+  component: lazyPage(() => import("./DeadLettersPage").then((part) => part.DeadLettersPage)),
 });
 
 const audit = createRoute({
   getParentRoute: () => root,
   path: "/audit",
   validateSearch: (search) => auditSearch.parse(search),
-  component: lazyRouteComponent(() => import("./AuditPage"), "AuditPage"),
+  component: lazyPage(() => import("./AuditPage").then((part) => part.AuditPage)),
+});
+
+const moment = createRoute({
+  getParentRoute: () => root,
+  path: "/moment/$runId/$signalId",
+  loader: async ({ params: { runId, signalId } }) => (await import("./MomentPage")).openMoment(runId, signalId),
+  component: lazyPage(() => import("./MomentPage").then((part) => part.MomentPage)),
 });
 
 const admin = createRoute({
@@ -123,7 +123,7 @@ const admin = createRoute({
       return { part: known };
     },
   },
-  component: lazyRouteComponent(() => import("./AdminPage"), "AdminPage"),
+  component: lazyPage(() => import("./AdminPage").then((part) => part.AdminPage)),
 });
 
 const adminIndex = createRoute({
@@ -146,6 +146,7 @@ export const router = createRouter({
     queue,
     dlq,
     audit,
+    moment,
     admin,
     adminIndex,
     health,

@@ -1,7 +1,7 @@
 // The search parameters of addresses. Unknown or wrong ones are ignored, and never lead to an error page.
 import * as z from "zod/mini";
 import { RESULTS } from "../bulk/results";
-import { MOMENT } from "../runlist/query";
+import { momentOf } from "../runlist/query";
 import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_ORDERS } from "../address/views";
 
 const LONGEST_LIST = 1_000;
@@ -62,7 +62,10 @@ const seq = number(/^\d{1,15}$/);
 
 export const rootSearch = z.object({ tz: z.catch(z.optional(z.enum(["utc", "local"])), undefined) });
 
-const moment = z.catch(z.optional(z.string().check(z.regex(MOMENT))), undefined);
+const moment = z.catch(
+  z.optional(z.string().check(z.refine((value) => momentOf(value, 0, "utc") !== null))),
+  undefined,
+);
 
 export const runsSearch = z.object({
   status: words(RUN_STATUSES),
@@ -128,8 +131,14 @@ export const runSearch = z.object({
 
 export const dlqSearch = z.object({ all: z.catch(z.optional(z.literal("yes")), undefined), run: text });
 
-const day = z.catch(z.optional(z.iso.date()), undefined);
-export const auditSearch = z.object({ actor: text, action: text, outcome: text, run: text, from: day, to: day });
+export const auditSearch = z.object({
+  actor: text,
+  action: text,
+  outcome: text,
+  run: text,
+  from: moment,
+  to: moment,
+});
 
 export const ADMIN_PARTS = ["tokens", "policy", "quotas", "service"] as const;
 export type AdminPart = (typeof ADMIN_PARTS)[number];

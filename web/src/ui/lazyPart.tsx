@@ -1,4 +1,4 @@
-import { Component, type ComponentType, createElement, lazy, type ReactNode } from "react";
+import { Component, type ComponentType, createElement, lazy, type ReactNode, useState } from "react";
 import { m } from "../messages";
 import { Button } from "./Button";
 import { Notice } from "./Page";
@@ -36,8 +36,21 @@ class PartBoundary extends Component<{ children: ReactNode }, { error: unknown }
   }
 }
 
-/** Replaces a part or a page whose code could not be fetched. */
+/** Whether dvt answers. A reload while it does not would replace the application by an error page of the browser. */
+export function serverAnswers(): Promise<boolean> {
+  return fetch("/auth/methods", { credentials: "same-origin", cache: "no-store" }).then(
+    (response) => response.ok,
+    () => false,
+  );
+}
+
+/** Replaces a part whose code could not be fetched. */
 export function MissingPart({ error }: { error: unknown }) {
+  const [down, setDown] = useState(false);
+  const reload = async (): Promise<void> => {
+    if (await serverAnswers()) location.reload();
+    else setDown(true);
+  };
   return (
     <div role="alert">
       <Notice title={m.run.failedToLoad}>
@@ -45,7 +58,8 @@ export function MissingPart({ error }: { error: unknown }) {
         <p>
           <code>{String(error)}</code>
         </p>
-        <Button onClick={() => location.reload()}>{m.page.reload}</Button>
+        <p role="status">{down && m.page.stillDown}</p>
+        <Button onClick={() => void reload()}>{m.page.reload}</Button>
       </Notice>
     </div>
   );

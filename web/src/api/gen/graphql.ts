@@ -75,12 +75,15 @@ export type ApproveRunInput = {
 
 /** Empty fields do not restrict. */
 export type AuditFilter = {
+  /** Part of the action, in any case; `retry step` stands for RETRY_STEP. */
   action?: string | null | undefined;
+  /** Part of the name of who acted, in any case. */
   actor?: string | null | undefined;
   /** Included. */
   from?: string | null | undefined;
   /** ACCEPTED, REJECTED, DENIED, … */
   outcome?: string | null | undefined;
+  /** The id of a run, or its beginning. */
   runId?: string | null | undefined;
   /** false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps. */
   seals?: boolean | null | undefined;
@@ -962,7 +965,7 @@ export type RedriveMutationVariables = Exact<{
 
 export type RedriveMutation = { redriveDeadLetters: { more: boolean, results: Array<{ id: string, outcome: RedriveOutcome, code: string | null, message: string | null, letter: { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null } | null }> } };
 
-export type AuditFieldsFragment = { no: number, id: string, row: { at: string, actor: string, action: string, runId: string, signalId: string, outcome: string, code: string, reason: string, requestId: string, detail: string } | null };
+export type AuditFieldsFragment = { no: number, id: string, hash: string, row: { at: string, tenantId: string, actor: string, action: string, runId: string, signalId: string, outcome: string, code: string, reason: string, requestId: string, detail: string, format: number, credential: string, address: string, via: string, object: string, digest: string } | null };
 
 export type AuditQueryVariables = Exact<{
   filter?: AuditFilter | null | undefined;
@@ -971,7 +974,7 @@ export type AuditQueryVariables = Exact<{
 }>;
 
 
-export type AuditQuery = { audit: { edges: Array<{ node: { no: number, id: string, row: { at: string, actor: string, action: string, runId: string, signalId: string, outcome: string, code: string, reason: string, requestId: string, detail: string } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type AuditQuery = { audit: { edges: Array<{ node: { no: number, id: string, hash: string, row: { at: string, tenantId: string, actor: string, action: string, runId: string, signalId: string, outcome: string, code: string, reason: string, requestId: string, detail: string, format: number, credential: string, address: string, via: string, object: string, digest: string } | null } }>, searched: { from: number, to: number } | null, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type SignalSeqQueryVariables = Exact<{
   runId: string;
@@ -1541,8 +1544,10 @@ export const AuditFieldsFragmentDoc = new TypedDocumentString(`
     fragment AuditFields on AuditEntry {
   no
   id
+  hash
   row {
     at
+    tenantId
     actor
     action
     runId
@@ -1552,6 +1557,12 @@ export const AuditFieldsFragmentDoc = new TypedDocumentString(`
     reason
     requestId
     detail
+    format
+    credential
+    address
+    via
+    object
+    digest
   }
 }
     `, {"fragmentName":"AuditFields"}) as unknown as TypedDocumentString<AuditFieldsFragment, unknown>;
@@ -3178,6 +3189,10 @@ export const AuditDocument = new TypedDocumentString(`
         ...AuditFields
       }
     }
+    searched {
+      from
+      to
+    }
     pageInfo {
       ...PageFields
     }
@@ -3190,8 +3205,10 @@ export const AuditDocument = new TypedDocumentString(`
 fragment AuditFields on AuditEntry {
   no
   id
+  hash
   row {
     at
+    tenantId
     actor
     action
     runId
@@ -3201,6 +3218,12 @@ fragment AuditFields on AuditEntry {
     reason
     requestId
     detail
+    format
+    credential
+    address
+    via
+    object
+    digest
   }
 }`) as unknown as TypedDocumentString<AuditQuery, AuditQueryVariables>;
 export const SignalSeqDocument = new TypedDocumentString(`

@@ -1,0 +1,21 @@
+import { expect, it } from "vitest";
+import { screen, show, vi } from "../testing/render";
+import { AuditFilterForm, type AuditSearch, criteria } from "./AuditFilterForm";
+
+it("sends what was typed, without spaces and empty fields, and suggests actions", async () => {
+  const find = vi.fn<(search: AuditSearch) => void>();
+  const { user } = await show(<AuditFilterForm search={{ actor: "ana" }} find={find} />);
+  await user.type(screen.getByLabelText("Action"), " retry step ");
+  await user.type(screen.getByLabelText("Run (id or its start)"), "7f3a9c12");
+  await user.click(screen.getByRole("button", { name: "Find" }));
+  expect(find).toHaveBeenCalledWith({ actor: "ana", action: "retry step", run: "7f3a9c12" });
+  const options = [...document.querySelectorAll("datalist option")].map((option) => option.getAttribute("value"));
+  expect(options).toContain("emergency stop");
+});
+
+it("says in words what is searched for", () => {
+  expect(criteria({ run: "7f3a", outcome: "DENIED", action: "retry" })).toBe(
+    "action contains “retry”, result is Denied, run begins with 7f3a",
+  );
+  expect(criteria({})).toBe("");
+});

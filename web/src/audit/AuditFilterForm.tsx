@@ -1,0 +1,94 @@
+import { Link } from "@tanstack/react-router";
+import { type FormEvent, useEffect, useId, useRef } from "react";
+import { m } from "../messages";
+import css from "../styles/Form.module.css";
+import { Button } from "../ui/Button";
+import { useKeys } from "../ui/keys";
+import { suggestedActions } from "./words";
+
+export const AUDIT_OUTCOMES = ["ACCEPTED", "REJECTED", "DENIED"] as const;
+const FIELDS = ["actor", "action", "outcome", "run", "from", "to"] as const;
+
+/** The filter as it stands in the address. */
+export type AuditSearch = Partial<Record<(typeof FIELDS)[number], string | undefined>>;
+
+/** The parts of a filter in words; empty without a filter. */
+export function criteria(search: AuditSearch): string {
+  return FIELDS.flatMap((field) => {
+    const text = search[field];
+    if (!text) return [];
+    return [m.audit.criteria[field](field === "outcome" ? (m.audit.outcomes[text] ?? text) : text)];
+  }).join(", ");
+}
+
+/** Finds records by parts of names, so that nobody has to type a whole id or the exact name of an action. */
+export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (search: AuditSearch) => void }) {
+  const form = useRef<HTMLFormElement>(null);
+  const actions = useId();
+  const shown = JSON.stringify(search);
+  // The fields take the values of the address without losing the focus.
+  useEffect(() => form.current?.reset(), [shown]);
+  useKeys({ "/": { does: m.audit.filter, run: () => form.current?.querySelector("input")?.focus() } });
+  const submit = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const fields = new FormData(event.currentTarget);
+    find(
+      Object.fromEntries(
+        FIELDS.map((name) => {
+          const value = fields.get(name);
+          return [name, typeof value === "string" && value.trim() !== "" ? value.trim() : undefined];
+        }),
+      ),
+    );
+  };
+  return (
+    <form ref={form} className={css.row} onSubmit={submit}>
+      <Field name="actor" label={m.audit.actor} value={search.actor} />
+      <Field name="action" label={m.audit.action} value={search.action} list={actions} />
+      <datalist id={actions}>
+        {suggestedActions().map(({ value, word }) => (
+          <option key={value} value={value}>
+            {word}
+          </option>
+        ))}
+      </datalist>
+      <label className={css.field}>
+        <span>{m.audit.outcome}</span>
+        <select key={search.outcome} name="outcome" defaultValue={search.outcome ?? ""}>
+          <option value="">{m.audit.any}</option>
+          {AUDIT_OUTCOMES.map((outcome) => (
+            <option key={outcome} value={outcome}>
+              {m.audit.outcomes[outcome]}
+            </option>
+          ))}
+        </select>
+      </label>
+      <Field name="run" label={m.audit.run} value={search.run} />
+      <Field name="from" label={m.audit.from} value={search.from} placeholder={m.audit.moments} />
+      <Field name="to" label={m.audit.to} value={search.to} placeholder={m.audit.moments} />
+      <Button type="submit">{m.audit.find}</Button>
+      {criteria(search) !== "" && (
+        <Link to="/audit" search={{}} className={css.beside}>
+          {m.runs.clearFilter}
+        </Link>
+      )}
+    </form>
+  );
+}
+
+interface FieldProps {
+  name: string;
+  label: string;
+  value: string | undefined;
+  placeholder?: string;
+  list?: string;
+}
+
+function Field({ name, label, value, ...rest }: FieldProps) {
+  return (
+    <label className={css.field}>
+      <span>{label}</span>
+      <input name={name} defaultValue={value ?? ""} maxLength={200} autoComplete="off" spellCheck={false} {...rest} />
+    </label>
+  );
+}

@@ -1,0 +1,96 @@
+import { Link } from "@tanstack/react-router";
+import type { AuditFieldsFragment } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { shortId } from "../format/format";
+import { m } from "../messages";
+import css from "../styles/Form.module.css";
+import prose from "../styles/Prose.module.css";
+import type { Column } from "../ui/Table";
+import { Time } from "../ui/Time";
+import type { AuditLine } from "./coalesce";
+import { actionWords, objectWords, reasonWords } from "./words";
+
+export const auditColumns: Column<AuditLine>[] = [
+  {
+    head: m.audit.no,
+    wide: true,
+    cell: ({ entry, firstNo }) => (entry.no === firstNo ? entry.no : `${firstNo}–${entry.no}`),
+  },
+  {
+    head: m.audit.at,
+    cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone),
+  },
+  { head: m.audit.actor, main: true, cell: ({ entry }) => entry.row?.actor },
+  {
+    head: m.audit.action,
+    cell: ({ entry: { row } }) =>
+      row && (
+        <span title={row.action}>
+          {actionWords(row)} <span className={css.hint}>{objectWords(row)}</span>
+        </span>
+      ),
+  },
+  { head: m.audit.outcome, cell: (line) => line.entry.row && <Outcome row={line.entry.row} count={line.count} /> },
+  { head: m.audit.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
+  { head: m.audit.reason, text: true, cell: ({ entry }) => entry.row && reasonWords(entry.row) },
+  {
+    head: m.audit.detail,
+    line: true,
+    wide: true,
+    cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} />,
+  },
+];
+
+type Row = NonNullable<AuditFieldsFragment["row"]>;
+
+function Outcome({ row, count }: { row: Row; count: number }) {
+  const good = row.outcome === "ACCEPTED";
+  return (
+    <span className={css.tone} data-tone={good ? "good" : "bad"}>
+      {good ? "✓" : "✕"} {m.audit.outcomes[row.outcome] ?? row.outcome} {row.code && <code>{row.code}</code>}{" "}
+      {count > 1 && <span className={css.twice}>{m.audit.times(count)}</span>}
+    </span>
+  );
+}
+
+/** The detail of a record: one line, and the whole text when it is opened. */
+function Detail({ text }: { text: string }) {
+  return (
+    <details className={css.detail}>
+      <summary>
+        <code>{text}</code>
+      </summary>
+      <pre className={prose.said}>{pretty(text)}</pre>
+    </details>
+  );
+}
+
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** The run, and the run as it was when the signal took effect. */
+function Subject({ row: { runId, signalId } }: { row: Row }) {
+  if (runId === "") return null;
+  return (
+    <span>
+      <Link to="/runs/$runId" params={{ runId }}>
+        {shortId(runId)}
+      </Link>{" "}
+      {signalId !== "" && (
+        <Link
+          to="/moment/$runId/$signalId"
+          params={{ runId, signalId }}
+          preload={false}
+          aria-label={m.audit.momentOf(shortId(runId))}
+        >
+          {m.audit.moment}
+        </Link>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,69 @@
+// What an audit record says in words: its action, and the object that its detail names.
+import type { AuditFieldsFragment } from "../api/gen/graphql";
+import { m } from "../messages";
+
+type Row = NonNullable<AuditFieldsFragment["row"]>;
+
+/** The members of a detail that have words. The server writes them; other members stay in the detail. */
+interface Known {
+  stepId?: unknown;
+  force?: unknown;
+  notes?: unknown;
+  planId?: unknown;
+  planVersion?: unknown;
+  frozen?: unknown;
+  mode?: unknown;
+  quotaVersion?: unknown;
+  policyVersion?: unknown;
+}
+
+function known(detail: string): Known {
+  if (detail === "") return {};
+  try {
+    const value: unknown = JSON.parse(detail);
+    return typeof value === "object" && value !== null ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The name of an action; an unknown one keeps the server's name, so that a filter by it works. */
+function nameOf(action: string): string {
+  const shared: Readonly<Record<string, string>> = m.action;
+  return m.audit.actions[action] ?? shared[action] ?? action;
+}
+
+export function actionWords({ action, detail }: Pick<Row, "action" | "detail">): string {
+  return action === "FREEZE_TENANT" && known(detail).frozen === false ? m.audit.unfreeze : nameOf(action);
+}
+
+/** The object of an action within or beside its run, such as "step load"; empty when the detail names none. */
+export function objectWords({ action, outcome, detail }: Pick<Row, "action" | "outcome" | "detail">): string {
+  const { stepId, force, planId, planVersion, mode, quotaVersion, policyVersion } = known(detail);
+  // A refusal names the version of the policy that refused it, which is not its object.
+  const made = outcome === "ACCEPTED" && ["SET_POLICY", "BREAK_GLASS"].includes(action) ? policyVersion : quotaVersion;
+  const modes: Readonly<Record<string, string>> = m.service.modes;
+  return [
+    typeof stepId === "string" ? m.audit.step(stepId) : "",
+    force === true ? m.audit.forced : "",
+    typeof planId === "string" ? m.audit.plan(planId, String(planVersion)) : "",
+    typeof mode === "string" ? m.audit.mode(modes[mode] ?? mode) : "",
+    typeof made === "number" ? m.audit.version(made) : "",
+  ]
+    .filter((part) => part !== "")
+    .join(", ");
+}
+
+/** The reason that the actor gave; for the completion of a step, its notes. */
+export function reasonWords({ reason, detail }: Pick<Row, "reason" | "detail">): string {
+  const { notes } = known(detail);
+  return reason === "" && typeof notes === "string" ? notes : reason;
+}
+
+/** The names of actions for the suggestions of the filter, as the server finds them: `retry step` is RETRY_STEP. */
+export function suggestedActions(): { value: string; word: string }[] {
+  return [...Object.entries(m.action), ...Object.entries(m.audit.actions)].map(([action, word]) => ({
+    value: action.toLowerCase().replaceAll("_", " "),
+    word,
+  }));
+}
