@@ -108,7 +108,7 @@ func (s *AuditLinker) measureBacklog(ctx context.Context) error {
 		}
 		note := fmt.Sprintf(
 			"An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the "+
-				"duty sweep.",
+				"duty reconcile.",
 			b.Oldest.UTC().Format(time.RFC3339), b.Waiting.Round(time.Second))
 		if err := s.alerts.Raise(ctx, store.Alert{
 			ID: AlertID(b.TenantID, hour, "audit_unlinked"), TenantID: b.TenantID, Level: store.AlertHigh,

@@ -41,10 +41,10 @@ func NewBackground(s RunStore, alerts *Alerts, panics *contain.Guard, now func()
 
 // Background duties that process runs; dvt_panics_total has them as labels.
 const (
-	DutyStart     = "start"
+	DutyDispatch  = "dispatch"
 	DutyDeliver   = "deliver"
 	DutyBulk      = "bulk"
-	DutySweep     = "sweep"
+	DutyReconcile = "reconcile"
 	DutyApprovals = "approvals"
 	DutyHealth    = "health"
 	DutyInbox     = "inbox"

@@ -155,7 +155,7 @@ func CodeTable() []CodeInfo {
 			"Start a worker that can give the part that the message names, or remove it from `require`; the log of a worker " +
 				"says why it lacks it."},
 		{CodeAuditUnlinked, 0, false, "An audit row has waited for its link for more than 10 s.",
-			"Read the log of a server with the duty `sweep`; run `dvt audit verify`."},
+			"Read the log of a server with the duty `reconcile`; run `dvt audit verify`."},
 		{CodeAuditHeads, 0, false, "The signed heads of the audit were not written.",
 			"Check that the bucket of `audit-heads` accepts new objects."},
 		{CodeSandboxDenied, 403, false, "The plan asks for a larger sandbox than the tenant's policy permits.",

@@ -113,6 +113,17 @@ egress:
 	}
 }
 
+// The duty reconcile had another meaning where sweep was a duty, so that settings of that time must not start a server
+// that dispatches nothing.
+func TestLoad_RefusesTheFormerNamesOfDuties(t *testing.T) {
+	_, err := loadConfig(t, false, "duties: [api, project, reconcile, deliver, sweep]\n")
+	want := `duties: "sweep" was renamed: on every server write "dispatch" in place of "reconcile", and "reconcile" in ` +
+		`place of "sweep"`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the duty sweep: the error is %v, want %s", err, want)
+	}
+}
+
 func TestLoad_NamesEverythingWrong(t *testing.T) {
 	t.Setenv("DVT_LISTENN", "127.0.0.1:2")
 	_, err := loadConfig(t, false, "lisetn: x\nstore: mysql://x\naccounts: [{id: ada, role: x}]\n", "--heartbeat", "5ms",
@@ -242,7 +253,7 @@ func TestRun_NeedsTicketKeys(t *testing.T) {
 		}
 	}
 	// these duties seal the executions that they start, and recognise executions of dvt by the seal
-	for _, duty := range []string{"reconcile", "sweep"} {
+	for _, duty := range []string{"dispatch", "reconcile"} {
 		c.Duties = []string{duty}
 		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); err == nil ||
 			!strings.Contains(err.Error(), "ticket-keys is missing") {
@@ -267,7 +278,7 @@ func TestServer_CarriesOutOnlyItsDuties(t *testing.T) {
 	if out := expectFailure(t, "server", "--duties", "dance"); !strings.Contains(out, "dance") {
 		t.Errorf("with an unknown duty the server prints %q, want the name of the duty", out)
 	}
-	for duties, api := range map[string]bool{"project,reconcile,deliver": false, "api": true} {
+	for duties, api := range map[string]bool{"project,dispatch,deliver": false, "api": true} {
 		address := testserver.FreeAddress(t)
 		p := spawn(t, "dvt server "+duties, nil, "server", "--listen", address, "--store", "sqlite:"+file, "--redis",
 			"redis://127.0.0.1:1/0",

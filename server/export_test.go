@@ -82,7 +82,7 @@ func HTTPServer(routes http.Handler) *http.Server {
 	return srv
 }
 
-// ControlInside runs a control worker on the control queues of w, and the duty reconcile, in this process. journal
+// ControlInside runs a control worker on the control queues of w, and the duty dispatch, in this process. journal
 // wraps the Journal of the worker. It calls ready with the use cases and the directory before the worker polls.
 func ControlInside(
 	ctx context.Context, cfg config.Config, w temporal.WorkerConfig, log *slog.Logger,

@@ -63,11 +63,11 @@ accounts:
 	d.urlA, d.urlB = "http://"+addressA, "http://"+addressB
 	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", temporal.Addr, "api"), "--queues",
 		"tq-control-dev", "--workspace", filepath.Join(dir, "control"))
-	d.a = spawn(t, "server A", nil, "server", "--config", config("a.yaml", d.engine.Addr, "api, reconcile"), "--listen",
+	d.a = spawn(t, "server A", nil, "server", "--config", config("a.yaml", d.engine.Addr, "api, dispatch"), "--listen",
 		addressA)
 	d.startB = func() {
 		spawn(t, "server B", nil, "server", "--config", config("b.yaml", temporal.Addr,
-			"api, project, reconcile, deliver, sweep"), "--listen", addressB)
+			"api, project, dispatch, deliver, reconcile"), "--listen", addressB)
 		waitUntilReady(t, d.urlB)
 	}
 	waitUntilReady(t, d.urlA)

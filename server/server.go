@@ -430,13 +430,13 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		switch d {
 		case "project":
 			keep(work, "project", p.projector.Run)
-		case "reconcile":
-			keep(work, "start", func(ctx context.Context) error { return p.control.Dispatch(ctx, p.owner) })
+		case "dispatch":
+			keep(work, "dispatch", func(ctx context.Context) error { return p.control.Dispatch(ctx, p.owner) })
 		case "deliver":
 			keep(work, "deliver", func(ctx context.Context) error { return p.control.Deliver(ctx, p.owner) })
 			keep(work, "bulk", func(ctx context.Context) error { return p.control.SendBulks(ctx, p.owner) })
-		case "sweep":
-			keep(work, "sweep", p.control.Reconcile)
+		case "reconcile":
+			keep(work, "reconcile", p.control.Reconcile)
 			keep(work, "audit", p.control.LinkAudit)
 			keep(work, "audit heads", p.control.WriteAuditHeads)
 			keep(work, "approvals", p.control.ExpireApprovals)

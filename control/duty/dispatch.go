@@ -114,7 +114,7 @@ func (s *Dispatcher) dispatch(ctx context.Context, owner string) (more bool, wai
 	}
 	s.admission.Usage.CountLeased(rows)
 	control.DoConcurrently(rows, func(q store.QueueRow) {
-		err := s.background.DoForRun(ctx, control.DutyStart, q.RunID, func() error { return s.start(ctx, q) })
+		err := s.background.DoForRun(ctx, control.DutyDispatch, q.RunID, func() error { return s.start(ctx, q) })
 		if err != nil && ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) {
 			s.admission.Usage.StartFailures.Inc()
 			s.background.Log.WarnContext(ctx, "a run was not started; it is tried again",

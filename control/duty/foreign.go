@@ -64,7 +64,7 @@ func (w *pass) checkLeftovers(ctx context.Context) error {
 		if !ok || !h.Terminal || heads.Now.Sub(h.LastAt) < max(w.cfg.Quiet, leftoverQuiet) {
 			return nil // the workflow of the run may be closing by itself
 		}
-		return w.s.background.DoForRun(ctx, control.DutySweep, id.RunID, func() error {
+		return w.s.background.DoForRun(ctx, control.DutyReconcile, id.RunID, func() error {
 			err := w.engine.Terminate(ctx, id, "dvt: the run has ended")
 			if errors.Is(err, engine.ErrNotStarted) || errors.Is(err, engine.ErrClosed) {
 				return nil

@@ -185,7 +185,7 @@ func (s *Reconciler) Reconcile(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stops.Go(func() {
-		_ = s.background.Panics.Loop(ctx, control.DutySweep, (&stopLoop{w: w}).run)
+		_ = s.background.Panics.Loop(ctx, control.DutyReconcile, (&stopLoop{w: w}).run)
 	})
 	return w.run(ctx)
 }
@@ -367,7 +367,7 @@ func (w *pass) checkQuiet(ctx context.Context) error {
 				return nil
 			}
 			w.knows++
-			return w.s.background.DoForRun(ctx, control.DutySweep, r.RunID, func() error {
+			return w.s.background.DoForRun(ctx, control.DutyReconcile, r.RunID, func() error {
 				return cmp.Or(w.checkStrays(ctx, r), w.checkSteps(ctx, r), w.checkQueues(ctx, r))
 			})
 		})

@@ -56,7 +56,7 @@ func (x *stopLoop) look(ctx context.Context) error {
 	x.silent = false
 	left := len(rows)
 	err = control.ForEach(ctx, rows, func(r store.StoppingRun) error {
-		err := x.w.s.background.DoForRun(ctx, control.DutySweep, r.RunID, func() error { return x.end(ctx, r) })
+		err := x.w.s.background.DoForRun(ctx, control.DutyReconcile, r.RunID, func() error { return x.end(ctx, r) })
 		if err == nil {
 			left--
 		}

@@ -31,7 +31,7 @@ func (w *pass) checkStarts(ctx context.Context) error {
 		control.Wake(w.s.admission.Waker.Starts)
 	}
 	broken := control.ForEach(ctx, rows, func(q store.QueueRow) error {
-		return w.s.background.DoForRun(ctx, control.DutySweep, q.RunID, func() error {
+		return w.s.background.DoForRun(ctx, control.DutyReconcile, q.RunID, func() error {
 			return w.freeLease(ctx, q,
 				describeStuckStart(q))
 		})
@@ -51,7 +51,7 @@ func (w *pass) checkStarts(ctx context.Context) error {
 // describeStuckStart returns a sentence about a start that no server makes.
 func describeStuckStart(q store.QueueRow) string {
 	why := fmt.Sprintf(
-		"The run waits for its start since %s and no server with the duty reconcile takes it; it was tried %d times.",
+		"The run waits for its start since %s and no server with the duty dispatch takes it; it was tried %d times.",
 		q.CreatedAt.UTC().Format(time.RFC3339), q.Attempts)
 	if q.LastError != "" {
 		why += " The last error: " + q.LastError

@@ -39,7 +39,7 @@ func (w *pass) checkSuspects(ctx context.Context) error {
 			delete(w.suspects, id)
 			return nil
 		}
-		return w.s.background.DoForRun(ctx, control.DutySweep, id, func() error {
+		return w.s.background.DoForRun(ctx, control.DutyReconcile, id, func() error {
 			return w.checkSuspect(ctx, w.suspects[id],
 				head)
 		})

@@ -20,7 +20,7 @@ func (w *pass) checkWaiting(ctx context.Context) error {
 		return err
 	}
 	return control.ForEach(ctx, rows, func(q store.QueueRow) error {
-		return w.s.background.DoForRun(ctx, control.DutySweep, q.RunID, func() error { return w.s.expireWaiting(ctx, q) })
+		return w.s.background.DoForRun(ctx, control.DutyReconcile, q.RunID, func() error { return w.s.expireWaiting(ctx, q) })
 	})
 }
 

@@ -111,7 +111,7 @@ type Config struct {
 	ClockSkew      time.Duration `koanf:"clock-skew"`      // tolerated difference of the issuers' clocks
 	TrustedProxies []string      `koanf:"trusted-proxies"` // whose X-Forwarded-For is trusted
 	AllowedOrigins []string      `koanf:"allowed-origins"` // further origins whose pages may call this server
-	Duties         []string      `koanf:"duties"`          // any of api, project, reconcile, deliver, sweep
+	Duties         []string      `koanf:"duties"`          // any of api, project, dispatch, deliver, reconcile
 	// keys of tokens that complete manual steps, as id:secret; the first one signs; in the file or the environment
 	ManualKeys []Secret `koanf:"manual-keys"`
 	// keys of the tickets that steps need to begin, as id:secret; the first one signs; in the file or the environment
@@ -174,8 +174,8 @@ func Defaults(dev bool) map[string]any {
 		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
-		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile",
-			"deliver", "sweep"},
+		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
+			"deliver", "reconcile"},
 	}
 	maps.Copy(d, sandboxDefaults())
 	if dev {
@@ -223,7 +223,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"queue-rate-by-type": "TYPE=N: the same for all workers of a queue together",
 		"allowed-origins":    "further origins whose pages may call this server",
 		"trusted-proxies":    "addresses and networks of proxies whose X-Forwarded-For is trusted",
-		"duties":             "duties of this server: api, project, reconcile, deliver, sweep",
+		"duties":             "duties of this server: api, project, dispatch, deliver, reconcile",
 	}
 	maps.Copy(help, helpOfEncryption)
 	maps.Copy(help, sandboxHelp)
@@ -464,8 +464,13 @@ func (c *Config) verify() (errs []error) {
 			"no isolation-tenants")
 	}
 	for _, d := range c.Duties {
-		if !strings.Contains(" api project reconcile deliver sweep ", " "+d+" ") {
-			bad("duties: %q is not one of api, project, reconcile, deliver, sweep", d)
+		switch d {
+		case "api", "project", "dispatch", "deliver", "reconcile":
+		case "sweep": // reconcile had another meaning where sweep was in use, so its old meaning must not change silently
+			bad(`duties: "sweep" was renamed: on every server write "dispatch" in place of "reconcile", ` +
+				`and "reconcile" in place of "sweep"`)
+		default:
+			bad("duties: %q is not one of api, project, dispatch, deliver, reconcile", d)
 		}
 	}
 	errs = append(errs, c.verifyWorker()...)

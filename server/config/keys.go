@@ -24,10 +24,10 @@ func (c *Config) ParseTicketKeys() (ticket.Keys, error) {
 	return ticket.ParseKeys(Strings(c.TicketKeys))
 }
 
-// NeedsTicketKeys reports whether a duty creates or checks proofs. The duty api serves the Journal, reconcile seals the
-// executions that it starts, and sweep terminates executions without a seal.
+// NeedsTicketKeys reports whether a duty creates or checks proofs. The duty api serves the Journal, dispatch seals the
+// executions that it starts, and reconcile terminates executions without a seal.
 func NeedsTicketKeys(duty string) bool {
-	return duty == "api" || duty == "reconcile" || duty == "sweep"
+	return duty == "api" || duty == "dispatch" || duty == "reconcile"
 }
 
 // RequireTicketKeys returns an error when a process that must check tickets has no ticket-keys.
