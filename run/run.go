@@ -33,6 +33,11 @@ const (
 	Cancelled Status = "CANCELLED"
 )
 
+// Statuses returns every status, in the order in which a run may take them.
+func Statuses() []Status {
+	return []Status{Pending, Approved, Running, Paused, Completed, Failed, Cancelled}
+}
+
 // Terminal reports whether no later event may change the status.
 func (s Status) Terminal() bool { return s == Completed || s == Failed || s == Cancelled }
 

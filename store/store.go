@@ -59,6 +59,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Projection
 	Outbox
 	Runs
+	PlanHistories
 	Feed
 	Queue
 	Admissions

@@ -86,6 +86,14 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 			explain(name, q.page(store.TextMatches{}), q.args...)
 		}
 		explain("the scopes", fmt.Sprintf(scopesSQL, nextScope), "t1", []string{""}, 200)
+		page, args := planPage(store.PlanFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Limit: 20})
+		explain("a page of plans", page, args...)
+		explain("the newest runs of plans", fmt.Sprintf(runsOfPlansSQL, 30), []string{"t1", "t1"}, []string{"p1", "p1"},
+			[]string{"prod", "dev"}, []string{"nightly", "hourly"}, run.Statuses())
+		nightly := store.PlanKey{TenantID: "t1", ProjectID: "p1", EnvironmentID: "prod", PlanID: "nightly"}
+		one := newListQuery(nightly.Filter(30))
+		query := planRuns(one)
+		explain("the newest runs of one plan", query, one.args...)
 		explain("the scopes of some projects", fmt.Sprintf(scopesSQL, nextScopeInProject), "t1", []string{"p1", "p0"}, 200)
 	}
 }

@@ -171,11 +171,11 @@ func nextVersion(t *testing.T) Migration {
 	t.Helper()
 	out := upTo(t, schema)
 	for name, text := range schemaFiles(t, "postgres/testdata/next") {
-		out[name] = &fstest.MapFile{Data: []byte(text)}
+		out[fmt.Sprintf("%04d_%s", schema+1, name)] = &fstest.MapFile{Data: []byte(text)}
 	}
 	a := ahead{version: schema + 1, file: fmt.Sprintf("%04d_next.sql", schema+1), fill: fillLabelsSQL}
 	for name, text := range schemaFiles(t, "postgres/testdata/next/ahead") {
-		out["ahead/"+name] = &fstest.MapFile{Data: []byte(text)}
+		out[fmt.Sprintf("ahead/%04d_%s", schema+1, name)] = &fstest.MapFile{Data: []byte(text)}
 	}
 	return Migration{files: out, ahead: []ahead{a}}
 }

@@ -41,6 +41,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"run_repair", "SELECT, INSERT, UPDATE"},
 	{"run_status", "SELECT, INSERT, UPDATE"},
 	{"run_plan", "SELECT, INSERT"},
+	{"plan_activity", "SELECT"}, // dvt_plan_active writes it
 	{"lane", "SELECT, INSERT, UPDATE"},
 	{"bucket", "SELECT, INSERT, UPDATE"},
 	{"approval", "SELECT, INSERT, UPDATE (open)"}, // the other columns decide how many approvals a run needs

@@ -88,3 +88,54 @@ func TestPlans_RunScopesProbesAnIndex(t *testing.T) {
 		}
 	}
 }
+
+// A page of plans walks the index of their activity and counts open runs in an index. The newest runs of plans and the
+// events of a step are found in indexes. Nothing is sorted but the merged streams.
+func TestPlans_PagesOfPlansWalkIndexes(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
+	page, args := planPage(store.PlanFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Limit: 20,
+		After: &store.PlanPos{LastRunAt: time.Unix(1, 0)}})
+	for name, c := range map[string]struct {
+		query string
+		args  []any
+		want  []string
+	}{
+		"page": {page, args, []string{
+			"SEARCH p USING COVERING INDEX plan_activity_listed (tenant_id=? AND (last_run_at,project_id,environment_id,plan_id)<",
+			"SEARCH t USING COVERING INDEX run_state_scope_status (tenant_id=? AND project_id=? AND environment_id=? AND plan_id=? " +
+				"AND status=?)",
+		}},
+		"newest runs": {runsOfPlansSQL, []any{`[["t1","p1","e1","nightly"]]`, 30}, []string{
+			"MERGE (UNION ALL)", "SEARCH st USING PRIMARY KEY (run_id=?)",
+			"SEARCH run_state USING COVERING INDEX run_state_scope_status (tenant_id=? AND project_id=? AND environment_id=? " +
+				"AND plan_id=? AND status=?)",
+		}},
+		"events of a step": {stepEventsSQL, []any{`["r1"]`, "t1", "s1", 10}, []string{
+			"SEARCH e USING INDEX event_attempt (run_id=? AND step_id=?)", "SEARCH r USING INDEX run_named (tenant_id=? AND run_id=?)",
+		}},
+	} {
+		var plan []string
+		err := s.read(t.Context(), func(conn *conn) error {
+			return conn.query(t.Context(), "plan", "EXPLAIN QUERY PLAN "+c.query, c.args, func(r row) error {
+				detail, _ := r[3].(string)
+				plan = append(plan, detail)
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(plan, "\n")
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: the plan does not contain %s:\n%s", name, want, text)
+			}
+		}
+		for _, bad := range []string{"SCAN run_state", "SCAN p", "SCAN e", "SCAN r", "TEMP B-TREE FOR ORDER BY"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s: the plan contains %s:\n%s", name, bad, text)
+			}
+		}
+	}
+}

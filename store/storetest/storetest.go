@@ -54,7 +54,7 @@ func cases() []testCase {
 	for _, part := range [][]testCase{
 		logCases, guardCases, modelCases, gateCases, receiptCases, deliveryCases, queueCases, admissionCases,
 		admissionRaceCases, stateCases, dirtyCases, outboxCases, maintenanceCases, tailCases, listCases, changedCases,
-		sweepCases,
+		planCases, sweepCases,
 		raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases, auditCases,
 		opsCases,
 	} {
