@@ -26,6 +26,12 @@ func TestSignalRun_CancelOfAQueuedRunEndsItAtOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 RunApproved", "2 SignalAccepted(u1)", "3 RunCancelled"}, w.log(id)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	end := must[[]run.Event](t)(w.store.Events(t.Context(), id, 2, 10))
+	says := must[run.RunCancelledPayload](t)(run.PayloadOf[run.RunCancelledPayload](end[0].Payload))
+	if want := (run.RunCancelledPayload{SignalID: "u1", SignalType: run.Cancel, Actor: says.Actor,
+		Reason: "wrong data"}); says != want || says.Actor == "" {
+		t.Errorf("RunCancelled says %+v, want %+v with an actor", says, want)
+	}
 	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "a") })
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	other := w.queued("g24-other", "s1")

@@ -103,7 +103,8 @@ func TestDeliver_AForcedStopTerminatesAndEndsTheRun(t *testing.T) {
 	// The reason and the actor are those of the person who stopped the run.
 	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 10, 1))
 	p := must[run.RunCancelledPayload](t)(run.PayloadOf[run.RunCancelledPayload](evs[0].Payload))
-	if p.Actor != "dev-admin" || p.Reason != "runaway" || p.SignalID != "stop" || evs[0].EmittedBy != run.ByControl {
+	if p.Actor != "dev-admin" || p.Reason != "runaway" || p.SignalID != "stop" || p.SignalType != run.EmergencyStop ||
+		evs[0].EmittedBy != run.ByControl {
 		t.Errorf("RunCancelled says %+v by %s, want the actor and reason of the stop by control", p, evs[0].EmittedBy)
 	}
 }

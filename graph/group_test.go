@@ -306,8 +306,8 @@ func TestGroup_WaitsFollowTheRun(t *testing.T) {
 	frame := func(build, test string) string {
 		return `{"data":{"runUpdates":{"snapshot":{"steps":[{"stepId":"compile","wait":null},{"stepId":"build","wait":` +
 			build + `},{"stepId":"test","wait":` + test +
-			`},{"stepId":"ship","wait":{"kind":"` + map[bool]string{true: "FAILED_STEP",
-			false: "DEPENDENCIES"}[strings.Contains(test, "FAILED")] + `","blockingSteps":["test"],"who":null}}]}}}}`
+			`},{"stepId":"ship","wait":{"kind":` + map[bool]string{true: `"FAILED_STEP","blockingSteps":["build"]`,
+			false: `"DEPENDENCIES","blockingSteps":["test"]`}[strings.Contains(test, "FAILED")] + `,"who":null}}]}}}}`
 	}
 	got := []string{string(p.Data), string(next(t, g).Data)}
 	want := []string{frame(`null`, `{"kind":"FAILED_STEP","blockingSteps":["build"],"who":null}`),

@@ -48,3 +48,53 @@ func TestWait_ForAWorkerNamesTheQueueAndItsLastPoller(t *testing.T) {
 		t.Errorf("the subscription was answered %s, want %q in it", got, refused)
 	}
 }
+
+// A failed step holds the whole run: a step that does not need it waits too, and says why.
+func TestWait_TellsHeldStepsFromBlockedOnes(t *testing.T) {
+	t.Parallel()
+	f := newAnsweringFake()
+	v := failedRun()
+	v.State.Steps = append(v.State.Steps,
+		&run.Step{StepOutline: run.StepOutline{StepID: "other", Type: "COMMAND", DependsOn: []string{"compile"}}, Ord: 4,
+			Status: run.StepPending},
+		&run.Step{StepOutline: run.StepOutline{StepID: "later", Type: "COMMAND", DependsOn: []string{"other"}}, Ord: 5,
+			Status: run.StepPending})
+	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return v, nil }
+	a := serve(t, f)
+	const query = `{ run(runId: "r1") { rootCause { blockedSteps heldSteps } cancellation { actor }
+		steps { stepId wait { kind blockingSteps } } } }`
+	want := `{"data":{"run":{"rootCause":{"blockedSteps":2,"heldSteps":4},"cancellation":null,"steps":[` +
+		`{"stepId":"compile","wait":null},{"stepId":"build","wait":{"kind":"PERSON","blockingSteps":[]}},` +
+		`{"stepId":"test","wait":{"kind":"FAILED_STEP","blockingSteps":["build"]}},` +
+		`{"stepId":"ship","wait":{"kind":"FAILED_STEP","blockingSteps":["build"]}},` +
+		`{"stepId":"other","wait":{"kind":"FAIL_FAST","blockingSteps":["build"]}},` +
+		`{"stepId":"later","wait":{"kind":"FAIL_FAST","blockingSteps":["build"]}}]}}}`
+	if got := a.query(query, nil); got != want {
+		t.Errorf("answered\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A cancelled run has no culprit: its attempts ended because somebody stopped it.
+func TestRun_SaysWhoCancelledItInsteadOfACause(t *testing.T) {
+	t.Parallel()
+	f := newAnsweringFake()
+	v := failedRun()
+	v.State.Status, v.State.RetryDeadline = run.Cancelled, nil
+	v.State.Cancellation = &run.Cancellation{SignalID: "s9", SignalType: run.Cancel, Actor: "ola", Reason: "wrong day",
+		At: instant, Seq: 9}
+	v.State.RootCause = &run.StepRef{StepID: "build", LogicalAttempt: 1, Seq: 7,
+		Error: &run.StepError{Code: string(run.CodeCancelled)}}
+	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return v, nil }
+	a := serve(t, f)
+	const query = `{ run(runId: "r1") { rootCause { stepId blockedSteps heldSteps }
+		cancellation { signalId signalType actor reason code at runSeq } } }`
+	want := `{"data":{"run":{"rootCause":null,"cancellation":{"signalId":"s9","signalType":"CANCEL","actor":"ola",` +
+		`"reason":"wrong day","code":null,"at":"2026-11-21T03:12:07.123Z","runSeq":9}}}}`
+	if got := a.query(query, nil); got != want {
+		t.Errorf("answered\n%s\nwant\n%s", got, want)
+	}
+	v.State.RootCause.Error.Code = "EXIT_STATUS" // it had failed before the run was cancelled
+	if got := a.query(query, nil); !strings.Contains(got, `"rootCause":{"stepId":"build","blockedSteps":0,"heldSteps":0}`) {
+		t.Errorf("answered %s, want the failure with no blocked steps", got)
+	}
+}

@@ -86,7 +86,7 @@ func (f *folding) apply(e *Event) {
 	case RunFailed:
 		f.fail(e)
 	case RunCancelled:
-		f.end(e, Cancelled)
+		f.cancel(e)
 	case StepStartedEvent, StepAwaitingManualCompletion, StepCompletedEvent, StepFailedEvent, StepSkippedEvent:
 		f.step(e)
 	}
@@ -181,6 +181,13 @@ func (f *folding) fail(e *Event) {
 		RootCause: cause, Seq: e.Seq,
 	}
 	f.end(e, Failed)
+}
+
+func (f *folding) cancel(e *Event) {
+	p, _ := PayloadOf[RunCancelledPayload](e.Payload)
+	f.s.Cancellation = &Cancellation{SignalID: p.SignalID, SignalType: p.SignalType, Actor: p.Actor, Reason: p.Reason,
+		Code: p.Code, At: occurredAt(e), Seq: e.Seq}
+	f.end(e, Cancelled)
 }
 
 func (f *folding) end(e *Event, as Status) {

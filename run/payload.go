@@ -217,11 +217,13 @@ type (
 	}
 
 	// RunCancelledPayload has the person who cancelled the run, or the code with which it ended before it started.
+	// SignalType is CANCEL or EMERGENCY_STOP; logs of earlier versions do not have it.
 	RunCancelledPayload struct {
-		SignalID string `json:"signalId,omitempty"`
-		Actor    string `json:"actor,omitempty"`
-		Reason   string `json:"reason,omitempty"`
-		Code     Code   `json:"code,omitempty"`
+		SignalID   string     `json:"signalId,omitempty"`
+		SignalType SignalType `json:"signalType,omitempty"`
+		Actor      string     `json:"actor,omitempty"`
+		Reason     string     `json:"reason,omitempty"`
+		Code       Code       `json:"code,omitempty"`
 	}
 )
 

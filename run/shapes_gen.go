@@ -54,6 +54,7 @@ var payloads = map[EventType]shape{
 	"RunCancelled": object(
 		may("sourceOccurredAt", instant),
 		may("signalId", anID),
+		may("signalType", text),
 		may("actor", text),
 		may("reason", text),
 		may("code", text),

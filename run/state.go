@@ -31,13 +31,14 @@ type Header struct {
 	ResumedEpoch int        `json:"resumedEpoch,omitempty"` // of the newest RunResumed
 	Pause        *PauseInfo `json:"pause,omitempty"`        // while PAUSED
 
-	RetryDeadline *time.Time  `json:"retryDeadline,omitempty"` // while the retry window is open (contract T221)
-	Compensating  bool        `json:"compensating,omitempty"`
-	Queued        bool        `json:"queued,omitempty"` // RunQueued and not yet started
-	Failure       *RunFailure `json:"failure,omitempty"`
-	Counts        StepCounts  `json:"counts"`
-	RootCause     *StepRef    `json:"rootCause,omitempty"` // set while a step is FAILED (contract T214)
-	StatusSeq     Seq         `json:"statusSeq"`           // seq at which Status last changed (contract T193)
+	RetryDeadline *time.Time    `json:"retryDeadline,omitempty"` // while the retry window is open (contract T221)
+	Compensating  bool          `json:"compensating,omitempty"`
+	Queued        bool          `json:"queued,omitempty"` // RunQueued and not yet started
+	Failure       *RunFailure   `json:"failure,omitempty"`
+	Cancellation  *Cancellation `json:"cancellation,omitempty"` // of a CANCELLED run
+	Counts        StepCounts    `json:"counts"`
+	RootCause     *StepRef      `json:"rootCause,omitempty"` // set while a step is FAILED (contract T214)
+	StatusSeq     Seq           `json:"statusSeq"`           // seq at which Status last changed (contract T193)
 
 	// Artifacts are distinct by URI, in the order of the events that first named them (contract T150).
 	Artifacts []ArtifactRef `json:"artifacts,omitempty"`
@@ -60,6 +61,18 @@ type RunFailure struct {
 	Category  Category   `json:"category,omitempty"`
 	RootCause *RootCause `json:"rootCause,omitempty"`
 	Seq       Seq        `json:"seq"`
+}
+
+// Cancellation says who or what cancelled a run. SignalID is empty if no signal did, for example when the approval was
+// rejected; Code then says why.
+type Cancellation struct {
+	SignalID   string     `json:"signalId,omitempty"`
+	SignalType SignalType `json:"signalType,omitempty"`
+	Actor      string     `json:"actor,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+	Code       Code       `json:"code,omitempty"`
+	At         time.Time  `json:"at"`
+	Seq        Seq        `json:"seq"`
 }
 
 // StepRef is a FAILED logical attempt of a step with its error, so that a row of a list can show why a run is blocked.

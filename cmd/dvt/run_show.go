@@ -109,8 +109,10 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
 		return "waits for a worker on " + *w.TaskQueue + ", last seen " + s.seen(*w.PollerSeenAt)
 	case client.WaitKindDependencies:
 		return "waits for " + stepNames(w.BlockingSteps)
-	case client.WaitKindFailedStep: // the named steps may be pending themselves, behind the failed one
+	case client.WaitKindFailedStep:
 		return "blocked by a failed step, waits for " + stepNames(w.BlockingSteps)
+	case client.WaitKindFailFast:
+		return "nothing new starts while " + stepNames(w.BlockingSteps) + " waits for an operator"
 	case client.WaitKindPaused:
 		if by := runtext.Deref(w.Who); by != "" {
 			return "waits because " + by + " paused the run"

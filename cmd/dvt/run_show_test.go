@@ -88,6 +88,8 @@ func TestRunShow_PrintsWhatAStepWaitsFor(t *testing.T) {
 			"  waits for a, b, c and 2 more\n", ""},
 		{"failed step", "PENDING", `"kind":"FAILED_STEP","blockingSteps":["a","b"]`, "",
 			"blocked by a failed step, waits for a, b\n", ""},
+		{"failed step that it does not need", "PENDING", `"kind":"FAIL_FAST","blockingSteps":["a"]`, "",
+			"nothing new starts while a waits for an operator\n", ""},
 		{"paused by somebody", "PENDING", `"kind":"PAUSED","who":"ben"`, "", "waits because ben paused the run\n", ""},
 		{"paused", "PENDING", `"kind":"PAUSED"`, "", "waits because the run is paused\n", ""},
 		{"manual step", "RUNNING", `"kind":"PERSON"`, "", "waits for a person to complete it\n", ""},

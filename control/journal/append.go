@@ -215,7 +215,7 @@ func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) erro
 		}, func(p run.PausePayload) string { return p.SignalID })
 	case run.RunCancelled:
 		return completeFromReceipt(ctx, j.cfg.Store.Signals, runID, d, func(p *run.RunCancelledPayload, r run.SignalReceipt) {
-			p.Actor, p.Reason = r.Actor, r.Reason
+			p.SignalType, p.Actor, p.Reason = r.Signal.Type, r.Actor, r.Reason
 		}, func(p run.RunCancelledPayload) string { return p.SignalID })
 	case run.StepCompletedEvent, run.StepFailedEvent:
 		return j.completeManual(ctx, runID, d)

@@ -167,8 +167,8 @@ func (s *Stopper) stopEvents(st run.State, stop run.SignalReceipt, cut run.Failu
 	if err != nil {
 		return nil, err
 	}
-	cancelled, err := json.Marshal(run.RunCancelledPayload{SignalID: stop.Signal.ID, Actor: stop.Actor,
-		Reason: stop.Reason})
+	cancelled, err := json.Marshal(run.RunCancelledPayload{SignalID: stop.Signal.ID, SignalType: stop.Signal.Type,
+		Actor: stop.Actor, Reason: stop.Reason})
 	return append(events, run.Draft{
 		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.now(), EmittedBy: run.ByControl,
 		Payload: cancelled,

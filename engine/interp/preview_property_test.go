@@ -53,6 +53,7 @@ func checkPreviews(rt *rapid.T, compared, skipped *atomic.Int64) {
 		}
 		if in := p.inbox(); w.m.PassesLike(interp.Restore(w.sk, w.cfg, w.state, in, w.now)) {
 			compared.Add(1)
+			p.checkFailureHold(in)
 			p.preview(in)
 		} else {
 			skipped.Add(1)
@@ -102,6 +103,39 @@ func (p *player) inbox() interp.Inbox {
 		}
 	}
 	return in
+}
+
+// checkFailureHold compares the steps that the state of the run says a failure holds with those that the machine will
+// not start: its blocked steps, and all that wait for them or for a failed step.
+func (p *player) checkFailureHold(in interp.Inbox) {
+	w := p.w
+	retried := func(stepID string) bool {
+		return slices.ContainsFunc(in.Pending,
+			func(s engine.Signal) bool { return s.StepID == stepID && s.Type == run.RetryStep })
+	}
+	hold := w.state.FailureHold(retried)
+	if len(hold.Failed) == 0 || w.state.Status != run.Running || w.m.Finalizing() {
+		return
+	}
+	want := map[string]bool{}
+	for _, o := range append(w.m.BlockedSteps(), hold.Failed...) {
+		want[w.sk.Steps[o].StepID] = true
+	}
+	for grew := true; grew; {
+		grew = false
+		for _, s := range w.state.Steps {
+			if !want[s.StepID] && s.Status == run.StepPending &&
+				slices.ContainsFunc(s.DependsOn, func(id string) bool { return want[id] }) {
+				want[s.StepID], grew = true, true
+			}
+		}
+	}
+	for _, s := range w.state.Steps {
+		if s.Status == run.StepPending && hold.Holds(s.Ord) != want[s.StepID] {
+			p.rt.Fatalf("step %s is held by a failure: %t by the state, %t by the machine; failed %v", s.StepID,
+				hold.Holds(s.Ord), want[s.StepID], hold.Failed)
+		}
+	}
 }
 
 func (p *player) preview(in interp.Inbox) {

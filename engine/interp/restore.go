@@ -2,7 +2,6 @@ package interp
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -69,7 +68,7 @@ type restoring struct {
 }
 
 func (r *restoring) restore(compensating bool) {
-	r.findFailures()
+	r.armedSince, r.last = run.FailFastSince(r.steps)
 	m := r.m
 	for i, step := range r.steps {
 		if step != nil && len(step.Attempts) > 0 {
@@ -88,48 +87,6 @@ func (r *restoring) restore(compensating bool) {
 		m.orderHooks()
 		c.inFlight = len(c.todo) > 0
 	}
-}
-
-// findFailures sets armedSince and last. It merges the periods in which an attempt was FAILED and not retried, and
-// takes the start of the last one if it has not ended.
-func (r *restoring) findFailures() {
-	type span struct{ from, to run.Seq }
-	var spans []span
-	for _, step := range r.steps {
-		if step == nil {
-			continue
-		}
-		for i, a := range step.Attempts {
-			if !armsFailFast(a) {
-				continue
-			}
-			r.last = max(r.last, a.EndedSeq)
-			sp := span{a.EndedSeq, run.MaxSeq}
-			if i+1 < len(step.Attempts) {
-				next := step.Attempts[i+1]
-				if sp.to = next.StartedSeq; sp.to == 0 {
-					sp.to = next.EndedSeq
-				}
-			}
-			spans = append(spans, sp)
-		}
-	}
-	slices.SortFunc(spans, func(a, b span) int { return int(min(1, max(-1, a.from-b.from))) })
-	end := run.Seq(0)
-	for _, sp := range spans {
-		if sp.from > end {
-			r.armedSince = sp.from
-		}
-		end = max(end, sp.to)
-	}
-	if end != run.MaxSeq {
-		r.armedSince = 0
-	}
-}
-
-// armsFailFast reports whether the attempt FAILED in a way that arms fail-fast.
-func armsFailFast(a run.Attempt) bool {
-	return a.Status == run.StepFailed && (a.Error == nil || a.Error.Code != string(run.CodeCancelledByPause))
 }
 
 func (r *restoring) restoreStep(o run.Ord, step *run.Step) {
@@ -152,7 +109,7 @@ func (r *restoring) restoreStep(o run.Ord, step *run.Step) {
 		if k > 0 && step.Attempts[k-1].Status == run.StepFailed {
 			st.status = run.StepFailed
 		}
-		if r.isRetriedManually(step, k) {
+		if step.IsRetriedManually(k) {
 			st.signalID = " " // not empty, so that the step is prioritised; the log does not say which signal it was
 		}
 		if r.armedSince > 0 && a.StartedSeq > r.armedSince {
@@ -187,7 +144,7 @@ func (r *restoring) restoreFailed(o run.Ord, step *run.Step, k int) {
 			FailureSource: e.Source,
 		}
 	}
-	if armsFailFast(a) {
+	if a.ArmsFailFast() {
 		st.stage, st.failing = settled, true
 		m.failure.count++
 		return
@@ -241,13 +198,7 @@ func (r *restoring) applyRetry(s engine.Signal) bool {
 // started while fail-fast was armed (contract T217).
 func (r *restoring) isPrioritised(step *run.Step, k int) bool {
 	a := step.Attempts[k]
-	return a.Status == run.StepSkipped || r.isRetriedManually(step, k) || r.armedSince > 0 && a.StartedSeq > r.armedSince
-}
-
-// isRetriedManually reports whether attempt k is a retry that a person ordered. A step that a pause cancelled starts
-// again by itself.
-func (r *restoring) isRetriedManually(step *run.Step, k int) bool {
-	return k > 0 && armsFailFast(step.Attempts[k-1])
+	return a.Status == run.StepSkipped || step.IsRetriedManually(k) || r.armedSince > 0 && a.StartedSeq > r.armedSince
 }
 
 // prioritiseDependents lets the dependents of a step pass fail-fast too (contract T217).

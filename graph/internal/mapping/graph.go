@@ -20,6 +20,7 @@ type Graph struct {
 	previous    previous // the previous view of a stream, if it has the same epoch
 	edges       func() *edges
 	failures    func() failures
+	hold        func() run.FailureHold
 	medians     medians
 }
 
@@ -56,10 +57,10 @@ type edges struct {
 	dependents [][]int
 }
 
-// failures are the steps whose latest attempt is FAILED.
+// failures are the steps that hold others of the run, and what they hold.
 type failures struct {
-	steps   []string     // in plan order
-	blocked map[int]bool // steps that wait, directly or not, for one of them
+	steps []string    // FAILED without a retry, in plan order
+	cause map[int]int // pending steps that need one of them, directly or not, with the index of the first one
 }
 
 // GraphOf returns the graph of a view. available is nil in streams.
@@ -67,6 +68,9 @@ func GraphOf(v control.RunView, available model.Available, w CostlyParts) *Graph
 	g := &Graph{View: v, available: available, CostlyParts: w}
 	g.edges = sync.OnceValue(func() *edges { return edgesOf(g.View.State.Steps) })
 	g.failures = sync.OnceValue(g.findFailures)
+	g.hold = sync.OnceValue(func() run.FailureHold {
+		return g.View.State.FailureHold(func(stepID string) bool { return g.View.PendingRetry[stepID] })
+	})
 	return g
 }
 
@@ -128,31 +132,28 @@ func sameEdges(a, b []*run.Step) bool {
 }
 
 func (g *Graph) findFailures() failures {
-	var f failures
-	var from []int
-	for i, s := range g.View.State.Steps {
-		if s.Status == run.StepFailed {
-			f.steps, from = append(f.steps, s.StepID), append(from, i)
-		}
+	f := failures{cause: map[int]int{}}
+	for _, o := range g.hold().Failed {
+		f.steps = append(f.steps, g.View.State.Steps[o].StepID)
+		g.eachPendingBehind(int(o), f.cause)
 	}
-	f.blocked = g.dependentsOf(from...)
 	return f
 }
 
-// dependentsOf returns the indexes of the pending steps that depend, directly or not, on the steps from.
-func (g *Graph) dependentsOf(from ...int) map[int]bool {
-	seen := map[int]bool{}
+// eachPendingBehind adds the pending steps that depend, directly or not, on the step with this index to seen, with that
+// index. It does not go beyond steps that are in seen already.
+func (g *Graph) eachPendingBehind(step int, seen map[int]int) {
+	from := []int{step}
 	for len(from) > 0 {
 		next := g.edges().dependents[from[len(from)-1]]
 		from = from[:len(from)-1]
 		for _, i := range next {
-			if g.View.State.Steps[i].Status == run.StepPending && !seen[i] {
-				seen[i] = true
+			if _, known := seen[i]; !known && g.View.State.Steps[i].Status == run.StepPending {
+				seen[i] = step
 				from = append(from, i)
 			}
 		}
 	}
-	return seen
 }
 
 func (g *Graph) waitingBehind(stepID string) int {
@@ -160,7 +161,9 @@ func (g *Graph) waitingBehind(stepID string) int {
 	if !ok {
 		return 0
 	}
-	return len(g.dependentsOf(i))
+	behind := map[int]int{}
+	g.eachPendingBehind(i, behind)
+	return len(behind)
 }
 
 // MayWait reports whether the wait of a step may depend on anything else than the step: on other steps or on the run.
@@ -192,22 +195,25 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 	case s.Status != run.StepPending:
 		return nil
 	}
-	if open := g.openDependencies(s); len(open) > 0 {
-		w := wait(model.WaitKindDependencies)
-		if f := g.failures(); len(f.steps) > 0 && f.blocked[g.edges().byID[s.StepID]] {
-			w.Kind = model.WaitKindFailedStep
-		}
-		w.BlockingSteps = open
+	open := g.openDependencies(s)
+	if needed := g.failedNeeds(s, open); len(needed) > 0 {
+		w := wait(model.WaitKindFailedStep)
+		w.BlockingSteps, w.Until = needed, h.RetryDeadline
 		return w
 	}
-	if h.Pause != nil {
+	if h.Pause != nil && len(open) == 0 {
 		w := wait(model.WaitKindPaused)
 		w.Since, w.Who = &h.Pause.Since, Text(h.Pause.RequestedBy)
 		return w
 	}
-	if failed := g.failures().steps; len(failed) > 0 { // a failed step keeps other steps from starting (contract T217)
-		w := wait(model.WaitKindFailedStep)
-		w.BlockingSteps, w.Until = failed, h.RetryDeadline
+	if g.hold().Holds(s.Ord) { // a failed step keeps all steps of the run from starting (contract T217)
+		w := wait(model.WaitKindFailFast)
+		w.BlockingSteps, w.Until = g.failures().steps, h.RetryDeadline
+		return w
+	}
+	if len(open) > 0 {
+		w := wait(model.WaitKindDependencies)
+		w.BlockingSteps = open
 		return w
 	}
 	w := wait(model.WaitKindWorker)
@@ -215,6 +221,26 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 		w.TaskQueue = Text(s.TaskQueue)
 	}
 	return w
+}
+
+// failedNeeds returns the failed steps that keep a pending step from starting: those among its dependencies, else the
+// first one further up.
+func (g *Graph) failedNeeds(s *run.Step, open []string) []string {
+	f := g.failures()
+	on, needs := f.cause[g.edges().byID[s.StepID]]
+	if !needs {
+		return nil
+	}
+	var direct []string
+	for _, id := range open {
+		if slices.Contains(f.steps, id) {
+			direct = append(direct, id)
+		}
+	}
+	if len(direct) > 0 {
+		return direct
+	}
+	return []string{g.View.State.Steps[on].StepID}
 }
 
 // openDependencies returns the dependencies of a step that are neither SUCCESS nor SKIPPED.

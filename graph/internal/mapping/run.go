@@ -19,11 +19,14 @@ func (g *Graph) Run() *model.Run {
 	return r
 }
 
-// header maps the run without its steps, but with the number of blocked steps.
+// header maps the run without its steps, but with the numbers of blocked and held steps.
 func (g *Graph) header() *model.Run {
 	r := mapRow(g.View, g.available, g.CostlyParts)
 	if g.CostlyParts.Blocked && r.RootCause != nil && r.RootCause.StepID != nil {
-		r.RootCause.BlockedSteps = g.waitingBehind(*r.RootCause.StepID)
+		if !g.View.State.Status.Terminal() {
+			r.RootCause.BlockedSteps = g.waitingBehind(*r.RootCause.StepID)
+			r.RootCause.HeldSteps = g.hold().Count
+		}
 	}
 	return r
 }
@@ -41,6 +44,7 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 		TriggeredBy: Text(h.TriggeredBy), ParentRunID: Text(v.Run.ParentRunID),
 		CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt,
 		StepCounts: mapCounts(h.Counts), FailedSteps: h.FailedSteps(), RootCause: mapRootCause(v.State),
+		Cancellation: mapCancellation(h.Cancellation),
 		Artifacts: []model.Artifact{},
 		Pause:     mapPause(h), RetryDeadline: h.RetryDeadline, Queue: Queue(v),
 		Available: available,
@@ -90,9 +94,11 @@ func mapCounts(c run.StepCounts) *model.StepCounts {
 }
 
 // mapRootCause maps the error with which the run ended, or else the failed attempt that blocks it (contract T214).
-// header adds the number of blocked steps.
+// An attempt that the cancellation of the run ended explains nothing. header adds the numbers of steps.
 func mapRootCause(s run.State) *model.RunError {
 	switch f := s.Failure; {
+	case f == nil && s.Status == run.Cancelled && s.RootCause != nil && endedByStop(s.RootCause.Error):
+		return nil
 	case f != nil:
 		e := &model.RunError{
 			RunID: s.RunID, Code: f.Code, Category: optionalEnum[model.FailureCategory](f.Category), Message: Text(f.Message),
@@ -116,6 +122,22 @@ func mapRootCause(s run.State) *model.RunError {
 		}
 	}
 	return nil
+}
+
+// endedByStop reports whether an attempt FAILED only because its run was stopped or paused.
+func endedByStop(e *run.StepError) bool {
+	return e != nil && (e.Code == string(run.CodeCancelled) || e.Code == string(run.CodeTerminated) ||
+		e.Code == string(run.CodeCancelledByPause))
+}
+
+func mapCancellation(c *run.Cancellation) *model.Cancellation {
+	if c == nil {
+		return nil
+	}
+	return &model.Cancellation{
+		SignalID: Text(c.SignalID), SignalType: optionalEnum[model.SignalType](c.SignalType), Actor: Text(c.Actor),
+		Reason: Text(c.Reason), Code: Text(string(c.Code)), At: c.At, RunSeq: c.Seq,
+	}
 }
 
 func mapPause(h run.Header) *model.PauseInfo {
