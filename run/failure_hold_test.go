@@ -59,9 +59,10 @@ func TestFailureHold_HoldsAllPendingStepsButThoseThatPass(t *testing.T) {
 func TestFold_SaysWhoCancelledTheRun(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, ofRun(run.RunApproved), runtest.Start("a"), stepStarted("a", 1),
-		runtest.Draft(run.RunCancelled, "", 1, runtest.M{"signalId": "s9", "signalType": "CANCEL", "actor": "ola", "reason": "wrong day"}))
-	want := run.Cancellation{SignalID: "s9", SignalType: run.Cancel, Actor: "ola", Reason: "wrong day", At: *s.CompletedAt,
-		Seq: s.Seq}
+		runtest.Draft(run.RunCancelled, "", 1,
+			runtest.M{"signalId": "s9", "signalType": "CANCEL", "actor": "ola", "reason": "wrong day"}))
+	want := run.Cancellation{SignalID: "s9", SignalType: run.Cancel, Actor: "ola", Reason: "wrong day",
+		At: *s.CompletedAt, Seq: s.Seq}
 	if s.Cancellation == nil || *s.Cancellation != want {
 		t.Errorf("the run was cancelled by %+v, want %+v", s.Cancellation, want)
 	}

@@ -45,8 +45,8 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 		CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt,
 		StepCounts: mapCounts(h.Counts), FailedSteps: h.FailedSteps(), RootCause: mapRootCause(v.State),
 		Cancellation: mapCancellation(h.Cancellation),
-		Artifacts: []model.Artifact{},
-		Pause:     mapPause(h), RetryDeadline: h.RetryDeadline, Queue: Queue(v),
+		Artifacts:    []model.Artifact{},
+		Pause:        mapPause(h), RetryDeadline: h.RetryDeadline, Queue: Queue(v),
 		Available: available,
 	}
 	if w.Artifacts {

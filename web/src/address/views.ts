@@ -20,7 +20,17 @@ export const RESET_STEP_PARAMS = {
  */
 export const readLog = (): { log: number } => ({ log: Date.now() });
 
-export const STEP_FILTERS = ["FAILED", "WAITING", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
+/** HELD: pending steps that a failed step keeps from starting. BLOCKED: those of them that need a failed step. */
+export const STEP_FILTERS = [
+  "FAILED",
+  "WAITING",
+  "RUNNING",
+  "PENDING",
+  "HELD",
+  "BLOCKED",
+  "SUCCESS",
+  "SKIPPED",
+] as const;
 export type StepFilter = (typeof STEP_FILTERS)[number];
 
 /** The first is the default. */

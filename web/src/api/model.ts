@@ -13,10 +13,11 @@ import type { Instant } from "../format/format";
 type Timed<T, K extends keyof T> = Omit<T, K> & { [P in K]: null extends T[P] ? Instant | null : Instant };
 
 export type RunRow = Timed<
-  Omit<RunRowFragment, "pause" | "queue">,
+  Omit<RunRowFragment, "pause" | "queue" | "cancellation">,
   "createdAt" | "startedAt" | "completedAt" | "retryDeadline"
 > & {
   pause: Timed<NonNullable<RunRowFragment["pause"]>, "since"> | null;
+  cancellation: Timed<NonNullable<RunRowFragment["cancellation"]>, "at"> | null;
   queue: Timed<NonNullable<RunRowFragment["queue"]>, "createdAt" | "notBefore"> | null;
 };
 export type RunHeader = RunRow & Pick<RunHeaderFragment, "tenantId" | "parentRunId" | "engine">;
@@ -52,6 +53,7 @@ export function toRow(run: RunRowFragment): RunRow {
     completedAt: maybe(run.completedAt),
     retryDeadline: maybe(run.retryDeadline),
     pause: run.pause && { ...run.pause, since: instant(run.pause.since) },
+    cancellation: run.cancellation && { ...run.cancellation, at: instant(run.cancellation.at) },
     queue: run.queue && {
       ...run.queue,
       createdAt: instant(run.queue.createdAt),

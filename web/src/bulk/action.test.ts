@@ -14,6 +14,7 @@ const run = (stepId: string | null) => ({
           retryable: true,
           firstSeq: 1,
           blockedSteps: 0,
+          heldSteps: 0,
         },
 });
 

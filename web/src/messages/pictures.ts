@@ -32,6 +32,8 @@ export const grid = {
   group: "Group",
   allGroups: "All groups",
   failedFirst: "Failed first",
+  held: "Held by a failure",
+  blocked: "Need a failed step",
   down: "Next step",
   up: "Previous step",
   sortBy: (column: string) => `Sort by ${column}`,

@@ -22,9 +22,30 @@ export const run = {
   stepsFailed: (n: number) => `${plural(n, "step")} failed`,
   draining: (n: number) => `Waiting for ${plural(n, "in-flight task")}`,
   pausedBy: (who: string, why: string | null) => `by ${who}${why ? `: “${why}”` : ""}`,
+  cancelled: {
+    title: "Cancelled",
+    unknown: "somebody",
+    by: (who: string, why: string | null) => `cancelled by ${who}${why ? `: “${why}”` : ""}`,
+    stopped: (who: string, why: string | null) => `emergency stop by ${who}${why ? `: “${why}”` : ""}`,
+    declined: (who: string, why: string | null) => `approval declined by ${who}${why ? `: “${why}”` : ""}`,
+    expired: (why: string | null) => `not approved in time${why ? `: ${why}` : ""}`,
+    receipt: "Receipt",
+    neverStarted: (n: number) => `${plural(n, "step")} never started, because the run was cancelled`,
+    before: "Before that, a step had failed:",
+  },
   rootCause: "Root cause",
   message: "What the step said",
   blocks: (n: number) => `blocks ${plural(n, "step")}`,
+  nothingStarts: "Nothing new starts:",
+  heldSteps: (n: number) => `${plural(n, "step")} ${n === 1 ? "waits" : "wait"}`,
+  needThis: (n: number, of: number) =>
+    n === 0
+      ? "none needs this one"
+      : n === of
+        ? n === 1
+          ? "it needs this one"
+          : "all need this one"
+        : `${count(n)} of them ${n === 1 ? "needs" : "need"} this one`,
   retryable: "retryable",
   notRetryable: "not retryable",
   openLog: "Open log",
@@ -53,6 +74,7 @@ export const run = {
     running: "running",
     manual: "waiting for a person",
     pending: "pending",
+    neverStarted: "never started",
     skipped: "skipped",
   },
   ofSteps: (n: number) => `of ${plural(n, "step")}`,

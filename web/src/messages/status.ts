@@ -2,6 +2,7 @@
 
 export const status = {
   pending: "Pending",
+  neverStarted: "Never started",
   queued: "Queued",
   approved: "Approved",
   running: "Running",

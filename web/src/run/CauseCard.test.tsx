@@ -12,8 +12,9 @@ it("names the failed step, its error, and the number of blocked steps", async ()
     expect(card.textContent).toContain(word);
   expect(screen.getByLabelText("What the step said").textContent).toContain("Got 3 results");
   await vi.waitFor(() => expect(card.textContent).toContain("3 dbt tests failed, 4 skipped"));
-  await user.click(screen.getByRole("link", { name: "blocks 14 steps" }));
-  await vi.waitFor(() => expect(search()).toMatchObject({ view: "steps" }));
+  expect(screen.getByTestId("held").textContent).toBe("Nothing new starts: 14 steps wait, all need this one.");
+  await user.click(screen.getByRole("link", { name: "14 steps wait" }));
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "steps", show: ["HELD"] }));
 });
 
 it("leads to the line of the log that says why, and copies the error", async () => {
@@ -26,6 +27,25 @@ it("leads to the line of the log that says why, and copies the error", async () 
   expect(await navigator.clipboard.readText()).toBe(
     "stg_orders\nDBT_TEST_FAILED\nnot_null_stg_orders_id: Got 3 results, configured to fail if != 0",
   );
+});
+
+it("says what a failure holds, not only what needs the failed step", async () => {
+  const broken = header();
+  const cause = { ...broken.rootCause!, heldSteps: 150, blockedSteps: 2 };
+  const { user, search } = await show(<CauseCard />, { run: store({ ...broken, rootCause: cause }), answers: NODES });
+  expect(screen.getByTestId("held").textContent).toBe("Nothing new starts: 150 steps wait, 2 of them need this one.");
+  await user.click(screen.getByRole("link", { name: "2 of them need this one" }));
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "steps", show: ["BLOCKED"] }));
+});
+
+it("says who cancelled a run and why, instead of a root cause", async () => {
+  const { user, search } = await show(<CauseCard />, { run: store(RUNS["cancelled"] ?? header()) });
+  expect(screen.queryByRole("region", { name: "Root cause" })).toBeNull();
+  const card = screen.getByRole("region", { name: "Cancelled" });
+  expect(card.textContent).toContain("Cancelled by ben: “wrong day”");
+  expect(card.textContent).toContain("14 steps never started, because the run was cancelled");
+  await user.click(screen.getByRole("link", { name: "Receipt" }));
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "receipts" }));
 });
 
 it("is not there while nothing has failed", async () => {

@@ -14,7 +14,9 @@ import { Time } from "../ui/Time";
 import button from "../ui/Button.module.css";
 import prose from "../styles/Prose.module.css";
 import css from "./CauseCard.module.css";
+import { CancelledCard } from "./CancelledCard";
 import { CauseMore } from "./CauseMore";
+import { HeldLinks } from "./HeldLinks";
 
 type Cause = NonNullable<RunHeader["rootCause"]>;
 
@@ -22,11 +24,12 @@ type Cause = NonNullable<RunHeader["rootCause"]>;
 export function CauseCard() {
   const header = useHeader();
   const cause = header?.rootCause;
+  if (header?.cancellation) return <CancelledCard header={header} cancellation={header.cancellation} />;
   return cause && <Known header={header} cause={cause} />;
 }
 
 function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
-  const { stepId, logicalAttemptId, code, category, message, retryable, blockedSteps, firstSeq } = cause;
+  const { stepId, logicalAttemptId, code, category, message, retryable, firstSeq } = cause;
   const step = useStep(stepId ?? "");
   const failedAt = step?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
   // Before the steps are known, the code says whether the cause is dbt.
@@ -72,12 +75,8 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
             </span>
           )}
         </span>
-        {blockedSteps > 0 && (
-          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: ["PENDING"] })}>
-            {m.run.blocks(blockedSteps)}
-          </Link>
-        )}
       </p>
+      <HeldLinks cause={cause} />
       {message && (
         <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
           {message}

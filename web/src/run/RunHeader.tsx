@@ -190,7 +190,12 @@ function Facts({ header }: { header: RunHeader }) {
       {total && <strong data-testid="took">{total}</strong>}
       {total && stepCounts.total > 0 && " · "}
       {COUNTS.filter(([key]) => stepCounts[key] > 0).map(([key, tone, word]) => (
-        <StepCount key={key} n={stepCounts[key]} tone={tone} word={word} />
+        <StepCount
+          key={key}
+          n={stepCounts[key]}
+          tone={tone}
+          word={key === "pending" && ended(header) ? m.run.counts.neverStarted : word}
+        />
       ))}
       {stepCounts.total > 0 && <span>{m.run.ofSteps(stepCounts.total)}</span>}
       {(total || stepCounts.total > 0) && " · "}

@@ -3,6 +3,7 @@ import type { AvailableActions } from "../actions/useAvailability";
 import { instant, type RunHeader, type Signal } from "../api/model";
 import { m } from "../messages";
 import { ticking } from "../format/format";
+import { cancelledWords } from "../status/runWords";
 
 function sentence(parts: readonly (string | null | false)[]): string | null {
   const said = parts.filter((part) => typeof part === "string" && part !== "");
@@ -16,7 +17,8 @@ export function statusWords(
   actions: AvailableActions | null,
   quiescent: Signal | undefined,
 ): string | null {
-  const { substatus, status, failedSteps, retryDeadline, pause, message } = header;
+  const { substatus, status, failedSteps, retryDeadline, pause, message, cancellation } = header;
+  if (cancellation) return cancelledWords(cancellation);
   if (status === "PENDING" || status === "APPROVED") return waitingWords(header, now, actions);
   if (status === "PAUSED" && pause) {
     const by = m.run.pausedBy(pause.requestedBy ?? "?", pause.reason);

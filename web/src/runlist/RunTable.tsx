@@ -11,7 +11,7 @@ import { Menu, type MenuItem } from "../ui/Menu";
 import { Name } from "../ui/Name";
 import { StatusBadge } from "../ui/Status";
 import { Time } from "../ui/Time";
-import { took } from "../status/runWords";
+import { cancelledWords, took } from "../status/runWords";
 import prose from "../styles/Prose.module.css";
 import css from "./RunTable.module.css";
 
@@ -154,6 +154,7 @@ function Took({ run }: { run: RunRow }) {
 }
 
 function causeWords(run: RunRow): string | null {
+  if (run.cancellation) return cancelledWords(run.cancellation);
   if (run.rootCause && (run.status === "FAILED" || run.failedSteps > 0)) {
     return `${run.rootCause.stepId ? `${run.rootCause.stepId}: ` : ""}${run.rootCause.code}`;
   }

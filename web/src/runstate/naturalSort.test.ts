@@ -12,12 +12,12 @@ it("sorts steps without an order by their numbers", () => {
     "stg_10_b",
   ]);
   expect(naturalSort([step("l1"), step("l10", "l2"), step("l2", "l1")])).toEqual(["l1", "l2", "l10"]);
-  // The order of the ids is not the order of the plan.
+  // What runs first comes first, whatever its id.
   expect(naturalSort([step("a1", "z"), step("a10", "z"), step("a2", "z"), step("z")])).toEqual([
+    "z",
     "a1",
     "a2",
     "a10",
-    "z",
   ]);
 });
 

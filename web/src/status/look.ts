@@ -83,6 +83,13 @@ export function stepLook(
   }
 }
 
+/** The look of a step of a run that may have ended: a pending step of such a run never starts. */
+export function stepLookIn(step: Parameters<typeof stepLook>[0], run: Pick<RunRow, "status"> | null): Look {
+  return step.status === "PENDING" && run !== null && ended(run)
+    ? { tone: "skipped", word: m.status.neverStarted, icon: CircleDashed }
+    : stepLook(step);
+}
+
 export function ended(run: Pick<RunRow, "status">): boolean {
   return run.status === "COMPLETED" || run.status === "FAILED" || run.status === "CANCELLED";
 }

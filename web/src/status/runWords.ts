@@ -19,3 +19,11 @@ export function took(
 export function noSteps(header: RunHeader): string {
   return ended(header) ? m.run.neverStarted : m.run.notStarted;
 }
+
+/** Says who cancelled a run, how and why: "cancelled by ana: “wrong day”". */
+export function cancelledWords({ actor, reason, code, signalType }: NonNullable<RunRow["cancellation"]>): string {
+  const who = actor ?? m.run.cancelled.unknown;
+  if (code === "APPROVAL_EXPIRED") return m.run.cancelled.expired(reason);
+  if (code === "APPROVAL_REJECTED") return m.run.cancelled.declined(who, reason);
+  return signalType === "EMERGENCY_STOP" ? m.run.cancelled.stopped(who, reason) : m.run.cancelled.by(who, reason);
+}

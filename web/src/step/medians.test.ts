@@ -29,8 +29,18 @@ it("says how far a step is from its median, where that can be known", () => {
   expect([
     took("SKIPPED", 90),
     took("PENDING", 90),
+    paceOf(
+      {
+        status: "FAILED",
+        startedAt: 1,
+        durationMs: 90_000,
+        error: { code: "CANCELLED", message: null, retryable: true, category: null, source: null },
+      },
+      10_000,
+      NOW,
+    ),
     paceOf({ status: "SUCCESS", startedAt: 1, durationMs: 5_000 }, undefined, NOW),
-  ]).toEqual([null, null, null]);
+  ]).toEqual([null, null, null, null]);
   expect(paceOf({ status: "SUCCESS", startedAt: 1, durationMs: 5_000 }, 0, NOW)).toMatchObject({
     times: Number.POSITIVE_INFINITY,
   });

@@ -20,6 +20,8 @@ export const useMedians = queryOnce(
 const SAME_MS = 1_000;
 const SAME_PART = 0.1;
 
+const STOPPED: ReadonlySet<string> = new Set(["CANCELLED", "CANCELLED_BY_PAUSE", "TERMINATED"]);
+
 export type Pace = { kind: "slower" | "faster"; byMs: number; times: number } | { kind: "usual" };
 
 /**
@@ -27,10 +29,12 @@ export type Pace = { kind: "slower" | "faster"; byMs: number; times: number } | 
  * called faster. Null when they cannot be compared.
  */
 export function paceOf(
-  step: Pick<Step, "status" | "durationMs" | "startedAt">,
+  step: Pick<Step, "status" | "durationMs" | "startedAt"> & Partial<Pick<Step, "error">>,
   median: number | undefined,
   now: number,
 ): Pace | null {
+  // A step that somebody stopped says nothing about its speed.
+  if (step.status === "FAILED" && STOPPED.has(step.error?.code ?? "")) return null;
   if (median === undefined || step.startedAt === null || step.status === "SKIPPED" || step.status === "PENDING")
     return null;
   const took = step.durationMs ?? (step.status === "RUNNING" ? Math.max(0, now - step.startedAt) : null);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../api/model";
 import type { RunStore } from "../runstate/store";
+import { attempt, header, RUNS, step, store } from "../testing/fixtures";
 import { awaitedQueue, pollerWords, waitWords } from "./stepWords";
 
 const NOW = Date.parse("2026-11-23T12:00:00Z");
@@ -21,7 +22,7 @@ const waiting = (of: Partial<Step>): Step =>
 const runWith = (statuses: Record<string, string>, status = "RUNNING"): RunStore =>
   ({
     step: (id: string) => (statuses[id] ? { status: statuses[id] } : undefined),
-    header: () => ({ status }),
+    header: () => ({ status, failedSteps: 0 }),
   }) as unknown as RunStore;
 
 describe("the wait of a step", () => {
@@ -37,6 +38,25 @@ describe("the wait of a step", () => {
     ["a step that runs", waiting({ wait: null }), runWith({})],
   ])("awaits no queue: %s", (_, step, run) => {
     expect(awaitedQueue(step, run)).toBeNull();
+  });
+
+  it("says that nothing new starts, to a step that does not need the failed one", () => {
+    const broken = step("load", {
+      name: "Load the file",
+      status: "FAILED",
+      attempts: [attempt({ startedSeq: 3, endedSeq: 5 })],
+    });
+    const other = waiting({ stepId: "other" });
+    const needs = waiting({ stepId: "needs", dependsOn: ["load"], attempts: [] });
+    const run = store(header({ failedSteps: 1 }), {}, [broken, { ...other, attempts: [] }, needs]);
+    expect(waitWords(other, run)).toBe("Nothing new starts while Load the file waits for an operator");
+    expect(waitWords(needs, run)).toBe("Blocked by a failed step: Load the file");
+  });
+
+  it("says that a step of a cancelled run never started", () => {
+    const pending = waiting({ attempts: [] });
+    const run = store(RUNS["cancelled"] ?? header(), {}, [pending]);
+    expect(waitWords(pending, run)).toBe("Never started: the run was cancelled");
   });
 
   it("says when a worker of the queue was last seen", () => {

@@ -3,6 +3,8 @@ import type { Step } from "../api/model";
 import { m } from "../messages";
 import type { RunStore } from "../runstate/store";
 import { count, duration, relative, ticking } from "../format/format";
+import { ended } from "../status/look";
+import { holdOf } from "../topology/hold";
 
 const NAMED = 3;
 
@@ -28,29 +30,17 @@ function waitOf(step: Step, wait: NonNullable<Step["wait"]>, store: RunStore) {
     const status = store.step(id)?.status;
     return status !== "SUCCESS" && status !== "SKIPPED";
   });
-  const depends = wait.kind === "DEPENDENCIES" || wait.kind === "WORKER";
-  const failed = blocking.filter((id) => store.step(id)?.status === "FAILED");
-  const kind =
-    wait.kind === "PERSON" && step.status === "FAILED"
-      ? "OPERATOR"
-      : !depends
-        ? wait.kind
-        : failed.length > 0
-          ? "FAILED_STEP"
-          : blocking.length > 0
-            ? "DEPENDENCIES"
-            : store.header()?.status === "PAUSED"
-              ? "PAUSED"
-              : "WORKER";
-  const named =
-    kind === "DEPENDENCIES"
-      ? blocking
-      : kind === "FAILED_STEP"
-        ? failed.length > 0
-          ? failed
-          : wait.blockingSteps
-        : [];
-  return { kind, named } as const;
+  if (step.status !== "PENDING" || wait.kind === "RETRY" || wait.kind === "PERSON")
+    return { kind: wait.kind === "PERSON" && step.status === "FAILED" ? "OPERATOR" : wait.kind, named: [] } as const;
+  const { failed, held, needs } = holdOf(store);
+  const needed = blocking.filter((id) => failed.includes(id));
+  const first = needs.get(step.stepId);
+  if (first !== undefined) return { kind: "FAILED_STEP", named: needed.length > 0 ? needed : [first] } as const;
+  if (store.header()?.status === "PAUSED" && blocking.length === 0) return { kind: "PAUSED", named: [] } as const;
+  if (held.has(step.stepId)) return { kind: "FAIL_FAST", named: failed } as const;
+  return blocking.length > 0
+    ? ({ kind: "DEPENDENCIES", named: blocking } as const)
+    : ({ kind: "WORKER", named: [] } as const);
 }
 
 /** The queue of the worker that the step waits for; null when it waits for anything else. */
@@ -66,9 +56,14 @@ export function pollerWords(seen: Instant | null, now: Instant): string {
 
 /** Why a step is not running, in words. */
 export function waitWords(step: Step, store: RunStore): string | null {
+  const header = store.header();
+  if (header && ended(header))
+    return step.status === "PENDING" && header.status === "CANCELLED" ? m.step.neverStarted : null;
   if (!step.wait) return null;
   const { kind, named } = waitOf(step, step.wait, store);
+  const names = named.slice(0, NAMED).map((id) => store.step(id)?.name ?? id);
   const queue = kind === "WORKER" ? queueOf(step) : null;
   const more = named.length > NAMED ? ` and ${count(named.length - NAMED)} more` : "";
-  return `${m.step.wait[kind]}${queue ? m.step.queueOf(queue) : ""}${named.length > 0 ? `: ${named.slice(0, NAMED).join(", ")}${more}` : ""}${step.wait.who ? ` (${step.wait.who})` : ""}`;
+  if (kind === "FAIL_FAST") return m.step.heldBy(`${names.join(", ")}${more}`, named.length);
+  return `${m.step.wait[kind]}${queue ? m.step.queueOf(queue) : ""}${named.length > 0 ? `: ${names.join(", ")}${more}` : ""}${step.wait.who ? ` (${step.wait.who})` : ""}`;
 }

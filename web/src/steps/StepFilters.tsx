@@ -4,6 +4,7 @@ import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import { groupsOf, type StepQuery } from "./selection";
 import { STEP_FILTERS, type StepFilter } from "../address/views";
 import { Button } from "../ui/Button";
+import { holdOf } from "../topology/hold";
 import { count } from "../format/format";
 import { useKeys } from "../ui/keys";
 import pills from "../styles/Pill.module.css";
@@ -14,6 +15,8 @@ const WORDS: Record<StepFilter, string> = {
   WAITING: m.mosaic.groups.waiting,
   RUNNING: m.status.running,
   PENDING: m.status.pending,
+  HELD: m.grid.held,
+  BLOCKED: m.grid.blocked,
   SUCCESS: m.status.succeeded,
   SKIPPED: m.status.skipped,
 };
@@ -23,6 +26,8 @@ const KEYS = {
   WAITING: null,
   RUNNING: null,
   PENDING: "pending",
+  HELD: null,
+  BLOCKED: null,
   SUCCESS: "success",
   SKIPPED: "skipped",
 } as const;
@@ -36,16 +41,23 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
   const tally = useSyncExternalStore(store.subscribe, store.tally);
   const groups = useMemo(() => groupsOf(order, (id) => store.step(id)), [store, order]);
   const { show } = query;
+  const hold = holdOf(store);
   const field = useRef<HTMLInputElement>(null);
   useKeys({ f: { does: m.grid.find, run: () => field.current?.focus() } });
   const counted = (filter: StepFilter): number => {
     const key = KEYS[filter];
-    return key === null ? tally[filter === "RUNNING" ? "running" : "waiting"] : (header?.stepCounts[key] ?? 0);
+    if (key !== null) return header?.stepCounts[key] ?? 0;
+    if (filter === "HELD") return hold.held.size;
+    if (filter === "BLOCKED") return hold.needs.size;
+    return tally[filter === "RUNNING" ? "running" : "waiting"];
   };
+  const filters = STEP_FILTERS.filter(
+    (filter) => (filter !== "HELD" && filter !== "BLOCKED") || counted(filter) > 0 || show.includes(filter),
+  );
   const hidesDone = show.length === NOT_DONE.length && NOT_DONE.every((filter) => show.includes(filter));
   return (
     <div className={`${pills.pills} ${css.filters}`} role="group" aria-label={m.grid.show}>
-      {STEP_FILTERS.map((filter) => (
+      {filters.map((filter) => (
         <button
           key={filter}
           type="button"

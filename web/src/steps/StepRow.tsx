@@ -6,7 +6,7 @@ import { useRunStore, useStep } from "../runstate/context";
 import { type Pace, paceOf } from "../step/medians";
 import { beganAt } from "../timeline/segments";
 import { attemptName, duration } from "../format/format";
-import { stepLook } from "../status/look";
+import { stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusBadge } from "../ui/Status";
 import { useTick } from "../ui/Time";
@@ -75,7 +75,7 @@ export const StepRow = memo(function StepRow({
         />
       </span>
       <span role="cell" data-column="status">
-        <StatusBadge look={stepLook(step)} />
+        <StatusBadge look={stepLookIn(step, store.header())} />
       </span>
       <span role="cell" data-column="step" className={prose.clip}>
         <button

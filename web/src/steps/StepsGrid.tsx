@@ -1,5 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
+import { holdOf } from "../topology/hold";
 import { useBlocks } from "../topology/useBlocks";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
@@ -49,9 +50,10 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   );
   const shown = useMemo(() => {
     if (query.show.length === 0 && query.find === "" && query.group === null) return sorted;
+    const hold = holdOf(store);
     return sorted.filter((id) => {
       const step = store.step(id);
-      return step !== undefined && matches(step, query);
+      return step !== undefined && matches(step, query, hold);
     });
     // The header changes with every step.
     // oxlint-disable-next-line react/exhaustive-deps

@@ -16,10 +16,11 @@ const STEPS = new Map(
     step("report", "PENDING"),
   ].map((each) => [each.stepId, each]),
 );
+const HOLD = { failed: ["stg_items"], held: new Set(["report", "mart"]), needs: new Map([["report", "stg_items"]]) };
 const BY = { now: 100_000, medians: null };
 const ALL = { show: [], find: "", group: null } as const;
 function shown(query: Parameters<typeof matches>[1]): string[] {
-  return [...STEPS.values()].filter((each) => matches(each, query)).map(({ stepId }) => stepId);
+  return [...STEPS.values()].filter((each) => matches(each, query, HOLD)).map(({ stepId }) => stepId);
 }
 
 describe("the steps asked for", () => {
@@ -27,6 +28,8 @@ describe("the steps asked for", () => {
     expect(shown(ALL)).toHaveLength(5);
     expect(shown({ ...ALL, show: ["FAILED", "PENDING"] })).toEqual(["stg_items", "mart", "report"]);
     expect(shown({ ...ALL, show: ["WAITING"] })).toEqual(["mart", "sign_off"]);
+    expect(shown({ ...ALL, show: ["HELD"] })).toEqual(["mart", "report"]);
+    expect(shown({ ...ALL, show: ["BLOCKED"] })).toEqual(["report"]);
     expect(shown({ ...ALL, find: "TOTALS" })).toEqual(["sign_off"]);
     expect(shown({ ...ALL, group: "stg", show: ["FAILED"] })).toEqual(["stg_items"]);
   });

@@ -1,6 +1,7 @@
 import type { Step } from "../api/model";
 import { type Medians, paceOf } from "../step/medians";
 import { STEP_GROUPS, stepGroup } from "../status/stepGroup";
+import type { Hold } from "../topology/hold";
 import type { StepFilter, StepSort } from "../address/views";
 
 export interface StepQuery {
@@ -12,20 +13,28 @@ export interface StepQuery {
   sort: StepSort;
 }
 
-/** Whether a step matches the filters. */
-export function matches(step: Step, { show, find, group }: Omit<StepQuery, "sort">): boolean {
+/** Whether a step matches the filters. `hold` names the steps that a failure keeps from starting. */
+export function matches(step: Step, { show, find, group }: Omit<StepQuery, "sort">, hold: Hold): boolean {
   if (group !== null && step.group !== group) return false;
-  if (
-    show.length > 0 &&
-    !show.some((filter) =>
-      filter === "WAITING" || filter === "RUNNING" ? stepGroup(step) === filter.toLowerCase() : step.status === filter,
-    )
-  )
-    return false;
+  if (show.length > 0 && !show.some((filter) => isShown(step, filter, hold))) return false;
   const wanted = find.toLowerCase();
   return (
     wanted === "" || step.stepId.toLowerCase().includes(wanted) || (step.name ?? "").toLowerCase().includes(wanted)
   );
+}
+
+function isShown(step: Step, filter: StepFilter, { held, needs }: Hold): boolean {
+  switch (filter) {
+    case "WAITING":
+    case "RUNNING":
+      return stepGroup(step) === filter.toLowerCase();
+    case "HELD":
+      return held.has(step.stepId);
+    case "BLOCKED":
+      return needs.has(step.stepId);
+    default:
+      return step.status === filter;
+  }
 }
 
 /** The data for sorting beside the steps themselves. */

@@ -18,6 +18,7 @@ const CAUSE: NonNullable<RunHeader["rootCause"]> = {
   retryable: false,
   firstSeq: 1251,
   blockedSteps: 14,
+  heldSteps: 14,
 };
 
 export function header(over: Partial<RunHeader> = {}): RunHeader {
@@ -43,6 +44,7 @@ export function header(over: Partial<RunHeader> = {}): RunHeader {
     stepCounts: { total: 60, pending: 14, running: 2, success: 41, failed: 1, skipped: 2 },
     failedSteps: 1,
     rootCause: CAUSE,
+    cancellation: null,
     pause: null,
     retryDeadline: null,
     queue: null,
@@ -100,8 +102,16 @@ export const RUNS: Record<string, RunHeader> = {
   cancelled: header({
     status: "CANCELLED",
     statusRaw: "CANCELLED",
-    message: "wrong day",
     rootCause: null,
+    cancellation: {
+      signalId: "ui-cancel",
+      signalType: "CANCEL",
+      actor: "ben",
+      reason: "wrong day",
+      code: null,
+      at: NOW - 60_000,
+      runSeq: 1290,
+    },
     completedAt: NOW - 60_000,
     totalDurationMs: 664_000,
   }),

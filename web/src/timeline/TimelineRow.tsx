@@ -5,7 +5,7 @@ import { stepWords } from "../status/stepLabel";
 import { m } from "../messages";
 import { useRunStore, useStep } from "../runstate/context";
 import { attemptName, duration } from "../format/format";
-import { stepLook } from "../status/look";
+import { stepLook, stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
 import { percent, type Span } from "./axis";
@@ -57,7 +57,7 @@ export const TimelineRow = memo(function TimelineRow({
       style={{ transform: `translateY(${top}px)` }}
     >
       <span role="cell" className={css.name}>
-        <StatusIcon look={stepLook(step)} size={14} />
+        <StatusIcon look={stepLookIn(step, store.header())} size={14} />
         <button
           type="button"
           className={virtual.name}
