@@ -2877,7 +2877,8 @@ func (v *HeadOfRunResponse) GetRun() *HeadOfRunRun { return v.Run }
 type HeadOfRunRun struct {
 	// Position of this state in the log.
 	RunSeq int64 `json:"runSeq"`
-	// The error that explains the run's failure, or that of the failed step that holds the run up.
+	// The error that explains the run's failure, or that of the failed step that holds the run up. Null for steps that the
+	// cancellation of the run ended: see `cancellation`.
 	RootCause *HeadOfRunRunRootCauseRunError `json:"rootCause"`
 }
 
@@ -7080,7 +7081,8 @@ type RunRow struct {
 	TotalDurationMs *float64 `json:"totalDurationMs"`
 	// When the run will fail if nobody retries; null unless the retry window is open.
 	RetryDeadline *time.Time `json:"retryDeadline"`
-	// The error that explains the run's failure, or that of the failed step that holds the run up.
+	// The error that explains the run's failure, or that of the failed step that holds the run up. Null for steps that the
+	// cancellation of the run ended: see `cancellation`.
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 }
 
@@ -7154,7 +7156,7 @@ type RunRowRootCauseRunError struct {
 	Code             string  `json:"code"`
 	Message          *string `json:"message"`
 	Retryable        bool    `json:"retryable"`
-	// The number of steps that wait for it; 0 in lists without `steps`.
+	// The number of pending steps that depend on the failed step, directly or not; 0 in lists without `steps` and after the end.
 	BlockedSteps int `json:"blockedSteps"`
 }
 
@@ -9576,10 +9578,12 @@ var AllStepStatus = []StepStatus{
 //
 // Why a step is not running.
 type StepWait struct {
-	Kind          WaitKind   `json:"kind"`
-	Since         *time.Time `json:"since"`
-	Until         *time.Time `json:"until"`
-	BlockingSteps []string   `json:"blockingSteps"`
+	Kind  WaitKind   `json:"kind"`
+	Since *time.Time `json:"since"`
+	Until *time.Time `json:"until"`
+	// With kind DEPENDENCIES: the dependencies that are not done. With FAILED_STEP: failed steps that the step needs, at least
+	// one. With FAIL_FAST: all failed steps that nobody has retried. Else empty.
+	BlockingSteps []string `json:"blockingSteps"`
 	// With kind PAUSED: the principal that paused the run; else null.
 	Who *string `json:"who"`
 	// With kind WORKER: the queue that a worker must serve.
@@ -9826,16 +9830,20 @@ type WaitKind string
 const (
 	WaitKindDependencies WaitKind = "DEPENDENCIES"
 	WaitKindPaused       WaitKind = "PAUSED"
-	WaitKindFailedStep   WaitKind = "FAILED_STEP"
-	WaitKindWorker       WaitKind = "WORKER"
-	WaitKindPerson       WaitKind = "PERSON"
-	WaitKindRetry        WaitKind = "RETRY"
+	// A step that it needs, directly or not, is FAILED.
+	WaitKindFailedStep WaitKind = "FAILED_STEP"
+	// A step that it does not need is FAILED; until somebody retries or skips that step, nothing new starts in the run.
+	WaitKindFailFast WaitKind = "FAIL_FAST"
+	WaitKindWorker   WaitKind = "WORKER"
+	WaitKindPerson   WaitKind = "PERSON"
+	WaitKindRetry    WaitKind = "RETRY"
 )
 
 var AllWaitKind = []WaitKind{
 	WaitKindDependencies,
 	WaitKindPaused,
 	WaitKindFailedStep,
+	WaitKindFailFast,
 	WaitKindWorker,
 	WaitKindPerson,
 	WaitKindRetry,

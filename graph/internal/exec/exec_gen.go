@@ -256,6 +256,16 @@ type ComplexityRoot struct {
 		Bulk func(childComplexity int) int
 	}
 
+	Cancellation struct {
+		Actor      func(childComplexity int) int
+		At         func(childComplexity int) int
+		Code       func(childComplexity int) int
+		Reason     func(childComplexity int) int
+		RunSeq     func(childComplexity int) int
+		SignalID   func(childComplexity int) int
+		SignalType func(childComplexity int) int
+	}
+
 	CreateTokenPayload struct {
 		Secret func(childComplexity int) int
 		Token  func(childComplexity int) int
@@ -734,6 +744,7 @@ type ComplexityRoot struct {
 		Actions         func(childComplexity int) int
 		Approval        func(childComplexity int) int
 		Artifacts       func(childComplexity int) int
+		Cancellation    func(childComplexity int) int
 		CompletedAt     func(childComplexity int) int
 		CreatedAt       func(childComplexity int) int
 		Engine          func(childComplexity int) int
@@ -811,6 +822,7 @@ type ComplexityRoot struct {
 		Category         func(childComplexity int) int
 		Code             func(childComplexity int) int
 		FirstSeq         func(childComplexity int) int
+		HeldSteps        func(childComplexity int) int
 		LogLine          func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
 		Message          func(childComplexity int) int
@@ -2113,6 +2125,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CancelBulkPayload.Bulk(childComplexity), true
+
+	case "Cancellation.actor":
+		if e.ComplexityRoot.Cancellation.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cancellation.Actor(childComplexity), true
+	case "Cancellation.at":
+		if e.ComplexityRoot.Cancellation.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cancellation.At(childComplexity), true
+	case "Cancellation.code":
+		if e.ComplexityRoot.Cancellation.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cancellation.Code(childComplexity), true
+	case "Cancellation.reason":
+		if e.ComplexityRoot.Cancellation.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cancellation.Reason(childComplexity), true
+	case "Cancellation.runSeq":
+		if e.ComplexityRoot.Cancellation.RunSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cancellation.RunSeq(childComplexity), true
+	case "Cancellation.signalId":
+		if e.ComplexityRoot.Cancellation.SignalID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cancellation.SignalID(childComplexity), true
+	case "Cancellation.signalType":
+		if e.ComplexityRoot.Cancellation.SignalType == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cancellation.SignalType(childComplexity), true
 
 	case "CreateTokenPayload.secret":
 		if e.ComplexityRoot.CreateTokenPayload.Secret == nil {
@@ -4159,6 +4214,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Artifacts(childComplexity), true
+	case "Run.cancellation":
+		if e.ComplexityRoot.Run.Cancellation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Cancellation(childComplexity), true
 	case "Run.completedAt":
 		if e.ComplexityRoot.Run.CompletedAt == nil {
 			break
@@ -4517,6 +4578,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunError.FirstSeq(childComplexity), true
+	case "RunError.heldSteps":
+		if e.ComplexityRoot.RunError.HeldSteps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunError.HeldSteps(childComplexity), true
 	case "RunError.logLine":
 		if e.ComplexityRoot.RunError.LogLine == nil {
 			break
@@ -6576,8 +6643,13 @@ type Run implements Node {
   totalDurationMs: Duration
   stepCounts: StepCounts!
   failedSteps: Int!
-  "The error that explains the run's failure, or that of the failed step that holds the run up."
+  """
+  The error that explains the run's failure, or that of the failed step that holds the run up. Null for steps that the
+  cancellation of the run ended: see ` + "`" + `cancellation` + "`" + `.
+  """
   rootCause: RunError
+  "Who or what cancelled the run; null unless it is CANCELLED."
+  cancellation: Cancellation
   "In plan order; empty before the run has started. A page of ` + "`" + `runs` + "`" + ` has at most 20,000 steps; not available in runListUpdates."
   steps: [Step!]!
   "Null when the run has no such step. Not available in lists of runs."
@@ -6712,6 +6784,21 @@ type StepCounts {
   skipped: Int!
 }
 
+"Who or what ended a run as CANCELLED."
+type Cancellation {
+  "The CANCEL or EMERGENCY_STOP that did it; null when no signal did, for example when an approval was declined."
+  signalId: String
+  "Null without a signal, and for runs that a version of dvt before this field cancelled."
+  signalType: SignalType
+  "The principal that cancelled the run or declined its approval; ` + "`" + `dvt` + "`" + ` for the service itself."
+  actor: String
+  reason: String
+  "Why dvt ended a run that nobody cancelled by a signal: APPROVAL_REJECTED or APPROVAL_EXPIRED."
+  code: String
+  at: Time!
+  runSeq: Seq!
+}
+
 type RunError {
   stepId: String
   logicalAttemptId: Int
@@ -6721,8 +6808,13 @@ type RunError {
   retryable: Boolean!
   "runSeq of the event that reported the error."
   firstSeq: Seq!
-  "The number of steps that wait for it; 0 in lists without ` + "`" + `steps` + "`" + `."
+  "The number of pending steps that depend on the failed step, directly or not; 0 in lists without ` + "`" + `steps` + "`" + ` and after the end."
   blockedSteps: Int!
+  """
+  The number of pending steps that cannot start while the failed steps are neither retried nor skipped, those of ` + "`" + `blockedSteps` + "`" + `
+  included: a failed step stops the whole run from starting steps. 0 in lists without ` + "`" + `steps` + "`" + ` and after the end.
+  """
+  heldSteps: Int!
   """
   The line of the failed attempt's log at which to start reading, like StepLog.errorLine; null when the error belongs to no
   step or the step printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
@@ -6874,6 +6966,10 @@ type Wait {
   kind: WaitKind!
   since: Time
   until: Time
+  """
+  With kind DEPENDENCIES: the dependencies that are not done. With FAILED_STEP: failed steps that the step needs, at least
+  one. With FAIL_FAST: all failed steps that nobody has retried. Else empty.
+  """
   blockingSteps: [String!]!
   "With kind PAUSED: the principal that paused the run; else null."
   who: String
@@ -6885,7 +6981,17 @@ type Wait {
   """
   pollerSeenAt: Time
 }
-enum WaitKind { DEPENDENCIES PAUSED FAILED_STEP WORKER PERSON RETRY }
+enum WaitKind {
+  DEPENDENCIES
+  PAUSED
+  "A step that it needs, directly or not, is FAILED."
+  FAILED_STEP
+  "A step that it does not need is FAILED; until somebody retries or skips that step, nothing new starts in the run."
+  FAIL_FAST
+  WORKER
+  PERSON
+  RETRY
+}
 
 type Artifact {
   uri: String!
@@ -8724,6 +8830,26 @@ func (ec *executionContext) childFields_CancelBulkPayload(ctx context.Context, f
 	return nil, fmt.Errorf("no field named %q was found under type CancelBulkPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Cancellation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "signalId":
+		return ec.fieldContext_Cancellation_signalId(ctx, field)
+	case "signalType":
+		return ec.fieldContext_Cancellation_signalType(ctx, field)
+	case "actor":
+		return ec.fieldContext_Cancellation_actor(ctx, field)
+	case "reason":
+		return ec.fieldContext_Cancellation_reason(ctx, field)
+	case "code":
+		return ec.fieldContext_Cancellation_code(ctx, field)
+	case "at":
+		return ec.fieldContext_Cancellation_at(ctx, field)
+	case "runSeq":
+		return ec.fieldContext_Cancellation_runSeq(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Cancellation", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "token":
@@ -9618,6 +9744,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_failedSteps(ctx, field)
 	case "rootCause":
 		return ec.fieldContext_Run_rootCause(ctx, field)
+	case "cancellation":
+		return ec.fieldContext_Run_cancellation(ctx, field)
 	case "steps":
 		return ec.fieldContext_Run_steps(ctx, field)
 	case "step":
@@ -9740,6 +9868,8 @@ func (ec *executionContext) childFields_RunError(ctx context.Context, field grap
 		return ec.fieldContext_RunError_firstSeq(ctx, field)
 	case "blockedSteps":
 		return ec.fieldContext_RunError_blockedSteps(ctx, field)
+	case "heldSteps":
+		return ec.fieldContext_RunError_heldSteps(ctx, field)
 	case "logLine":
 		return ec.fieldContext_RunError_logLine(ctx, field)
 	}
@@ -15108,6 +15238,167 @@ func (ec *executionContext) fieldContext_CancelBulkPayload_bulk(_ context.Contex
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Cancellation_signalId(ctx context.Context, field graphql.CollectedField, obj *model.Cancellation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cancellation_signalId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SignalID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cancellation_signalId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Cancellation_signalType(ctx context.Context, field graphql.CollectedField, obj *model.Cancellation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cancellation_signalType(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SignalType, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SignalType) graphql.Marshaler {
+			return ec.marshalOSignalType2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalType(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cancellation_signalType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type SignalType does not have child fields"))
+}
+
+func (ec *executionContext) _Cancellation_actor(ctx context.Context, field graphql.CollectedField, obj *model.Cancellation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cancellation_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cancellation_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Cancellation_reason(ctx context.Context, field graphql.CollectedField, obj *model.Cancellation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cancellation_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cancellation_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Cancellation_code(ctx context.Context, field graphql.CollectedField, obj *model.Cancellation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cancellation_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cancellation_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Cancellation_at(ctx context.Context, field graphql.CollectedField, obj *model.Cancellation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cancellation_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cancellation_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Cancellation_runSeq(ctx context.Context, field graphql.CollectedField, obj *model.Cancellation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cancellation_runSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cancellation_runSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type Seq does not have child fields"))
 }
 
 func (ec *executionContext) _CreateTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.CreateTokenPayload) (ret graphql.Marshaler) {
@@ -23845,6 +24136,38 @@ func (ec *executionContext) fieldContext_Run_rootCause(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Run_cancellation(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_cancellation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cancellation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Cancellation) graphql.Marshaler {
+			return ec.marshalOCancellation2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancellation(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_cancellation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Cancellation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_steps(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24996,6 +25319,29 @@ func (ec *executionContext) _RunError_blockedSteps(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_RunError_blockedSteps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunError", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunError_heldSteps(ctx context.Context, field graphql.CollectedField, obj *model.RunError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunError_heldSteps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HeldSteps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunError_heldSteps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunError", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -36308,6 +36654,74 @@ func (ec *executionContext) _CancelBulkPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
+var cancellationImplementors = []string{"Cancellation"}
+
+func (ec *executionContext) _Cancellation(ctx context.Context, sel ast.SelectionSet, obj *model.Cancellation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cancellationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Cancellation")
+		case "signalId":
+			out.Values[i] = ec._Cancellation_signalId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "signalType":
+			out.Values[i] = ec._Cancellation_signalType(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._Cancellation_actor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._Cancellation_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._Cancellation_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._Cancellation_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runSeq":
+			out.Values[i] = ec._Cancellation_runSeq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var createTokenPayloadImplementors = []string{"CreateTokenPayload"}
 
 func (ec *executionContext) _CreateTokenPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CreateTokenPayload) graphql.Marshaler {
@@ -40422,6 +40836,11 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "cancellation":
+			out.Values[i] = ec._Run_cancellation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "steps":
 			field := field
 
@@ -41180,6 +41599,11 @@ func (ec *executionContext) _RunError(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "blockedSteps":
 			out.Values[i] = ec._RunError_blockedSteps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "heldSteps":
+			out.Values[i] = ec._RunError_heldSteps(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -46812,6 +47236,13 @@ func (ec *executionContext) unmarshalOCancelActionInput2ᚖgithubᚗcomᚋdvtᚑ
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOCancellation2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancellation(ctx context.Context, sel ast.SelectionSet, v *model.Cancellation) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Cancellation(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOCompleteManualStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCompleteManualStepInput(ctx context.Context, v any) (*model.CompleteManualStepInput, error) {
 	if v == nil {
 		return nil, nil
@@ -47357,6 +47788,22 @@ func (ec *executionContext) unmarshalOSignalInput2ᚖgithubᚗcomᚋdvtᚑengine
 	}
 	res, err := ec.unmarshalInputSignalInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOSignalType2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalType(ctx context.Context, v any) (*model.SignalType, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.SignalType)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOSignalType2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalType(ctx context.Context, sel ast.SelectionSet, v *model.SignalType) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) marshalOSkip2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSkip(ctx context.Context, sel ast.SelectionSet, v *model.Skip) graphql.Marshaler {

@@ -392,6 +392,21 @@ type CancelRunInput struct {
 	ExpectedRunSeq *run.Seq `json:"expectedRunSeq,omitempty"`
 }
 
+// Who or what ended a run as CANCELLED.
+type Cancellation struct {
+	// The CANCEL or EMERGENCY_STOP that did it; null when no signal did, for example when an approval was declined.
+	SignalID *string `json:"signalId,omitempty"`
+	// Null without a signal, and for runs that a version of dvt before this field cancelled.
+	SignalType *SignalType `json:"signalType,omitempty"`
+	// The principal that cancelled the run or declined its approval; `dvt` for the service itself.
+	Actor  *string `json:"actor,omitempty"`
+	Reason *string `json:"reason,omitempty"`
+	// Why dvt ended a run that nobody cancelled by a signal: APPROVAL_REJECTED or APPROVAL_EXPIRED.
+	Code   *string   `json:"code,omitempty"`
+	At     time.Time `json:"at"`
+	RunSeq run.Seq   `json:"runSeq"`
+}
+
 type CompleteManualStepInput struct {
 	RunID  string `json:"runId"`
 	StepID string `json:"stepId"`
@@ -1180,8 +1195,11 @@ type Run struct {
 	TotalDurationMs *time.Duration `json:"totalDurationMs,omitempty"`
 	StepCounts      *StepCounts    `json:"stepCounts"`
 	FailedSteps     int            `json:"failedSteps"`
-	// The error that explains the run's failure, or that of the failed step that holds the run up.
+	// The error that explains the run's failure, or that of the failed step that holds the run up. Null for steps that the
+	// cancellation of the run ended: see `cancellation`.
 	RootCause *RunError `json:"rootCause,omitempty"`
+	// Who or what cancelled the run; null unless it is CANCELLED.
+	Cancellation *Cancellation `json:"cancellation,omitempty"`
 	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []Step `json:"steps"`
 	// Null when the run has no such step. Not available in lists of runs.
@@ -1278,8 +1296,11 @@ type RunError struct {
 	Retryable        bool             `json:"retryable"`
 	// runSeq of the event that reported the error.
 	FirstSeq run.Seq `json:"firstSeq"`
-	// The number of steps that wait for it; 0 in lists without `steps`.
+	// The number of pending steps that depend on the failed step, directly or not; 0 in lists without `steps` and after the end.
 	BlockedSteps int `json:"blockedSteps"`
+	// The number of pending steps that cannot start while the failed steps are neither retried nor skipped, those of `blockedSteps`
+	// included: a failed step stops the whole run from starting steps. 0 in lists without `steps` and after the end.
+	HeldSteps int `json:"heldSteps"`
 	// The line of the failed attempt's log at which to start reading, like StepLog.errorLine; null when the error belongs to no
 	// step or the step printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	LogLine *int `json:"logLine,omitempty"`
@@ -1797,10 +1818,12 @@ type Viewer struct {
 
 // Why a step is not running.
 type Wait struct {
-	Kind          WaitKind   `json:"kind"`
-	Since         *time.Time `json:"since,omitempty"`
-	Until         *time.Time `json:"until,omitempty"`
-	BlockingSteps []string   `json:"blockingSteps"`
+	Kind  WaitKind   `json:"kind"`
+	Since *time.Time `json:"since,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+	// With kind DEPENDENCIES: the dependencies that are not done. With FAILED_STEP: failed steps that the step needs, at least
+	// one. With FAIL_FAST: all failed steps that nobody has retried. Else empty.
+	BlockingSteps []string `json:"blockingSteps"`
 	// With kind PAUSED: the principal that paused the run; else null.
 	Who *string `json:"who,omitempty"`
 	// With kind WORKER: the queue that a worker must serve.
@@ -3711,16 +3734,20 @@ type WaitKind string
 const (
 	WaitKindDependencies WaitKind = "DEPENDENCIES"
 	WaitKindPaused       WaitKind = "PAUSED"
-	WaitKindFailedStep   WaitKind = "FAILED_STEP"
-	WaitKindWorker       WaitKind = "WORKER"
-	WaitKindPerson       WaitKind = "PERSON"
-	WaitKindRetry        WaitKind = "RETRY"
+	// A step that it needs, directly or not, is FAILED.
+	WaitKindFailedStep WaitKind = "FAILED_STEP"
+	// A step that it does not need is FAILED; until somebody retries or skips that step, nothing new starts in the run.
+	WaitKindFailFast WaitKind = "FAIL_FAST"
+	WaitKindWorker   WaitKind = "WORKER"
+	WaitKindPerson   WaitKind = "PERSON"
+	WaitKindRetry    WaitKind = "RETRY"
 )
 
 var AllWaitKind = []WaitKind{
 	WaitKindDependencies,
 	WaitKindPaused,
 	WaitKindFailedStep,
+	WaitKindFailFast,
 	WaitKindWorker,
 	WaitKindPerson,
 	WaitKindRetry,
@@ -3728,7 +3755,7 @@ var AllWaitKind = []WaitKind{
 
 func (e WaitKind) IsValid() bool {
 	switch e {
-	case WaitKindDependencies, WaitKindPaused, WaitKindFailedStep, WaitKindWorker, WaitKindPerson, WaitKindRetry:
+	case WaitKindDependencies, WaitKindPaused, WaitKindFailedStep, WaitKindFailFast, WaitKindWorker, WaitKindPerson, WaitKindRetry:
 		return true
 	}
 	return false

@@ -31,8 +31,8 @@ it("leads to the line of the log that says why, and copies the error", async () 
 
 it("says what a failure holds, not only what needs the failed step", async () => {
   const broken = header();
-  const cause = { ...broken.rootCause!, heldSteps: 150, blockedSteps: 2 };
-  const { user, search } = await show(<CauseCard />, { run: store({ ...broken, rootCause: cause }), answers: NODES });
+  const rootCause = broken.rootCause && { ...broken.rootCause, heldSteps: 150, blockedSteps: 2 };
+  const { user, search } = await show(<CauseCard />, { run: store({ ...broken, rootCause }), answers: NODES });
   expect(screen.getByTestId("held").textContent).toBe("Nothing new starts: 150 steps wait, 2 of them need this one.");
   await user.click(screen.getByRole("link", { name: "2 of them need this one" }));
   await vi.waitFor(() => expect(search()).toMatchObject({ view: "steps", show: ["BLOCKED"] }));

@@ -659,7 +659,10 @@ export type UpdateTargetInput = {
 
 export type WaitKind =
   | 'DEPENDENCIES'
+  /** A step that it needs, directly or not, is FAILED. */
   | 'FAILED_STEP'
+  /** A step that it does not need is FAILED; until somebody retries or skips that step, nothing new starts in the run. */
+  | 'FAIL_FAST'
   | 'PAUSED'
   | 'PERSON'
   | 'RETRY'
@@ -669,13 +672,13 @@ export type ErrorOfStepFragment = { code: string, message: string | null, retrya
 
 export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null };
 
-export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
+export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
 export type RunLookFieldsFragment = { status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null };
 
 export type StepLookFieldsFragment = { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number };
 
-export type RunHeaderFragment = { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
+export type RunHeaderFragment = { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
 export type ActionFieldsFragment = { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength };
 
@@ -696,21 +699,21 @@ export type RunsQueryVariables = Exact<{
 }>;
 
 
-export type RunsQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+export type RunsQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
 export type RunOpeningQueryVariables = Exact<{
   runId: string;
 }>;
 
 
-export type RunOpeningQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
+export type RunOpeningQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
 
 export type RunWholeQueryVariables = Exact<{
   runId: string;
 }>;
 
 
-export type RunWholeQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
+export type RunWholeQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
 
 export type ManualTaskFieldsFragment = { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
@@ -797,7 +800,7 @@ export type RunAtQueryVariables = Exact<{
 }>;
 
 
-export type RunAtQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
+export type RunAtQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
 
 export type MomentsAfterQueryVariables = Exact<{
   runId: string;
@@ -870,7 +873,7 @@ export type RunUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }> } | null } };
+export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }> } | null } };
 
 export type RunEventsSubscriptionVariables = Exact<{
   runId: string;
@@ -887,7 +890,7 @@ export type RunListSubscriptionVariables = Exact<{
 }>;
 
 
-export type RunListSubscription = { runListUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, removed: Array<string>, runs: Array<{ runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }> } };
+export type RunListSubscription = { runListUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, removed: Array<string>, runs: Array<{ runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }> } };
 
 export type SignalUpdatesSubscriptionVariables = Exact<{
   runId: string;
@@ -1015,7 +1018,7 @@ export type SlotHoldersQueryVariables = Exact<{
 }>;
 
 
-export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
+export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
 
 export type TaskFieldsFragment = { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
@@ -1384,6 +1387,16 @@ export const RunRowFragmentDoc = new TypedDocumentString(`
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
@@ -1449,6 +1462,16 @@ export const RunHeaderFragmentDoc = new TypedDocumentString(`
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
@@ -1920,6 +1943,16 @@ export const RunsDocument = new TypedDocumentString(`
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
@@ -1980,6 +2013,16 @@ export const RunOpeningDocument = new TypedDocumentString(`
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
@@ -2118,6 +2161,16 @@ fragment RunRow on Run {
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
@@ -2522,6 +2575,16 @@ fragment RunRow on Run {
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
@@ -2852,6 +2915,16 @@ fragment RunRow on Run {
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
@@ -2953,6 +3026,16 @@ export const RunListDocument = new TypedDocumentString(`
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
@@ -3362,6 +3445,16 @@ export const SlotHoldersDocument = new TypedDocumentString(`
     retryable
     firstSeq
     blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
   }
   pause {
     requestedBy
