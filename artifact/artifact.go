@@ -34,6 +34,15 @@ type Page struct {
 // Missing is an inclusive range of line numbers. After the first drop From does not change, and To grows.
 type Missing struct{ From, To int64 }
 
+// Found is the result of a Search.
+type Found struct {
+	Lines []Line
+	Total int64
+	// Bytes is the size of the stored lines that were read. Whole means that they are the whole log.
+	Bytes int64
+	Whole bool
+}
+
 // AttemptID names the log of one logical attempt.
 type AttemptID struct {
 	TenantID, RunID, StepID string
@@ -51,8 +60,12 @@ type Logs interface {
 	Read(ctx context.Context, id AttemptID, from int64, limit int) (Page, error)
 	// Find returns the numbers of kept lines that contain text, at most limit, and the number of matches.
 	Find(ctx context.Context, id AttemptID, text string, limit int) (nos []int64, total int64, err error)
+	// Search returns the first kept lines that contain text, at most limit, and the number of matches. It reads at most
+	// maxBytes of stored lines.
+	Search(ctx context.Context, id AttemptID, text string, limit int, maxBytes int64) (Found, error)
 	// ErrorLine returns the number of the line that best explains the failure of an engine attempt: the first line on
-	// stderr that mentions a failure, else the first on stderr, else the last line; 0 without lines.
+	// stderr that its program marks as an error (ERROR, FATAL), else the first on stderr that mentions a failure, else the
+	// first on stderr, else the last line; 0 without lines. A traceback often stands before the error that it is about.
 	ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) (no int64, err error)
 	// Follow wakes the channel when an attempt has new lines. Wake-ups carry no data and may be spurious. It ends with
 	// ctx.
@@ -63,6 +76,7 @@ type Logs interface {
 type Blobs interface {
 	// Put stores body under name and returns its URI. Repeated calls with the same name must have the same bytes.
 	Put(ctx context.Context, name string, body io.Reader) (uri, sha256 string, size int64, err error)
-	// Open returns the content of an artifact, or ErrNotFound. The caller closes it.
-	Open(ctx context.Context, uri string) (io.ReadCloser, error)
+	// Open returns the content of an artifact, or ErrNotFound. The caller closes it. Seek reads nothing: the next Read
+	// begins there.
+	Open(ctx context.Context, uri string) (io.ReadSeekCloser, error)
 }

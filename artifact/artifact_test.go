@@ -305,6 +305,26 @@ func TestLogs_FindReturnsMatchingLines(t *testing.T) {
 	}
 }
 
+func TestLogs_SearchIsBounded(t *testing.T) {
+	t.Parallel()
+	s := open(t, "mem://", artifact.Limits{})
+	add(t, s, 1, 1, text(1, 600))
+	add(t, s, 2, 1, text(1, 3))
+	got, err := s.Search(t.Context(), attempt, "line 3", 2, 1<<20)
+	if err != nil || got.Total != 112 || len(got.Lines) != 2 || !got.Whole || got.Bytes == 0 {
+		t.Fatalf("Search: %d matches, %d lines, whole %t, %d bytes, %v; want 112, 2, true, some", got.Total, len(got.Lines),
+			got.Whole, got.Bytes, err)
+	}
+	if l := got.Lines[0]; l.No != 3 || l.Text != "line 3" || l.EngineAttempt != 1 {
+		t.Errorf("first line %d %q of engine attempt %d; want 3, line 3, 1", l.No, l.Text, l.EngineAttempt)
+	}
+	part, err := s.Search(t.Context(), attempt, "line 3", 2, got.Bytes-1)
+	if err != nil || part.Whole || part.Total != 111 || part.Bytes >= got.Bytes {
+		t.Errorf("with too few bytes: %d matches, whole %t, %d bytes, %v; want those before the last piece", part.Total,
+			part.Whole, part.Bytes, err)
+	}
+}
+
 func TestLogs_ErrorLineExplainsTheFailure(t *testing.T) {
 	t.Parallel()
 	on := func(stream string, texts ...string) (ls []artifact.Line) {
@@ -324,6 +344,11 @@ func TestLogs_ErrorLineExplainsTheFailure(t *testing.T) {
 		"progress before the error": {
 			append(on("stderr", "10 %", "20 %"), append(on("stderr", "Traceback (most recent call last):"),
 				on("stderr", "ValueError: x")...)...), 3},
+		"an ERROR line after a traceback": {
+			on("stderr", "Traceback (most recent call last):", `  File "load.py", line 42`, `ERROR: no relation "raw"`), 3},
+		"an ERROR line before a traceback": {
+			on("stderr", "retrying after a failure", "ERROR: no such table", "Traceback (most recent call last):"), 2},
+		"a count of errors is no error": {on("stderr", "Done. PASS=1 ERROR=1", "Failure in model x", "x"), 1},
 		"dbt": {
 			append(on("stdout", "1 of 2 FAIL 3 not_null"), on("stderr", "Failure in test not_null_stg_orders_id")...), 2},
 		"dvt's own word is the last": {append(on("stdout", "a"), on("dvt", "killed")...), 2},

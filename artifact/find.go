@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"regexp"
 	"strings"
 )
@@ -23,37 +24,71 @@ var (
 // Find implements Logs. It searches the stored form of the whole log and decodes only lines that may contain text. It
 // returns at most MaxFound numbers.
 func (s *Store) Find(ctx context.Context, id AttemptID, text string, limit int) (nos []int64, total int64, err error) {
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		return nil, 0, fmt.Errorf("artifact: find: %w", err)
-	}
-	stored := quoted[1 : len(quoted)-1]
 	limit = min(limit, MaxFound)
-	err = s.steady(id, func(prefix string) error {
-		ix, _, err := s.index(ctx, prefix)
-		if err != nil {
-			return err
-		}
-		nos, total = nil, 0
-		for _, p := range ix {
-			body, err := s.body(ctx, prefix, p)
-			if err != nil {
-				return err
-			}
-			for i, line := range with(body, stored) {
-				if found, err := contains(line, stored, text); err != nil {
-					return err
-				} else if !found {
-					continue
-				}
-				if total++; len(nos) < limit {
-					nos = append(nos, p.from+i)
-				}
-			}
+	_, _, err = s.search(ctx, id, text, math.MaxInt64, func() { nos, total = nil, 0 }, func(no int64, _ []byte) error {
+		if total++; len(nos) < limit {
+			nos = append(nos, no)
 		}
 		return nil
 	})
 	return nos, total, err
+}
+
+// Search implements Logs. It reads whole pieces.
+func (s *Store) Search(ctx context.Context, id AttemptID, text string, limit int, maxBytes int64) (out Found,
+	err error) {
+	out.Bytes, out.Whole, err = s.search(ctx, id, text, maxBytes, func() { out.Lines, out.Total = nil, 0 },
+		func(no int64, stored []byte) error {
+			if out.Total++; len(out.Lines) >= limit {
+				return nil
+			}
+			line, err := decode(stored)
+			line.No = no
+			out.Lines = append(out.Lines, line)
+			return err
+		})
+	return out, err
+}
+
+// search calls visit for the stored lines that contain text, in order, until it has read maxBytes. It calls begin
+// before each try: when a writer replaces a piece, the search begins again.
+func (s *Store) search(ctx context.Context, id AttemptID, text string, maxBytes int64, begin func(),
+	visit func(no int64, stored []byte) error) (read int64, whole bool, err error) {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return 0, false, fmt.Errorf("artifact: find: %w", err)
+	}
+	stored := quoted[1 : len(quoted)-1]
+	err = s.steady(id, func(prefix string) error {
+		begin()
+		read, whole = 0, false
+		ix, _, err := s.index(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		for _, p := range ix {
+			if p.bytes > maxBytes-read {
+				return nil
+			}
+			body, err := s.body(ctx, prefix, p)
+			if err != nil {
+				return err
+			}
+			read += p.bytes
+			for i, line := range with(body, stored) {
+				found, err := contains(line, stored, text)
+				if err == nil && found {
+					err = visit(p.from+i, line)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		whole = true
+		return nil
+	})
+	return read, whole, err
 }
 
 // contains reports whether the text of a stored line contains text, which has its stored form. Only a text with an
@@ -97,6 +132,9 @@ func with(body, what []byte) iter.Seq2[int64, []byte] {
 	}
 }
 
+// level matches a line that a program itself marks as an error. The = excludes summaries such as dbt's "ERROR=1".
+var level = regexp.MustCompile(`\b(?:ERROR|FATAL|CRITICAL|PANIC)\b(?:[^=]|$)`)
+
 // failing lists the words with which programs report failures, including dbt's "Failure in test" and Python's
 // tracebacks.
 var failing = regexp.MustCompile(`(?i)error|fail|fatal|exception|panic|traceback`)
@@ -109,7 +147,7 @@ func (s *Store) ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) 
 		if err != nil {
 			return err
 		}
-		var complaint, last int64
+		var named, complaint, last int64
 		for _, p := range ix {
 			if p.engineAttempt != engineAttempt {
 				continue
@@ -125,13 +163,16 @@ func (s *Store) ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) 
 					return err
 				}
 				complaint = cmp.Or(complaint, p.from+i)
-				if failing.MatchString(l.Text) {
+				if level.MatchString(l.Text) {
 					no = p.from + i
 					return nil
 				}
+				if named == 0 && failing.MatchString(l.Text) {
+					named = p.from + i
+				}
 			}
 		}
-		no = cmp.Or(complaint, last)
+		no = cmp.Or(named, complaint, last)
 		return nil
 	})
 	return no, err

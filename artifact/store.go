@@ -152,7 +152,7 @@ func (s *Store) Put(ctx context.Context, name string, body io.Reader) (uri, sum 
 }
 
 // Open implements Blobs.
-func (s *Store) Open(ctx context.Context, uri string) (io.ReadCloser, error) {
+func (s *Store) Open(ctx context.Context, uri string) (io.ReadSeekCloser, error) {
 	escaped, ok := strings.CutPrefix(uri, Scheme+":")
 	name, err := url.PathUnescape(escaped)
 	if !ok || err != nil || !validName(name) {

@@ -4862,8 +4862,9 @@ type MeasureStepLogStepLog struct {
 	Attempt int `json:"attempt"`
 	// The number of the last line.
 	TotalLines int `json:"totalLines"`
-	// The line at which to start reading why the attempt failed: the first line on stderr that mentions an error or failure, else the
-	// first on stderr, else the last. dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
+	// The line at which to start reading why the attempt failed: the first line on stderr that its program marks as ERROR, FATAL,
+	// CRITICAL or PANIC, else the first on stderr that mentions an error or failure, else the first on stderr, else the last.
+	// dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
 	ErrorLine *int `json:"errorLine"`
 }
 

@@ -18,11 +18,13 @@ import (
 // largeFields contains the fields whose values may take megabytes, with the maximum number of selections in one
 // operation.
 var largeFields = map[string]int{ //nolint:gochecknoglobals // a table
-	"Run.planDocument": 2, "Run.planDiff": 2, "Query.stepLog": 25, "Step.inputs": 10, "Step.dbtNodes": 10,
+	"Run.planDocument": 2, "Run.planDiff": 2, "Query.stepLog": 25, "Query.logSearch": 2, "Step.inputs": 10,
+	"Step.dbtNodes": 10,
 }
 
-// heavyReads is the number of plan documents that one process handles concurrently, at most one for each caller. Hiding
-// the secrets of a document takes several times its size in memory.
+// heavyReads is the number of plan documents and searches in logs that one process handles concurrently, at most one
+// for each caller. Hiding the secrets of a document takes several times its size in memory, and a search reads many
+// megabytes.
 const heavyReads = 4
 
 // answerLimit limits the size of an answer. Before anything is read it counts the large fields that the operation
@@ -128,9 +130,9 @@ func readLarge[V any](ctx context.Context, read func() (V, int, error)) (V, erro
 	return v, nil
 }
 
-// readPlan is readLarge for values that need a whole plan document. It waits for its turn at the heavy gate
-// until ctx ends.
-func readPlan[V any](ctx context.Context, read func() (V, int, error)) (V, error) {
+// readHeavy is readLarge for values that need a whole plan document or many logs. It waits for its turn at the heavy
+// gate until ctx ends.
+func readHeavy[V any](ctx context.Context, read func() (V, int, error)) (V, error) {
 	b, ok := ctx.Value(answerBudgetKey{}).(*answerBudget)
 	if !ok {
 		return readLarge(ctx, read)

@@ -122,6 +122,7 @@ type RunReads interface {
 type LogReads interface {
 	Events(ctx context.Context, p authz.Principal, runID string, page reads.EventPage) (reads.EventsPage, error)
 	StepLog(ctx context.Context, p authz.Principal, in reads.StepLogQuery) (reads.StepLog, error)
+	SearchLogs(ctx context.Context, p authz.Principal, q reads.LogSearchQuery) (reads.LogSearchPage, error)
 }
 
 // ListReads reads lists, the viewer, the capabilities of engines and the health of the service.

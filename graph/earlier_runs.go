@@ -51,7 +51,7 @@ func (s stepFields) MedianMs(ctx context.Context, of *model.Step) (*time.Duratio
 }
 
 func (r runFields) PlanDocument(ctx context.Context, of *model.Run) (json.RawMessage, error) {
-	return readPlan(ctx, func() (json.RawMessage, int, error) {
+	return readHeavy(ctx, func() (json.RawMessage, int, error) {
 		doc, err := r.control.PlanDocument(ctx, principal(ctx), of.RunID)
 		return doc, len(doc), err
 	})
@@ -78,7 +78,7 @@ func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast
 }
 
 func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff, error) {
-	d, err := readPlan(ctx, func() (*reads.PlanDiff, int, error) {
+	d, err := readHeavy(ctx, func() (*reads.PlanDiff, int, error) {
 		d, err := r.control.PlanDiff(ctx, principal(ctx), pastHeader(of))
 		return d, sizeOfDiff(d), err
 	})
@@ -122,7 +122,7 @@ func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*
 	if err != nil {
 		return nil, err
 	}
-	in, err := readPlan(ctx, func() (*runs.StepInputs, int, error) {
+	in, err := readHeavy(ctx, func() (*runs.StepInputs, int, error) {
 		in, err := s.control.StepInputs(ctx, principal(ctx), g.View.State.RunID, of.StepID, upTo)
 		if in == nil {
 			return nil, 0, err

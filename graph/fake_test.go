@@ -45,6 +45,7 @@ type fake struct {
 	receipt    func(runID, signalID string) (runs.SignalReceipt, error)
 	receipts   func(runID, after string, limit int) (runs.ReceiptsPage, error)
 	stepLog    func(reads.StepLogQuery) (reads.StepLog, error)
+	searchLogs func(reads.LogSearchQuery) (reads.LogSearchPage, error)
 	runs       func(control.RunsQuery) (control.RunsPage, error)
 	letters    func(reads.DeadLettersQuery) (reads.DeadLettersPage, error)
 	letter     func(id string) (reads.DeadLetter, error)
@@ -96,6 +97,10 @@ func (f *fake) Receipts(_ context.Context, _ authz.Principal, runID, after strin
 
 func (f *fake) StepLog(_ context.Context, _ authz.Principal, in reads.StepLogQuery) (reads.StepLog, error) {
 	return f.stepLog(in)
+}
+
+func (f *fake) SearchLogs(_ context.Context, _ authz.Principal, q reads.LogSearchQuery) (reads.LogSearchPage, error) {
+	return f.searchLogs(q)
 }
 
 func (f *fake) Actions(_ authz.Principal, v control.RunView) runs.Availability {

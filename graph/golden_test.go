@@ -119,6 +119,14 @@ func newAnsweringFake() *fake {
 			}
 			return l, nil
 		},
+		searchLogs: func(q reads.LogSearchQuery) (reads.LogSearchPage, error) {
+			if q.RunID == "r9" {
+				return reads.LogSearchPage{}, errNotFound
+			}
+			return reads.LogSearchPage{Searched: 3, HasNext: true, End: "end", Logs: []reads.FoundLog{{RunID: "r1",
+				CreatedAt: instant, StepID: "build", StepName: q.Find, Attempt: q.Newest, Cursor: "c1",
+				Found: artifact.Found{Lines: []artifact.Line{line(1)}, Total: 7}}}}, nil
+		},
 		startRun: func(authz.Principal, runs.StartRun) (runs.StartedRun, error) {
 			return runs.StartedRun{View: v, Deduplicated: true}, nil
 		},
@@ -166,6 +174,8 @@ func TestGolden_EveryOperation(t *testing.T) {
 		"runsWithSteps": `{ runs(first: 1)` + selectAll(t, "RunConnection", costly()...) + `}`,
 		"signal":        `{ signal(runId: "r1", signalId: "s1")` + selectAll(t, "Signal") + `}`,
 		"stepLog":       `{ stepLog(runId: "r1", stepId: "build", find: "hello")` + selectAll(t, "StepLog") + `}`,
+		"logSearch": `{ logSearch(in: {plan: {planId: "p", projectId: "shop", environmentId: "dev", newest: 3}}, find: "hello")` +
+			selectAll(t, "LogSearchConnection") + ` none: logSearch(in: {runId: "r9"}, find: "x") { searchedLogs } }`,
 		"capabilities":  `{ capabilities` + selectAll(t, "EngineCapability") + `}`,
 		"health":        `{ health` + selectAll(t, "Health") + `}`,
 		"healthHistory": `{ healthHistory(last: 2)` + selectAll(t, "HealthHistory") + `}`,

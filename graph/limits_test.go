@@ -121,7 +121,10 @@ func TestLimits_EveryPageCostsByItsSize(t *testing.T) {
 			}
 			args := map[string]any{}
 			for _, a := range field.Arguments {
-				if a.Type.NonNull {
+				switch in := schema.Schema().Types[a.Type.Name()]; {
+				case a.Type.NonNull && in.Kind == ast.InputObject:
+					args[a.Name] = map[string]any{in.Fields[0].Name: "x"}
+				case a.Type.NonNull:
 					args[a.Name] = "x"
 				}
 			}

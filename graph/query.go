@@ -144,6 +144,34 @@ func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fro
 	return mapping.StepLog(l), nil
 }
 
+func (q queries) LogSearch(ctx context.Context, in model.LogSearchInput, find string, first *int,
+	after *string) (*model.LogSearchConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	query := reads.LogSearchQuery{RunID: mapping.OrZero(in.RunID), Find: find, First: mapping.OrZero(first),
+		After: mapping.OrZero(after)}
+	if in.Plan != nil {
+		query.Plan = &reads.SearchedPlan{PlanID: in.Plan.PlanID, ProjectID: in.Plan.ProjectID,
+			EnvironmentID: in.Plan.EnvironmentID}
+		query.Newest = mapping.OrZero(in.Plan.Newest)
+	}
+	page, err := readHeavy(ctx, func() (reads.LogSearchPage, int, error) {
+		page, err := q.control.SearchLogs(ctx, principal(ctx), query)
+		size := 0
+		for _, log := range page.Logs {
+			for _, line := range log.Lines {
+				size += sizeInJSON(line.Text)
+			}
+		}
+		return page, size, err
+	})
+	if err != nil {
+		return nullIfNotFound[model.LogSearchConnection](err)
+	}
+	return mapping.LogSearch(page, query.After), nil
+}
+
 func (q queries) DeadLetters(ctx context.Context, runID *string, open *bool, first *int,
 	after *string) (*model.DeadLetterConnection, error) {
 	if err := pageSizes(first, nil); err != nil {

@@ -41,6 +41,7 @@ func (p *parts) routes() http.Handler {
 		p.graph = p.graphQL()
 		mux.Handle("/graphql", p.graph)
 		p.signInRoutes(mux)
+		p.downloadRoutes(mux)
 		mux.HandleFunc("GET /schema.graphqls", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte(dvt.Schema))

@@ -52,6 +52,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"runRequestId": "request", "requestId": "request",
 	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri",
 	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text",
+	"Query.logSearch.find":          "text",
 	"CompleteManualStepInput.token": "manualToken",
 	"DeadLettersInput.ids":          "deadLetter", "Query.bulk.id": "bulk", "CancelBulkInput.id": "bulk",
 	"Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run",

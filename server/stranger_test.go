@@ -165,6 +165,8 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 		name, _, _ := strings.Cut(list, "(")
 		take("cursor:Query."+name, `{`+list+`{edges{v:cursor}}}`)
 	}
+	take("cursor:Query.logSearch", fmt.Sprintf(`{logSearch(in:{runId:%q},find:"a line"){edges{v:cursor}}}`,
+		secret.run("failed")))
 	cursor := func(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 	out["cursor:Step.dbtNodes"] = []string{cursor("1")} // its cursor is a number
 	out["cursor:Query.tokens"] = append(out["cursor:Query.tokens"], cursor(secret.uuid("tokenone")))
@@ -495,6 +497,8 @@ func (w *walk) askOtherPaths(secret seedScope) {
 			for _, path := range []string{
 				"GET /engine/runs/%s/debug", "GET /engine/runs/%s/steps/" + secret.step(kind) + "/logs",
 				"POST /engine/runs/%s/inspect", "GET /runs/%s", "GET /artifacts/%s",
+				"GET /artifacts/%s/" + secret.step(kind) + "/1/1/run_results.json",
+				"GET /logs/%s/" + secret.step(kind) + "/1",
 				"GET /dev/plans/%s", "GET /engine/runs/%s", "GET /engine/health/detailed?runId=%s", "POST /engine/journal?runId=%s",
 			} {
 				get := func(i *seededServer, id string) reply {

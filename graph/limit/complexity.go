@@ -31,6 +31,7 @@ const (
 	pastReads        = 10
 	logReads         = 50
 	fileReads        = 50
+	searchReads      = 500
 )
 
 // Weights returns the cost of each field. A list costs the cost of one row times the maximum number of its rows.
@@ -44,6 +45,9 @@ func Weights() exec.ComplexityRoot {
 		return page(first, nil, 200) * child
 	}
 	c.Query.ManualTasks = func(child int, _ *string, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.LogSearch = func(child int, _ model.LogSearchInput, _ string, first *int, _ *string) int {
+		return page(first, nil, 20)*child + searchReads
+	}
 	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int {
 		return page(first, nil, 50) * child
 	}

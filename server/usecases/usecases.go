@@ -55,6 +55,8 @@ type Config struct {
 	ManualKeys []runs.ManualKey
 	// Sessions is how long browsers stay signed in.
 	Sessions access.Sessions
+	// Searching bounds the work for one page of a search in step logs.
+	Searching reads.SearchLimits
 	// Reconcile contains the settings of Reconcile.
 	Reconcile duty.ReconcileSettings
 	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
@@ -118,6 +120,8 @@ type UseCases struct {
 	*reads.EventReader
 	*reads.Differ
 	*reads.LogReader
+	*reads.LogSearcher
+	*reads.ArtifactReader
 	*reads.DBTReader
 	*reads.Debugger
 	*reads.DeadLetterDesk
@@ -248,6 +252,8 @@ func New(cfg Config) *UseCases {
 	s.EventReader = reads.NewEventReader(s.Rights, st)
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)
 	s.LogReader = reads.NewLogReader(s.Rights, st, cfg.Logs)
+	s.LogSearcher = reads.NewLogSearcher(s.Rights, st, cfg.Logs, cfg.Searching)
+	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs)
 	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs)
 	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)

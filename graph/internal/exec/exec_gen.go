@@ -361,6 +361,17 @@ type ComplexityRoot struct {
 		Runs       func(childComplexity int) int
 	}
 
+	FoundLog struct {
+		Attempt      func(childComplexity int) int
+		Lines        func(childComplexity int) int
+		Partial      func(childComplexity int) int
+		RunCreatedAt func(childComplexity int) int
+		RunID        func(childComplexity int) int
+		StepID       func(childComplexity int) int
+		StepName     func(childComplexity int) int
+		TotalMatches func(childComplexity int) int
+	}
+
 	Grant struct {
 		Actions       func(childComplexity int) int
 		BreakGlass    func(childComplexity int) int
@@ -428,6 +439,17 @@ type ComplexityRoot struct {
 		No              func(childComplexity int) int
 		Stream          func(childComplexity int) int
 		Text            func(childComplexity int) int
+	}
+
+	LogSearchConnection struct {
+		Edges        func(childComplexity int) int
+		PageInfo     func(childComplexity int) int
+		SearchedLogs func(childComplexity int) int
+	}
+
+	LogSearchEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	ManualTask struct {
@@ -619,6 +641,7 @@ type ComplexityRoot struct {
 		DeadLetters   func(childComplexity int, runID *string, open *bool, first *int, after *string) int
 		Health        func(childComplexity int) int
 		HealthHistory func(childComplexity int, last *int) int
+		LogSearch     func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
 		ManualTasks   func(childComplexity int, runID *string, first *int, after *string) int
 		Node          func(childComplexity int, id string) int
 		Policy        func(childComplexity int) int
@@ -1206,6 +1229,7 @@ type QueryResolver interface {
 	ManualTasks(ctx context.Context, runID *string, first *int, after *string) (*model.ManualTaskConnection, error)
 	Signal(ctx context.Context, runID string, signalID string) (*model.Signal, error)
 	StepLog(ctx context.Context, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) (*model.StepLog, error)
+	LogSearch(ctx context.Context, in model.LogSearchInput, find string, first *int, after *string) (*model.LogSearchConnection, error)
 	DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error)
 	Policy(ctx context.Context) (*model.Policy, error)
 	PolicyHistory(ctx context.Context, first *int, after *string) (*model.PolicyConnection, error)
@@ -2501,6 +2525,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Forecast.Runs(childComplexity), true
 
+	case "FoundLog.attempt":
+		if e.ComplexityRoot.FoundLog.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FoundLog.Attempt(childComplexity), true
+	case "FoundLog.lines":
+		if e.ComplexityRoot.FoundLog.Lines == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FoundLog.Lines(childComplexity), true
+	case "FoundLog.partial":
+		if e.ComplexityRoot.FoundLog.Partial == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FoundLog.Partial(childComplexity), true
+	case "FoundLog.runCreatedAt":
+		if e.ComplexityRoot.FoundLog.RunCreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FoundLog.RunCreatedAt(childComplexity), true
+	case "FoundLog.runId":
+		if e.ComplexityRoot.FoundLog.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FoundLog.RunID(childComplexity), true
+	case "FoundLog.stepId":
+		if e.ComplexityRoot.FoundLog.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FoundLog.StepID(childComplexity), true
+	case "FoundLog.stepName":
+		if e.ComplexityRoot.FoundLog.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FoundLog.StepName(childComplexity), true
+	case "FoundLog.totalMatches":
+		if e.ComplexityRoot.FoundLog.TotalMatches == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FoundLog.TotalMatches(childComplexity), true
+
 	case "Grant.actions":
 		if e.ComplexityRoot.Grant.Actions == nil {
 			break
@@ -2778,6 +2851,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LogLine.Text(childComplexity), true
+
+	case "LogSearchConnection.edges":
+		if e.ComplexityRoot.LogSearchConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LogSearchConnection.Edges(childComplexity), true
+	case "LogSearchConnection.pageInfo":
+		if e.ComplexityRoot.LogSearchConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LogSearchConnection.PageInfo(childComplexity), true
+	case "LogSearchConnection.searchedLogs":
+		if e.ComplexityRoot.LogSearchConnection.SearchedLogs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LogSearchConnection.SearchedLogs(childComplexity), true
+
+	case "LogSearchEdge.cursor":
+		if e.ComplexityRoot.LogSearchEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LogSearchEdge.Cursor(childComplexity), true
+	case "LogSearchEdge.node":
+		if e.ComplexityRoot.LogSearchEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LogSearchEdge.Node(childComplexity), true
 
 	case "ManualTask.action":
 		if e.ComplexityRoot.ManualTask.Action == nil {
@@ -3632,6 +3737,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Query.HealthHistory(childComplexity, args["last"].(*int)), true
 
+	case "Query.logSearch":
+		if e.ComplexityRoot.Query.LogSearch == nil {
+			break
+		}
+
+		args, err := ec.field_Query_logSearch_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.LogSearch(childComplexity, args["in"].(model.LogSearchInput), args["find"].(string), args["first"].(*int), args["after"].(*string)), true
 	case "Query.manualTasks":
 		if e.ComplexityRoot.Query.ManualTasks == nil {
 			break
@@ -6125,6 +6241,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputEscalateAlertInput,
 		ec.unmarshalInputFreezeTenantInput,
 		ec.unmarshalInputInjectOverrideInput,
+		ec.unmarshalInputLogSearchInput,
+		ec.unmarshalInputLogSearchPlanInput,
 		ec.unmarshalInputPauseInput,
 		ec.unmarshalInputPlanInput,
 		ec.unmarshalInputPlanRefInput,
@@ -6315,6 +6433,14 @@ type Query {
   latest; ` + "`" + `first` + "`" + ` is at most 1000. With ` + "`" + `find` + "`" + ` matches in the whole log are counted.
   """
   stepLog(runId: String!, stepId: String!, attempt: Int, fromLine: Int = 1, first: Int = 200, find: String): StepLog
+  """
+  Searches what steps printed, on the server: in all logs of a run, or of the newest runs of a plan. ` + "`" + `find` + "`" + ` is
+  case-sensitive and has at most 200 bytes, ` + "`" + `first` + "`" + ` is at most 50. A page reads at most 500 logs and 64 MiB, and begins no
+  further log after 2 s; then it has fewer than ` + "`" + `first` + "`" + ` logs, perhaps none, and ` + "`" + `pageInfo.hasNextPage` + "`" + ` is true.
+  Null when the run or its plan's environment does not exist or is not yours. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  Example: ` + "`" + `logSearch(in: {runId: "r1"}, find: "timeout") { edges { node { stepId totalMatches lines { no text } } } }` + "`" + `.
+  """
+  logSearch(in: LogSearchInput!, find: String!, first: Int = 20, after: String): LogSearchConnection
   """
   Messages that dvt gave up because the bus refused them, newest first. No event is lost:
   the log has them, and viewers have resynced. ` + "`" + `open` + "`" + ` leaves out those that
@@ -8330,10 +8456,48 @@ type StepLog {
   matches: [Int!]!
   totalMatches: Int!
   """
-  The line at which to start reading why the attempt failed: the first line on stderr that mentions an error or failure, else the
-  first on stderr, else the last. dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
+  The line at which to start reading why the attempt failed: the first line on stderr that its program marks as ERROR, FATAL,
+  CRITICAL or PANIC, else the first on stderr that mentions an error or failure, else the first on stderr, else the last.
+  dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
   """
   errorLine: Int
+}
+"The logs to search."
+input LogSearchInput @oneOf {
+  runId: String
+  plan: LogSearchPlanInput
+}
+input LogSearchPlanInput {
+  planId: String!
+  projectId: String!
+  environmentId: String!
+  "The number of its newest runs, at most 20."
+  newest: Int = 10
+}
+"Logs with matches, in the order of runs (the newest first), steps of the plan, and attempts."
+type LogSearchConnection {
+  edges: [LogSearchEdge!]!
+  "` + "`" + `endCursor` + "`" + ` is the last log that was read, also when it has no match."
+  pageInfo: PageInfo!
+  "The number of logs that were read for this page."
+  searchedLogs: Int!
+}
+type LogSearchEdge {
+  cursor: String!
+  node: FoundLog!
+}
+"The log of one logical attempt that contains the text."
+type FoundLog {
+  runId: String!
+  runCreatedAt: Time!
+  stepId: String!
+  stepName: String
+  attempt: Int!
+  totalMatches: Int!
+  "The first matching lines, at most 5."
+  lines: [LogLine!]!
+  "The log is larger than 64 MiB and was searched up to that size."
+  partial: Boolean!
 }
 type LogLine {
   no: Int!
@@ -9040,6 +9204,28 @@ func (ec *executionContext) childFields_Forecast(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type Forecast", field.Name)
 }
 
+func (ec *executionContext) childFields_FoundLog(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_FoundLog_runId(ctx, field)
+	case "runCreatedAt":
+		return ec.fieldContext_FoundLog_runCreatedAt(ctx, field)
+	case "stepId":
+		return ec.fieldContext_FoundLog_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_FoundLog_stepName(ctx, field)
+	case "attempt":
+		return ec.fieldContext_FoundLog_attempt(ctx, field)
+	case "totalMatches":
+		return ec.fieldContext_FoundLog_totalMatches(ctx, field)
+	case "lines":
+		return ec.fieldContext_FoundLog_lines(ctx, field)
+	case "partial":
+		return ec.fieldContext_FoundLog_partial(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FoundLog", field.Name)
+}
+
 func (ec *executionContext) childFields_Grant(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "role":
@@ -9176,6 +9362,28 @@ func (ec *executionContext) childFields_LogLine(ctx context.Context, field graph
 		return ec.fieldContext_LogLine_text(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LogLine", field.Name)
+}
+
+func (ec *executionContext) childFields_LogSearchConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_LogSearchConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_LogSearchConnection_pageInfo(ctx, field)
+	case "searchedLogs":
+		return ec.fieldContext_LogSearchConnection_searchedLogs(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LogSearchConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_LogSearchEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_LogSearchEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_LogSearchEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LogSearchEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_ManualTask(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11081,6 +11289,44 @@ func (ec *executionContext) field_Query_healthHistory_args(ctx context.Context, 
 		return nil, err
 	}
 	args["last"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_logSearch_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "in",
+		func(ctx context.Context, v any) (model.LogSearchInput, error) {
+			return ec.unmarshalNLogSearchInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["in"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "find",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["find"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
 	return args, nil
 }
 
@@ -16719,6 +16965,199 @@ func (ec *executionContext) fieldContext_Forecast_runs(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Forecast", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _FoundLog_runId(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FoundLog_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FoundLog_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FoundLog", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FoundLog_runCreatedAt(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FoundLog_runCreatedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunCreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FoundLog_runCreatedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FoundLog", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _FoundLog_stepId(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FoundLog_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FoundLog_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FoundLog", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FoundLog_stepName(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FoundLog_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FoundLog_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FoundLog", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FoundLog_attempt(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FoundLog_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FoundLog_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FoundLog", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _FoundLog_totalMatches(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FoundLog_totalMatches(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalMatches, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FoundLog_totalMatches(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FoundLog", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _FoundLog_lines(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FoundLog_lines(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Lines, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.LogLine) graphql.Marshaler {
+			return ec.marshalNLogLine2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogLineᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FoundLog_lines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FoundLog",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LogLine(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FoundLog_partial(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FoundLog_partial(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Partial, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FoundLog_partial(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FoundLog", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _Grant_role(ctx context.Context, field graphql.CollectedField, obj *model.Grant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17788,6 +18227,148 @@ func (ec *executionContext) _LogLine_text(ctx context.Context, field graphql.Col
 }
 func (ec *executionContext) fieldContext_LogLine_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LogLine", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LogSearchConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.LogSearchConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LogSearchConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.LogSearchEdge) graphql.Marshaler {
+			return ec.marshalNLogSearchEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LogSearchConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LogSearchConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LogSearchEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LogSearchConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.LogSearchConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LogSearchConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LogSearchConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LogSearchConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LogSearchConnection_searchedLogs(ctx context.Context, field graphql.CollectedField, obj *model.LogSearchConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LogSearchConnection_searchedLogs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SearchedLogs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LogSearchConnection_searchedLogs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LogSearchConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _LogSearchEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.LogSearchEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LogSearchEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LogSearchEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LogSearchEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LogSearchEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.LogSearchEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LogSearchEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.FoundLog) graphql.Marshaler {
+			return ec.marshalNFoundLog2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFoundLog(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LogSearchEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LogSearchEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FoundLog(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _ManualTask_runId(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
@@ -21240,6 +21821,50 @@ func (ec *executionContext) fieldContext_Query_stepLog(ctx context.Context, fiel
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_stepLog_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_logSearch(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_logSearch(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().LogSearch(ctx, fc.Args["in"].(model.LogSearchInput), fc.Args["find"].(string), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.LogSearchConnection) graphql.Marshaler {
+			return ec.marshalOLogSearchConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_logSearch(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LogSearchConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_logSearch_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -33290,6 +33915,98 @@ func (ec *executionContext) unmarshalInputInjectOverrideInput(ctx context.Contex
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputLogSearchInput(ctx context.Context, obj any) (model.LogSearchInput, error) {
+	var it model.LogSearchInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId", "plan"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "plan":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("plan"))
+			data, err := ec.unmarshalOLogSearchPlanInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchPlanInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Plan = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputLogSearchPlanInput(ctx context.Context, obj any) (model.LogSearchPlanInput, error) {
+	var it model.LogSearchPlanInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["newest"]; !present {
+		asMap["newest"] = 10
+	}
+
+	fieldsInOrder := [...]string{"planId", "projectId", "environmentId", "newest"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "planId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("planId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PlanID = data
+		case "projectId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("projectId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ProjectID = data
+		case "environmentId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("environmentId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EnvironmentID = data
+		case "newest":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("newest"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Newest = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputPauseInput(ctx context.Context, obj any) (model.PauseInput, error) {
 	var it model.PauseInput
 	if obj == nil {
@@ -37449,6 +38166,79 @@ func (ec *executionContext) _Forecast(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var foundLogImplementors = []string{"FoundLog"}
+
+func (ec *executionContext) _FoundLog(ctx context.Context, sel ast.SelectionSet, obj *model.FoundLog) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, foundLogImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FoundLog")
+		case "runId":
+			out.Values[i] = ec._FoundLog_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runCreatedAt":
+			out.Values[i] = ec._FoundLog_runCreatedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._FoundLog_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepName":
+			out.Values[i] = ec._FoundLog_stepName(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._FoundLog_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "totalMatches":
+			out.Values[i] = ec._FoundLog_totalMatches(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lines":
+			out.Values[i] = ec._FoundLog_lines(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "partial":
+			out.Values[i] = ec._FoundLog_partial(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var grantImplementors = []string{"Grant"}
 
 func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, obj *model.Grant) graphql.Marshaler {
@@ -37914,6 +38704,97 @@ func (ec *executionContext) _LogLine(ctx context.Context, sel ast.SelectionSet, 
 			}
 		case "text":
 			out.Values[i] = ec._LogLine_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var logSearchConnectionImplementors = []string{"LogSearchConnection"}
+
+func (ec *executionContext) _LogSearchConnection(ctx context.Context, sel ast.SelectionSet, obj *model.LogSearchConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, logSearchConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LogSearchConnection")
+		case "edges":
+			out.Values[i] = ec._LogSearchConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._LogSearchConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "searchedLogs":
+			out.Values[i] = ec._LogSearchConnection_searchedLogs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var logSearchEdgeImplementors = []string{"LogSearchEdge"}
+
+func (ec *executionContext) _LogSearchEdge(ctx context.Context, sel ast.SelectionSet, obj *model.LogSearchEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, logSearchEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LogSearchEdge")
+		case "cursor":
+			out.Values[i] = ec._LogSearchEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._LogSearchEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -39515,6 +40396,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_stepLog(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "logSearch":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_logSearch(ctx, field)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -45311,6 +46214,16 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
+func (ec *executionContext) marshalNFoundLog2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFoundLog(ctx context.Context, sel ast.SelectionSet, v *model.FoundLog) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._FoundLog(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNFreezeTenantInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFreezeTenantInput(ctx context.Context, v any) (model.FreezeTenantInput, error) {
 	res, err := ec.unmarshalInputFreezeTenantInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -45537,6 +46450,31 @@ func (ec *executionContext) marshalNLogLine2ᚕgithubᚗcomᚋdvtᚑengineᚋdvt
 	}
 
 	return ret
+}
+
+func (ec *executionContext) marshalNLogSearchEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchEdge(ctx context.Context, sel ast.SelectionSet, v model.LogSearchEdge) graphql.Marshaler {
+	return ec._LogSearchEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNLogSearchEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.LogSearchEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLogSearchEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNLogSearchInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchInput(ctx context.Context, v any) (model.LogSearchInput, error) {
+	res, err := ec.unmarshalInputLogSearchInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNManualOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualOutcome(ctx context.Context, v any) (model.ManualOutcome, error) {
@@ -47441,6 +48379,21 @@ func (ec *executionContext) marshalOJSON2encodingᚋjsonᚐRawMessage(ctx contex
 	_ = ctx
 	res := model.MarshalJSON(v)
 	return res
+}
+
+func (ec *executionContext) marshalOLogSearchConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchConnection(ctx context.Context, sel ast.SelectionSet, v *model.LogSearchConnection) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LogSearchConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOLogSearchPlanInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogSearchPlanInput(ctx context.Context, v any) (*model.LogSearchPlanInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLogSearchPlanInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOMissingLines2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingLines(ctx context.Context, sel ast.SelectionSet, v *model.MissingLines) graphql.Marshaler {

@@ -38,3 +38,19 @@ func mapLines(f watch.StepLogFrame) []model.LogLine {
 	}
 	return out
 }
+
+// LogSearch maps a page of a search in logs. after is the cursor of the request; "" is the first page. The end of the
+// page is the last log that was read, which may have no edge.
+func LogSearch(page reads.LogSearchPage, after string) *model.LogSearchConnection {
+	edges := MapSlice(page.Logs, func(l reads.FoundLog) model.LogSearchEdge {
+		var lines watch.StepLogFrame
+		lines.Lines = l.Lines
+		return model.LogSearchEdge{Cursor: l.Cursor, Node: &model.FoundLog{
+			RunID: l.RunID, RunCreatedAt: l.CreatedAt, StepID: l.StepID, StepName: Text(l.StepName), Attempt: l.Attempt,
+			TotalMatches: int(l.Total), Lines: mapLines(lines), Partial: !l.Whole,
+		}}
+	})
+	info := PageInfo(edges, func(e model.LogSearchEdge) string { return e.Cursor }, page.HasNext, after != "")
+	info.EndCursor = Text(page.End)
+	return &model.LogSearchConnection{Edges: edges, PageInfo: info, SearchedLogs: page.Searched}
+}

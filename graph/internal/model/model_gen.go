@@ -578,6 +578,20 @@ type Forecast struct {
 	Runs int `json:"runs"`
 }
 
+// The log of one logical attempt that contains the text.
+type FoundLog struct {
+	RunID        string    `json:"runId"`
+	RunCreatedAt time.Time `json:"runCreatedAt"`
+	StepID       string    `json:"stepId"`
+	StepName     *string   `json:"stepName,omitempty"`
+	Attempt      int       `json:"attempt"`
+	TotalMatches int       `json:"totalMatches"`
+	// The first matching lines, at most 5.
+	Lines []LogLine `json:"lines"`
+	// The log is larger than 64 MiB and was searched up to that size.
+	Partial bool `json:"partial"`
+}
+
 type FreezeTenantInput struct {
 	RequestID string `json:"requestId"`
 	// Null: the viewer's own.
@@ -685,6 +699,34 @@ type LogLine struct {
 	Stream          string `json:"stream"`
 	EngineAttemptID int    `json:"engineAttemptId"`
 	Text            string `json:"text"`
+}
+
+// Logs with matches, in the order of runs (the newest first), steps of the plan, and attempts.
+type LogSearchConnection struct {
+	Edges []LogSearchEdge `json:"edges"`
+	// `endCursor` is the last log that was read, also when it has no match.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// The number of logs that were read for this page.
+	SearchedLogs int `json:"searchedLogs"`
+}
+
+type LogSearchEdge struct {
+	Cursor string    `json:"cursor"`
+	Node   *FoundLog `json:"node"`
+}
+
+// The logs to search.
+type LogSearchInput struct {
+	RunID *string             `json:"runId,omitempty"`
+	Plan  *LogSearchPlanInput `json:"plan,omitempty"`
+}
+
+type LogSearchPlanInput struct {
+	PlanID        string `json:"planId"`
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	// The number of its newest runs, at most 20.
+	Newest *int `json:"newest,omitempty"`
 }
 
 // A MANUAL step that waits for a person.
@@ -1712,8 +1754,9 @@ type StepLog struct {
 	// Line numbers that contain `find`, at most 1000.
 	Matches      []int `json:"matches"`
 	TotalMatches int   `json:"totalMatches"`
-	// The line at which to start reading why the attempt failed: the first line on stderr that mentions an error or failure, else the
-	// first on stderr, else the last. dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
+	// The line at which to start reading why the attempt failed: the first line on stderr that its program marks as ERROR, FATAL,
+	// CRITICAL or PANIC, else the first on stderr that mentions an error or failure, else the first on stderr, else the last.
+	// dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
 	ErrorLine *int `json:"errorLine,omitempty"`
 }
 
