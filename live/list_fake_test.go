@@ -232,7 +232,7 @@ func (s *fakeListStore) list(f store.RunFilter) []store.RunRow {
 	var found []*store.RunRow
 	order := live.Displayed(&f)
 	for _, k := range s.rows {
-		if live.Selects(&f, &k.row.Header) && (f.After == nil || order(&k.row, positionRow(f.After)) > 0) {
+		if live.Selects(&f, &k.row) && (f.After == nil || order(&k.row, positionRow(f.After)) > 0) {
 			found = append(found, &k.row)
 		}
 	}

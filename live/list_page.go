@@ -52,7 +52,7 @@ func (p *listPage) apply(row *store.RunRow) (moved, regressed bool) {
 	if !p.read {
 		return false, false
 	}
-	selected := selects(&p.filter, &row.Header)
+	selected := selects(&p.filter, row)
 	i, found := slices.BinarySearchFunc(p.rows, row, displayOrder(&p.filter))
 	switch {
 	case found && isOlder(row, p.rows[i]):

@@ -216,7 +216,7 @@ func TestLists_FiltersMatchTheStores(t *testing.T) {
 			f := l.filter(2, between)
 			var rows []*store.RunRow
 			for i := range all {
-				if live.Selects(&f, &all[i].Header) {
+				if live.Selects(&f, &all[i]) {
 					rows = append(rows, &all[i])
 				}
 			}
@@ -268,7 +268,7 @@ func (o *pageViewer) take(f live.ListFrame) {
 	for _, row := range f.Rows {
 		h := row.Header
 		switch {
-		case !live.Selects(&o.filter, &h):
+		case !live.Selects(&o.filter, &store.RunRow{Header: h}):
 			o.Errorf("%+v: showed %+v", o.filter, h)
 		case h.Seq < o.seqs[h.RunID]:
 			o.Errorf("%+v: %s decreased from seq %d to %d", o.filter, h.RunID, o.seqs[h.RunID], h.Seq)

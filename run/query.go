@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Substatus derives the refinement of the status that people see (contract T50), or "":
@@ -29,6 +30,14 @@ func (h Header) Substatus() Substatus {
 		return WaitingManual
 	}
 	return ""
+}
+
+// AwaitingUntil returns when the retry window of a run that is AWAITING_OPERATOR ends; nil for every other run.
+func (h Header) AwaitingUntil() *time.Time {
+	if h.Substatus() != AwaitingOperator {
+		return nil
+	}
+	return h.RetryDeadline
 }
 
 // Message returns the sentence that people see about a draining run: how many tasks it waits for (contract T50). For

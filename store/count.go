@@ -30,9 +30,9 @@ func (f RunFilter) CountInto(out []RunCount, count func(f RunFilter, each func(p
 		return err
 	case all > MaxCounted:
 		return ErrTooMany
-	case len(f.Statuses) > 0 && !slices.Contains(f.Statuses, run.Failed):
+	case (len(f.Statuses) > 0 || f.AwaitingOperator) && !slices.Contains(f.Statuses, run.Failed):
 		return nil
 	}
-	f.Statuses = []run.Status{run.Failed}
+	f.Statuses, f.AwaitingOperator = []run.Status{run.Failed}, false
 	return count(f, func(part, n int64) { out[part].Failed = min(n, out[part].Total) })
 }

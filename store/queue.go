@@ -125,6 +125,9 @@ type NewRun struct {
 	Audit        []AuditRow
 	// Receipts are only for Import, which writes them unchanged, including their numbers.
 	Receipts []run.SignalReceipt
+	// Tags and Notes are only for Import, which writes them unchanged.
+	Tags  []string
+	Notes []Note
 }
 
 // Written is a new run as Load and QueueRow would read it.
@@ -142,6 +145,7 @@ type RunTx interface { //nolint:interfacebloat // the sum of what a decision may
 	QueueTx
 	QuotaTx
 	ApprovalTx
+	AnnotationTx
 	BulkTx
 	// Audit works like Audits.Audit, in this transaction.
 	Audit(ctx context.Context, rows ...AuditRow) error

@@ -60,6 +60,9 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Outbox
 	Runs
 	PlanHistories
+	Attention
+	Annotations
+	SavedViews
 	Feed
 	Queue
 	Admissions
@@ -363,10 +366,14 @@ type RunFilter struct {
 	EnvironmentID string
 	// Scopes restrict further to runs that one of them covers. Set ProjectIDs too where possible: only they use the index
 	// of projects.
-	Scopes      Scopes `json:",omitempty"` // omitted when empty, so that fingerprints of older requests stay equal
-	Statuses    []run.Status
-	PlanID      string
-	TriggeredBy string // the principal that started them
+	Scopes   Scopes `json:",omitempty"` // omitted when empty, so that fingerprints of older requests stay equal
+	Statuses []run.Status
+	// AwaitingOperator adds the runs that are AWAITING_OPERATOR to those with one of Statuses. Without Statuses the filter
+	// selects only them.
+	AwaitingOperator bool   `json:",omitempty"`
+	Tag              string `json:",omitempty"` // the run has exactly this tag
+	PlanID           string
+	TriggeredBy      string // the principal that started them
 	// Text is a prefix of runId or a substring of planId. Besides the page, the cost of a list grows with the number of
 	// plans that were run, because Text is compared with each of them.
 	Text        string
@@ -394,6 +401,7 @@ type RunRow struct {
 	Steps  []*run.Step // in plan order; nil unless RunFilter.Steps
 	Head   run.Seq     // head of the log; above Header.Seq when the checkpoint lags
 	OpsRev int64
+	Tags   []string // sorted; set only by Feed.ListChanged
 }
 
 // MaxListSteps limits the steps that one List reads.

@@ -24,7 +24,8 @@ const changedSQL = `WITH here AS (
 )
 SELECT c.*, here.epoch, here.xmin::text::bigint, here.xmax::text::bigint, here.known
 FROM here LEFT JOIN LATERAL (
-  SELECT ` + listColumns + `, st.xid::text::bigint AS changed_by
+  SELECT ` + listColumns + `,
+    ARRAY(SELECT g.tag FROM run_tag g WHERE g.run_id = st.run_id ORDER BY g.tag) AS tags, st.xid::text::bigint AS changed_by
   FROM (SELECT * FROM run_state st WHERE (st.xid, st.run_id) > (here.xid, here.run_id) AND %s
     ORDER BY st.xid, st.run_id LIMIT $5) st JOIN run r USING (run_id) JOIN run_head h USING (run_id)
 ) c ON true
@@ -72,16 +73,18 @@ func readChanged(ctx context.Context, c *pgx.Conn, sql string, args []any) (out 
 		return nil, here, err
 	}
 	defer rows.Close()
+	var tags []string
 	position := []any{&here.xid, &here.epoch, &here.xmin, &here.xmax, &here.known}
 	for rows.Next() {
 		if rows.RawValues()[0] == nil { // only the position: nothing changed
 			skip := make([]any, len(rows.RawValues())-len(position)+1)
 			return nil, here, rows.Scan(append(skip, position[1:]...)...)
 		}
-		row, err := scanListed(rows, position...)
+		row, err := scanListed(rows, append([]any{&tags}, position...)...)
 		if err != nil {
 			return nil, here, err
 		}
+		row.Tags = tags
 		here.runID = row.Header.RunID
 		out = append(out, row)
 	}

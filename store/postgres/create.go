@@ -247,6 +247,7 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		}
 		t.head = authority.HeadOfImport(r.RunID, evs)
 		t.head.SignalNo = importReceipts(&t.batch, r.RunID, n.Receipts)
+		queueAnnotations(&t.batch, r, n)
 		h := t.head
 		t.batch.Queue(`UPDATE run_head SET last_seq = $2, last_at = $3, terminal = $4, gate = $5, running = $6 WHERE run_id = $1`,
 			r.RunID, h.LastSeq, h.LastAt, h.Terminal, h.Gate, h.Running)

@@ -145,3 +145,43 @@ func count(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found store.Tex
 	})
 	return err
 }
+
+// awaitingSQL reads the page from the index first, so that the joins do not change the plan.
+const awaitingSQL = `WITH page AS MATERIALIZED (
+  SELECT l.run_id, l.awaiting_until FROM run_status l WHERE %s ORDER BY l.awaiting_until, l.run_id LIMIT %d)
+SELECT ` + listColumns + ` FROM page p JOIN run r USING (run_id) JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
+ORDER BY p.awaiting_until, p.run_id`
+
+// ListAwaitingRuns implements store.Attention.
+func (s *Store) ListAwaitingRuns(ctx context.Context, wf store.WaitFilter) ([]store.RunRow, error) {
+	var f filter
+	f.scope("l", store.RunFilter{TenantID: wf.TenantID, ProjectIDs: wf.ProjectIDs})
+	f.scopes("l", wf.Scopes)
+	if wf.EnvironmentID != "" {
+		f.add("l.environment_id = ?", wf.EnvironmentID)
+	}
+	f.add(fmt.Sprintf(isAwaiting, "l."))
+	return collect(ctx, s, "awaiting runs", func(row pgx.CollectableRow) (store.RunRow, error) { return scanListed(row) },
+		fmt.Sprintf(awaitingSQL, &f, pageSize(wf.Limit)), f.args...)
+}
+
+// CountUpTo implements store.Attention. It uses one statement, and one more before it if the filter has a text.
+func (s *Store) CountUpTo(ctx context.Context, rf store.RunFilter, limit int) (n int, err error) {
+	rf.After, rf.Before, rf.Steps = nil, nil, false
+	err = s.do(ctx, "count up to", func(ctx context.Context, c *pgx.Conn) (err error) {
+		var found store.TextMatches
+		if rf.TextRestricts() {
+			if found, err = match(ctx, c, rf); err != nil {
+				return err
+			}
+		}
+		q := newListQuery(rf)
+		q.limit = clamp(limit, store.MaxCountUpTo)
+		page := q.page(found)
+		if page == "" {
+			return nil
+		}
+		return c.QueryRow(ctx, `SELECT count(*) FROM (`+page+`) p`, q.args...).Scan(&n)
+	})
+	return n, err
+}

@@ -29,9 +29,12 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 			Limit: 10},
 		"the runs of a starter in one environment": {TenantID: "t1", TriggeredBy: "ana", ProjectIDs: []string{"p1"},
 			EnvironmentID: "prod", Limit: 10},
-		"the last completed run":         withStatuses(scope, 1, run.Completed),
-		"the last cancelled run of none": withStatuses(scope, 1, run.Cancelled),
-		"the runs of a median":           withStatuses(scope, 10, run.Completed, run.Failed, run.Cancelled),
+		"the last completed run":          withStatuses(scope, 1, run.Completed),
+		"the last cancelled run of none":  withStatuses(scope, 1, run.Cancelled),
+		"the runs of a median":            withStatuses(scope, 10, run.Completed, run.Failed, run.Cancelled),
+		"the runs that await an operator": {TenantID: "t1", AwaitingOperator: true, Limit: 10},
+		"the failed runs of a plan and those that await": {TenantID: "t1", PlanID: "nightly", AwaitingOperator: true,
+			Statuses: []run.Status{run.Failed}, Limit: 10},
 		"a count of a minute": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
 			Limit: store.MaxCounted},
 		"a count of the failed runs of a minute": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
@@ -53,8 +56,9 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 		for _, sql := range []string{
 			fmt.Sprintf(fillRunsSQL, `run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, triggered_by, request_id, plan_ref, trigger_source, parent_run_id, policy, created_at)`,
 				`'1'`, `, '', '{}', '', '', '{}', at`),
-			fmt.Sprintf(fillRunsSQL, `run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, triggered_by, created_at)`,
-				`CASE WHEN rare AND n % 3 = 0 THEN 'FAILED' ELSE 'COMPLETED' END`, `, at`),
+			fmt.Sprintf(fillRunsSQL, `run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, triggered_by, created_at, awaiting_until)`,
+				`CASE WHEN rare AND n % 3 = 0 THEN 'FAILED' WHEN rare AND n % 3 = 1 THEN 'RUNNING' ELSE 'COMPLETED' END`,
+				`, at, CASE WHEN rare AND n % 3 = 1 THEN at END`),
 		} {
 			if _, err := c.Exec(t.Context(), sql, runs); err != nil {
 				t.Fatal(err)

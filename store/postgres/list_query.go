@@ -1,10 +1,14 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -149,14 +153,69 @@ type key struct {
 
 // stream selects the first rows of the list that have a value of plan and meet the filter and the conditions in more.
 func (q *listQuery) stream(plan key, more ...string) string {
+	waits := q.rf.AwaitingOperator && !slices.Contains(q.rf.Statuses, run.Running) // those with RUNNING include them
+	switch {
+	case q.rf.Tag != "":
+		return q.tagged(plan, more...)
+	case waits && len(q.rf.Statuses) == 0:
+		return q.awaiting(plan, more...)
+	case waits:
+		return q.firstRows(`SELECT * FROM ((`+q.awaiting(plan, more...)+`) UNION ALL (`+q.byKeys(plan, more...)+`)) w`, "w")
+	}
+	return q.byKeys(plan, more...)
+}
+
+const isAwaiting = `%[1]sstatus = 'RUNNING' AND %[1]sawaiting_until IS NOT NULL` // the condition of the partial indexes
+
+// awaiting selects the runs that await an operator. Only they are in its index, so that conditions on other columns
+// skip few rows.
+func (q *listQuery) awaiting(plan key, more ...string) string {
+	where := slices.Concat(q.where, more, q.conditions(plan), []string{fmt.Sprintf(isAwaiting, "l.")})
+	return q.firstRows(`SELECT l.created_at, l.run_id FROM run_status l WHERE `+strings.Join(where, " AND "), "l")
+}
+
+// tagged selects the runs with the filter's tag, in the order of their index. Besides the page, the cost grows with the
+// tagged runs that the other conditions exclude.
+func (q *listQuery) tagged(plan key, more ...string) string {
+	where := slices.Concat(q.where, more, q.conditions(plan), []string{q.bind("l.tag = ?", q.rf.Tag)})
+	var which []string
+	if len(q.rf.Statuses) > 0 {
+		which = append(which, q.bind("s.status = ANY(?)", q.statuses()))
+	}
+	if q.rf.AwaitingOperator {
+		which = append(which, fmt.Sprintf(isAwaiting, "s."))
+	}
+	if len(which) > 0 {
+		where = append(where, `EXISTS (SELECT FROM run_status s WHERE s.run_id = l.run_id AND (`+
+			strings.Join(which, " OR ")+`))`)
+	}
+	return q.firstRows(`SELECT l.created_at, l.run_id FROM run_tag l WHERE `+strings.Join(where, " AND "), "l")
+}
+
+// conditions are the conditions on the plan and the projects.
+func (q *listQuery) conditions(plan key) (where []string) {
+	for _, k := range []key{plan, {"project_id", q.rf.ProjectIDs}} {
+		if len(k.values) > 0 {
+			where = append(where, q.bind("l."+k.column+" = ANY(?)", k.values))
+		}
+	}
+	return where
+}
+
+func (q *listQuery) statuses() []string {
 	statuses := make([]string, len(q.rf.Statuses))
 	for i, s := range q.rf.Statuses {
 		statuses[i] = string(s)
 	}
+	return statuses
+}
+
+// byKeys is stream for the statuses of the filter.
+func (q *listQuery) byKeys(plan key, more ...string) string {
 	where := slices.Concat(q.where, more)
 	var from []string
 	streams := 1
-	for _, k := range []key{plan, {"project_id", q.rf.ProjectIDs}, {"status", statuses}} {
+	for _, k := range []key{plan, {"project_id", q.rf.ProjectIDs}, {"status", q.statuses()}} {
 		vs := slices.Compact(slices.Sorted(slices.Values(k.values)))
 		ofPlans := k.column == "project_id" && len(plan.values) > 0 // a plan has few projects
 		switch n := len(vs); {
@@ -183,4 +242,26 @@ func (q *listQuery) stream(plan key, more ...string) string {
 func (q *listQuery) firstRows(rows, table string) string {
 	return fmt.Sprintf("%s ORDER BY %[2]s.created_at %[3]s, %[2]s.run_id %[3]s LIMIT %[4]d", rows, table, q.direction,
 		q.limit)
+}
+
+// match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others
+// change neither the result nor its cost (contract T101). Plans and runs are never removed, so a list that is read
+// afterwards misses nothing.
+func match(ctx context.Context, c *pgx.Conn, rf store.RunFilter) (store.TextMatches, error) {
+	var f filter
+	f.scope("p", rf)
+	f.add("strpos(p.plan_id, ?) > 0", rf.Text)
+	if rf.PlanID != "" {
+		f.add("p.plan_id = ?", rf.PlanID)
+	}
+	own := filter{args: f.args}
+	own.scope("r", rf)
+	from, to := rf.TextRange()
+	named := own.bind("tenant_id = ? AND run_id >= ? AND run_id < ?", rf.TenantID, from, to)
+	var plans, runs []string
+	err := c.QueryRow(ctx, fmt.Sprintf(`SELECT
+		ARRAY(SELECT DISTINCT p.plan_id FROM run_plan p WHERE %s LIMIT %d),
+		ARRAY(SELECT CASE WHEN %s THEN run_id ELSE '' END FROM (SELECT * FROM run WHERE %s ORDER BY run_id LIMIT %d) r)`,
+		&f, store.MaxTextPlans+1, &own, named, store.MaxTextRuns+1), own.args...).Scan(&plans, &runs)
+	return store.NewTextMatches(plans, runs), err
 }

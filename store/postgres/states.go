@@ -191,10 +191,10 @@ func unmarshal(doc json.RawMessage, into any) error {
 // saveSQL writes the header and the steps, but only if the checkpoint still has the revision $5 and the seq $6 (NULL
 // for no checkpoint). So the steps of two checkpoints never mix.
 const saveSQL = `WITH h AS (
-  INSERT INTO run_state AS st (run_id, tenant_id, project_id, status, seq, rev, header)
-  SELECT run_id, tenant_id, project_id, $2, $3, $4, $7::text::json FROM run WHERE run_id = $1
+  INSERT INTO run_state AS st (run_id, tenant_id, project_id, status, seq, rev, header, awaiting_until)
+  SELECT run_id, tenant_id, project_id, $2, $3, $4, $7::text::json, $12::timestamptz FROM run WHERE run_id = $1
   ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
-    header = excluded.header, xid = pg_current_xact_id()
+    header = excluded.header, awaiting_until = excluded.awaiting_until, xid = pg_current_xact_id()
   WHERE st.rev = $5::int AND st.seq = $6::bigint
   RETURNING run_id
 ), surplus AS (
@@ -225,7 +225,8 @@ func saveArgs(st run.State, c run.Changes, rev *int, seq *run.Seq) ([]any, error
 		}
 		ords[i], seqs[i], bodies[i] = int32(step.Ord), int64(step.ChangedSeq), string(body)
 	}
-	return []any{st.RunID, st.Status, st.Seq, st.Rev, rev, seq, string(header), len(st.Steps), ords, seqs, bodies}, nil
+	return []any{st.RunID, st.Status, st.Seq, st.Rev, rev, seq, string(header), len(st.Steps), ords, seqs, bodies,
+		st.AwaitingUntil()}, nil
 }
 
 // Save implements store.States. It writes the steps in c and every step that changed since the checkpoint that it

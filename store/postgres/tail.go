@@ -95,11 +95,12 @@ const publishedSQL = `SELECT dvt_published($1, $2, $3)`
 // seqs in $6, because the steps contain only the changes since then.
 const advanceSQL = `WITH due AS (
   SELECT st.run_id, u.* FROM run_state st
-  JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $6::bigint[], $7::int[]) u (id, status, seq, header,
-  	over, total) ON u.id = st.run_id
+  JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $6::bigint[], $7::int[], $12::timestamptz[])
+    u (id, status, seq, header, over, total, until) ON u.id = st.run_id
   WHERE st.rev = $5 AND st.seq >= u.over AND st.seq < u.seq ORDER BY st.run_id FOR UPDATE OF st
 ), h AS (
-  UPDATE run_state st SET status = due.status, seq = due.seq, header = due.header::json, xid = pg_current_xact_id()
+  UPDATE run_state st SET status = due.status, seq = due.seq, header = due.header::json, awaiting_until = due.until,
+    xid = pg_current_xact_id()
   FROM due WHERE st.run_id = due.run_id RETURNING st.run_id, due.total
 ), surplus AS (
   DELETE FROM step_state s USING h WHERE s.run_id = h.run_id AND s.ord >= h.total
@@ -168,6 +169,7 @@ func advanceArgs(save []store.CheckpointSave) ([]any, error) {
 	var ids, statuses, headers, owners, bodies []string
 	var seqs, overs, changed []int64
 	var totals, ords []int32
+	var until []*time.Time
 	for _, c := range save {
 		if c.Replaces == 0 {
 			continue
@@ -178,6 +180,7 @@ func advanceArgs(save []store.CheckpointSave) ([]any, error) {
 			return nil, err
 		}
 		ids, statuses, headers = append(ids, st.RunID), append(statuses, string(st.Status)), append(headers, string(header))
+		until = append(until, st.AwaitingUntil())
 		seqs, overs, totals = append(seqs, int64(st.Seq)), append(overs, int64(c.Replaces)), append(totals,
 			int32(len(st.Steps)))
 		for _, step := range authority.ChangedSteps(st, run.Changes{}, c.Replaces) {
@@ -192,5 +195,5 @@ func advanceArgs(save []store.CheckpointSave) ([]any, error) {
 	if ids == nil {
 		return nil, nil
 	}
-	return []any{ids, statuses, seqs, headers, run.ReducerRev, overs, totals, owners, ords, changed, bodies}, nil
+	return []any{ids, statuses, seqs, headers, run.ReducerRev, overs, totals, owners, ords, changed, bodies, until}, nil
 }

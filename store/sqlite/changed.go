@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -15,9 +16,10 @@ import (
 const changedSQL = `WITH here (epoch, newest) AS MATERIALIZED (
   SELECT (SELECT value FROM meta WHERE name = 'epoch'), (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'change'))
 SELECT NULL AS header, 0 AS created_at, 0 AS last_seq, 0 AS ops_rev, newest AS change, '' AS run_id, epoch,
-	0 AS kind FROM here
+	0 AS kind, NULL AS tags FROM here
 UNION ALL SELECT * FROM (
-  SELECT st.header, st.created_at, h.last_seq, h.ops_rev, st.change, st.run_id, '', 1
+  SELECT st.header, st.created_at, h.last_seq, h.ops_rev, st.change, st.run_id, '', 1,
+    (SELECT json_group_array(tag) FROM (SELECT tag FROM run_tag g WHERE g.run_id = st.run_id ORDER BY tag))
   FROM run_state st INDEXED BY run_state_change JOIN run_head h ON h.run_id = st.run_id
   WHERE (st.change, st.run_id) > (SELECT iif(epoch = ?1 AND newest + 1 >= ?2, ?2, 0), ?3 FROM here) AND `
 
@@ -41,11 +43,11 @@ func (s *Store) ListChanged(ctx context.Context, f store.RunFilter, cursor strin
 			` ORDER BY st.change, st.run_id LIMIT ?) ORDER BY kind, change, run_id`,
 			append(append([]any{was, after, runID}, w.args...), limit), func(row row) error {
 				var r store.RunRow
-				var header []byte
+				var header, tags []byte
 				var created, change int64
 				var id, of string
 				var kind int
-				if err := row.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &id, &of, &kind); err != nil {
+				if err := row.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &id, &of, &kind, &tags); err != nil {
 					return err
 				}
 				if kind == 0 {
@@ -53,7 +55,7 @@ func (s *Store) ListChanged(ctx context.Context, f store.RunFilter, cursor strin
 					return nil
 				}
 				last, lastRun = change, id
-				if err := json.Unmarshal(header, &r.Header); err != nil {
+				if err := errors.Join(json.Unmarshal(header, &r.Header), json.Unmarshal(tags, &r.Tags)); err != nil {
 					return err
 				}
 				r.Header.CreatedAt = instant(created)

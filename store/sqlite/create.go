@@ -113,6 +113,9 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		if err := t.importReceipts(ctx, n.Receipts); err != nil {
 			return err
 		}
+		if err := t.importAnnotations(ctx, n); err != nil {
+			return err
+		}
 		if err := t.Audit(ctx, n.Audit...); err != nil {
 			return err
 		}
@@ -189,6 +192,6 @@ func saveFirst(ctx context.Context, c *conn, state run.State) error {
 		return err
 	}
 	_, err = c.exec(ctx, "write header", writeHeader, state.RunID, state.Status, state.Seq, state.Rev, change,
-		string(header))
+		string(header), microsOrNil(state.AwaitingUntil()))
 	return err
 }

@@ -88,21 +88,13 @@ func list(ctx context.Context, c *conn, f store.RunFilter, found store.TextMatch
 	}
 	steps := 0
 	return collect(ctx, c, "list runs", func(at scanner) (r store.RunRow, err error) {
-		var header, doc []byte
-		var created int64
-		to := []any{&header, &created, &r.Head, &r.OpsRev}
+		var doc []byte
+		var more []any
 		if f.Steps {
-			to = append(to, &doc)
+			more = append(more, &doc)
 		}
-		if err := at.Scan(to...); err != nil {
+		if r, err = scanListed(at, more...); err != nil || doc == nil {
 			return r, err
-		}
-		if err := json.Unmarshal(header, &r.Header); err != nil {
-			return r, err
-		}
-		r.Header.CreatedAt = instant(created)
-		if doc == nil {
-			return r, nil
 		}
 		if err := json.Unmarshal(doc, &r.Steps); err != nil {
 			return r, err
@@ -112,6 +104,20 @@ func list(ctx context.Context, c *conn, f store.RunFilter, found store.TextMatch
 		}
 		return r, nil
 	}, query, q.args...)
+}
+
+// scanListed reads listColumns and scans the columns behind them into more.
+func scanListed(row scanner, more ...any) (r store.RunRow, err error) {
+	var header []byte
+	var created int64
+	if err := row.Scan(append([]any{&header, &created, &r.Head, &r.OpsRev}, more...)...); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(header, &r.Header); err != nil {
+		return r, err
+	}
+	r.Header.CreatedAt = instant(created)
+	return r, nil
 }
 
 // Count implements store.Runs. It uses two statements: one counts all runs, the other one the failed runs.
@@ -150,4 +156,44 @@ func count(ctx context.Context, c *conn, f store.RunFilter, found store.TextMatc
 		}
 		return err
 	})
+}
+
+// ListAwaitingRuns implements store.Attention.
+func (s *Store) ListAwaitingRuns(ctx context.Context, f store.WaitFilter) (out []store.RunRow, err error) {
+	if f.ProjectIDs != nil && len(f.ProjectIDs) == 0 {
+		return nil, nil // SQLite would not use the index for a condition that is never true
+	}
+	w := scope(store.RunFilter{TenantID: f.TenantID, ProjectIDs: f.ProjectIDs})
+	if term, args := inScopes(`st.`, f.Scopes); term != "" {
+		w.add(term, args...)
+	}
+	if f.EnvironmentID != "" {
+		w.add(`st.environment_id = ?`, f.EnvironmentID)
+	}
+	return readAll(ctx, s, "awaiting runs", func(row scanner) (store.RunRow, error) { return scanListed(row) },
+		`SELECT `+listColumns+` FROM run_state st INDEXED BY run_state_awaiting_until
+		CROSS JOIN run_head h ON h.run_id = st.run_id WHERE st.awaiting_until IS NOT NULL AND `+w.String()+`
+		ORDER BY st.awaiting_until, st.run_id LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
+}
+
+// CountUpTo implements store.Attention. It uses one statement, and one more before it if the filter has a text.
+func (s *Store) CountUpTo(ctx context.Context, f store.RunFilter, limit int) (n int, err error) {
+	f.After, f.Before, f.Steps = nil, nil, false
+	err = s.read(ctx, func(c *conn) (err error) {
+		var found store.TextMatches
+		if f.TextRestricts() {
+			if found, err = match(ctx, c, f); err != nil {
+				return err
+			}
+		}
+		q := newListQuery(f)
+		page := q.page(found)
+		if page == "" {
+			return nil
+		}
+		n, err = collectOne(ctx, c, "count up to", value[int], `SELECT count(*) FROM (`+page+
+			q.bind(` LIMIT ?`, clamp(limit, store.MaxCountUpTo))+`)`, q.args...)
+		return err
+	})
+	return n, err
 }

@@ -38,6 +38,10 @@ func TestPlans_ListsAndCountsWalkIndexes(t *testing.T) {
 		"COVERING INDEX run_state_tenant_status (tenant_id=? AND status=? AND created_at>? AND created_at<?)": {
 			Statuses: []run.Status{run.Failed}, CreatedFrom: begin, CreatedTo: begin.Add(time.Hour),
 		},
+		"COVERING INDEX run_state_awaiting (tenant_id=? AND created_at>?)": {AwaitingOperator: true, CreatedFrom: begin,
+			ProjectIDs: []string{"p1"}, Statuses: []run.Status{run.Failed}, PlanID: "nightly", TriggeredBy: "ana"},
+		"COVERING INDEX run_tag_listed (tenant_id=? AND tag=? AND (created_at,run_id)<(?,?))": {Tag: "team:data",
+			ProjectIDs: []string{"p1"}, After: &store.RunPos{CreatedAt: begin, RunID: "r1"}},
 		"COVERING INDEX run_state_tenant (tenant_id=? AND created_at>? AND created_at<?)": {CreatedFrom: begin,
 			CreatedTo: begin.Add(time.Hour)},
 	} {

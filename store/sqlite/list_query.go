@@ -1,12 +1,15 @@
 package sqlite
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
 
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -123,6 +126,9 @@ type key struct {
 	values []string
 }
 
+// statusKey is the index of the statuses in keys.
+const statusKey = 4
+
 func (q *listQuery) keys(plan key) []key {
 	starter, environment, status := key{column: "triggered_by"}, key{column: "environment_id"}, key{column: "status"}
 	if q.f.TriggeredBy != "" {
@@ -146,6 +152,66 @@ func (q *listQuery) keys(plan key) []key {
 // plan, the project or the environment, whichever the filter restricts first; the statuses follow. Runs of one plan in
 // one project and environment have their own index.
 func (q *listQuery) streams(plan key, more ...string) string {
+	waits := q.f.AwaitingOperator && !slices.Contains(q.f.Statuses, run.Running) // those with RUNNING include them
+	switch {
+	case q.f.Tag != "":
+		return q.tagged(plan, more...)
+	case waits && len(q.f.Statuses) == 0:
+		return q.awaiting(plan, more...)
+	case waits:
+		return q.awaiting(plan, more...) + ` UNION ALL ` + q.byKeys(plan, more...)
+	}
+	return q.byKeys(plan, more...)
+}
+
+// awaiting selects the runs that await an operator. Only they are in its index, so that conditions on other columns
+// skip few rows.
+func (q *listQuery) awaiting(plan key, more ...string) string {
+	return `SELECT created_at, run_id FROM run_state INDEXED BY run_state_awaiting WHERE awaiting_until IS NOT NULL AND ` +
+		strings.Join(slices.Concat(q.terms, more, q.conditions(plan, false)), " AND ")
+}
+
+// tagged selects the runs with the filter's tag, in the order of their index. Besides the page, the cost grows with the
+// tagged runs that the other conditions exclude.
+func (q *listQuery) tagged(plan key, more ...string) string {
+	terms := slices.Concat(q.terms, more, q.conditions(plan, false), []string{q.bind(`tag = ?`, q.f.Tag)})
+	if term := q.hasStatus(`s.`); term != "" {
+		terms = append(terms, `EXISTS (SELECT 1 FROM run_state s WHERE s.run_id = run_tag.run_id AND `+term+`)`)
+	}
+	return `SELECT created_at, run_id FROM run_tag INDEXED BY run_tag_listed WHERE ` + strings.Join(terms, " AND ")
+}
+
+// conditions are the conditions on the key columns, with or without the statuses.
+func (q *listQuery) conditions(plan key, statuses bool) (terms []string) {
+	for _, k := range q.keys(plan) {
+		if len(k.values) > 0 && k.column != "status" {
+			terms = append(terms, q.oneOf(k))
+		}
+	}
+	if term := q.hasStatus(``); statuses && term != "" {
+		terms = append(terms, term)
+	}
+	return terms
+}
+
+// hasStatus is the condition that a row of table has one of the statuses or awaits an operator, as the filter asks; ""
+// when it does not ask.
+func (q *listQuery) hasStatus(table string) string {
+	var terms []string
+	if len(q.f.Statuses) > 0 {
+		terms = append(terms, table+q.oneOf(q.keys(key{column: "plan_id"})[statusKey]))
+	}
+	if q.f.AwaitingOperator {
+		terms = append(terms, table+`awaiting_until IS NOT NULL`)
+	}
+	if len(terms) == 0 {
+		return ""
+	}
+	return `(` + strings.Join(terms, ` OR `) + `)`
+}
+
+// byKeys returns the streams of streams for the statuses of the filter.
+func (q *listQuery) byKeys(plan key, more ...string) string {
 	const ofTenant = `run_state_tenant`
 	terms := slices.Concat(q.terms, more)
 	index, combined := ofTenant, []string{""}
@@ -205,11 +271,9 @@ func (q *listQuery) combine(combined []string, k key) (out []string) {
 
 // runsByID selects those of the given runs that meet the filter.
 func (q *listQuery) runsByID(runIDs []string, plan key) string {
-	terms := slices.Clone(q.terms)
-	for _, k := range q.keys(plan) {
-		if len(k.values) > 0 {
-			terms = append(terms, q.oneOf(k))
-		}
+	terms := slices.Concat(q.terms, q.conditions(plan, true))
+	if q.f.Tag != "" {
+		terms = append(terms, q.bind(`EXISTS (SELECT 1 FROM run_tag g WHERE g.run_id = run_state.run_id AND g.tag = ?)`, q.f.Tag))
 	}
 	return `SELECT created_at, run_id FROM ` + q.bind(`json_each(?)`, array(runIDs)) +
 		` CROSS JOIN run_state ON run_id = value WHERE ` + strings.Join(terms, " AND ")
@@ -226,4 +290,29 @@ func (q *listQuery) oneOf(k key) string {
 func array(values []string) string {
 	doc, _ := json.Marshal(values) // encoding strings cannot fail
 	return string(doc)
+}
+
+// match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others
+// change neither the result nor its cost (contract T101). Plans and runs are never removed, so a list that is read
+// afterwards misses nothing.
+func match(ctx context.Context, c *conn, f store.RunFilter) (store.TextMatches, error) {
+	plans, own := scope(f), scope(f)
+	plans.add(`instr(st.plan_id, ?) > 0`, f.Text)
+	if f.PlanID != "" {
+		plans.add(`st.plan_id = ?`, f.PlanID)
+	}
+	from, to := f.TextRange()
+	return collectOne(ctx, c, "look up a text", func(at scanner) (store.TextMatches, error) {
+		var ofPlans, ofRuns []byte
+		var plans, runs []string
+		if err := at.Scan(&ofPlans, &ofRuns); err != nil {
+			return store.TextMatches{}, err
+		}
+		err := errors.Join(json.Unmarshal(ofPlans, &plans), json.Unmarshal(ofRuns, &runs))
+		return store.NewTextMatches(plans, runs), err
+	}, fmt.Sprintf(`SELECT
+		(SELECT json_group_array(plan_id) FROM (SELECT DISTINCT st.plan_id FROM run_plan st WHERE %s LIMIT %d)),
+		(SELECT json_group_array(iif(%s, run_id, '')) FROM (SELECT * FROM run WHERE tenant_id = ? AND run_id >= ? AND run_id < ? ORDER BY run_id LIMIT %d) st)`,
+		plans, store.MaxTextPlans+1, own, store.MaxTextRuns+1), slices.Concat(plans.args, own.args,
+		[]any{f.TenantID, from, to})...)
 }

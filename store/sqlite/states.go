@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -172,23 +173,24 @@ type storedCheckpoint struct {
 	seq    run.Seq
 	rev    int
 	status run.Status
+	until  sql.NullInt64 // awaiting_until
 }
 
-const storedSQL = `SELECT st.run_id IS NOT NULL, st.seq, st.rev, st.status FROM run r LEFT JOIN run_state st ON st.run_id = r.run_id WHERE r.run_id = ?`
+const storedSQL = `SELECT st.run_id IS NOT NULL, st.seq, st.rev, st.status, st.awaiting_until FROM run r LEFT JOIN run_state st ON st.run_id = r.run_id WHERE r.run_id = ?`
 
 func scanStored(row scanner) (s storedCheckpoint, err error) {
-	err = row.Scan(&s.found, &s.seq, &s.rev, &s.status)
+	err = row.Scan(&s.found, &s.seq, &s.rev, &s.status, &s.until)
 	return s, err
 }
 
 const writeHeader = `INSERT INTO run_state (run_id, tenant_id, project_id, environment_id, plan_id, triggered_by, status, created_at,
-	seq, rev, published_seq, change, header)
-	SELECT run_id, tenant_id, project_id, environment_id, plan_id, triggered_by, ?2, created_at, ?3, ?4, 0, ?5, ?6 FROM run WHERE run_id = ?1
+	seq, rev, published_seq, change, header, awaiting_until)
+	SELECT run_id, tenant_id, project_id, environment_id, plan_id, triggered_by, ?2, created_at, ?3, ?4, 0, ?5, ?6, ?7 FROM run WHERE run_id = ?1
 	ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
-	change = excluded.change, header = excluded.header`
+	change = excluded.change, header = excluded.header, awaiting_until = excluded.awaiting_until`
 
-// advanceHeader is writeHeader for a checkpoint of the same status. It does not set the status, because SQLite updates
-// the indexes of every column that is set, even to the same value.
+// advanceHeader is writeHeader for a checkpoint of the same status and awaiting_until. It does not set them, because
+// SQLite updates the indexes of every column that is set, even to the same value.
 const advanceHeader = `UPDATE run_state SET seq = ?2, rev = ?3, change = ?4, header = ?5 WHERE run_id = ?1`
 
 // saveState writes the header and the steps. If the stored checkpoint has the same revision, it writes only the changed
@@ -216,12 +218,13 @@ func saveState(ctx context.Context, c *conn, state run.State, changes run.Change
 	if err != nil {
 		return false, err
 	}
-	if old.status == state.Status {
+	until := microsOrNil(state.AwaitingUntil())
+	if old.status == state.Status && old.until == until {
 		_, err = c.exec(ctx, "write header", advanceHeader, state.RunID, state.Seq, state.Rev, change, string(header))
 		return err == nil, err
 	}
 	_, err = c.exec(ctx, "write header", writeHeader,
-		state.RunID, state.Status, state.Seq, state.Rev, change, string(header))
+		state.RunID, state.Status, state.Seq, state.Rev, change, string(header), until)
 	return err == nil, err
 }
 

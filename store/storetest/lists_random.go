@@ -62,6 +62,7 @@ func (f *fixture) createRandom(r *rand.Rand, n int) run.State {
 	made := newRun(id)
 	made.Run.TriggeredBy = starterOf(id)
 	made.Run.CreatedAt = runtest.Epoch.Add(time.Duration(r.IntN(60)) * time.Minute)
+	made.Tags = tagsOf(id.RunID)
 	f.ok(f.store.Import(f.ctx(), made, nil))
 	f.appendRandom(r, id)
 	l := f.load(id)
@@ -74,6 +75,11 @@ func (f *fixture) createRandom(r *rand.Rand, n int) run.State {
 	return l.State
 }
 
+// tagsOf returns the tags of a random run.
+func tagsOf(runID string) []string {
+	return [][]string{nil, nil, {"team:data"}, {"odd", "team:data"}, {"Odd"}}[runID[len(runID)-1]%5]
+}
+
 // starterOf returns the principal that started a run.
 func starterOf(id run.Identity) string {
 	return []string{"ana", "ana", "ana", "ben", "Ana"}[id.RunID[len(id.RunID)-1]%5]
@@ -84,12 +90,16 @@ func (f *fixture) appendRandom(r *rand.Rand, id run.Identity) {
 	f.Helper()
 	of := runtest.M{"triggeredBy": starterOf(id), "planRef": runtest.M{"sha256": sha, "schemaVersion": "v1.2",
 		"planId": id.PlanID, "planVersion": id.PlanVersion}}
-	for _, d := range []run.Draft{
+	for i, d := range []run.Draft{
 		runtest.Draft(run.RunApproved, "", 1), runtest.Draft(run.RunStarted, "", 1, of), stepStarted("s1", 1),
 		runtest.Draft(run.RunPaused, "u1", 1), pick(r,
 			runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunCancelled, "", 1), runtest.Draft(run.RunFailed, "", 1)),
 	} {
 		if r.IntN(5) == 0 {
+			return
+		}
+		if i == 3 && r.IntN(4) == 0 { // the retry window opens
+			f.appendAny(failedAwaiting(id, runtest.Epoch.Add(time.Hour)))
 			return
 		}
 		f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{d}})
@@ -139,6 +149,12 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 		}
 	}
 	if maybe() {
+		f.AwaitingOperator = true
+	}
+	if maybe() && maybe() {
+		f.Tag = pick(r, "team:data", "odd", "none")
+	}
+	if maybe() {
 		f.PlanID = pick(r, "nightly", "plan-a", "plan-7", "plan-", "a_b")
 	}
 	if maybe() {
@@ -174,7 +190,9 @@ func filterRuns(all []run.State, f store.RunFilter) (out []run.State) {
 	for _, s := range all {
 		if s.TenantID != f.TenantID || f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, s.ProjectID) ||
 			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || !f.Scopes.Contains(s.ProjectID, s.EnvironmentID) ||
-			len(f.Statuses) > 0 && !slices.Contains(f.Statuses, s.Status) ||
+			(len(f.Statuses) > 0 || f.AwaitingOperator) && !slices.Contains(f.Statuses, s.Status) &&
+				!(f.AwaitingOperator && s.Substatus() == run.AwaitingOperator) ||
+			f.Tag != "" && !slices.Contains(tagsOf(s.RunID), f.Tag) ||
 			f.PlanID != "" && s.PlanID != f.PlanID || f.TriggeredBy != "" && s.TriggeredBy != f.TriggeredBy ||
 			!strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||
 			!f.CreatedFrom.IsZero() && s.CreatedAt.Before(f.CreatedFrom) || !f.CreatedTo.IsZero() &&

@@ -53,8 +53,8 @@ func cases() []testCase {
 	var all []testCase
 	for _, part := range [][]testCase{
 		logCases, guardCases, modelCases, gateCases, receiptCases, deliveryCases, queueCases, admissionCases,
-		admissionRaceCases, stateCases, dirtyCases, outboxCases, maintenanceCases, tailCases, listCases, changedCases,
-		planCases, sweepCases,
+		admissionRaceCases, stateCases, dirtyCases, outboxCases, maintenanceCases, tailCases, listCases, attentionCases,
+		annotationCases, viewCases, changedCases, planCases, sweepCases,
 		raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases, auditCases,
 		opsCases,
 	} {
