@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
@@ -62,4 +64,54 @@ func TestApprovals_ReadEachRunOnce(t *testing.T) {
 		cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("a row is not the run (-alone +row):\n%s", diff)
 	}
+}
+
+// A person finds their decisions again, with what became of each run, also after it is decided; others do not see them,
+// and neither does somebody who may no longer read the run.
+func TestMyDecisions_SayWhatBecameOfEach(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 2)
+	first, second := w.queued("r1", "s1"), w.queued("r2", "s1")
+	planner := w.who("dev-planner")
+	for _, id := range []string{first, second} {
+		must[control.RunView](t)(w.ApproveRun(t.Context(), planner, approval(id, "a"+id)))
+	}
+	must[control.RunView](t)(w.ApproveRun(t.Context(), w.who("dev-admin"), approval(second, "b"+second)))
+	type decided struct {
+		run       string
+		decisions int
+		open      bool
+	}
+	list := func(who string, limit int) (out []decided) {
+		for _, a := range must[[]runs.Approval](t)(w.MyDecisions(t.Context(), w.who(who), limit)) {
+			out = append(out, decided{a.RunID, len(a.Decisions), a.Open})
+		}
+		return out
+	}
+	want := []decided{{second, 2, false}, {first, 1, true}}
+	if diff := cmp.Diff(want, list("dev-planner", 20), cmp.AllowUnexported(decided{})); diff != "" {
+		t.Errorf("decisions of the planner (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want[:1], list("dev-planner", 0), cmp.AllowUnexported(decided{})); diff != "" {
+		t.Errorf("the newest decision of the planner (-want +got):\n%s", diff)
+	}
+	if got := list("dev-viewer", 20); got != nil {
+		t.Errorf("a viewer who decided nothing sees %v, want nothing", got)
+	}
+}
+
+// contract: T101
+func TestRunRequest_HasTheStepsAndHidesSecrets(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 1)
+	id := w.startRun("r1", func(in *runs.StartRun) {
+		in.Inline, in.Params = document(nil, "s1", "s2"), json.RawMessage(`{"day":"2026-11-21","token":"hunter2"}`)
+	}).View.Run.RunID
+	got := must[runs.RunRequest](t)(w.RunRequest(t.Context(), w.who("dev-viewer"), id))
+	want := runs.RunRequest{Steps: 2, Params: json.RawMessage(`{"day":"2026-11-21","token":"***"}`)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, err := w.RunRequest(t.Context(), w.who("dev-mallory"), id)
+	refusal(t, err, run.CodeNotFound)
 }

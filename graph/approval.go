@@ -15,6 +15,8 @@ import (
 type ApprovalService interface {
 	Approvals(ctx context.Context, p authz.Principal, first int, after string) (control.RunsPage, error)
 	ApproveRun(ctx context.Context, p authz.Principal, in runs.ApproveRun) (control.RunView, error)
+	// MyDecisions returns the approvals about which p has decided, the newest decision first.
+	MyDecisions(ctx context.Context, p authz.Principal, limit int) ([]runs.Approval, error)
 	// Approval returns nil for a run that never needed one.
 	Approval(ctx context.Context, p authz.Principal, runID string) (*runs.Approval, error)
 }
@@ -44,6 +46,36 @@ func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*m
 	return &model.RunPayload{Run: mapping.GraphOf(v, availability(m.control, p, v), mapping.AllCostlyParts()).Run()}, nil
 }
 
+func (v viewerFields) Decisions(ctx context.Context, _ *model.Viewer, first *int) ([]model.DecidedRun, error) {
+	if n := mapping.OrZero(first); n < 1 || n > 50 {
+		return nil, badInput("first", "RANGE", "must be from 1 to 50")
+	}
+	p := principal(ctx)
+	list, err := v.control.MyDecisions(ctx, p, *first)
+	return mapping.MapSlice(list, func(a runs.Approval) model.DecidedRun {
+		own, _ := a.DecisionBy(p.ID)
+		return model.DecidedRun{
+			RunID: a.RunID, PlanID: a.PlanID, PlanVersion: a.PlanVersion, ProjectID: a.ProjectID,
+			EnvironmentID: a.EnvironmentID, Decision: decisionOf(own), At: own.At, Approval: mapApproval(a),
+		}
+	}), err
+}
+
+func (r runFields) Request(ctx context.Context, of *model.Run) (*model.RunRequest, error) {
+	in, err := r.control.RunRequest(ctx, principal(ctx), of.RunID)
+	if err != nil {
+		return nil, err
+	}
+	return &model.RunRequest{Steps: mapping.Optional(in.Steps), Params: in.Params}, nil
+}
+
+func decisionOf(d runs.ApprovalDecision) model.Decision {
+	if d.Approved {
+		return model.DecisionApprove
+	}
+	return model.DecisionReject
+}
+
 func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunApproval, error) {
 	if g, ok := of.StepsOf.(*mapping.Graph); ok && g.View.Approval != nil {
 		return mapApproval(*g.View.Approval), nil // already read with the run
@@ -58,11 +90,8 @@ func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunAppro
 func mapApproval(a runs.Approval) *model.RunApproval {
 	out := &model.RunApproval{
 		Required: a.Required, Decisions: mapping.MapSlice(a.Decisions, func(d runs.ApprovalDecision) model.ApprovalDecision {
-			decision := model.DecisionReject
-			if d.Approved {
-				decision = model.DecisionApprove
-			}
-			return model.ApprovalDecision{Principal: d.Principal, Decision: decision, Reason: mapping.Text(d.Reason), At: d.At}
+			return model.ApprovalDecision{Principal: d.Principal, Decision: decisionOf(d), Reason: mapping.Text(d.Reason),
+				At: d.At}
 		})}
 	if a.Open {
 		out.ExpiresAt = &a.ExpiresAt

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -118,4 +119,18 @@ func TestApprovals_TheListReadsThemWithItsRuns(t *testing.T) {
 	if n := f.approvalReads.Load(); n != 0 {
 		t.Errorf("the rows read %d approvals, want 0", n)
 	}
+}
+
+func (f *fake) MyDecisions(_ context.Context, p authz.Principal, limit int) ([]runs.Approval, error) {
+	a := openApproval()
+	a.PlanID, a.PlanVersion, a.ProjectID, a.EnvironmentID = "nightly", "1.0", "shop", "prod"
+	a.Decisions = append(a.Decisions, runs.ApprovalDecision{Principal: p.ID, Reason: "no", At: instant})
+	return []runs.Approval{a}[:min(limit, 1)], nil
+}
+
+func (f *fake) RunRequest(_ context.Context, _ authz.Principal, runID string) (runs.RunRequest, error) {
+	if runID != "r2" {
+		return runs.RunRequest{}, nil
+	}
+	return runs.RunRequest{Steps: 60, Params: json.RawMessage(`{"day":"2026-11-21"}`)}, nil
 }

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -15,9 +18,16 @@ type Approvals interface {
 	ApprovalsOf(ctx context.Context, runIDs []string) ([]Approval, error)
 	// OpenApprovals lists the open approvals of a tenant, the oldest first.
 	OpenApprovals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
+	// DecidedApprovals lists the approvals of a tenant about which the principal has decided, the newest decision first,
+	// at most limit (≤ MaxPage). It searches only the last MaxDecisionsSearched decisions of the installation, so that it
+	// needs no index of its own and its cost is bounded.
+	DecidedApprovals(ctx context.Context, tenantID, principal string, limit int) ([]Approval, error)
 	// ExpiredApprovals lists open approvals whose ExpiresAt has passed, at most limit (≤ MaxPage).
 	ExpiredApprovals(ctx context.Context, limit int) ([]Approval, error)
 }
+
+// MaxDecisionsSearched bounds the search of DecidedApprovals.
+const MaxDecisionsSearched = 10_000
 
 // Approval is the approval of a run: its requirements and the decisions so far.
 type Approval struct {
@@ -25,6 +35,8 @@ type Approval struct {
 	TenantID      string
 	ProjectID     string
 	EnvironmentID string
+	PlanID        string
+	PlanVersion   string
 	TriggeredBy   string // the principal that requested the run
 	Required      int    // number of people who must approve
 	Priority      int    // in the queue, once approved
@@ -69,4 +81,23 @@ type ApprovalTx interface {
 	// CloseApproval closes the approval; ErrConflict when it is not open. The end of the run closes it too, so a caller
 	// that appends the end in this transaction calls CloseApproval before the append, or not at all.
 	CloseApproval(ctx context.Context) error
+}
+
+// DecisionBy returns the decision of a principal. It returns false when the principal has not decided.
+func (a Approval) DecisionBy(principal string) (ApprovalDecision, bool) {
+	for _, d := range a.Decisions {
+		if d.Principal == principal {
+			return d, true
+		}
+	}
+	return ApprovalDecision{}, false
+}
+
+// SortByDecisionOf sorts approvals by the time of the principal's decision, the newest first.
+func SortByDecisionOf(principal string, list []Approval) {
+	slices.SortStableFunc(list, func(a, b Approval) int {
+		of, _ := a.DecisionBy(principal)
+		other, _ := b.DecisionBy(principal)
+		return cmp.Or(other.At.Compare(of.At), strings.Compare(a.RunID, b.RunID))
+	})
 }

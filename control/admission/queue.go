@@ -104,7 +104,7 @@ func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage, active int6
 	t, lane := s.allowances.Terms(row.TenantID, row.ProjectID), u.Projects[row.ProjectID]
 	rows := admission.Rows{
 		Now: u.Now, TenantFull: u.Tenant.Full[store.BucketStart], ProjectFull: lane.Full[store.BucketStart],
-		Tenant:  admission.Lane{Active: u.Tenant.Active, Waiting: u.Tenant.Waiting},
+		Tenant:       admission.Lane{Active: u.Tenant.Active, Waiting: u.Tenant.Waiting},
 		Project:      admission.Lane{Active: lane.Active, Waiting: lane.Waiting, Pace: lane.Pace},
 		Installation: admission.Lane{Active: active},
 	}

@@ -58,6 +58,18 @@ func (s *Approver) Approvals(ctx context.Context, p authz.Principal, first int, 
 	return out, nil
 }
 
+// MyDecisions reads the approvals about which p has decided and whose runs p may still read, the newest decision first.
+// limit is clamped to 1 to 50.
+func (s *Approver) MyDecisions(ctx context.Context, p authz.Principal, limit int) ([]Approval, error) {
+	found, err := s.store.DecidedApprovals(ctx, p.TenantID, p.ID, min(max(limit, 1), 50))
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	return slices.DeleteFunc(found, func(a Approval) bool {
+		return !s.rights.MayRead(p, a.ProjectID, a.EnvironmentID)
+	}), nil
+}
+
 // OpenApprovals reads the first n open approvals of a scope after a position, oldest first. It returns true when there
 // are more.
 func (s *Approver) OpenApprovals(ctx context.Context, scope control.RunFilter, after *store.RunPos,

@@ -23,6 +23,7 @@ import (
 type ApprovalStore interface {
 	Get(ctx context.Context, runID string) (store.Run, error)
 	OpenApprovals(ctx context.Context, f store.ApprovalFilter) ([]store.Approval, error)
+	DecidedApprovals(ctx context.Context, tenantID, principal string, limit int) ([]store.Approval, error)
 	ExpiredApprovals(ctx context.Context, limit int) ([]store.Approval, error)
 	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
 }

@@ -10,6 +10,31 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// RunRequest is the work that a run was requested to do, for people who approve it.
+type RunRequest struct {
+	Steps  int             // of the plan; 0 while no worker has fetched it
+	Params json.RawMessage // nil when the run has none; values that look like a secret are hidden
+}
+
+// RunRequest reads the size of a run's plan and the parameters of the run. Errors:
+// NOT_FOUND, STORE_UNAVAILABLE.
+func (s *PlanReader) RunRequest(ctx context.Context, p authz.Principal, runID string) (RunRequest, error) {
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
+	if err != nil {
+		return RunRequest{}, err
+	}
+	out := RunRequest{}
+	if len(r.Params) > 0 {
+		out.Params = hideSecrets(r.Params)
+	}
+	pl, _, err := s.planOfRun(ctx, r) // without steps when it is not known
+	if err != nil {
+		return RunRequest{}, control.Translate(err)
+	}
+	out.Steps = len(pl.Steps)
+	return out, nil
+}
+
 // PlanDocument reads the document of a run's plan. It returns nil when no worker has fetched the plan yet, and when the
 // plan has another scope than the run, which then will not start. It hides the values of members whose names look like
 // a secret, and the paths of addresses, because the path of a webhook is often its secret. The result therefore need

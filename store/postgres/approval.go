@@ -31,7 +31,8 @@ func queueApproval(b *pgx.Batch, r store.Run, n *store.NeedApproval) error {
 // approvalsSQL selects the approvals that meet the condition pick: one row per decision, or one row for an approval
 // without decisions.
 func approvalsSQL(pick, order string) string {
-	return `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, r.triggered_by, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
+	return `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, r.plan_id, r.plan_version,
+  r.triggered_by, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
   d.pos IS NOT NULL, coalesce(d.principal, ''), coalesce(d.approved, false), coalesce(d.reason, ''), coalesce(d.request_id, ''), d.at
 FROM (SELECT * FROM approval WHERE ` + pick + `) a JOIN run r USING (run_id) LEFT JOIN approval_decision d USING (run_id) ORDER BY ` + order + `d.pos`
 }
@@ -43,7 +44,8 @@ func collectApprovals(rows pgx.Rows) (out []store.Approval, err error) {
 		var decided bool
 		var d store.ApprovalDecision
 		var rerun json.RawMessage
-		if err := rows.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.TriggeredBy, &a.Required, &a.Priority,
+		if err := rows.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.PlanID, &a.PlanVersion,
+			&a.TriggeredBy, &a.Required, &a.Priority,
 			utc{&a.CreatedAt}, utc{&a.ExpiresAt}, verbatim{&rerun}, &a.Open,
 			&decided, &d.Principal, &d.Approved, &d.Reason, &d.RequestID, utc{&d.At}); err != nil {
 			return nil, err
@@ -113,6 +115,22 @@ func (s *Store) OpenApprovals(ctx context.Context, af store.ApprovalFilter) (out
 		out, err = approvals(ctx, c, approvalsSQL(pick, `a.created_at, a.run_id, `), f.args...)
 		return err
 	})
+	return out, err
+}
+
+const decidedSQL = `run_id IN (SELECT d.run_id FROM approval_decision d JOIN approval USING (run_id)
+  WHERE d.principal = $1 AND tenant_id = $2 AND d.pos > (SELECT coalesce(max(pos), 0) FROM approval_decision) - $3
+  ORDER BY d.pos DESC LIMIT $4)`
+
+// DecidedApprovals implements store.Approvals.
+func (s *Store) DecidedApprovals(ctx context.Context, tenantID, principal string, limit int) (out []store.Approval,
+	err error) {
+	err = s.do(ctx, "decided approvals", func(ctx context.Context, c *pgx.Conn) (err error) {
+		out, err = approvals(ctx, c, approvalsSQL(decidedSQL, `a.run_id, `), principal, tenantID,
+			store.MaxDecisionsSearched, pageSize(limit))
+		return err
+	})
+	store.SortByDecisionOf(principal, out)
 	return out, err
 }
 

@@ -33,7 +33,8 @@ func (t *runTx) needApproval(ctx context.Context, n *store.NeedApproval) error {
 // approvals reads the approvals that meet the condition pick. The query returns one row per decision, or one row for an
 // approval without decisions.
 func approvals(ctx context.Context, c *conn, pick, order string, args ...any) (out []store.Approval, err error) {
-	err = c.query(ctx, "approvals", `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, r.triggered_by, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
+	err = c.query(ctx, "approvals", `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, r.plan_id, r.plan_version,
+		r.triggered_by, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
 		coalesce(d.principal, ''), coalesce(d.approved, 0), coalesce(d.reason, ''), coalesce(d.request_id, ''), d.at
 		FROM (SELECT * FROM approval WHERE `+pick+`) a JOIN run r ON r.run_id = a.run_id LEFT JOIN approval_decision d ON d.run_id = a.run_id ORDER BY `+order+`d.pos`, args, func(r row) error {
 		var a store.Approval
@@ -41,7 +42,8 @@ func approvals(ctx context.Context, c *conn, pick, order string, args ...any) (o
 		var created, expires int64
 		var rerun string
 		var decided sql.NullInt64
-		if err := r.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.TriggeredBy, &a.Required, &a.Priority,
+		if err := r.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.PlanID, &a.PlanVersion,
+			&a.TriggeredBy, &a.Required, &a.Priority,
 			&created, &expires, &rerun, &a.Open,
 			&d.Principal, &d.Approved, &d.Reason, &d.RequestID, &decided); err != nil {
 			return err
@@ -108,6 +110,22 @@ func (s *Store) OpenApprovals(ctx context.Context, f store.ApprovalFilter) (out 
 			append(w.args, clamp(f.Limit, store.MaxPage))...)
 		return err
 	})
+	return out, err
+}
+
+const decidedSQL = `run_id IN (SELECT d.run_id FROM approval_decision d JOIN approval USING (run_id)
+	WHERE d.principal = ? AND tenant_id = ? AND d.pos > (SELECT coalesce(max(pos), 0) FROM approval_decision) - ?
+	ORDER BY d.pos DESC LIMIT ?)`
+
+// DecidedApprovals implements store.Approvals.
+func (s *Store) DecidedApprovals(ctx context.Context, tenantID, principal string, limit int) (out []store.Approval,
+	err error) {
+	err = s.read(ctx, func(c *conn) (err error) {
+		out, err = approvals(ctx, c, decidedSQL, `a.run_id, `, principal, tenantID, store.MaxDecisionsSearched,
+			clamp(limit, store.MaxPage))
+		return err
+	})
+	store.SortByDecisionOf(principal, out)
 	return out, err
 }
 

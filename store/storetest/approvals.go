@@ -25,6 +25,7 @@ var approvalCases = []testCase{
 	{"OpenApprovalsByTenantProjectAndPage", testOpenApprovalsByTenantProjectAndPage},
 	// contract: W-20
 	{"ExpiredApprovalsAreListed", testExpiredApprovalsAreListed},
+	{"DecidedApprovalsAreListedByTheirDecider", testDecidedApprovalsAreListedByTheirDecider},
 }
 
 // createUnapproved creates the next run, which needs the approval of two people.
@@ -302,4 +303,40 @@ func testExpiredApprovalsAreListed(f *fixture) {
 	f.equal([]string{late.RunID}, expired(1), "a page")
 	f.append(late, runtest.Draft(run.RunCancelled, "", 1))
 	f.equal([]string{later.RunID}, expired(10), "after the end of one")
+}
+
+func testDecidedApprovalsAreListedByTheirDecider(f *fixture) {
+	var ids []run.Identity
+	for range 3 {
+		ids = append(ids, f.createUnapproved(time.Hour))
+	}
+	other := identity(60)
+	other.TenantID = "t2"
+	f.create(newUnapproved(other, time.Hour))
+	f.ok(f.decide(ids[2], decisionOf("ana", true)))
+	f.ok(f.decide(ids[2], decisionOf("bob", true)))
+	f.ok(f.decide(ids[0], decisionOf("ana", false)))
+	f.ok(f.decide(ids[1], decisionOf("bob", true)))
+	f.ok(f.decide(other, decisionOf("ana", true)))
+	decided := func(tenant, principal string, limit int) (out []string) {
+		f.Helper()
+		found, err := f.store.DecidedApprovals(f.ctx(), tenant, principal, limit)
+		f.ok(err)
+		for _, a := range found {
+			one, err := f.store.Approval(f.ctx(), a.RunID)
+			f.ok(err)
+			f.equal(one, a, "row")
+			out = append(out, a.RunID)
+		}
+		return out
+	}
+	f.equal([]string{ids[0].RunID, ids[2].RunID}, decided("t1", "ana", 10), "ana's, the newest first")
+	f.equal([]string{ids[0].RunID}, decided("t1", "ana", 1), "ana's newest")
+	f.equal([]string{ids[1].RunID, ids[2].RunID}, decided("t1", "bob", 10), "bob's")
+	f.equal([]string{other.RunID}, decided("t2", "ana", 10), "the other tenant's")
+	f.equal(0, len(decided("t1", "eve", 10)), "of somebody who has not decided")
+	a := f.approval(ids[0])
+	r, err := f.store.Get(f.ctx(), a.RunID)
+	f.ok(err)
+	f.equal([]string{r.PlanID, r.PlanVersion}, []string{a.PlanID, a.PlanVersion}, "plan")
 }

@@ -23,9 +23,11 @@ test("38 what waits is listed live and decided by keys, also at 360 px", async (
   await expect(page).toHaveTitle(/\(\d+\) Inbox/);
   await item(page, runId).getByRole("link").focus();
   await page.keyboard.press("a");
-  const dialog = page.getByRole("dialog", { name: "Complete: check_totals" });
+  const dialog = page.getByRole("dialog", { name: /^Complete step check_totals/ });
+  await expect(dialog.getByTestId("preview")).toBeVisible();
+  await dialog.getByLabel(/Evidence/).fill("https://example.test/ledger");
   await dialog.getByLabel(/Reason/).fill("they agree");
-  await dialog.getByRole("button", { name: "Succeeded" }).click();
+  await dialog.getByRole("button", { name: /complete step$/i }).click();
   await expect(item(page, runId)).toHaveCount(0);
   expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(
     0,
@@ -66,7 +68,10 @@ test("35 what is decided gives the focus to what comes next, and the last to whe
   for (const left of [1, 0]) {
     await item(page, runId).first().getByRole("link").focus();
     await page.keyboard.press("a");
-    await page.getByRole("dialog").getByRole("button", { name: "Succeeded" }).press("Enter");
+    await page
+      .getByRole("dialog")
+      .getByRole("button", { name: /complete step$/i })
+      .press("Enter");
     await expect(item(page, runId)).toHaveCount(left, { timeout: 20_000 });
     if (left > 0) await expect(item(page, runId).getByRole("link")).toBeFocused();
   }

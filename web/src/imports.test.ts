@@ -38,7 +38,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   bulk: "api api/gen format forms messages receipts runstate ui",
   start: "api api/gen messages ui",
   queue: "api api/gen format messages status ui",
-  inbox: "actions api api/gen format forms messages receipts ui",
+  inbox: "actions api api/gen format messages runstate ui",
   audit: "api api/gen format messages ui",
   health: "api api/gen format messages page session ui",
   admin: "api api/gen format forms messages page session ui",

@@ -324,6 +324,17 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	DecidedRun struct {
+		Approval      func(childComplexity int) int
+		At            func(childComplexity int) int
+		Decision      func(childComplexity int) int
+		EnvironmentID func(childComplexity int) int
+		PlanID        func(childComplexity int) int
+		PlanVersion   func(childComplexity int) int
+		ProjectID     func(childComplexity int) int
+		RunID         func(childComplexity int) int
+	}
+
 	DevPrincipal struct {
 		Principal func(childComplexity int) int
 		Role      func(childComplexity int) int
@@ -786,6 +797,7 @@ type ComplexityRoot struct {
 		PlanDocument    func(childComplexity int) int
 		ProjectID       func(childComplexity int) int
 		Queue           func(childComplexity int) int
+		Request         func(childComplexity int) int
 		RetryDeadline   func(childComplexity int) int
 		RootCause       func(childComplexity int) int
 		RunID           func(childComplexity int) int
@@ -904,6 +916,11 @@ type ComplexityRoot struct {
 		StartedAt   func(childComplexity int) int
 		Status      func(childComplexity int) int
 		StatusRaw   func(childComplexity int) int
+	}
+
+	RunRequest struct {
+		Params func(childComplexity int) int
+		Steps  func(childComplexity int) int
 	}
 
 	RunUpdate struct {
@@ -1155,6 +1172,7 @@ type ComplexityRoot struct {
 
 	Viewer struct {
 		BreakGlassUntil func(childComplexity int) int
+		Decisions       func(childComplexity int, first *int) int
 		DevPrincipals   func(childComplexity int) int
 		Grants          func(childComplexity int) int
 		InboxCount      func(childComplexity int) int
@@ -1260,6 +1278,7 @@ type RunResolver interface {
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
 	Forecast(ctx context.Context, obj *model.Run) (*model.Forecast, error)
+	Request(ctx context.Context, obj *model.Run) (*model.RunRequest, error)
 	PlanDocument(ctx context.Context, obj *model.Run) (json.RawMessage, error)
 	PlanDiff(ctx context.Context, obj *model.Run) (*model.PlanDiff, error)
 }
@@ -1287,6 +1306,7 @@ type ViewerResolver interface {
 	Places(ctx context.Context, obj *model.Viewer, first *int) ([]model.Place, error)
 	Signals(ctx context.Context, obj *model.Viewer, first *int) ([]model.Signal, error)
 	InboxCount(ctx context.Context, obj *model.Viewer) (int, error)
+	Decisions(ctx context.Context, obj *model.Viewer, first *int) ([]model.DecidedRun, error)
 }
 type WaitResolver interface {
 	PollerSeenAt(ctx context.Context, obj *model.Wait) (*time.Time, error)
@@ -2404,6 +2424,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeadLetterEdge.Node(childComplexity), true
+
+	case "DecidedRun.approval":
+		if e.ComplexityRoot.DecidedRun.Approval == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DecidedRun.Approval(childComplexity), true
+	case "DecidedRun.at":
+		if e.ComplexityRoot.DecidedRun.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DecidedRun.At(childComplexity), true
+	case "DecidedRun.decision":
+		if e.ComplexityRoot.DecidedRun.Decision == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DecidedRun.Decision(childComplexity), true
+	case "DecidedRun.environmentId":
+		if e.ComplexityRoot.DecidedRun.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DecidedRun.EnvironmentID(childComplexity), true
+	case "DecidedRun.planId":
+		if e.ComplexityRoot.DecidedRun.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DecidedRun.PlanID(childComplexity), true
+	case "DecidedRun.planVersion":
+		if e.ComplexityRoot.DecidedRun.PlanVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DecidedRun.PlanVersion(childComplexity), true
+	case "DecidedRun.projectId":
+		if e.ComplexityRoot.DecidedRun.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DecidedRun.ProjectID(childComplexity), true
+	case "DecidedRun.runId":
+		if e.ComplexityRoot.DecidedRun.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DecidedRun.RunID(childComplexity), true
 
 	case "DevPrincipal.principal":
 		if e.ComplexityRoot.DevPrincipal.Principal == nil {
@@ -4449,6 +4518,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Queue(childComplexity), true
+	case "Run.request":
+		if e.ComplexityRoot.Run.Request == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Request(childComplexity), true
 	case "Run.retryDeadline":
 		if e.ComplexityRoot.Run.RetryDeadline == nil {
 			break
@@ -4963,6 +5038,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunRef.StatusRaw(childComplexity), true
+
+	case "RunRequest.params":
+		if e.ComplexityRoot.RunRequest.Params == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRequest.Params(childComplexity), true
+	case "RunRequest.steps":
+		if e.ComplexityRoot.RunRequest.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRequest.Steps(childComplexity), true
 
 	case "RunUpdate.asOf":
 		if e.ComplexityRoot.RunUpdate.AsOf == nil {
@@ -6033,6 +6121,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Viewer.BreakGlassUntil(childComplexity), true
+	case "Viewer.decisions":
+		if e.ComplexityRoot.Viewer.Decisions == nil {
+			break
+		}
+
+		args, err := ec.field_Viewer_decisions_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Viewer.Decisions(childComplexity, args["first"].(*int)), true
 	case "Viewer.devPrincipals":
 		if e.ComplexityRoot.Viewer.DevPrincipals == nil {
 			break
@@ -6688,6 +6787,11 @@ type Viewer {
   viewer may see are considered. Errors: STORE_UNAVAILABLE.
   """
   inboxCount: Int!
+  """
+  The decisions of the viewer about runs that needed approval and that the viewer may read, newest first; ` + "`" + `first` + "`" + ` is at most 50. Only
+  the last 10,000 decisions of the installation are searched. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  decisions(first: Int = 20): [DecidedRun!]!
   "The principals that the viewer may switch to: those of ` + "`" + `dvt dev` + "`" + `; empty on other servers."
   devPrincipals: [DevPrincipal!]!
   "Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply."
@@ -6808,6 +6912,10 @@ type Run implements Node {
   """
   forecast: Forecast
   """
+  What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  request: RunRequest!
+  """
   The document of the plan. ` + "`" + `***` + "`" + ` replaces the values of members whose names look like those of secrets. Null when no
   worker has fetched it yet, or when its scope is not that of the run. Its digest is ` + "`" + `plan.sha256` + "`" + `. Changes for this run are the
   ` + "`" + `signals` + "`" + ` of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
@@ -6841,6 +6949,13 @@ type RunRef {
   createdAt: Time!
   startedAt: Time
   completedAt: Time
+}
+
+type RunRequest {
+  "The number of steps in the plan; null when no worker has fetched it yet."
+  steps: Int
+  "The parameters of the run, with ` + "`" + `***` + "`" + ` for values that look like secrets; null when there are none."
+  params: JSON
 }
 
 "The difference between the plan of a previous run and that of this one."
@@ -7212,6 +7327,18 @@ type ApprovalDecision {
   at: Time!
 }
 enum Decision { APPROVE REJECT }
+"A run about which the viewer has decided."
+type DecidedRun {
+  runId: String!
+  planId: String!
+  planVersion: String!
+  projectId: String!
+  environmentId: String!
+  decision: Decision!
+  at: Time!
+  "The approval as it is now."
+  approval: RunApproval!
+}
 input ApproveRunInput {
   runId: String!
   requestId: String!
@@ -9130,6 +9257,28 @@ func (ec *executionContext) childFields_DeadLetterEdge(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type DeadLetterEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_DecidedRun(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_DecidedRun_runId(ctx, field)
+	case "planId":
+		return ec.fieldContext_DecidedRun_planId(ctx, field)
+	case "planVersion":
+		return ec.fieldContext_DecidedRun_planVersion(ctx, field)
+	case "projectId":
+		return ec.fieldContext_DecidedRun_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_DecidedRun_environmentId(ctx, field)
+	case "decision":
+		return ec.fieldContext_DecidedRun_decision(ctx, field)
+	case "at":
+		return ec.fieldContext_DecidedRun_at(ctx, field)
+	case "approval":
+		return ec.fieldContext_DecidedRun_approval(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DecidedRun", field.Name)
+}
+
 func (ec *executionContext) childFields_DevPrincipal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "principal":
@@ -9978,6 +10127,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_lastGreen(ctx, field)
 	case "forecast":
 		return ec.fieldContext_Run_forecast(ctx, field)
+	case "request":
+		return ec.fieldContext_Run_request(ctx, field)
 	case "planDocument":
 		return ec.fieldContext_Run_planDocument(ctx, field)
 	case "planDiff":
@@ -10188,6 +10339,16 @@ func (ec *executionContext) childFields_RunRef(ctx context.Context, field graphq
 		return ec.fieldContext_RunRef_completedAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunRef", field.Name)
+}
+
+func (ec *executionContext) childFields_RunRequest(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "steps":
+		return ec.fieldContext_RunRequest_steps(ctx, field)
+	case "params":
+		return ec.fieldContext_RunRequest_params(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunRequest", field.Name)
 }
 
 func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10678,6 +10839,8 @@ func (ec *executionContext) childFields_Viewer(ctx context.Context, field graphq
 		return ec.fieldContext_Viewer_signals(ctx, field)
 	case "inboxCount":
 		return ec.fieldContext_Viewer_inboxCount(ctx, field)
+	case "decisions":
+		return ec.fieldContext_Viewer_decisions(ctx, field)
 	case "devPrincipals":
 		return ec.fieldContext_Viewer_devPrincipals(ctx, field)
 	case "policyVersion":
@@ -12053,6 +12216,20 @@ func (ec *executionContext) field_Subscription_stepLogUpdates_args(ctx context.C
 		return nil, err
 	}
 	args["fromLine"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Viewer_decisions_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
 	return args, nil
 }
 
@@ -16496,6 +16673,199 @@ func (ec *executionContext) fieldContext_DeadLetterEdge_node(_ context.Context, 
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_DeadLetter(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DecidedRun_runId(ctx context.Context, field graphql.CollectedField, obj *model.DecidedRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DecidedRun_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DecidedRun_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DecidedRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DecidedRun_planId(ctx context.Context, field graphql.CollectedField, obj *model.DecidedRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DecidedRun_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DecidedRun_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DecidedRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DecidedRun_planVersion(ctx context.Context, field graphql.CollectedField, obj *model.DecidedRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DecidedRun_planVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DecidedRun_planVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DecidedRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DecidedRun_projectId(ctx context.Context, field graphql.CollectedField, obj *model.DecidedRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DecidedRun_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DecidedRun_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DecidedRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DecidedRun_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.DecidedRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DecidedRun_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DecidedRun_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DecidedRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DecidedRun_decision(ctx context.Context, field graphql.CollectedField, obj *model.DecidedRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DecidedRun_decision(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Decision, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Decision) graphql.Marshaler {
+			return ec.marshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecision(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DecidedRun_decision(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DecidedRun", field, false, false, errors.New("field of type Decision does not have child fields"))
+}
+
+func (ec *executionContext) _DecidedRun_at(ctx context.Context, field graphql.CollectedField, obj *model.DecidedRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DecidedRun_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DecidedRun_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DecidedRun", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DecidedRun_approval(ctx context.Context, field graphql.CollectedField, obj *model.DecidedRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DecidedRun_approval(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Approval, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunApproval) graphql.Marshaler {
+			return ec.marshalNRunApproval2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunApproval(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DecidedRun_approval(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DecidedRun",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunApproval(ctx, field)
 		},
 	}
 	return fc, nil
@@ -25204,6 +25574,38 @@ func (ec *executionContext) fieldContext_Run_forecast(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Run_request(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_request(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Request(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunRequest) graphql.Marshaler {
+			return ec.marshalNRunRequest2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunRequest(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_request(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunRequest(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_planDocument(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -26892,6 +27294,52 @@ func (ec *executionContext) _RunRef_completedAt(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_RunRef_completedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunRef", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunRequest_steps(ctx context.Context, field graphql.CollectedField, obj *model.RunRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRequest_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunRequest_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRequest", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunRequest_params(ctx context.Context, field graphql.CollectedField, obj *model.RunRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRequest_params(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Params, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalOJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunRequest_params(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRequest", field, false, false, errors.New("field of type JSON does not have child fields"))
 }
 
 func (ec *executionContext) _RunUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.RunUpdate) (ret graphql.Marshaler) {
@@ -31405,6 +31853,50 @@ func (ec *executionContext) _Viewer_inboxCount(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_Viewer_inboxCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Viewer", field, true, true, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Viewer_decisions(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Viewer_decisions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Viewer().Decisions(ctx, obj, fc.Args["first"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.DecidedRun) graphql.Marshaler {
+			return ec.marshalNDecidedRun2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecidedRunᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Viewer_decisions(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Viewer",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DecidedRun(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Viewer_decisions_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Viewer_devPrincipals(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
@@ -37873,6 +38365,79 @@ func (ec *executionContext) _DeadLetterEdge(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var decidedRunImplementors = []string{"DecidedRun"}
+
+func (ec *executionContext) _DecidedRun(ctx context.Context, sel ast.SelectionSet, obj *model.DecidedRun) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, decidedRunImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DecidedRun")
+		case "runId":
+			out.Values[i] = ec._DecidedRun_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._DecidedRun_planId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planVersion":
+			out.Values[i] = ec._DecidedRun_planVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._DecidedRun_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._DecidedRun_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "decision":
+			out.Values[i] = ec._DecidedRun_decision(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._DecidedRun_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "approval":
+			out.Values[i] = ec._DecidedRun_approval(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var devPrincipalImplementors = []string{"DevPrincipal"}
 
 func (ec *executionContext) _DevPrincipal(ctx context.Context, sel ast.SelectionSet, obj *model.DevPrincipal) graphql.Marshaler {
@@ -42068,6 +42633,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "request":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_request(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "planDocument":
 			field := field
 
@@ -42900,6 +43503,49 @@ func (ec *executionContext) _RunRef(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "completedAt":
 			out.Values[i] = ec._RunRef_completedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var runRequestImplementors = []string{"RunRequest"}
+
+func (ec *executionContext) _RunRequest(ctx context.Context, sel ast.SelectionSet, obj *model.RunRequest) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runRequestImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunRequest")
+		case "steps":
+			out.Values[i] = ec._RunRequest_steps(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "params":
+			out.Values[i] = ec._RunRequest_params(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -44884,6 +45530,44 @@ func (ec *executionContext) _Viewer(ctx context.Context, sel ast.SelectionSet, o
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "decisions":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Viewer_decisions(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "devPrincipals":
 			out.Values[i] = ec._Viewer_devPrincipals(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -46092,6 +46776,26 @@ func (ec *executionContext) unmarshalNDeadLettersInput2ᚖgithubᚗcomᚋdvtᚑe
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNDecidedRun2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecidedRun(ctx context.Context, sel ast.SelectionSet, v model.DecidedRun) graphql.Marshaler {
+	return ec._DecidedRun(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNDecidedRun2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecidedRunᚄ(ctx context.Context, sel ast.SelectionSet, v []model.DecidedRun) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDecidedRun2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecidedRun(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecision(ctx context.Context, v any) (model.Decision, error) {
 	var res model.Decision
 	err := res.UnmarshalGQL(v)
@@ -47198,6 +47902,16 @@ func (ec *executionContext) marshalNRun2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋg
 	return ec._Run(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNRunApproval2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunApproval(ctx context.Context, sel ast.SelectionSet, v *model.RunApproval) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RunApproval(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNRunBucket2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunBucket(ctx context.Context, sel ast.SelectionSet, v model.RunBucket) graphql.Marshaler {
 	return ec._RunBucket(ctx, sel, &v)
 }
@@ -47316,6 +48030,16 @@ func (ec *executionContext) marshalNRunRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvt�
 		return graphql.Null
 	}
 	return ec._RunRef(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRunRequest2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunRequest(ctx context.Context, sel ast.SelectionSet, v *model.RunRequest) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RunRequest(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRunStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx context.Context, v any) (model.RunStatus, error) {

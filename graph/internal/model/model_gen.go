@@ -526,6 +526,19 @@ type DeadLettersInput struct {
 	AllOpen *bool `json:"allOpen,omitempty"`
 }
 
+// A run about which the viewer has decided.
+type DecidedRun struct {
+	RunID         string    `json:"runId"`
+	PlanID        string    `json:"planId"`
+	PlanVersion   string    `json:"planVersion"`
+	ProjectID     string    `json:"projectId"`
+	EnvironmentID string    `json:"environmentId"`
+	Decision      Decision  `json:"decision"`
+	At            time.Time `json:"at"`
+	// The approval as it is now.
+	Approval *RunApproval `json:"approval"`
+}
+
 type DevPrincipal struct {
 	Principal string `json:"principal"`
 	TenantID  string `json:"tenantId"`
@@ -1269,6 +1282,8 @@ type Run struct {
 	// progress of this run does not change the forecast. Null before the start, after the end, and when fewer than 5 are known.
 	// Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	Forecast *Forecast `json:"forecast,omitempty"`
+	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Request *RunRequest `json:"request"`
 	// The document of the plan. `***` replaces the values of members whose names look like those of secrets. Null when no
 	// worker has fetched it yet, or when its scope is not that of the run. Its digest is `plan.sha256`. Changes for this run are the
 	// `signals` of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
@@ -1423,6 +1438,13 @@ type RunRef struct {
 	CreatedAt   time.Time  `json:"createdAt"`
 	StartedAt   *time.Time `json:"startedAt,omitempty"`
 	CompletedAt *time.Time `json:"completedAt,omitempty"`
+}
+
+type RunRequest struct {
+	// The number of steps in the plan; null when no worker has fetched it yet.
+	Steps *int `json:"steps,omitempty"`
+	// The parameters of the run, with `***` for values that look like secrets; null when there are none.
+	Params json.RawMessage `json:"params,omitempty"`
 }
 
 type RunUpdate struct {
@@ -1851,6 +1873,9 @@ type Viewer struct {
 	// How many approvals and manual tasks the viewer may decide now; 100 means 100 or more. Only the oldest 500 of each that the
 	// viewer may see are considered. Errors: STORE_UNAVAILABLE.
 	InboxCount int `json:"inboxCount"`
+	// The decisions of the viewer about runs that needed approval and that the viewer may read, newest first; `first` is at most 50. Only
+	// the last 10,000 decisions of the installation are searched. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	Decisions []DecidedRun `json:"decisions"`
 	// The principals that the viewer may switch to: those of `dvt dev`; empty on other servers.
 	DevPrincipals []DevPrincipal `json:"devPrincipals"`
 	// Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply.

@@ -2,7 +2,9 @@ import type { ReactNode } from "react";
 import { m } from "../messages";
 import css from "../styles/Confirm.module.css";
 import { type Draft, RERUN_FROM } from "./draft";
+import { useRunActions } from "./context";
 import type { Intent } from "./intent";
+import { ApprovalCount, RunRequest } from "./RunRequest";
 import { evidenceOf, type Task } from "./useAvailability";
 
 const LEVELS = ["LOW", "MEDIUM", "HIGH"] as const;
@@ -79,13 +81,16 @@ export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
       );
     case "APPROVE":
       return (
-        <Choice
-          label={m.inbox.decide}
-          value={draft.decision}
-          options={DECISIONS}
-          words={m.confirm.decisions}
-          set={(decision) => change({ decision })}
-        />
+        <>
+          <ApprovalOf runId={intent.runId} />
+          <Choice
+            label={m.inbox.decide}
+            value={draft.decision}
+            options={DECISIONS}
+            words={m.confirm.decisions}
+            set={(decision) => change({ decision })}
+          />
+        </>
       );
     case "COMPLETE_MANUAL_STEP":
       return (
@@ -113,6 +118,21 @@ export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
     default:
       return null;
   }
+}
+
+/** The request to approve, and the approvals so far. */
+function ApprovalOf({ runId }: { runId: string }) {
+  const approval = useRunActions().actions?.approval;
+  return (
+    <div className={css.facts}>
+      {approval && (
+        <p>
+          <ApprovalCount approval={approval} />
+        </p>
+      )}
+      <RunRequest runId={runId} whole />
+    </div>
+  );
 }
 
 function Check({ label, checked, set }: { label: string; checked: boolean; set: (checked: boolean) => void }) {

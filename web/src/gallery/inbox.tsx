@@ -1,8 +1,8 @@
 // Items that wait for people.
 import type { Availability } from "../api/model";
-import { Decide } from "../inbox/Decide";
+import { Decided, type DecidedRun } from "../inbox/Decided";
 import { InboxList } from "../inbox/InboxList";
-import { type Item, toItems } from "../inbox/items";
+import { toItems } from "../inbox/items";
 import { available, NOW, RUN, written } from "../testing/fixtures";
 import type { State } from "./state";
 
@@ -22,6 +22,11 @@ const APPROVAL = {
   triggeredBy: "ben",
   createdAt: written(NOW - 900_000),
   plan: { planId: "nightly", planVersion: "1.4.2" },
+  approval: {
+    required: 2,
+    expiresAt: written(NOW + 3_600_000),
+    decisions: [{ principal: "eva", decision: "APPROVE" as const, reason: null, at: written(NOW - 60_000) }],
+  },
   actions: [available("APPROVE")],
 };
 const TASK = {
@@ -59,26 +64,26 @@ const TASKS = [
   },
 ];
 
-function decide(name: string, item: Item | undefined, yes: boolean): State[] {
-  return item
-    ? [
-        {
-          name: `inbox-${name}`,
-          alone: true,
-          show: () => <Decide item={item} yes={yes} done={nothing} close={nothing} />,
-        },
-      ]
-    : [];
-}
+const DECIDED: DecidedRun = {
+  ...PLACE,
+  runId: RUN,
+  planId: "nightly",
+  planVersion: "1.4.2",
+  decision: "APPROVE",
+  at: written(NOW - 60_000),
+  approval: APPROVAL.approval,
+};
 
 export function inbox(): State[] {
-  const [approval] = toItems([APPROVAL], [], {});
-  const [task] = toItems([], [TASK], {});
   return [
     { name: "inbox-items", show: () => <InboxList items={toItems(APPROVALS, TASKS, {})} decide={nothing} /> },
-    ...decide("approve", approval, true),
-    ...decide("reject", approval, false),
-    ...decide("complete", task, true),
-    ...decide("fail", task, false),
+    {
+      name: "inbox-decided",
+      show: () => (
+        <ul>
+          <Decided decided={DECIDED} />
+        </ul>
+      ),
+    },
   ];
 }

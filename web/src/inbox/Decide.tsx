@@ -1,17 +1,19 @@
-import { useState } from "react";
-import { receipts } from "../receipts/context";
-import { newId } from "../api/newId";
-import { ApproveDocument, CompleteStepDocument, type ManualOutcome } from "../api/gen/graphql";
-import { toSignal } from "../api/model";
-import { request } from "../api/request";
-import { m } from "../messages";
-import { ReasonDialog } from "../forms/ReasonDialog";
-import form from "../styles/Form.module.css";
+// The dialog of an item: the one of the run's page, with its preview, for a run that is opened while the dialog is.
+import { useEffect, useMemo, useState } from "react";
+import { ConfirmDialog } from "../actions/ConfirmDialog";
+import { type RunActions, RunActionsContext } from "../actions/context";
+import type { Kept } from "../actions/intents";
+import { useAvailability } from "../actions/useAvailability";
+import { intents } from "../actions/useSend";
+import type { ApiError } from "../api/error";
 import { shortId } from "../format/format";
+import { m } from "../messages";
+import { RunContext, useRunState } from "../runstate/context";
+import { type OpenRun, openRun } from "../runstate/open";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import form from "../styles/Form.module.css";
 import type { Item } from "./items";
-import { PlanChange } from "./PlanChange";
-
-const OUTCOMES = ["SUCCEEDED", "FAILED", "CANCELLED"] as const satisfies readonly ManualOutcome[];
 
 interface DecideProps {
   item: Item;
@@ -20,62 +22,68 @@ interface DecideProps {
   close: () => void;
 }
 
-/** Asks for the reason and sends the decision. One request id, so that sending it again has no second effect. */
-export function Decide({ item, yes, done, close }: DecideProps) {
-  const [requestId] = useState(() => `ui-${newId()}`);
-  const [outcome, setOutcome] = useState<ManualOutcome>(yes ? "SUCCEEDED" : "FAILED");
-  const { approval, task } = item;
-  const act = async (reason: string): Promise<void> => {
-    const words = reason === "" ? null : reason;
-    if (approval) {
-      await request(ApproveDocument, {
-        input: {
-          runId: item.runId,
-          requestId,
-          decision: yes ? "APPROVE" : "REJECT",
-          reason: words,
-          expectedRunSeq: approval.runSeq,
-        },
-      });
-    } else if (task) {
-      const { completeManualStep } = await request(CompleteStepDocument, {
-        input: { runId: item.runId, stepId: task.stepId, token: task.token ?? "", outcome, notes: words },
-      });
-      receipts.receive(toSignal(completeManualStep.signal));
-    }
-    done();
-  };
-  const verb = approval ? m.inbox[yes ? "yes" : "no"].approval : m.inbox.outcome[outcome];
+export function Decide(props: DecideProps) {
+  const { runId } = props.item;
+  const [open, setOpen] = useState<OpenRun | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  useEffect(() => {
+    const run = openRun(runId, setError);
+    setOpen(run);
+    return run.close;
+  }, [runId]);
+  return open && !error ? (
+    <RunContext value={open.store}>
+      <Confirm {...props} />
+    </RunContext>
+  ) : (
+    <Waiting {...props} error={error} />
+  );
+}
+
+/** The form of the item, with the decision of the button that opened it. */
+function formOf({ runId, stepId, task }: Item, yes: boolean): Kept {
+  const kept = task
+    ? intents.form("COMPLETE_MANUAL_STEP", runId, stepId, task.logicalAttemptId)
+    : intents.form("APPROVE", runId, null, null);
+  const decision = yes ? "APPROVE" : "REJECT";
+  return { ...kept, draft: { ...kept.draft, decision, outcome: yes ? "SUCCEEDED" : "FAILED" } };
+}
+
+function Confirm({ item, yes, done, close }: DecideProps) {
+  const known = useRunState((store) => store.header() !== null);
+  const actions = useAvailability(item.runId, item.stepId);
+  const [kept] = useState(() => formOf(item, yes));
+  const acts: RunActions = useMemo(() => ({ actions, act: () => {}, menu: () => {} }), [actions]);
+  if (!known) return <Waiting item={item} yes={yes} close={close} error={null} />;
   return (
-    <ReasonDialog
-      title={m.inbox.named(approval ? verb : m.inbox.yes.task, item.stepId ?? `${item.name} ${shortId(item.runId)}`)}
-      verb={verb}
-      reason={approval && !yes ? "required" : "optional"}
-      danger={approval ? !yes : outcome !== "SUCCEEDED"}
-      act={act}
-      onClose={close}
-    >
-      {approval && <p>{yes ? m.inbox.approveMeans : m.inbox.rejectMeans}</p>}
-      {approval && <PlanChange runId={item.runId} />}
-      {task?.instructions && <p>{task.instructions}</p>}
-      {task && (
-        <label className={form.field}>
-          <span>{m.inbox.outcomeLabel}</span>
-          <select
-            value={outcome}
-            onChange={(event) => {
-              const next = OUTCOMES.find((known) => known === event.target.value);
-              if (next) setOutcome(next);
-            }}
-          >
-            {OUTCOMES.map((name) => (
-              <option key={name} value={name}>
-                {m.inbox.outcome[name]}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
-    </ReasonDialog>
+    <RunActionsContext value={acts}>
+      <ConfirmDialog
+        kept={kept}
+        onClose={close}
+        onDone={() => {
+          done();
+          close();
+        }}
+      />
+    </RunActionsContext>
+  );
+}
+
+type WaitingProps = Pick<DecideProps, "item" | "yes" | "close"> & { error: ApiError | null };
+
+/** Stands for the dialog until the run is known. */
+function Waiting({ item, yes, close, error }: WaitingProps) {
+  const subject = item.stepId ?? `${item.name} ${shortId(item.runId)}`;
+  return (
+    <Dialog title={m.inbox.named(m.inbox[yes ? "yes" : "no"][item.kind], subject)} onClose={close}>
+      <p role={error ? "alert" : "status"}>
+        {error ? error.message : m.confirm.asking} {error && <code>{error.code}</code>}
+      </p>
+      <div className={form.buttons}>
+        <Button back onClick={close}>
+          {m.confirm.back}
+        </Button>
+      </div>
+    </Dialog>
   );
 }

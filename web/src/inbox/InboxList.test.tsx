@@ -1,9 +1,15 @@
 import { expect, it } from "vitest";
-import { RUN } from "../testing/fixtures";
-import { description, of, refused, screen, show, vi } from "../testing/render";
+import { ANSWERS, available, header, RUN, SEQ } from "../testing/fixtures";
+import { description, screen, show, vi } from "../testing/render";
 import { Decide } from "./Decide";
 import { InboxList } from "./InboxList";
 import type { Approval, Item } from "./items";
+
+const APPROVAL = {
+  required: 2,
+  expiresAt: new Date(Date.now() + 3_599_000).toISOString(),
+  decisions: [{ principal: "eva", decision: "APPROVE" as const, reason: null, at: "2026-11-21T03:00:00Z" }],
+};
 
 function item(over: Partial<Item> = {}): Item {
   return {
@@ -19,53 +25,80 @@ function item(over: Partial<Item> = {}): Item {
     until: null,
     instructions: null,
     refusal: null,
-    approval: { runSeq: 4 } as Approval,
+    approval: { runSeq: 4, approval: APPROVAL } as Approval,
     task: null,
     ...over,
   };
 }
 
+const RUN_REQUEST = {
+  run: {
+    request: { steps: 60, params: { day: "2026-11-21" } },
+    planDiff: { previous: { planVersion: "1.4.2" }, added: 3, removed: 1, changed: 5 },
+  },
+};
+
 it("offers a yes and a no for each item, or says why the viewer may not decide", async () => {
   const decide = vi.fn<(item: Item, yes: boolean) => void>();
   const mine = item();
-  const other = item({ key: "x", kind: "task", stepId: "check", name: "check", refusal: "You started this run." });
-  const { user } = await show(<InboxList items={[mine, other]} decide={decide} />);
+  const other = item({ key: "x", kind: "task", stepId: "check", name: "check", approval: null, refusal: "Not you." });
+  const { user } = await show(<InboxList items={[mine, other]} decide={decide} />, {
+    answers: { RunRequest: RUN_REQUEST },
+  });
   expect(screen.getAllByRole("listitem")[0]?.textContent).toContain("Approvenightly@1.5 01KAHW3V");
   await user.click(screen.getByRole("button", { name: "Approve: 01KAHW3V" }));
-  await user.click(screen.getByRole("button", { name: "Decline: 01KAHW3V" }));
+  await user.click(screen.getByRole("button", { name: "Reject: 01KAHW3V" }));
   expect(decide.mock.calls).toEqual([
     [mine, true],
     [mine, false],
   ]);
   const complete = screen.getByRole("button", { name: "Complete: check" });
-  expect(description(complete)).toBe("You started this run.");
+  expect(description(complete)).toBe("Not you.");
 });
 
-it("declines only with a reason, and sends the decision with its position", async () => {
-  const done = vi.fn<() => void>();
-  const { user, sent } = await show(<Decide item={item()} yes={false} done={done} close={() => {}} />, {
-    answers: { Approve: {}, PlanDiff: { run: { planDiff: null } } },
+it("says how many have approved, until when, who requested it, how large it is and what differs", async () => {
+  await show(<InboxList items={[item()]} decide={() => {}} />, { answers: { RunRequest: RUN_REQUEST } });
+  expect(screen.getByTestId("approvals").textContent).toMatch(/^1 of 2 approvals \(eva\) · expires in 59 m /);
+  expect(screen.getByRole("listitem").textContent).toContain("requested by ana · waiting for 14 m");
+  const change = await screen.findByTestId("plan-change");
+  expect(change.textContent).toContain("60 steps · compared with 1.4.2: +3 −1 ~5");
+});
+
+const PENDING = {
+  __typename: "Run",
+  ...header({ status: "PENDING", statusRaw: "PENDING", startedAt: null, rootCause: null, failedSteps: 0 }),
+  createdAt: "2026-11-21T03:00:00Z",
+};
+
+async function decided(yes: boolean) {
+  const view = await show(<Decide item={item()} yes={yes} done={() => {}} close={() => {}} />, {
+    answers: {
+      RunOpening: { run: PENDING },
+      RunWhole: { run: { ...PENDING, steps: [] } },
+      Actions: { run: { runSeq: SEQ, actions: [available("APPROVE")], queue: null, approval: APPROVAL } },
+      Preview: { preview: ANSWERS.data.preview },
+      RunRequest: RUN_REQUEST,
+    },
   });
-  expect(screen.getByText("The run ends as cancelled, for good.")).toBeDefined();
-  const button = screen.getByRole<HTMLButtonElement>("button", { name: "Decline" });
+  await screen.findByRole("dialog", { name: /^Approve nightly in PROD/ });
+  await screen.findByTestId("preview");
+  return view;
+}
+
+it("shows what is approved, with its parameters, in the dialog of the run's page", async () => {
+  await decided(true);
+  const dialog = screen.getByRole("dialog");
+  await vi.waitFor(() => expect(dialog.textContent).toContain("1 of 2 approvals (eva)"));
+  expect(dialog.textContent).toContain("60 steps · compared with 1.4.2: +3 −1 ~5");
+  expect(dialog.textContent).toContain("day2026-11-21");
+  expect(screen.getByRole<HTMLInputElement>("radio", { name: /^Approve/ }).checked).toBe(true);
+});
+
+it("begins with the decision of the button, and rejects only with a reason", async () => {
+  const { user } = await decided(false);
+  expect(screen.getByRole<HTMLInputElement>("radio", { name: /^Reject/ }).checked).toBe(true);
+  const button = screen.getByRole<HTMLButtonElement>("button", { name: /approve$/i });
   expect(button.disabled).toBe(true);
   await user.type(screen.getByLabelText(/^Reason/), "wrong day");
-  await user.click(button);
-  await vi.waitFor(() => expect(done).toHaveBeenCalledOnce());
-  expect(of(sent, "Approve")[0]).toMatchObject({
-    input: { runId: RUN, decision: "REJECT", reason: "wrong day", expectedRunSeq: 4 },
-  });
-});
-
-it("sends one request however often it is clicked", async () => {
-  const { user, sent } = await show(<Decide item={item()} yes done={() => {}} close={() => {}} />, {
-    answers: { Approve: refused("STORE_UNAVAILABLE", "not now"), PlanDiff: { run: { planDiff: null } } },
-  });
-  const button = screen.getByRole("button", { name: "Approve" });
-  await user.click(button);
-  await vi.waitFor(() => expect(screen.getByRole("alert").textContent).toContain("not now"));
-  await user.click(screen.getByRole("button", { name: "Approve" }));
-  await vi.waitFor(() => expect(of(sent, "Approve")).toHaveLength(2));
-  const ids = of(sent, "Approve").map(({ input }) => (input as { requestId: string }).requestId);
-  expect(new Set(ids).size, "both have one id").toBe(1);
+  await vi.waitFor(() => expect(button.disabled).toBe(false));
 });

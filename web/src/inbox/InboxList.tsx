@@ -3,8 +3,9 @@ import { BadgeCheck, UserCheck } from "lucide-react";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Env } from "../ui/Env";
-import { shortId } from "../format/format";
-import { Time } from "../ui/Time";
+import { ApprovalCount, RunRequest } from "../actions/RunRequest";
+import { shortId, ticking } from "../format/format";
+import { Time, useTick } from "../ui/Time";
 import css from "./Inbox.module.css";
 import type { Item } from "./items";
 
@@ -12,6 +13,12 @@ interface InboxListProps {
   items: readonly Item[];
   /** Opens the dialog for a yes or for a no. */
   decide: (item: Item, yes: boolean) => void;
+}
+
+/** How long an item has waited. */
+function Waited({ since }: { since: number }) {
+  useTick(1_000);
+  return <span>{m.inbox.waitingFor(ticking(Math.max(0, Date.now() - since)))}</span>;
 }
 
 /** A card for each waiting item: its name, place and age, and the buttons, or why the viewer may not decide. */
@@ -38,8 +45,8 @@ export function InboxList({ items, decide }: InboxListProps) {
               </Link>
             </p>
             <p className={css.where}>
-              {item.projectId} / <Env id={item.environmentId} /> {item.by !== null && m.inbox.askedBy(item.by)} ·{" "}
-              {m.inbox.waitsSince} <Time at={item.since} />
+              {item.projectId} / <Env id={item.environmentId} /> {item.by !== null && m.inbox.requestedBy(item.by)} ·{" "}
+              <Waited since={item.since} />
               {item.until !== null && (
                 <>
                   {" "}
@@ -47,6 +54,12 @@ export function InboxList({ items, decide }: InboxListProps) {
                 </>
               )}
             </p>
+            {item.approval?.approval && (
+              <p className={css.approvals}>
+                <ApprovalCount approval={item.approval.approval} />
+              </p>
+            )}
+            {item.approval && <RunRequest runId={item.runId} />}
             {item.instructions !== null && <p className={css.instructions}>{item.instructions}</p>}
             {item.refusal !== null && <p className={css.refusal}>{item.refusal}</p>}
           </div>

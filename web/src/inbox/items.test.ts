@@ -21,6 +21,7 @@ const approval: Approval = {
   triggeredBy: "ana",
   createdAt: "2026-11-22T03:00:00Z",
   plan: { planId: "nightly", planVersion: "1.5" },
+  approval: null,
   actions: [{ ...may, outcome: "REFUSED", reason: "You started this run.", code: "SOD_VIOLATION" }],
 };
 const task: TaskFieldsFragment = {

@@ -50,6 +50,7 @@ export const confirm = {
     REFUSED: "It would be refused.",
     UNSUPPORTED: "This engine does not support it.",
   } satisfies Record<ActionOutcome, string>,
+  moreParams: (n: number) => `and ${plural(n, "more parameter")}`,
   moreChanges: (n: number) => `and ${plural(n, "more step")}`,
   blocked: (steps: string, names: string) => `${steps} would wait on: ${names}.`,
   after: (word: string) => `After that the run is ${word}.`,
@@ -83,8 +84,8 @@ export const confirm = {
     start: "Everything",
   },
   decisions: {
-    APPROVE: "Approve: the run starts when enough people have",
-    REJECT: "Reject: the run ends as cancelled, for good",
+    APPROVE: "Approve: the run starts when all approvals are given",
+    REJECT: "Reject: the run is cancelled and cannot be started again",
   } satisfies Record<Decision, string>,
   evidence: "Evidence",
   evidenceHint: "web addresses, one per line",

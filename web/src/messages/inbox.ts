@@ -1,28 +1,46 @@
 // Items that wait for people.
-import type { ManualOutcome } from "../api/gen/graphql";
-import { plural } from "../format/format";
+import type { Decision, ManualOutcome } from "../api/gen/graphql";
+import { count, plural } from "../format/format";
 
 export const inbox = {
   title: "Inbox",
-  waits: (n: number) => `${plural(n, "thing waits", "things wait")} for you`,
-  loading: "Loading what waits",
-  decide: "Decide",
+  waits: (n: number) => `${plural(n, "item")} waiting for you`,
+  loading: "Loading the inbox",
+  decide: "Decision",
   parts: { me: "For me", all: "All", done: "Done" },
   kinds: { approval: "Approve", task: "Manual step" },
   yes: { approval: "Approve", task: "Complete" },
-  no: { approval: "Decline", task: "Fail" },
-  askedBy: (who: string) => `· asked for by ${who}`,
-  waitsSince: "waiting since",
+  no: { approval: "Reject", task: "Fail" },
+  requestedBy: (who: string) => `· requested by ${who}`,
+  waitingFor: (time: string) => `waiting for ${time}`,
   timesOut: "times out",
-  none: "Nothing waits for a person in the projects that you may see.",
-  noneForMe: "Nothing waits for you.",
+  approvals: (n: number, of: number, who: string) =>
+    `${n} of ${plural(of, "approval")}${who === "" ? "" : ` (${who})`}`,
+  expires: (left: string) => `expires in ${left}`,
+  expired: "the time to approve it is over",
+  none: "Nothing is waiting for a person in the projects that you may see.",
+  noneForMe: "Nothing is waiting for you.",
   some: (n: number, more: boolean) => (more ? `${n}+` : String(n)),
-  othersWait: (n: number) => `${plural(n, "thing waits", "things wait")} for others: see All for why.`,
-  noneDone: "You have not completed a step recently.",
-  decisions: "Approvals and refusals are in the",
+  othersWait: (n: number) => `${plural(n, "item is", "items are")} waiting for someone else. See All.`,
+  noneDone: "You have not approved, rejected or completed anything recently.",
+  decisions: "Approval history is in the",
   named: (verb: string, subject: string) => `${verb}: ${subject}`,
-  approveMeans: "The run starts when enough people have approved it.",
-  rejectMeans: "The run ends as cancelled, for good.",
   outcomeLabel: "Outcome",
   outcome: { SUCCEEDED: "Succeeded", FAILED: "Failed", CANCELLED: "Cancelled" } satisfies Record<ManualOutcome, string>,
+  decided: { APPROVE: "Approved", REJECT: "Rejected" } satisfies Record<Decision, string>,
+  /** What became of a run that the viewer approved. */
+  became: {
+    waiting: (n: number, of: number) => `${n} of ${plural(of, "approval")}: more people must approve it`,
+    approved: (of: number) => `${of} of ${plural(of, "approval")}: the run starts`,
+    rejected: (who: string) => `rejected by ${who}: the run is cancelled`,
+    ended: "the run ended before it was approved",
+  },
+  steps: (n: number) => plural(n, "step"),
+  stepsUnknown: "The plan is fetched when the run starts; its steps are not known yet.",
+  change: (version: string, added: number, removed: number, changed: number) =>
+    `compared with ${version}: +${count(added)} −${count(removed)} ~${count(changed)}`,
+  firstRun: "no earlier run of this plan here",
+  unchanged: (version: string) => `the same steps as ${version}`,
+  toPlan: "Open the plan",
+  params: "Parameters",
 };

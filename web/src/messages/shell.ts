@@ -42,7 +42,7 @@ export const keys = {
   newer: "Show the runs that wait above",
   go: (page: string) => `Go to ${page}`,
   approve: "Approve or complete",
-  decline: "Decline or fail",
+  decline: "Reject or fail",
 };
 
 export const help = {

@@ -3,8 +3,11 @@ import { useEffect, useState } from "react";
 import { useReceipts } from "../receipts/context";
 import { useViewer } from "../session/viewer";
 import { ReceiptStages, ReceiptTitle } from "../receipts/Receipt";
-import { ApprovalsDocument, TasksDocument } from "../api/gen/graphql";
+import { ApprovalsDocument, DecisionsDocument, TasksDocument } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
+import { useQuery } from "../api/useQuery";
+import { Decided, LastDecision } from "../inbox/Decided";
+import { useCan } from "../session/useCan";
 import { useKeptFocus, useRowKeys } from "../ui/useSelection";
 import { Decide } from "../inbox/Decide";
 import { useInbox } from "../inbox/inbox";
@@ -32,6 +35,7 @@ export function InboxPage() {
   const approvals = useConnection(ApprovalsDocument, {}, (result) => result.approvals);
   const tasks = useConnection(TasksDocument, {}, (result) => result.manualTasks);
   const [deciding, setDeciding] = useState<{ item: Item; yes: boolean } | null>(null);
+  const [decided, setDecided] = useState<string | null>(null);
   const refresh = (): void => {
     approvals.refresh();
     tasks.refresh();
@@ -76,6 +80,7 @@ export function InboxPage() {
           </Link>
         ))}
       </nav>
+      {decided !== null && show !== "done" && <LastDecision runId={decided} refetchOn={moved} />}
       {show === "done" ? (
         <Done />
       ) : !read ? (
@@ -106,20 +111,40 @@ export function InboxPage() {
           )}
         </>
       )}
-      {deciding && <Decide item={deciding.item} yes={deciding.yes} done={refresh} close={() => setDeciding(null)} />}
+      {deciding && (
+        <Decide
+          item={deciding.item}
+          yes={deciding.yes}
+          done={() => {
+            setDecided(deciding.item.approval ? deciding.item.runId : null);
+            refresh();
+          }}
+          close={() => setDeciding(null)}
+        />
+      )}
     </div>
   );
 }
 
-/** The steps that the viewer has completed, with receipts. Approvals are in the audit. */
+/** The decisions of the viewer with what became of each run, and the steps that they completed, with receipts. */
 function Done() {
   const viewer = useViewer();
+  const mayReadAudit = useCan("READ_AUDIT") === null;
+  const { answer: decisions, error, again } = useQuery(DecisionsDocument, {}, (result) => result.viewer.decisions);
   const own = useReceipts().filter(
     (signal) => signal.actor === viewer.principal && signal.type === "COMPLETE_MANUAL_STEP",
   );
   return (
     <>
-      {own.length === 0 && <Notice title={m.inbox.noneDone} />}
+      {error && <Problem error={error} retry={again} />}
+      {own.length === 0 && decisions?.length === 0 && <Notice title={m.inbox.noneDone} />}
+      {decisions && decisions.length > 0 && (
+        <ul className={css.list}>
+          {decisions.map((decided) => (
+            <Decided key={decided.runId} decided={decided} />
+          ))}
+        </ul>
+      )}
       {own.length > 0 && (
         <ul className={css.list}>
           {own.map((signal) => (
@@ -130,12 +155,14 @@ function Done() {
           ))}
         </ul>
       )}
-      <p className={css.where}>
-        {m.inbox.decisions}{" "}
-        <Link to="/audit" search={{ actor: viewer.principal, action: "APPROVE" }}>
-          {m.nav.audit}
-        </Link>
-      </p>
+      {mayReadAudit && (
+        <p className={css.where}>
+          {m.inbox.decisions}{" "}
+          <Link to="/audit" search={{ actor: viewer.principal, action: "APPROVE" }}>
+            {m.nav.audit}
+          </Link>
+        </p>
+      )}
     </>
   );
 }

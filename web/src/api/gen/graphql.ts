@@ -1030,13 +1030,27 @@ export type TasksQueryVariables = Exact<{
 
 export type TasksQuery = { manualTasks: { edges: Array<{ node: { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
+export type ApprovalFieldsFragment = { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> };
+
+export type RunRequestQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunRequestQuery = { run: { request: { steps: number | null, params: unknown }, planDiff: { added: number, removed: number, changed: number, previous: { planVersion: string } } | null } | null };
+
+export type DecisionsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type DecisionsQuery = { viewer: { decisions: Array<{ runId: string, planId: string, planVersion: string, projectId: string, environmentId: string, decision: Decision, at: string, approval: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } }> } };
+
 export type ApprovalsQueryVariables = Exact<{
   first: number;
   after?: string | null | undefined;
 }>;
 
 
-export type ApprovalsQuery = { approvals: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, runSeq: number, triggeredBy: string | null, createdAt: string, plan: { planId: string, planVersion: string }, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type ApprovalsQuery = { approvals: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, runSeq: number, triggeredBy: string | null, createdAt: string, plan: { planId: string, planVersion: string }, approval: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type ApproveMutationVariables = Exact<{
   input: ApproveRunInput;
@@ -1615,6 +1629,18 @@ export const TaskFieldsFragmentDoc = new TypedDocumentString(`
   reasonRequired
   strength
 }`, {"fragmentName":"TaskFields"}) as unknown as TypedDocumentString<TaskFieldsFragment, unknown>;
+export const ApprovalFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ApprovalFields on RunApproval {
+  required
+  expiresAt
+  decisions {
+    principal
+    decision
+    reason
+    at
+  }
+}
+    `, {"fragmentName":"ApprovalFields"}) as unknown as TypedDocumentString<ApprovalFieldsFragment, unknown>;
 export const TokenFieldsFragmentDoc = new TypedDocumentString(`
     fragment TokenFields on Token {
   tokenId
@@ -3512,6 +3538,51 @@ fragment TaskFields on ManualTask {
     ...ActionFields
   }
 }`) as unknown as TypedDocumentString<TasksQuery, TasksQueryVariables>;
+export const RunRequestDocument = new TypedDocumentString(`
+    query RunRequest($runId: String!) {
+  run(runId: $runId) {
+    request {
+      steps
+      params
+    }
+    planDiff {
+      previous {
+        planVersion
+      }
+      added
+      removed
+      changed
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunRequestQuery, RunRequestQueryVariables>;
+export const DecisionsDocument = new TypedDocumentString(`
+    query Decisions {
+  viewer {
+    decisions(first: 50) {
+      runId
+      planId
+      planVersion
+      projectId
+      environmentId
+      decision
+      at
+      approval {
+        ...ApprovalFields
+      }
+    }
+  }
+}
+    fragment ApprovalFields on RunApproval {
+  required
+  expiresAt
+  decisions {
+    principal
+    decision
+    reason
+    at
+  }
+}`) as unknown as TypedDocumentString<DecisionsQuery, DecisionsQueryVariables>;
 export const ApprovalsDocument = new TypedDocumentString(`
     query Approvals($first: Int!, $after: String) {
   approvals(first: $first, after: $after) {
@@ -3526,6 +3597,9 @@ export const ApprovalsDocument = new TypedDocumentString(`
         plan {
           planId
           planVersion
+        }
+        approval {
+          ...ApprovalFields
         }
         actions {
           ...ActionFields
@@ -3551,6 +3625,16 @@ export const ApprovalsDocument = new TypedDocumentString(`
 fragment PageFields on PageInfo {
   endCursor
   hasNextPage
+}
+fragment ApprovalFields on RunApproval {
+  required
+  expiresAt
+  decisions {
+    principal
+    decision
+    reason
+    at
+  }
 }`) as unknown as TypedDocumentString<ApprovalsQuery, ApprovalsQueryVariables>;
 export const ApproveDocument = new TypedDocumentString(`
     mutation Approve($input: ApproveRunInput!) {

@@ -1,0 +1,50 @@
+// What became of runs about which the viewer has decided.
+import { Link } from "@tanstack/react-router";
+import { DecisionsDocument, type DecisionsQuery } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { useQuery } from "../api/useQuery";
+import { shortId } from "../format/format";
+import { m } from "../messages";
+import { Env } from "../ui/Env";
+import { Time } from "../ui/Time";
+import css from "./Inbox.module.css";
+
+export type DecidedRun = DecisionsQuery["viewer"]["decisions"][number];
+
+/** "1 of 2 approvals: more people must approve it". */
+export function becameOf({ approval: { required, expiresAt, decisions } }: Pick<DecidedRun, "approval">): string {
+  const rejected = decisions.find(({ decision }) => decision === "REJECT");
+  if (rejected) return m.inbox.became.rejected(rejected.principal);
+  if (decisions.length >= required) return m.inbox.became.approved(required);
+  return expiresAt === null ? m.inbox.became.ended : m.inbox.became.waiting(decisions.length, required);
+}
+
+export function Decided({ decided }: { decided: DecidedRun }) {
+  return (
+    <li className={css.item} data-decided={decided.runId}>
+      <div className={css.what}>
+        <p className={css.name}>
+          <span>{m.inbox.decided[decided.decision]}</span>
+          <Link to="/runs/$runId" params={{ runId: decided.runId }} title={decided.runId}>
+            {decided.planId}@{decided.planVersion} <code>{shortId(decided.runId)}</code>
+          </Link>
+        </p>
+        <p className={css.where}>
+          {decided.projectId} / <Env id={decided.environmentId} /> · <Time at={instant(decided.at)} /> ·{" "}
+          {becameOf(decided)}
+        </p>
+      </div>
+    </li>
+  );
+}
+
+/** Says once what the decision has done, so that nobody has to look for the item that left the list. */
+export function LastDecision({ runId, refetchOn }: { runId: string; refetchOn: unknown }) {
+  const { last } = useQuery(DecisionsDocument, {}, (result) => result.viewer.decisions, { version: runId, refetchOn });
+  const decided = last?.find((one) => one.runId === runId);
+  return (
+    <p role="status" className={css.last}>
+      {decided && `${m.inbox.decided[decided.decision]} ${decided.planId} ${shortId(runId)}. ${becameOf(decided)}.`}
+    </p>
+  );
+}
