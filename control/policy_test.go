@@ -186,10 +186,49 @@ func TestBreakGlass_OnlyForPrincipalsThatThePolicyNames(t *testing.T) {
 		`action = 'BREAK_GLASS' AND outcome = 'ACCEPTED' AND actor = 'dev-operator' AND reason = 'prod is down'`); n != 1 {
 		t.Errorf("there are %d audit rows of break-glass, want 1", n)
 	}
+	if v := w.Viewer(ola); len(v.BreakGlass) != 1 || v.BreakGlass[0].MaxMinutes != 60 {
+		t.Errorf("the viewer may take %+v, want ADMIN for 60 minutes", v.BreakGlass)
+	}
 	w.clock.advance(31 * time.Minute)
 	w.authz.Confirm()
 	if v := w.Viewer(ola); !v.BreakGlassUntil.IsZero() || len(v.Grants) != 1 {
 		t.Errorf("after the end of break-glass the viewer is %+v, want one grant", v)
+	}
+}
+
+func TestEndBreakGlass_TakesBackTheRoleAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, ola := t.Context(), w.who("dev-operator")
+	doc := w.document(func(d *authz.Document) {
+		d.BreakGlass = []authz.BreakGlass{{Principal: "dev-operator", Role: authz.Admin, MaxMinutes: 60}}
+	})
+	must[access.Policy](t)(w.SetPolicy(ctx, w.who("dev-admin"), access.SetPolicy{RequestID: "p", Document: doc,
+		Reason: "on call"}))
+	must[access.BreakGlassGrant](t)(w.BreakGlass(ctx, ola, access.BreakGlass{RequestID: "b1", Role: authz.Admin,
+		Minutes: 30, Reason: "prod is down"}))
+	token := ola
+	token.TokenID = "t1"
+	if _, err := w.EndBreakGlass(ctx, token, "e0"); coded(err) != run.CodeForbidden {
+		t.Errorf("an API token got %v, want FORBIDDEN", err)
+	}
+	if got := w.Viewer(token).BreakGlass; len(got) > 0 {
+		t.Errorf("an API token is told that it may take %v, want nothing", got)
+	}
+	// The end by somebody else changes nothing of the role.
+	if version := must[int64](t)(w.EndBreakGlass(ctx, w.who("dev-engineer"), "e1")); version != 2 {
+		t.Errorf("the policy is at version %d after the request of somebody else, want 2", version)
+	}
+	for range 2 { // the second request changes nothing
+		if version := must[int64](t)(w.EndBreakGlass(ctx, ola, "e2")); version != 3 {
+			t.Errorf("the policy is at version %d, want 3", version)
+		}
+	}
+	if v := w.Viewer(ola); !v.BreakGlassUntil.IsZero() || len(v.Grants) != 1 {
+		t.Errorf("after the end the viewer is %+v, want one grant", v)
+	}
+	if n := w.auditRows(`action = 'END_BREAK_GLASS' AND outcome = 'ACCEPTED' AND actor = 'dev-operator'`); n != 1 {
+		t.Errorf("there are %d audit rows of the end, want 1", n)
 	}
 }
 

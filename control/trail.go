@@ -78,7 +78,8 @@ func deniableActions() iter.Seq[string] {
 				return
 			}
 		}
-		for _, a := range []string{ActionSignIn, ActionRevokeToken, string(ActionBreakGlass), otherAction} {
+		for _, a := range []string{ActionSignIn, ActionRevokeToken, string(ActionBreakGlass), string(ActionEndBreakGlass),
+			otherAction} {
 			if !yield(a) {
 				return
 			}
@@ -135,6 +136,9 @@ func (s *Trail) auditLimited(ctx context.Context, p authz.Principal, row store.A
 // ActionBreakGlass is the name of break-glass access in the audit and in denials. No role grants it: the policy names
 // the principals.
 const ActionBreakGlass authz.Action = "BREAK_GLASS"
+
+// ActionEndBreakGlass gives up a role that was taken by break-glass. It needs no right.
+const ActionEndBreakGlass authz.Action = "END_BREAK_GLASS"
 
 // Stamp completes an audit row of p with a new id, the actor, the outcome and the detail, which is JSON.
 func (s *Trail) Stamp(p authz.Principal, row *store.AuditRow, outcome, detail string) {

@@ -24,6 +24,8 @@ type PolicyService interface {
 	PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (access.PolicyPage, error)
 	SetPolicy(ctx context.Context, p authz.Principal, in access.SetPolicy) (access.Policy, error)
 	BreakGlass(ctx context.Context, p authz.Principal, in access.BreakGlass) (access.BreakGlassGrant, error)
+	// EndBreakGlass returns the version of the policy without the roles that p took by break-glass.
+	EndBreakGlass(ctx context.Context, p authz.Principal, requestID string) (int64, error)
 }
 
 // TokenService creates, revokes and lists API tokens.
@@ -118,6 +120,15 @@ func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*m
 		return nil, err
 	}
 	return &model.BreakGlassPayload{Role: model.Role(b.Role), Until: b.Until, PolicyVersion: int(b.PolicyVersion)}, nil
+}
+
+func (m mutations) EndBreakGlass(ctx context.Context, in model.EndBreakGlassInput) (*model.EndBreakGlassPayload,
+	error) {
+	version, err := m.control.EndBreakGlass(ctx, principal(ctx), in.RequestID)
+	if err != nil {
+		return nil, err
+	}
+	return &model.EndBreakGlassPayload{PolicyVersion: int(version)}, nil
 }
 
 func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (*model.CreateTokenPayload, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// BreakGlass asks for a role on the whole tenant in an emergency, for a number of minutes.
+// BreakGlass asks for a role on the whole tenant for a number of minutes.
 type BreakGlass struct {
 	RequestID string
 	Role      authz.Role
@@ -53,9 +53,7 @@ func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGl
 			return out, err
 		}
 	}
-	e := control.Refuse(run.CodeUnavailable, "Others changed the policy during every try. Try again.")
-	e.RetryAfter = time.Second
-	return BreakGlassGrant{}, e
+	return BreakGlassGrant{}, policyKeepsMoving()
 }
 
 func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGlass,
@@ -97,6 +95,48 @@ func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGl
 		slog.String("principal", p.ID),
 		slog.String("role", string(in.Role)), slog.Time("until", until), slog.String("reason", in.Reason))
 	return BreakGlassGrant{Role: in.Role, Until: until, PolicyVersion: made.Version}, err
+}
+
+// EndBreakGlass takes back the roles that the caller took by break-glass and returns the version of the policy without
+// them. Giving up a role needs no right. Without such a role it changes nothing, so it is safe to repeat. Errors:
+// BAD_USER_INPUT; UNAVAILABLE when the policy keeps changing; FORBIDDEN for API tokens, so that a program cannot end
+// what a person relies on.
+func (s *Policies) EndBreakGlass(ctx context.Context, p authz.Principal, requestID string) (int64, error) {
+	row := store.AuditRow{Action: string(control.ActionEndBreakGlass), RequestID: requestID, Code: run.CodeForbidden}
+	if vs := control.CheckID(nil, "requestId", requestID); len(vs) > 0 {
+		return 0, control.BadInput(vs)
+	}
+	if p.TokenID != "" {
+		s.rights.AuditDenied(ctx, p, row)
+		return 0, control.Refuse(run.CodeForbidden, "An API token cannot end break-glass. Sign in as yourself.")
+	}
+	row.Code = ""
+	for range breakTries {
+		now, err := s.newestPolicy(ctx, p.TenantID)
+		if err != nil {
+			return 0, err
+		}
+		doc := now.Document
+		doc.Grants = slices.DeleteFunc(slices.Clone(doc.Grants), func(g authz.PrincipalGrant) bool {
+			return g.BreakGlass && g.Principal == p.ID
+		})
+		if len(doc.Grants) == len(now.Document.Grants) {
+			return now.Version, s.loader.InForce(ctx)
+		}
+		made, err := s.putPolicy(ctx, p, SetPolicy{RequestID: requestID, ExpectedVersion: now.Version, Document: doc,
+			Reason: "break-glass ended by its holder"}, row)
+		if own := (*control.Error)(nil); !errors.As(err, &own) || own.Code != run.CodePolicyMoved {
+			return made.Version, err
+		}
+	}
+	return 0, policyKeepsMoving()
+}
+
+// policyKeepsMoving is the refusal of a change that met another change of the policy in each of its tries.
+func policyKeepsMoving() error {
+	e := control.Refuse(run.CodeUnavailable, "Others changed the policy during every try. Try again.")
+	e.RetryAfter = time.Second
+	return e
 }
 
 // repeatedBreakGlass answers a repeated request with the grant that the first one made.

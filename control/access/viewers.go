@@ -17,6 +17,8 @@ type Viewer struct {
 	PolicyVersion int64 // 0: the tenant has no policy of its own
 	// BreakGlassUntil is the end of the last role that the viewer took by break-glass; zero when there is none.
 	BreakGlassUntil time.Time
+	// BreakGlass lists the roles that the policy lets the viewer take by break-glass; none for an API token.
+	BreakGlass []authz.BreakGlass
 }
 
 // ViewerGrant is a grant with the actions that it allows.
@@ -52,6 +54,15 @@ func (s *Viewers) Viewer(p authz.Principal) Viewer {
 		v.Grants = append(v.Grants, ViewerGrant{Grant: g, Actions: s.rights.Authz.Allows(p, g)})
 		if g.BreakGlass && g.ExpiresAt.After(v.BreakGlassUntil) {
 			v.BreakGlassUntil = g.ExpiresAt
+		}
+	}
+	if p.TokenID != "" {
+		return v
+	}
+	doc, _ := s.rights.Authz.Policy(p.TenantID)
+	for _, b := range doc.BreakGlass {
+		if b.Principal == p.ID {
+			v.BreakGlass = append(v.BreakGlass, b)
 		}
 	}
 	return v

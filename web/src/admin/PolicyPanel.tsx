@@ -30,7 +30,7 @@ const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
   { head: m.policy.principal, main: true, cell: (grant) => grant.principal },
   {
     head: m.policy.role,
-    cell: (grant) => `${roleWords(grant.role)}${grant.breakGlass ? ` (${m.policy.emergency})` : ""}`,
+    cell: (grant) => `${roleWords(grant.role)}${grant.breakGlass ? ` (${m.policy.breakGlassGrant})` : ""}`,
   },
   { head: m.policy.where, cell: (grant) => scopeWords(grant) },
   { head: m.policy.until, cell: (grant) => grant.expiresAt && <Time at={instant(grant.expiresAt)} format="full" /> },

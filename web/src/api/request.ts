@@ -1,6 +1,6 @@
 import type { TypedDocumentString } from "./gen/graphql";
 import { ApiError, toApiError } from "./error";
-import { endSession, isSessionEnd, tellDenied } from "./session";
+import { endSession, isSessionEnd, tellRightsChanged } from "./session";
 
 /**
  * The timeout of a request: one minute for the answer, and one millisecond for each 20 bytes of the request, for slow
@@ -77,7 +77,7 @@ export async function request<TResult, TVariables>(
   if (Array.isArray(errors) && errors.length > 0) {
     const error = toApiError(errors);
     if (isSessionEnd(error)) endSession(error);
-    if (error.code === "FORBIDDEN" && /^\s*mutation/.test(String(document))) tellDenied();
+    if (error.code === "FORBIDDEN" && /^\s*mutation/.test(String(document))) tellRightsChanged();
     throw error;
   }
   // The generated type is the contract; the server's tests check it.

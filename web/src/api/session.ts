@@ -28,16 +28,16 @@ export function endSession(error: ApiError): void {
   tell();
 }
 
-const denials = new Set<() => void>();
+const rightsListeners = new Set<() => void>();
 
-/** Calls the listener when a mutation was FORBIDDEN: the known rights of the viewer may be old. */
-export function onDenied(listener: () => void): () => void {
-  denials.add(listener);
-  return () => denials.delete(listener);
+/** Calls the listener when the known rights of the viewer may be old: a mutation was FORBIDDEN, or changed them. */
+export function onRightsChanged(listener: () => void): () => void {
+  rightsListeners.add(listener);
+  return () => rightsListeners.delete(listener);
 }
 
-export function tellDenied(): void {
-  for (const listener of denials) listener();
+export function tellRightsChanged(): void {
+  for (const listener of rightsListeners) listener();
 }
 
 /** Somebody is signed in again: streams that waited start again. */

@@ -5,6 +5,7 @@ import { plural } from "../format/format";
 export const admin = {
   title: "Admin",
   parts: { tokens: "Tokens", policy: "Policy", quotas: "Quotas", service: "Service" },
+  reason: "Reason (required)",
   edit: "Edit",
   save: "Save",
   document: "The whole document, as JSON",
@@ -52,11 +53,11 @@ export const policy = {
   everywhere: "everywhere",
   scope: (project: string, environment: string) =>
     `${project === "*" ? "every project" : project} / ${environment === "*" ? "every environment" : environment}`,
-  emergency: "taken in an emergency",
+  breakGlassGrant: "by break-glass",
   action: "Action",
   rules: (n: number) => `${plural(n, "rule")} of the tenant's own`,
   defaultRules: (n: number) => `${plural(n, "rule")}, the defaults of this version of dvt`,
-  duties: "Separation of duties, approval, emergencies",
+  duties: "Separation of duties, approval, break-glass",
   sodApprove: "The person who asked for a run may not approve it.",
   noSodApprove: "The person who asked for a run may approve it.",
   sodComplete: "A person who asked for or approved a run may not complete its manual steps.",
@@ -65,7 +66,7 @@ export const policy = {
   approvals: (place: string, required: number) =>
     `Runs of ${place} start when ${plural(required, "person has", "people have")} approved them.`,
   breakGlass: (principal: string, role: string, minutes: number) =>
-    `${principal} may take the role ${role} for at most ${plural(minutes, "minute")} in an emergency.`,
+    `${principal} may take the role ${role} by break-glass for at most ${plural(minutes, "minute")}.`,
   history: "Versions",
   version: "Version",
   by: "By",
@@ -119,4 +120,16 @@ export const service = {
   unfreeze: "Lift the freeze",
   freezeMeans: "No new run starts in this tenant. Runs in progress continue, and queued runs go on waiting.",
   unfreezeMeans: "Runs start again, the queued ones first.",
+};
+
+export const breakGlass = {
+  open: "Break glass",
+  title: "Break-glass",
+  means:
+    "You take a role on the whole tenant for some minutes. It is recorded in the audit with your reason, and ends by itself.",
+  minutes: (most: number) => `Minutes (at most ${most})`,
+  take: (role: string) => `Take the role ${role}`,
+  cancel: "Cancel",
+  left: (roles: string, left: string) => `Break-glass: ${roles}, ${left} left`,
+  end: "End now",
 };

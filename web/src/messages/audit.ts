@@ -30,6 +30,7 @@ export const audit = {
     SIGN_OUT: "Sign out",
     REVOKE_TOKEN: "Revoke a token",
     BREAK_GLASS: "Break glass",
+    END_BREAK_GLASS: "End break-glass",
     SIGNAL_RUNS: "Bulk action",
     CANCEL_BULK: "Stop a bulk action",
     SEAL_LOG: "Seal the log",

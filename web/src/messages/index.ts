@@ -16,7 +16,7 @@ import { queue } from "./queue";
 import { dlq } from "./deadLetters";
 import { audit } from "./audit";
 import { health } from "./health";
-import { admin, tokens, policy, quota, service } from "./admin";
+import { admin, tokens, policy, quota, service, breakGlass } from "./admin";
 
 export const m = {
   app: "dvt",
@@ -67,4 +67,5 @@ export const m = {
   policy,
   quota,
   service,
+  breakGlass,
 };

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { ApiError } from "../api/error";
 import { ticking } from "../format/format";
 import { m } from "../messages";
+import { BreakGlassButton } from "../session/BreakGlass";
 import css from "../styles/Page.module.css";
 import { Button } from "../ui/Button";
 import { Notice } from "../ui/Page";
@@ -16,6 +17,7 @@ export function Problem({ error, retry }: { error: unknown; retry: () => void })
           {api.message} <code>{api.code}</code>
         </p>
         {api.whoCould.length > 0 && <p>{m.denied.could(api.whoCould.join(", "))}</p>}
+        <BreakGlassButton />
       </Notice>
     );
   }

@@ -4,7 +4,7 @@ import { NOBODY, type Viewer, ViewerContext, type ViewerInfo } from "../session/
 import { receipts } from "../receipts/context";
 import { ViewerDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
-import { onDenied } from "../api/session";
+import { onRightsChanged } from "../api/session";
 import { useQuery } from "../api/useQuery";
 import { Shell } from "../shell/Shell";
 import { rememberSignedIn, SIGN_IN, SignIn, signedOut, wanted } from "../session/SignIn";
@@ -36,13 +36,18 @@ export function Root() {
     rememberSignedIn();
     if (location.pathname === SIGN_IN) location.replace(wanted(location));
   }, [answer]);
-  useEffect(() => onDenied(again));
+  useEffect(() => onRightsChanged(again));
   const zone = tz ?? preferred;
   // The context changes only when the rights change, not with each answer.
   const known = JSON.stringify(viewer ?? {});
   const info = useMemo((): ViewerInfo => {
     const { grants = [], ...rest } = JSON.parse(known) as Partial<Viewer>;
-    return { ...NOBODY, ...rest, actions: new Set(grants.flatMap((grant) => grant.actions)) };
+    return {
+      ...NOBODY,
+      ...rest,
+      actions: new Set(grants.flatMap((grant) => grant.actions)),
+      breakGlassRoles: grants.filter((grant) => grant.breakGlass).map((grant) => grant.role),
+    };
   }, [known]);
   if (!viewer)
     return signedOut(error) ? (

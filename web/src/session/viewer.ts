@@ -1,5 +1,5 @@
 import { createContext, use } from "react";
-import type { Action, ViewerQuery } from "../api/gen/graphql";
+import type { Action, Role, ViewerQuery } from "../api/gen/graphql";
 
 /** The viewer as the server describes them, without the receipts, which have a store of their own. */
 export type Viewer = Omit<ViewerQuery["viewer"], "signals">;
@@ -14,6 +14,11 @@ export interface ViewerInfo {
   places: readonly { projectId: string; environmentId: string }[];
   /** The version of the policy that grants the rights. */
   policyVersion: number;
+  /** The roles that the viewer may take by break-glass. */
+  breakGlass: readonly { role: Role; maxMinutes: number }[];
+  /** The roles that the viewer holds by break-glass, and when the last of them expires. */
+  breakGlassRoles: readonly Role[];
+  breakGlassUntil: string | null;
 }
 
 export const NOBODY: ViewerInfo = {
@@ -23,6 +28,9 @@ export const NOBODY: ViewerInfo = {
   actions: new Set(),
   places: [],
   policyVersion: 0,
+  breakGlass: [],
+  breakGlassRoles: [],
+  breakGlassUntil: null,
 };
 
 export const ViewerContext = createContext(NOBODY);

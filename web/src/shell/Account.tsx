@@ -6,6 +6,7 @@ import type { Zone } from "../format/format";
 import { setKeysOn, useKeysOn } from "../ui/keys";
 import css from "./Account.module.css";
 import { Choice } from "./Choice";
+import { BreakGlassButton } from "../session/BreakGlass";
 import { SignOut } from "../session/SignIn";
 
 export const THEMES = ["system", "light", "dark"] as const;
@@ -51,6 +52,7 @@ export function Account({ viewer, theme, setTheme, zone, setZone }: AccountProps
           <strong>{principal}</strong> @ {tenantId}
         </p>
         <p className={css.roles}>{words}</p>
+        <BreakGlassButton />
         <label className={css.line}>
           {m.viewer.theme}
           <Choice

@@ -27,6 +27,7 @@ import { Places } from "./Places";
 import { ServiceBanner } from "./ServiceBanner";
 import prose from "../styles/Prose.module.css";
 import css from "./Shell.module.css";
+import { BreakGlassTimer } from "../session/BreakGlassTimer";
 import { SignInOver, useSessionEnd } from "../session/SignInOver";
 
 const Palette = lazyPart(() => import("./Palette").then((part) => part.Palette));
@@ -90,6 +91,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
           ))}
         </nav>
         <div className={css.right}>
+          <BreakGlassTimer />
           <LinkState />
           <Button kind="quiet" label={`${m.palette.title}, ${m.help.paletteKey}`} onClick={() => setOver("palette")}>
             <Search size={16} aria-hidden="true" />

@@ -1,0 +1,26 @@
+// Break-glass: the policy names people who may take a role for some minutes. The button is there only for them.
+import { useState, Suspense } from "react";
+import { lazyPart } from "../ui/lazyPart";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { useViewer } from "./viewer";
+
+const BreakGlassDialog = lazyPart(() => import("./BreakGlassDialog").then((part) => part.BreakGlassDialog));
+
+export function BreakGlassButton() {
+  const { breakGlass } = useViewer();
+  const [open, setOpen] = useState(false);
+  if (breakGlass.length === 0) return null;
+  return (
+    <>
+      <Button kind="danger" onClick={() => setOpen(true)}>
+        {m.breakGlass.open}…
+      </Button>
+      {open && (
+        <Suspense>
+          <BreakGlassDialog roles={breakGlass} onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,37 @@
+import { useState } from "react";
+import { EndBreakGlassDocument } from "../api/gen/graphql";
+import { newId } from "../api/newId";
+import { request } from "../api/request";
+import { tellRightsChanged } from "../api/session";
+import { ticking } from "../format/format";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { useTick } from "../ui/Time";
+import css from "./BreakGlass.module.css";
+import { useViewer } from "./viewer";
+
+/** In the bar while the viewer holds a role by break-glass: how long it lasts, and the way to give it up. */
+export function BreakGlassTimer() {
+  const { breakGlassUntil, breakGlassRoles } = useViewer();
+  const left = breakGlassUntil === null ? 0 : Date.parse(breakGlassUntil) - Date.now();
+  const [requestId] = useState(() => `ui-${newId()}`);
+  const [failed, setFailed] = useState<string | null>(null);
+  useTick(1_000, left > 0);
+  if (left <= 0) return null;
+  const end = (): void => {
+    setFailed(null);
+    request(EndBreakGlassDocument, { input: { requestId: `${requestId}-${breakGlassUntil}`.replace(/[^\w.-]/g, "-") } })
+      .then(tellRightsChanged)
+      .catch((cause: unknown) => setFailed(cause instanceof Error ? cause.message : String(cause)));
+  };
+  const roles = breakGlassRoles.map((role) => m.role[role]).join(", ");
+  return (
+    <span className={css.timer} role="group" aria-label={m.breakGlass.title}>
+      <span role="timer">{m.breakGlass.left(roles, ticking(left))}</span>
+      <Button kind="quiet" onClick={end}>
+        {m.breakGlass.end}
+      </Button>
+      {failed !== null && <span role="alert">{failed}</span>}
+    </span>
+  );
+}
