@@ -162,10 +162,16 @@ func (a *Authorizer) Version() int64 { return a.state.Load().version }
 // Policy returns the policy of a tenant and its version. For a tenant without a policy of its own the version is 0, and
 // the document has the rules of New and the grants of the directory's accounts.
 func (a *Authorizer) Policy(tenantID string) (Document, int64) {
-	s := a.state.Load()
-	if t := s.tenants[tenantID]; t != nil {
+	if t := a.state.Load().tenants[tenantID]; t != nil {
 		return t.doc, t.version
 	}
+	return a.SettingsPolicy(tenantID), 0
+}
+
+// SettingsPolicy returns the policy that applies to a tenant without a policy of its own: the rules and the grants of
+// the server's settings.
+func (a *Authorizer) SettingsPolicy(tenantID string) Document {
+	s := a.state.Load()
 	doc := Document{Rules: s.baseDoc, SOD: SOD{Approve: true, CompleteManual: true}}
 	if slices.Equal(s.baseDoc, DefaultPolicy()) {
 		doc.Rules = nil // a policy that is made from this document then follows later defaults
@@ -177,7 +183,7 @@ func (a *Authorizer) Policy(tenantID string) (Document, int64) {
 				EnvironmentID: g.EnvironmentID})
 		}
 	}
-	return doc, 0
+	return doc
 }
 
 // PolicyVersion returns the version of the tenant's policy, or 0 if it has no policy of its own.

@@ -557,7 +557,7 @@ func (v *BreakGlassInput) GetReason() string { return v.Reason }
 
 // BreakGlassResponse is returned by BreakGlass on success.
 type BreakGlassResponse struct {
-	// Gives the viewer a role on the whole tenant for some minutes, in an emergency. Only principals that the policy names for
+	// Break-glass: gives the viewer a role on the whole tenant for some minutes. Only principals that the policy names for
 	// the role under `breakGlass` may do so. It makes a new version of the policy and is audited. Safe to repeat.
 	// Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	BreakGlass BreakGlassBreakGlassBreakGlassPayload `json:"breakGlass"`
@@ -3894,6 +3894,14 @@ func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge) GetNode() Lis
 // One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
 type ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy struct {
 	PolicyRow `json:"-"`
+	// What this version changed, a sentence each after `- ` or `+ `, at most 50. Version 1 is compared with the server's
+	// settings. Only policyHistory fills it in.
+	Changed []string `json:"changed"`
+}
+
+// GetChanged returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Changed, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetChanged() []string {
+	return v.Changed
 }
 
 // GetVersion returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Version, and is useful for accessing the field via an interface.
@@ -3977,6 +3985,8 @@ func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) Unm
 }
 
 type __premarshalListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy struct {
+	Changed []string `json:"changed"`
+
 	Version int `json:"version"`
 
 	DefaultRules bool `json:"defaultRules"`
@@ -4011,6 +4021,7 @@ func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) Mar
 func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) __premarshalJSON() (*__premarshalListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy, error) {
 	var retval __premarshalListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy
 
+	retval.Changed = v.Changed
 	retval.Version = v.PolicyRow.Version
 	retval.DefaultRules = v.PolicyRow.DefaultRules
 	retval.Rules = v.PolicyRow.Rules
@@ -4262,6 +4273,13 @@ func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsE
 // ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings includes the requested fields of the GraphQL type QuotaSettings.
 type ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings struct {
 	QuotaSettingsRow `json:"-"`
+	// What this version changed, a line each after `- ` or `+ `, at most 50. Only quotaHistory fills it in.
+	Changed []string `json:"changed"`
+}
+
+// GetChanged returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Changed, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetChanged() []string {
+	return v.Changed
 }
 
 // GetVersion returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Version, and is useful for accessing the field via an interface.
@@ -4335,6 +4353,8 @@ func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsE
 }
 
 type __premarshalListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings struct {
+	Changed []string `json:"changed"`
+
 	Version int `json:"version"`
 
 	Tier string `json:"tier"`
@@ -4365,6 +4385,7 @@ func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsE
 func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) __premarshalJSON() (*__premarshalListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings, error) {
 	var retval __premarshalListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings
 
+	retval.Changed = v.Changed
 	retval.Version = v.QuotaSettingsRow.Version
 	retval.Tier = v.QuotaSettingsRow.Tier
 	retval.Tenant = v.QuotaSettingsRow.Tenant
@@ -4964,7 +4985,7 @@ type PolicyGrantInput struct {
 	ProjectId     string     `json:"projectId"`
 	EnvironmentId string     `json:"environmentId"`
 	ExpiresAt     *time.Time `json:"expiresAt"`
-	// true keeps the mark of a role that was taken in an emergency.
+	// true keeps the mark of a role that was taken by break-glass.
 	BreakGlass bool `json:"breakGlass"`
 }
 
@@ -5094,7 +5115,7 @@ func (v *PolicyRowApprovalsPolicyApproval) GetRequired() int { return v.Required
 // PolicyRowBreakGlassPolicyBreakGlass includes the requested fields of the GraphQL type PolicyBreakGlass.
 // The GraphQL type's documentation follows.
 //
-// A principal that may take a role in an emergency, and for how long at most.
+// A principal that may take a role by break-glass, and for how long at most.
 type PolicyRowBreakGlassPolicyBreakGlass struct {
 	Principal  string `json:"principal"`
 	Role       string `json:"role"`
@@ -10896,7 +10917,7 @@ type WhoAmIViewer struct {
 	TenantId  string `json:"tenantId"`
 	// Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply.
 	PolicyVersion int `json:"policyVersion"`
-	// When the last role that the viewer took in an emergency expires; null when there is none.
+	// When the last role that the viewer took by break-glass expires; null when there is none.
 	BreakGlassUntil *time.Time `json:"breakGlassUntil"`
 	// What the viewer may do, by project and environment; `*` is all.
 	Grants []WhoAmIViewerGrantsGrant `json:"grants"`
@@ -10924,7 +10945,7 @@ type WhoAmIViewerGrantsGrant struct {
 	EnvironmentId string `json:"environmentId"`
 	// Null: it does not expire.
 	ExpiresAt *time.Time `json:"expiresAt"`
-	// It was taken in an emergency.
+	// It was taken by break-glass.
 	BreakGlass bool `json:"breakGlass"`
 }
 
@@ -12695,6 +12716,7 @@ query ListPolicies ($first: Int, $after: String) {
 		edges {
 			node {
 				... PolicyRow
+				changed
 			}
 		}
 		pageInfo {
@@ -12849,6 +12871,7 @@ query ListQuotaSettings ($first: Int, $after: String) {
 		edges {
 			node {
 				... QuotaSettingsRow
+				changed
 			}
 		}
 		pageInfo {

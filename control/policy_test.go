@@ -4,10 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -193,6 +196,42 @@ func TestBreakGlass_OnlyForPrincipalsThatThePolicyNames(t *testing.T) {
 	w.authz.Confirm()
 	if v := w.Viewer(ola); !v.BreakGlassUntil.IsZero() || len(v.Grants) != 1 {
 		t.Errorf("after the end of break-glass the viewer is %+v, want one grant", v)
+	}
+}
+
+func TestPolicyHistory_SaysWhatEachVersionChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, admin := t.Context(), w.who("dev-admin")
+	for n, change := range []func(*authz.Document){
+		func(d *authz.Document) {
+			d.BreakGlass = []authz.BreakGlass{{Principal: "dev-operator", Role: authz.Admin, MaxMinutes: 60}}
+		},
+		func(d *authz.Document) {
+			d.SOD.Approve = false
+			d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: "zoe", Role: authz.Viewer, ProjectID: "shop",
+				EnvironmentID: "prod"})
+		},
+	} {
+		must[access.Policy](t)(w.SetPolicy(ctx, admin, access.SetPolicy{RequestID: fmt.Sprint("p", n),
+			ExpectedVersion: int64(n), Document: w.document(change), Reason: "because"}))
+	}
+	want := [][]string{
+		{
+			"- the requester of a run may not approve it",
+			"+ zoe is Viewer in shop/prod",
+			"+ the requester of a run may approve it",
+		},
+		{"+ dev-operator may become Admin by break-glass for at most 60 minutes"},
+	}
+	// The last version of a page is compared too, whether the page before it is on this page or not.
+	for _, size := range []int{1, 2} {
+		page := must[access.PolicyPage](t)(w.PolicyHistory(ctx, admin, size, 0))
+		for i, p := range page.Policies {
+			if diff := cmp.Diff(want[i], p.Changed); diff != "" {
+				t.Errorf("pages of %d, version %d (-want +got):\n%s", size, p.Version, diff)
+			}
+		}
 	}
 }
 

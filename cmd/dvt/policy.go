@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
@@ -111,16 +109,23 @@ func (s *session) policySet() *cobra.Command {
 		if in.Document, err = readPolicy(raw); err != nil {
 			return out, cmdline.Usage(fmt.Errorf("%s is not a policy: %w", file, err))
 		}
-		before, err := client.ShowPolicy(ctx, s.client)
-		if err != nil {
-			return out, cmdline.Failure(err)
-		}
 		done, err := client.SetPolicy(ctx, s.client, in)
 		if err != nil {
 			return out, cmdline.Failure(err)
 		}
 		now := done.SetPolicy.Policy
-		return replaceResult{now, now.Version, changes(policyLines(before.Policy.PolicyRow), policyLines(now.PolicyRow))}, nil
+		out = replaceResult{shown: now, version: now.Version}
+		newest := 1
+		history, err := client.ListPolicies(ctx, s.client, &newest, nil)
+		if err != nil {
+			return out, cmdline.Failure(err)
+		}
+		for _, e := range history.PolicyHistory.Edges {
+			if e.Node.Version == now.Version { // nobody has changed it again
+				out.changed = e.Node.Changed
+			}
+		}
+		return out, nil
 	})
 }
 
@@ -215,73 +220,6 @@ func readPolicy(raw []byte) (client.PolicyInput, error) {
 	return doc, err
 }
 
-// policyLines returns one line for each part of a policy.
-func policyLines(p client.PolicyRow) (out []string) {
-	for _, r := range p.Rules {
-		out = append(out, fmt.Sprintf("rule %s may %s on %s/%s", r.Role, r.Action, r.ProjectId, r.EnvironmentId))
-	}
-	for _, g := range p.Grants {
-		line := fmt.Sprintf("grant %s is %s on %s/%s", g.Principal, g.Role, g.ProjectId, g.EnvironmentId)
-		if g.ExpiresAt != nil {
-			line += " until " + g.ExpiresAt.Format(time.RFC3339)
-		}
-		if g.BreakGlass {
-			line += " (break-glass)"
-		}
-		out = append(out, line)
-	}
-	out = append(out, fmt.Sprintf("sod approve=%t completeManual=%t completeManualInEveryPlan=%t",
-		p.Sod.Approve, p.Sod.CompleteManual, p.Sod.CompleteManualInEveryPlan))
-	for _, a := range p.Approvals {
-		out = append(out, fmt.Sprintf("approvals on %s/%s: %d", a.ProjectId, a.EnvironmentId, a.Required))
-	}
-	for _, b := range p.BreakGlass {
-		out = append(out, fmt.Sprintf("break-glass %s may be %s for %d minutes", b.Principal, b.Role, b.MaxMinutes))
-	}
-	for _, b := range p.Sandbox {
-		out = append(out, sandboxLine(b))
-	}
-	return out
-}
-
-// sandboxLine returns the line of a sandbox ceiling.
-func sandboxLine(b client.PolicyRowSandboxPolicySandbox) string {
-	line := fmt.Sprintf("sandbox on %s/%s:", b.ProjectId, b.EnvironmentId)
-	number := func(name string, n *float64) {
-		if n != nil {
-			line += fmt.Sprintf(" %s=%s", name, strconv.FormatFloat(*n, 'f', -1, 64))
-		}
-	}
-	number("memory", b.Memory)
-	number("cpu", b.Cpu)
-	if b.Pids != nil {
-		line += fmt.Sprintf(" pids=%d", *b.Pids)
-	}
-	number("disk", b.Disk)
-	if b.Connect != nil {
-		line += fmt.Sprintf(" connect=[%s]", strings.Join(b.Connect, " "))
-	}
-	return line + fmt.Sprintf(" require=[%s]", strings.Join(b.Require, " "))
-}
-
-// changes returns the removed lines, then the added ones. It takes linear time, because a policy may have 10,000 lines.
-func changes(before, after []string) (out []string) {
-	add := func(sign string, lines, others []string) {
-		known := make(map[string]bool, len(others))
-		for _, line := range others {
-			known[line] = true
-		}
-		for _, line := range lines {
-			if !known[line] {
-				out = append(out, sign+line)
-			}
-		}
-	}
-	add("- ", before, after)
-	add("+ ", after, before)
-	return out
-}
-
 func (s *session) policyHistory() *cobra.Command {
 	l := listing{none: "The tenant has no policy of its own: the server's settings apply (dvt policy show)."}
 	c := &cobra.Command{
@@ -299,12 +237,9 @@ func (s *session) policyHistory() *cobra.Command {
 				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
-				for i, e := range all.Edges {
-					p, changed := e.Node.PolicyRow, "–"
-					if i+1 < len(all.Edges) {
-						changed = strings.Join(changes(policyLines(all.Edges[i+1].Node.PolicyRow), policyLines(p)), "; ")
-					}
-					t.row(p.Version, s.when(p.At), runtext.Deref(p.Actor), runtext.Deref(p.Reason), changed)
+				for _, e := range all.Edges {
+					t.row(e.Node.Version, s.when(e.Node.At), runtext.Deref(e.Node.Actor), runtext.Deref(e.Node.Reason),
+						strings.Join(e.Node.Changed, "; "))
 				}
 				return t
 			})

@@ -106,17 +106,23 @@ func (s *session) quotaSet() *cobra.Command {
 		if in.Settings, err = readQuota(raw); err != nil {
 			return out, cmdline.Usage(fmt.Errorf("%s is not a document of quota settings: %w", file, err))
 		}
-		before, err := client.ShowQuota(ctx, s.client)
-		if err != nil {
-			return out, cmdline.Failure(err)
-		}
 		done, err := client.SetQuota(ctx, s.client, in)
 		if err != nil {
 			return out, cmdline.Failure(err)
 		}
 		now := done.SetQuota.Settings
-		return replaceResult{now, now.Version, changes(quotaLines(before.QuotaSettings.QuotaSettingsRow),
-			quotaLines(now.QuotaSettingsRow))}, nil
+		out = replaceResult{shown: now, version: now.Version}
+		newest := 1
+		history, err := client.ListQuotaSettings(ctx, s.client, &newest, nil)
+		if err != nil {
+			return out, cmdline.Failure(err)
+		}
+		for _, e := range history.QuotaHistory.Edges {
+			if e.Node.Version == now.Version { // nobody has changed them again
+				out.changed = e.Node.Changed
+			}
+		}
+		return out, nil
 	})
 }
 
@@ -144,38 +150,6 @@ func readQuota(raw []byte) (client.QuotaSettingsInput, error) {
 	return in, nil
 }
 
-// quotaLines returns one line for each value of the settings.
-func quotaLines(row client.QuotaSettingsRow) (out []string) {
-	limits := func(whose string, l map[string]any) {
-		for _, name := range []string{"startRunPerMinute", "heavyStepsPerMinute", "signalOpsPerMinute", "maxActive",
-			"maxQueueDepth"} {
-			if l[name] != nil {
-				out = append(out, fmt.Sprintf("%s %s: %v", whose, name, l[name]))
-			}
-		}
-	}
-	doc, err := quotaDocument(row)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	tenant, _ := doc["tenant"].(map[string]any)
-	limits("tenant", tenant)
-	projects, _ := doc["projects"].([]any)
-	for _, p := range projects {
-		project, _ := p.(map[string]any)
-		whose := fmt.Sprintf("project %v", project["projectId"])
-		out = append(out, fmt.Sprintf("%s weight: %v", whose, project["weight"]))
-		own, _ := project["limits"].(map[string]any)
-		limits(whose, own)
-	}
-	for _, name := range []string{"strategy", "ttlMs"} {
-		if doc[name] != nil {
-			out = append(out, fmt.Sprintf("%s: %v", name, doc[name]))
-		}
-	}
-	return out
-}
-
 func (s *session) quotaHistory() *cobra.Command {
 	l := listing{none: "The tenant has no settings of its own: those of its tier apply (dvt quota show)."}
 	c := &cobra.Command{
@@ -193,12 +167,9 @@ func (s *session) quotaHistory() *cobra.Command {
 				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
-				for i, e := range all.Edges {
-					q, changed := e.Node.QuotaSettingsRow, "–"
-					if i+1 < len(all.Edges) {
-						changed = strings.Join(changes(quotaLines(all.Edges[i+1].Node.QuotaSettingsRow), quotaLines(q)), "; ")
-					}
-					t.row(q.Version, s.when(q.At), runtext.Deref(q.Actor), runtext.Deref(q.Reason), changed)
+				for _, e := range all.Edges {
+					t.row(e.Node.Version, s.when(e.Node.At), runtext.Deref(e.Node.Actor), runtext.Deref(e.Node.Reason),
+						strings.Join(e.Node.Changed, "; "))
 				}
 				return t
 			})

@@ -41,6 +41,8 @@ type Policy struct {
 	Reason    string
 	RequestID string
 	At        time.Time // zero for version 0
+	// Changed lists what this version changed, in words; only PolicyHistory fills it in.
+	Changed []string
 }
 
 // SetPolicy asks to replace the whole policy.
@@ -100,8 +102,16 @@ func (s *Policies) PolicyHistory(ctx context.Context, p authz.Principal, first i
 	if err != nil {
 		return PolicyPage{}, control.Translate(err)
 	}
-	list, more, err := control.PageOf(rows, n, policyOf)
-	return PolicyPage{Policies: list, HasNext: more}, err
+	all, _, err := control.PageOf(rows, len(rows), policyOf)
+	if err != nil {
+		return PolicyPage{}, err
+	}
+	page, last := all[:min(n, len(all))], (*Policy)(nil)
+	if len(all) > n {
+		last = &all[n]
+	}
+	s.describeChanges(p.TenantID, page, last)
+	return PolicyPage{Policies: page, HasNext: len(all) > n}, nil
 }
 
 // SetPolicy puts a new policy in force: in this process before it returns, everywhere within 2 s. It is safe to repeat.

@@ -45,6 +45,8 @@ type QuotaSettings struct {
 	Reason    string
 	RequestID string
 	At        time.Time // zero for version 0
+	// Changed lists what this version changed, in words; only QuotaHistory fills it in.
+	Changed []string
 }
 
 // SetQuota asks to replace the whole settings.
@@ -104,8 +106,16 @@ func (s *QuotaEditor) QuotaHistory(ctx context.Context, p authz.Principal, first
 	if err != nil {
 		return QuotaHistoryPage{}, control.Translate(err)
 	}
-	list, more, err := control.PageOf(rows, n, s.quotaVersion)
-	return QuotaHistoryPage{Settings: list, HasNext: more}, err
+	all, _, err := control.PageOf(rows, len(rows), s.quotaVersion)
+	if err != nil {
+		return QuotaHistoryPage{}, err
+	}
+	page, last := all[:min(n, len(all))], (*QuotaSettings)(nil)
+	if len(all) > n {
+		last = &all[n]
+	}
+	describeChanges(page, last)
+	return QuotaHistoryPage{Settings: page, HasNext: len(all) > n}, nil
 }
 
 // SetQuota puts new settings in force: in this process before it returns, everywhere within 2 s. It is safe to repeat.

@@ -57,6 +57,7 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   const before = await version();
   await page.getByRole("button", { name: "Edit…" }).click();
   const dialog = page.getByRole("dialog");
+  await dialog.getByRole("button", { name: "JSON" }).click();
   const text = dialog.getByLabel(/whole document/);
   await expect(text).toHaveValue(/"completeManual": true/);
   const document = await text.inputValue();
@@ -76,6 +77,7 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   await expect(page.getByRole("status").filter({ hasText: "Start:" })).toContainText("dev-engineer");
   // As it was, for the tests that follow.
   await page.getByRole("button", { name: "Edit…" }).click();
+  await dialog.getByRole("button", { name: "JSON" }).click();
   await text.fill(document);
   await dialog.getByLabel(/Reason/).fill("as before");
   await dialog.getByRole("button", { name: "Save" }).click();
@@ -87,6 +89,7 @@ test("what is wrong with a document is selected in it", async ({ page, url }) =>
   await become(page, "dev-admin");
   await page.getByRole("button", { name: "Edit…" }).click();
   const dialog = page.getByRole("dialog");
+  await dialog.getByRole("button", { name: "JSON" }).click();
   const text = dialog.getByLabel(/whole document/);
   await text.fill(JSON.stringify({ projects: [{ projectId: "shop", limits: { maxActive: -1 } }] }, null, 2));
   await dialog.getByLabel(/Reason/).fill("to see what is wrong");

@@ -143,6 +143,11 @@ type ComplexityRoot struct {
 		Until         func(childComplexity int) int
 	}
 
+	BreakGlassRole struct {
+		MaxMinutes func(childComplexity int) int
+		Role       func(childComplexity int) int
+	}
+
 	Bulk struct {
 		Applications func(childComplexity int) int
 		Counts       func(childComplexity int) int
@@ -341,6 +346,10 @@ type ComplexityRoot struct {
 		TenantID  func(childComplexity int) int
 	}
 
+	EndBreakGlassPayload struct {
+		PolicyVersion func(childComplexity int) int
+	}
+
 	EngineCapability struct {
 		Engine  func(childComplexity int) int
 		Name    func(childComplexity int) int
@@ -504,6 +513,7 @@ type ComplexityRoot struct {
 		CancelRun          func(childComplexity int, input model.CancelRunInput) int
 		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
+		EndBreakGlass      func(childComplexity int, input model.EndBreakGlassInput) int
 		FreezeTenant       func(childComplexity int, input model.FreezeTenantInput) int
 		RedriveDeadLetters func(childComplexity int, input model.RedriveDeadLettersInput) int
 		Rerun              func(childComplexity int, input model.RerunInput) int
@@ -572,6 +582,7 @@ type ComplexityRoot struct {
 		Approvals    func(childComplexity int) int
 		At           func(childComplexity int) int
 		BreakGlass   func(childComplexity int) int
+		Changed      func(childComplexity int) int
 		DefaultRules func(childComplexity int) int
 		Grants       func(childComplexity int) int
 		Reason       func(childComplexity int) int
@@ -724,6 +735,7 @@ type ComplexityRoot struct {
 	QuotaSettings struct {
 		Actor    func(childComplexity int) int
 		At       func(childComplexity int) int
+		Changed  func(childComplexity int) int
 		Projects func(childComplexity int) int
 		Reason   func(childComplexity int) int
 		Strategy func(childComplexity int) int
@@ -1171,6 +1183,7 @@ type ComplexityRoot struct {
 	}
 
 	Viewer struct {
+		BreakGlass      func(childComplexity int) int
 		BreakGlassUntil func(childComplexity int) int
 		Decisions       func(childComplexity int, first *int) int
 		DevPrincipals   func(childComplexity int) int
@@ -1229,6 +1242,7 @@ type MutationResolver interface {
 	RedriveDeadLetters(ctx context.Context, input model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error)
 	SetPolicy(ctx context.Context, input model.SetPolicyInput) (*model.SetPolicyPayload, error)
 	BreakGlass(ctx context.Context, input model.BreakGlassInput) (*model.BreakGlassPayload, error)
+	EndBreakGlass(ctx context.Context, input model.EndBreakGlassInput) (*model.EndBreakGlassPayload, error)
 	CreateToken(ctx context.Context, input model.CreateTokenInput) (*model.CreateTokenPayload, error)
 	RevokeToken(ctx context.Context, input model.RevokeTokenInput) (*model.RevokeTokenPayload, error)
 	ApproveRun(ctx context.Context, input model.ApproveRunInput) (*model.RunPayload, error)
@@ -1724,6 +1738,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BreakGlassPayload.Until(childComplexity), true
+
+	case "BreakGlassRole.maxMinutes":
+		if e.ComplexityRoot.BreakGlassRole.MaxMinutes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BreakGlassRole.MaxMinutes(childComplexity), true
+	case "BreakGlassRole.role":
+		if e.ComplexityRoot.BreakGlassRole.Role == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BreakGlassRole.Role(childComplexity), true
 
 	case "Bulk.applications":
 		if e.ComplexityRoot.Bulk.Applications == nil {
@@ -2493,6 +2520,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DevPrincipal.TenantID(childComplexity), true
 
+	case "EndBreakGlassPayload.policyVersion":
+		if e.ComplexityRoot.EndBreakGlassPayload.PolicyVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EndBreakGlassPayload.PolicyVersion(childComplexity), true
+
 	case "EngineCapability.engine":
 		if e.ComplexityRoot.EngineCapability.Engine == nil {
 			break
@@ -3138,6 +3172,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateToken(childComplexity, args["input"].(model.CreateTokenInput)), true
+	case "Mutation.endBreakGlass":
+		if e.ComplexityRoot.Mutation.EndBreakGlass == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_endBreakGlass_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.EndBreakGlass(childComplexity, args["input"].(model.EndBreakGlassInput)), true
 	case "Mutation.freezeTenant":
 		if e.ComplexityRoot.Mutation.FreezeTenant == nil {
 			break
@@ -3460,6 +3505,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Policy.BreakGlass(childComplexity), true
+	case "Policy.changed":
+		if e.ComplexityRoot.Policy.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Policy.Changed(childComplexity), true
 	case "Policy.defaultRules":
 		if e.ComplexityRoot.Policy.DefaultRules == nil {
 			break
@@ -4211,6 +4262,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.QuotaSettings.At(childComplexity), true
+	case "QuotaSettings.changed":
+		if e.ComplexityRoot.QuotaSettings.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.Changed(childComplexity), true
 	case "QuotaSettings.projects":
 		if e.ComplexityRoot.QuotaSettings.Projects == nil {
 			break
@@ -6115,6 +6172,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.TokenGrant.Role(childComplexity), true
 
+	case "Viewer.breakGlass":
+		if e.ComplexityRoot.Viewer.BreakGlass == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Viewer.BreakGlass(childComplexity), true
 	case "Viewer.breakGlassUntil":
 		if e.ComplexityRoot.Viewer.BreakGlassUntil == nil {
 			break
@@ -6337,6 +6400,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
 		ec.unmarshalInputEmergencyStopInput,
+		ec.unmarshalInputEndBreakGlassInput,
 		ec.unmarshalInputEscalateAlertInput,
 		ec.unmarshalInputFreezeTenantInput,
 		ec.unmarshalInputInjectOverrideInput,
@@ -6690,11 +6754,17 @@ type Mutation {
   """
   setPolicy(input: SetPolicyInput!): SetPolicyPayload!
   """
-  Gives the viewer a role on the whole tenant for some minutes, in an emergency. Only principals that the policy names for
+  Break-glass: gives the viewer a role on the whole tenant for some minutes. Only principals that the policy names for
   the role under ` + "`" + `breakGlass` + "`" + ` may do so. It makes a new version of the policy and is audited. Safe to repeat.
   Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   breakGlass(input: BreakGlassInput!): BreakGlassPayload!
+  """
+  Gives up the roles that the viewer took by break-glass, before they expire. It makes a new version of the policy
+  and is audited. Safe to repeat: without such a role it does nothing. API tokens may not do it.
+  Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  endBreakGlass(input: EndBreakGlassInput!): EndBreakGlassPayload!
   """
   Makes an API token with at most the rights of the viewer. Its secret is only in this answer; a repeated
   request returns the token without it. The token allows what both its grants and the rights of its principal at the time
@@ -6796,8 +6866,16 @@ type Viewer {
   devPrincipals: [DevPrincipal!]!
   "Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply."
   policyVersion: Int!
-  "When the last role that the viewer took in an emergency expires; null when there is none."
+  "When the last role that the viewer took by break-glass expires; null when there is none."
   breakGlassUntil: Time
+  "The roles that the policy lets the viewer take by break-glass; empty for API tokens."
+  breakGlass: [BreakGlassRole!]!
+}
+
+"A role that the viewer may take by break-glass, and for how many minutes at most."
+type BreakGlassRole {
+  role: Role!
+  maxMinutes: Int!
 }
 
 type Place {
@@ -6811,7 +6889,7 @@ type Grant {
   environmentId: String!
   "Null: it does not expire."
   expiresAt: Time
-  "It was taken in an emergency."
+  "It was taken by break-glass."
   breakGlass: Boolean!
   actions: [Action!]!
 }
@@ -7389,6 +7467,8 @@ type QuotaSettings {
   actor: String
   reason: String
   at: Time
+  "What this version changed, a line each after ` + "`" + `- ` + "`" + ` or ` + "`" + `+ ` + "`" + `, at most 50. Only quotaHistory fills it in."
+  changed: [String!]!
 }
 type QuotaSettingsConnection {
   edges: [QuotaSettingsEdge!]!
@@ -8252,6 +8332,11 @@ type Policy {
   actor: String
   reason: String
   at: Time
+  """
+  What this version changed, a sentence each after ` + "`" + `- ` + "`" + ` or ` + "`" + `+ ` + "`" + `, at most 50. Version 1 is compared with the server's
+  settings. Only policyHistory fills it in.
+  """
+  changed: [String!]!
 }
 "Gives an action to a role and to the roles above it; ` + "`" + `*` + "`" + ` is every project or environment."
 type PolicyRule {
@@ -8283,7 +8368,7 @@ type PolicyApproval {
   environmentId: String!
   required: Int!
 }
-"A principal that may take a role in an emergency, and for how long at most."
+"A principal that may take a role by break-glass, and for how long at most."
 type PolicyBreakGlass {
   principal: String!
   role: String!
@@ -8347,7 +8432,7 @@ input PolicyGrantInput {
   projectId: String! = "*"
   environmentId: String! = "*"
   expiresAt: Time
-  "true keeps the mark of a role that was taken in an emergency."
+  "true keeps the mark of a role that was taken by break-glass."
   breakGlass: Boolean! = false
 }
 input PolicySodInput {
@@ -8393,6 +8478,13 @@ input BreakGlassInput {
 type BreakGlassPayload {
   role: Role!
   until: Time!
+  policyVersion: Int!
+}
+input EndBreakGlassInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; recorded in the audit."
+  requestId: String!
+}
+type EndBreakGlassPayload {
   policyVersion: Int!
 }
 
@@ -8895,6 +8987,16 @@ func (ec *executionContext) childFields_BreakGlassPayload(ctx context.Context, f
 	return nil, fmt.Errorf("no field named %q was found under type BreakGlassPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_BreakGlassRole(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "role":
+		return ec.fieldContext_BreakGlassRole_role(ctx, field)
+	case "maxMinutes":
+		return ec.fieldContext_BreakGlassRole_maxMinutes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BreakGlassRole", field.Name)
+}
+
 func (ec *executionContext) childFields_Bulk(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -9289,6 +9391,14 @@ func (ec *executionContext) childFields_DevPrincipal(ctx context.Context, field 
 		return ec.fieldContext_DevPrincipal_role(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DevPrincipal", field.Name)
+}
+
+func (ec *executionContext) childFields_EndBreakGlassPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "policyVersion":
+		return ec.fieldContext_EndBreakGlassPayload_policyVersion(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EndBreakGlassPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_EngineCapability(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -9729,6 +9839,8 @@ func (ec *executionContext) childFields_Policy(ctx context.Context, field graphq
 		return ec.fieldContext_Policy_reason(ctx, field)
 	case "at":
 		return ec.fieldContext_Policy_at(ctx, field)
+	case "changed":
+		return ec.fieldContext_Policy_changed(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Policy", field.Name)
 }
@@ -9967,6 +10079,8 @@ func (ec *executionContext) childFields_QuotaSettings(ctx context.Context, field
 		return ec.fieldContext_QuotaSettings_reason(ctx, field)
 	case "at":
 		return ec.fieldContext_QuotaSettings_at(ctx, field)
+	case "changed":
+		return ec.fieldContext_QuotaSettings_changed(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type QuotaSettings", field.Name)
 }
@@ -10847,6 +10961,8 @@ func (ec *executionContext) childFields_Viewer(ctx context.Context, field graphq
 		return ec.fieldContext_Viewer_policyVersion(ctx, field)
 	case "breakGlassUntil":
 		return ec.fieldContext_Viewer_breakGlassUntil(ctx, field)
+	case "breakGlass":
+		return ec.fieldContext_Viewer_breakGlass(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Viewer", field.Name)
 }
@@ -11131,6 +11247,20 @@ func (ec *executionContext) field_Mutation_createToken_args(ctx context.Context,
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.CreateTokenInput, error) {
 			return ec.unmarshalNCreateTokenInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCreateTokenInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_endBreakGlass_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.EndBreakGlassInput, error) {
+			return ec.unmarshalNEndBreakGlassInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndBreakGlassInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -13854,6 +13984,52 @@ func (ec *executionContext) _BreakGlassPayload_policyVersion(ctx context.Context
 }
 func (ec *executionContext) fieldContext_BreakGlassPayload_policyVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BreakGlassPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BreakGlassRole_role(ctx context.Context, field graphql.CollectedField, obj *model.BreakGlassRole) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BreakGlassRole_role(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Role, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Role) graphql.Marshaler {
+			return ec.marshalNRole2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRole(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BreakGlassRole_role(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BreakGlassRole", field, false, false, errors.New("field of type Role does not have child fields"))
+}
+
+func (ec *executionContext) _BreakGlassRole_maxMinutes(ctx context.Context, field graphql.CollectedField, obj *model.BreakGlassRole) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BreakGlassRole_maxMinutes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxMinutes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BreakGlassRole_maxMinutes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BreakGlassRole", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Bulk_id(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
@@ -16940,6 +17116,29 @@ func (ec *executionContext) fieldContext_DevPrincipal_role(_ context.Context, fi
 	return graphql.NewScalarFieldContext("DevPrincipal", field, false, false, errors.New("field of type Role does not have child fields"))
 }
 
+func (ec *executionContext) _EndBreakGlassPayload_policyVersion(ctx context.Context, field graphql.CollectedField, obj *model.EndBreakGlassPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EndBreakGlassPayload_policyVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PolicyVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EndBreakGlassPayload_policyVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EndBreakGlassPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _EngineCapability_engine(ctx context.Context, field graphql.CollectedField, obj *model.EngineCapability) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19654,6 +19853,50 @@ func (ec *executionContext) fieldContext_Mutation_breakGlass(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_endBreakGlass(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_endBreakGlass(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().EndBreakGlass(ctx, fc.Args["input"].(model.EndBreakGlassInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EndBreakGlassPayload) graphql.Marshaler {
+			return ec.marshalNEndBreakGlassPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndBreakGlassPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_endBreakGlass(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EndBreakGlassPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_endBreakGlass_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_createToken(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20949,6 +21192,29 @@ func (ec *executionContext) _Policy_at(ctx context.Context, field graphql.Collec
 }
 func (ec *executionContext) fieldContext_Policy_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Policy", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Policy_changed(ctx context.Context, field graphql.CollectedField, obj *model.Policy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Policy_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Policy_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Policy", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _PolicyApproval_projectId(ctx context.Context, field graphql.CollectedField, obj *model.PolicyApproval) (ret graphql.Marshaler) {
@@ -24041,6 +24307,29 @@ func (ec *executionContext) _QuotaSettings_at(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_QuotaSettings_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_changed(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _QuotaSettingsConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettingsConnection) (ret graphql.Marshaler) {
@@ -31977,6 +32266,38 @@ func (ec *executionContext) fieldContext_Viewer_breakGlassUntil(_ context.Contex
 	return graphql.NewScalarFieldContext("Viewer", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _Viewer_breakGlass(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Viewer_breakGlass(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BreakGlass, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.BreakGlassRole) graphql.Marshaler {
+			return ec.marshalNBreakGlassRole2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBreakGlassRoleᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Viewer_breakGlass(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Viewer",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BreakGlassRole(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Wait_kind(ctx context.Context, field graphql.CollectedField, obj *model.Wait) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34270,6 +34591,36 @@ func (ec *executionContext) unmarshalInputEmergencyStopInput(ctx context.Context
 				return it, err
 			}
 			it.ForceKill = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputEndBreakGlassInput(ctx context.Context, obj any) (model.EndBreakGlassInput, error) {
+	var it model.EndBreakGlassInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
 		}
 	}
 	return it, nil
@@ -36980,6 +37331,49 @@ func (ec *executionContext) _BreakGlassPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
+var breakGlassRoleImplementors = []string{"BreakGlassRole"}
+
+func (ec *executionContext) _BreakGlassRole(ctx context.Context, sel ast.SelectionSet, obj *model.BreakGlassRole) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, breakGlassRoleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BreakGlassRole")
+		case "role":
+			out.Values[i] = ec._BreakGlassRole_role(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "maxMinutes":
+			out.Values[i] = ec._BreakGlassRole_maxMinutes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var bulkImplementors = []string{"Bulk", "Node"}
 
 func (ec *executionContext) _Bulk(ctx context.Context, sel ast.SelectionSet, obj *model.Bulk) graphql.Marshaler {
@@ -38486,6 +38880,44 @@ func (ec *executionContext) _DevPrincipal(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var endBreakGlassPayloadImplementors = []string{"EndBreakGlassPayload"}
+
+func (ec *executionContext) _EndBreakGlassPayload(ctx context.Context, sel ast.SelectionSet, obj *model.EndBreakGlassPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, endBreakGlassPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EndBreakGlassPayload")
+		case "policyVersion":
+			out.Values[i] = ec._EndBreakGlassPayload_policyVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var engineCapabilityImplementors = []string{"EngineCapability"}
 
 func (ec *executionContext) _EngineCapability(ctx context.Context, sel ast.SelectionSet, obj *model.EngineCapability) graphql.Marshaler {
@@ -39734,6 +40166,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "endBreakGlass":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_endBreakGlass(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "createToken":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createToken(ctx, field)
@@ -40243,6 +40682,11 @@ func (ec *executionContext) _Policy(ctx context.Context, sel ast.SelectionSet, o
 		case "at":
 			out.Values[i] = ec._Policy_at(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._Policy_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -41823,6 +42267,11 @@ func (ec *executionContext) _QuotaSettings(ctx context.Context, sel ast.Selectio
 		case "at":
 			out.Values[i] = ec._QuotaSettings_at(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._QuotaSettings_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -45583,6 +46032,11 @@ func (ec *executionContext) _Viewer(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "breakGlass":
+			out.Values[i] = ec._Viewer_breakGlass(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -46431,6 +46885,26 @@ func (ec *executionContext) marshalNBreakGlassPayload2ᚖgithubᚗcomᚋdvtᚑen
 	return ec._BreakGlassPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNBreakGlassRole2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBreakGlassRole(ctx context.Context, sel ast.SelectionSet, v model.BreakGlassRole) graphql.Marshaler {
+	return ec._BreakGlassRole(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNBreakGlassRole2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBreakGlassRoleᚄ(ctx context.Context, sel ast.SelectionSet, v []model.BreakGlassRole) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBreakGlassRole2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBreakGlassRole(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNBulk2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulk(ctx context.Context, sel ast.SelectionSet, v *model.Bulk) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -46840,6 +47314,21 @@ func (ec *executionContext) marshalNDuration2timeᚐDuration(ctx context.Context
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNEndBreakGlassInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndBreakGlassInput(ctx context.Context, v any) (model.EndBreakGlassInput, error) {
+	res, err := ec.unmarshalInputEndBreakGlassInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEndBreakGlassPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndBreakGlassPayload(ctx context.Context, sel ast.SelectionSet, v *model.EndBreakGlassPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._EndBreakGlassPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNEngineCapability2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEngineCapability(ctx context.Context, sel ast.SelectionSet, v model.EngineCapability) graphql.Marshaler {

@@ -16,7 +16,7 @@ func Policy(p access.Policy) *model.Policy {
 		rules = authz.DefaultPolicy()
 	}
 	return &model.Policy{
-		Version: int(p.Version), DefaultRules: doc.Rules == nil,
+		Version: int(p.Version), DefaultRules: doc.Rules == nil, Changed: append([]string{}, p.Changed...),
 		Rules: MapSlice(rules, func(r authz.Rule) model.PolicyRule {
 			return model.PolicyRule{Role: string(r.Role), Action: string(r.Action), ProjectID: r.ProjectID,
 				EnvironmentID: r.EnvironmentID}

@@ -80,7 +80,7 @@ func QuotaSettings(s admission.QuotaSettings) *model.QuotaSettings {
 			return model.ProjectQuota{ProjectID: p.ProjectID, Limits: mapQuotaLimits(p.Limits), Weight: p.Weight}
 		}),
 		TTLMs: Optional(time.Duration(doc.TTLMS) * time.Millisecond),
-		Actor: Text(s.Actor), Reason: Text(s.Reason), At: Optional(s.At),
+		Actor: Text(s.Actor), Reason: Text(s.Reason), At: Optional(s.At), Changed: append([]string{}, s.Changed...),
 	}
 	if doc.Strategy != "" {
 		out.Strategy = new(model.BackpressureStrategy(doc.Strategy))

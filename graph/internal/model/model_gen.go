@@ -201,6 +201,12 @@ type BreakGlassPayload struct {
 	PolicyVersion int       `json:"policyVersion"`
 }
 
+// A role that the viewer may take by break-glass, and for how many minutes at most.
+type BreakGlassRole struct {
+	Role       Role `json:"role"`
+	MaxMinutes int  `json:"maxMinutes"`
+}
+
 // One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type Bulk struct {
 	ID      string     `json:"id"`
@@ -551,6 +557,15 @@ type EmergencyStopInput struct {
 	ForceKill *bool `json:"forceKill,omitempty"`
 }
 
+type EndBreakGlassInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; recorded in the audit.
+	RequestID string `json:"requestId"`
+}
+
+type EndBreakGlassPayload struct {
+	PolicyVersion int `json:"policyVersion"`
+}
+
 type EngineCapability struct {
 	Engine  string  `json:"engine"`
 	Name    string  `json:"name"`
@@ -619,7 +634,7 @@ type Grant struct {
 	EnvironmentID string `json:"environmentId"`
 	// Null: it does not expire.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// It was taken in an emergency.
+	// It was taken by break-glass.
 	BreakGlass bool     `json:"breakGlass"`
 	Actions    []Action `json:"actions"`
 }
@@ -884,6 +899,9 @@ type Policy struct {
 	Actor  *string    `json:"actor,omitempty"`
 	Reason *string    `json:"reason,omitempty"`
 	At     *time.Time `json:"at,omitempty"`
+	// What this version changed, a sentence each after `- ` or `+ `, at most 50. Version 1 is compared with the server's
+	// settings. Only policyHistory fills it in.
+	Changed []string `json:"changed"`
 }
 
 // How many people must approve a run.
@@ -899,7 +917,7 @@ type PolicyApprovalInput struct {
 	Required      int    `json:"required"`
 }
 
-// A principal that may take a role in an emergency, and for how long at most.
+// A principal that may take a role by break-glass, and for how long at most.
 type PolicyBreakGlass struct {
 	Principal  string `json:"principal"`
 	Role       string `json:"role"`
@@ -937,7 +955,7 @@ type PolicyGrantInput struct {
 	ProjectID     string     `json:"projectId"`
 	EnvironmentID string     `json:"environmentId"`
 	ExpiresAt     *time.Time `json:"expiresAt,omitempty"`
-	// true keeps the mark of a role that was taken in an emergency.
+	// true keeps the mark of a role that was taken by break-glass.
 	BreakGlass bool `json:"breakGlass"`
 }
 
@@ -1117,6 +1135,8 @@ type QuotaSettings struct {
 	Actor  *string        `json:"actor,omitempty"`
 	Reason *string        `json:"reason,omitempty"`
 	At     *time.Time     `json:"at,omitempty"`
+	// What this version changed, a line each after `- ` or `+ `, at most 50. Only quotaHistory fills it in.
+	Changed []string `json:"changed"`
 }
 
 type QuotaSettingsConnection struct {
@@ -1880,8 +1900,10 @@ type Viewer struct {
 	DevPrincipals []DevPrincipal `json:"devPrincipals"`
 	// Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply.
 	PolicyVersion int `json:"policyVersion"`
-	// When the last role that the viewer took in an emergency expires; null when there is none.
+	// When the last role that the viewer took by break-glass expires; null when there is none.
 	BreakGlassUntil *time.Time `json:"breakGlassUntil,omitempty"`
+	// The roles that the policy lets the viewer take by break-glass; empty for API tokens.
+	BreakGlass []BreakGlassRole `json:"breakGlass"`
 }
 
 // Why a step is not running.

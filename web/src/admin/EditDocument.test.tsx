@@ -3,6 +3,8 @@ import { expect, it } from "vitest";
 import { ApiError } from "../api/error";
 import { of, screen, show, vi } from "../testing/render";
 import { EditDocument } from "./EditDocument";
+import { PolicyForm } from "./PolicyForm";
+import { QuotasForm } from "./QuotasForm";
 import { WhoCan } from "./WhoCan";
 
 type Save = (change: { document: unknown; reason: string; requestId: string }) => Promise<void>;
@@ -46,4 +48,76 @@ it("asks the policy who could do something", async () => {
   await user.click(screen.getByRole("button", { name: "Ask" }));
   await vi.waitFor(() => expect(screen.getByRole("status").textContent).toBe("Retry step: ana, ben."));
   expect(of(sent, "WhoCould")).toEqual([{ action: "RETRY_STEP", projectId: "shop", environmentId: "prod" }]);
+});
+
+const POLICY = {
+  grants: [{ principal: "ana", role: "ADMIN", projectId: "*", environmentId: "*", expiresAt: null }],
+  sod: { approve: true, completeManual: true },
+  approvals: [],
+  breakGlass: [],
+  sandbox: [],
+};
+
+it("edits a policy by a form, and shows the same document as JSON", async () => {
+  const save = vi.fn<Save>(() => Promise.resolve());
+  const { user } = await show(
+    <EditDocument title="Edit policy" before={POLICY} form={PolicyForm} save={save} onClose={() => {}} />,
+  );
+  await user.click(screen.getByRole("button", { name: "Add a grant" }));
+  const principals = screen.getAllByLabelText("Principal");
+  await user.type(principals[1] as HTMLElement, "zoe");
+  await user.click(screen.getByRole("button", { name: "Add an approval" }));
+  await user.click(screen.getByRole("checkbox", { name: "The requester of a run may not approve it" }));
+  await user.click(screen.getByRole("button", { name: "JSON" }));
+  const area = screen.getByLabelText<HTMLTextAreaElement>("The whole document, as JSON");
+  expect(JSON.parse(area.value)).toMatchObject({
+    grants: [POLICY.grants[0], { principal: "zoe", role: "VIEWER", projectId: "*", environmentId: "*" }],
+    approvals: [{ environmentId: "prod", required: 1 }],
+    sod: { approve: false },
+  });
+  fireEvent.change(area, { target: { value: "{" } });
+  expect(screen.getByRole("button", { name: "Form" }).getAttribute("aria-disabled")).toBe("true");
+  fireEvent.change(area, { target: { value: JSON.stringify({ ...POLICY, grants: [] }) } });
+  await user.click(screen.getByRole("button", { name: "Form" }));
+  expect(screen.queryByLabelText("Principal")).toBeNull();
+  await user.type(screen.getByLabelText("Reason (required)"), "tidy");
+  await user.click(screen.getByRole("button", { name: "Save" }));
+  await vi.waitFor(() => expect(save.mock.calls[0]?.[0]).toMatchObject({ document: { grants: [] } }));
+});
+
+it("edits quotas by a form; an empty field inherits", async () => {
+  const save = vi.fn<Save>(() => Promise.resolve());
+  const before = { tenant: { maxActive: 5 }, projects: [], strategy: null, ttlMs: 60_000 };
+  const { user } = await show(
+    <EditDocument title="Edit quotas" before={before} form={QuotasForm} save={save} onClose={() => {}} />,
+  );
+  await user.clear(screen.getByLabelText("Active runs"));
+  fireEvent.change(screen.getByLabelText("Longest wait, in seconds"), { target: { value: "90" } });
+  await user.selectOptions(screen.getByLabelText("When a limit is reached"), "Runs are refused");
+  await user.type(screen.getByLabelText("Reason (required)"), "tidy");
+  await user.click(screen.getByRole("button", { name: "Save" }));
+  await vi.waitFor(() =>
+    expect(save.mock.calls[0]?.[0]).toMatchObject({
+      document: { tenant: { maxActive: null }, strategy: "REJECT", ttlMs: 90_000 },
+    }),
+  );
+});
+
+it("begins with an old version when that is put back", async () => {
+  const save = vi.fn<Save>(() => Promise.resolve());
+  const { user } = await show(
+    <EditDocument
+      title="Put back version 1"
+      before={{ maxActive: 7 }}
+      draft={{ maxActive: 5 }}
+      draftReason="Put back version 1"
+      save={save}
+      onClose={() => {}}
+    />,
+  );
+  expect(screen.getByRole("region", { name: "1 change" }).textContent).toContain("maxActive: 7 → 5");
+  await user.click(screen.getByRole("button", { name: "Save" }));
+  await vi.waitFor(() =>
+    expect(save.mock.calls[0]?.[0]).toMatchObject({ document: { maxActive: 5 }, reason: "Put back version 1" }),
+  );
 });

@@ -1,4 +1,4 @@
-import { type FormEvent, useEffect, useId, useRef, useState } from "react";
+import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { newId } from "../api/newId";
 import { ApiError } from "../api/error";
 import { m } from "../messages";
@@ -9,25 +9,43 @@ import { useSending } from "../forms/useSending";
 import { showIn, useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../forms/Violations";
 import { changes } from "./changes";
 
+/** A form for a document: it shows the document and gives a changed one. */
+export type DocumentForm = (props: { document: unknown; change: (document: unknown) => void }) => ReactNode;
+
 interface EditDocumentProps {
   title: string;
   /** The present document. */
   before: unknown;
+  /** The document to begin with, when it is another than the present one. */
+  draft?: unknown;
+  draftReason?: string;
+  /** The form beside the JSON; null while only JSON can be edited. */
+  form?: DocumentForm;
   save: (change: { document: unknown; reason: string; requestId: string }) => Promise<void>;
   onClose: () => void;
 }
 
-/** Edits a document as JSON and replaces it as a whole. All violations that the server finds are listed below it. */
-export function EditDocument({ title, before, save, onClose }: EditDocumentProps) {
+/**
+ * Edits a document by a form or as JSON, and replaces it as a whole. The text is the only state, so that both views
+ * show the same. All violations that the server finds are listed below.
+ */
+export function EditDocument({ title, before, draft, draftReason = "", form: Form, save, onClose }: EditDocumentProps) {
   const [original] = useState(() => JSON.stringify(before, null, 2));
-  const [text, setText] = useState(original);
-  const [reason, setReason] = useState("");
+  const [text, setText] = useState(() => (draft === undefined ? original : JSON.stringify(draft, null, 2)));
+  const [reason, setReason] = useState(draftReason);
+  const [view, setView] = useState<"form" | "json">(Form ? "form" : "json");
   const [requestId, setRequestId] = useState(() => `ui-${newId()}`);
   const { error, setError, refusal, send } = useSending();
   const form = useRef<HTMLFormElement>(null);
   const area = useRef<HTMLTextAreaElement>(null);
   const id = useId();
   const wrong = wrongWith(error?.violations ?? [], "reason");
+  const edited = parsed(text);
+  const shown = edited === undefined ? "json" : view;
+  const changeText = (next: string): void => {
+    setText(next);
+    setRequestId(`ui-${newId()}`); // another document needs another request id
+  };
   useFirstWrong(form, error);
   useEffect(() => {
     error?.violations.some(({ path }) => showIn(area.current, path));
@@ -49,25 +67,38 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
     send(() => save({ document, reason: reason.trim(), requestId }).then(onClose));
   };
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={onClose} wide={Form !== undefined}>
       <form ref={form} className={css.stack} onSubmit={submit}>
+        {Form && (
+          <div className={css.row} role="group" aria-label={m.admin.view}>
+            {(["form", "json"] as const).map((name) => (
+              <Button
+                key={name}
+                pressed={shown === name}
+                refusal={name === "form" && edited === undefined ? m.admin.notJsonNow : null}
+                onClick={() => setView(name)}
+              >
+                {m.admin.views[name]}
+              </Button>
+            ))}
+          </div>
+        )}
+        {Form && shown === "form" ? (
+          <Form document={edited} change={(document) => changeText(JSON.stringify(document, null, 2))} />
+        ) : (
+          <label className={css.field}>
+            <span>{m.admin.document}</span>
+            <textarea
+              ref={area}
+              rows={18}
+              spellCheck={false}
+              value={text}
+              onChange={(event) => changeText(event.target.value)}
+            />
+          </label>
+        )}
         <label className={css.field}>
-          <span>{m.admin.document}</span>
-          <textarea
-            ref={area}
-            rows={18}
-            spellCheck={false}
-            value={text}
-            onChange={(event) => {
-              setText(event.target.value);
-              setRequestId(`ui-${newId()}`); // another document needs another request id
-            }}
-          />
-        </label>
-        <label className={css.field}>
-          <span>
-            {m.confirm.reason} ({m.confirm.reasonRequired})
-          </span>
+          <span>{m.admin.reason}</span>
           <input
             required
             maxLength={1000}
@@ -77,11 +108,19 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
           />
           <Wrong id={id} text={wrong} />
         </label>
-        <Changes before={before} text={text} />
-        <Violations error={error} goTo={(path) => showIn(area.current, path)} />
+        <Changes before={before} after={edited} />
+        <Violations
+          error={error}
+          goTo={(path) => {
+            if (area.current) return showIn(area.current, path);
+            setView("json");
+            setTimeout(() => showIn(area.current, path));
+            return true;
+          }}
+        />
         <div className={css.buttons}>
           <Button back onClick={onClose}>
-            {m.confirm.back}
+            {m.admin.cancel}
           </Button>
           <Button type="submit" kind="primary" refusal={refusal ?? (text === original ? m.admin.unchanged : null)}>
             {refusal ?? m.admin.save}
@@ -92,10 +131,9 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
   );
 }
 
-/** The changes so far; nothing while the text is not JSON. */
-function Changes({ before, text }: { before: unknown; text: string }) {
-  const edited = parsed(text);
-  const list = edited === undefined ? [] : changes(before, edited);
+/** What one document changes in another; nothing while the text of one is not JSON. */
+export function Changes({ before, after }: { before: unknown; after: unknown }) {
+  const list = after === undefined ? [] : changes(before, after);
   if (list.length === 0) return null;
   return (
     <section aria-label={m.admin.changes(list.length)}>

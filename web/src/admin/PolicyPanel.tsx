@@ -5,7 +5,6 @@ import {
   type PolicyInput,
   PolicyDocument,
   PolicyHistoryDocument,
-  type PolicyHistoryQuery,
   SetPolicyDocument,
 } from "../api/gen/graphql";
 import { instant } from "../api/model";
@@ -15,16 +14,22 @@ import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import css from "../styles/Form.module.css";
-import { List, PageHead } from "../page/List";
+import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
+import { PolicyForm } from "./PolicyForm";
 import { roleWords, scopeWords } from "./scope";
+import { Versions } from "./Versions";
 import { WhoCan } from "./WhoCan";
 
-type Version = PolicyHistoryQuery["policyHistory"]["edges"][number]["node"];
+/** The document to edit: the one in force, or an old version that is put back over it. */
+interface Editing {
+  base: PolicyFieldsFragment;
+  old?: PolicyFieldsFragment;
+}
 
 const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
   { head: m.policy.principal, main: true, cell: (grant) => grant.principal },
@@ -40,13 +45,6 @@ const rules: Column<PolicyFieldsFragment["rules"][number]>[] = [
   { head: m.policy.action, cell: (rule) => <code>{rule.action}</code> },
   { head: m.policy.where, cell: (rule) => scopeWords(rule) },
 ];
-const versions: Column<Version>[] = [
-  { head: m.policy.version, main: true, cell: (version) => version.version },
-  { head: m.policy.by, cell: (version) => version.actor },
-  { head: m.policy.at, cell: (version) => version.at && <Time at={instant(version.at)} format="full" /> },
-  { head: m.policy.reason, text: true, cell: (version) => version.reason },
-];
-
 /** The policy in the form of setPolicy. */
 function input(policy: PolicyFieldsFragment): PolicyInput {
   return {
@@ -62,13 +60,14 @@ function input(policy: PolicyFieldsFragment): PolicyInput {
     sod: policy.sod,
     approvals: policy.approvals,
     breakGlass: policy.breakGlass,
+    sandbox: policy.sandbox,
   };
 }
 
 export function PolicyPanel() {
   const policy = useQuery(PolicyDocument, {}, (result) => result.policy);
   const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
-  const [editing, setEditing] = useState<PolicyFieldsFragment | null>(null);
+  const [editing, setEditing] = useState<Editing | null>(null);
   const may = useCan("SET_POLICY");
   const now = policy.answer;
   const refresh = (): void => {
@@ -78,7 +77,7 @@ export function PolicyPanel() {
   return (
     <>
       <PageHead title={now ? m.policy.named(now.version) : m.policy.title} asOf={policy.asOf} refresh={refresh}>
-        <Button refusal={may ?? (now ? null : m.sync.LOADING)} onClick={() => setEditing(now ?? null)}>
+        <Button refusal={may ?? (now ? null : m.sync.LOADING)} onClick={() => setEditing(now ? { base: now } : null)}>
           {m.admin.edit}…
         </Button>
       </PageHead>
@@ -123,26 +122,28 @@ export function PolicyPanel() {
               rowKey={(rule) => JSON.stringify(rule)}
             />
           </details>
-          <section className={css.section}>
-            <h2>{m.policy.history}</h2>
-            <List
-              label={m.policy.history}
-              pages={history}
-              columns={versions}
-              rowKey={(version) => String(version.version)}
-              empty={<p>{m.policy.noHistory}</p>}
-            />
-          </section>
+          <Versions
+            pages={history}
+            current={now.version}
+            content={input}
+            refusal={may}
+            putBack={(old) => setEditing({ base: now, old })}
+            none={m.policy.noHistory}
+          />
         </>
       )}
       {editing && (
         <EditDocument
-          title={m.policy.editing(editing.version)}
-          before={input(editing)}
+          title={editing.old ? m.policy.putBackOne(editing.old.version) : m.policy.editing(editing.base.version)}
+          before={input(editing.base)}
+          {...(editing.old
+            ? { draft: input(editing.old), draftReason: m.policy.putBackReason(editing.old.version) }
+            : {})}
+          form={PolicyForm}
           save={async ({ document, reason, requestId }) => {
             // The server checks the document and lists its violations.
             await request(SetPolicyDocument, {
-              input: { requestId, expectedVersion: editing.version, reason, document: document as PolicyInput },
+              input: { requestId, expectedVersion: editing.base.version, reason, document: document as PolicyInput },
             });
             refresh();
           }}

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { useCan } from "../session/useCan";
 import {
+  QuotaHistoryDocument,
   QuotasDocument,
   type QuotaFieldsFragment,
   QuotaSettingsDocument,
@@ -10,6 +11,7 @@ import {
 } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
+import { useConnection } from "../api/useConnection";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
@@ -21,6 +23,8 @@ import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
+import { QuotasForm } from "./QuotasForm";
+import { Versions } from "./Versions";
 
 type Snapshot = QuotasQuery["quotas"][number];
 interface Line {
@@ -57,14 +61,27 @@ const places: Column<Snapshot>[] = [
   { head: m.quota.waiting, cell: (snapshot) => m.quota.of(count(snapshot.queueDepth), count(snapshot.maxQueueDepth)) },
 ];
 
+/** The settings to edit: those in force, or an old version that is put back over them. */
+interface Editing {
+  base: QuotaFieldsFragment;
+  old?: QuotaFieldsFragment;
+}
+
+/** The settings in the form of setQuota. */
+function content({ tenant, projects, strategy, ttlMs }: QuotaFieldsFragment): unknown {
+  return { tenant, projects, strategy, ttlMs };
+}
+
 export function QuotasPanel() {
   const quotas = useQuery(QuotasDocument, {}, (result) => result.quotas);
+  const history = useConnection(QuotaHistoryDocument, {}, (result) => result.quotaHistory, { size: 20 });
   const settings = useQuery(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
-  const [editing, setEditing] = useState<QuotaFieldsFragment | null>(null);
+  const [editing, setEditing] = useState<Editing | null>(null);
   const may = useCan("SET_QUOTA");
   const refresh = (): void => {
     quotas.again();
     settings.again();
+    history.refresh();
   };
   const lines = quotas.answer?.flatMap((snapshot) =>
     snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? m.quota.tenant, bucket })),
@@ -74,7 +91,7 @@ export function QuotasPanel() {
       <PageHead title={m.quota.title} asOf={quotas.asOf} refresh={refresh}>
         <Button
           refusal={may ?? (settings.answer ? null : m.quota.notYours)}
-          onClick={() => setEditing(settings.answer ?? null)}
+          onClick={() => setEditing(settings.answer ? { base: settings.answer } : null)}
         >
           {m.admin.edit}…
         </Button>
@@ -104,19 +121,33 @@ export function QuotasPanel() {
         </>
       )}
       {settings.answer && <p className={css.hint}>{m.quota.tier(settings.answer.tier, settings.answer.version)}</p>}
+      {settings.answer && (
+        <Versions
+          pages={history}
+          current={settings.answer.version}
+          content={content}
+          refusal={may}
+          putBack={(old) => setEditing(settings.answer ? { base: settings.answer, old } : null)}
+          none={m.quota.noHistory}
+        />
+      )}
       {editing && (
         <EditDocument
-          title={m.quota.editing(editing.version)}
-          before={{
-            tenant: editing.tenant,
-            projects: editing.projects,
-            strategy: editing.strategy,
-            ttlMs: editing.ttlMs,
-          }}
+          title={editing.old ? m.policy.putBackOne(editing.old.version) : m.quota.editing(editing.base.version)}
+          before={content(editing.base)}
+          {...(editing.old
+            ? { draft: content(editing.old), draftReason: m.policy.putBackReason(editing.old.version) }
+            : {})}
+          form={QuotasForm}
           save={async ({ document, reason, requestId }) => {
             // The server checks the document and lists its violations.
             await request(SetQuotaDocument, {
-              input: { requestId, expectedVersion: editing.version, reason, settings: document as QuotaSettingsInput },
+              input: {
+                requestId,
+                expectedVersion: editing.base.version,
+                reason,
+                settings: document as QuotaSettingsInput,
+              },
             });
             refresh();
           }}

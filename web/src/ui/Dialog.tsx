@@ -7,6 +7,8 @@ interface DialogProps {
   onClose: () => void;
   /** An alert asks about something that cannot be undone. */
   alert?: boolean;
+  /** Room for tables and forms of several columns. */
+  wide?: boolean;
 }
 
 /** The content of all text fields of a dialog. */
@@ -22,7 +24,7 @@ function writtenIn(dialog: HTMLDialogElement | null): string {
  * A modal in the browser's own top layer: it traps focus, closes on Esc and gives focus back to its
  * opener, and needs no injected style, which the content security policy would refuse.
  */
-export function Dialog({ title, children, onClose, alert = false }: DialogProps) {
+export function Dialog({ title, children, onClose, alert = false, wide = false }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   const before = useRef("");
@@ -46,6 +48,7 @@ export function Dialog({ title, children, onClose, alert = false }: DialogProps)
     <dialog
       ref={ref}
       className={css.dialog}
+      data-wide={wide || undefined}
       role={alert ? "alertdialog" : undefined}
       aria-labelledby={titleId}
       onCancel={(event) => {

@@ -99,6 +99,15 @@ export type BackpressureStrategy =
   /** Runs over the quota are refused with QUOTA_EXCEEDED. */
   | 'REJECT';
 
+export type BreakGlassInput = {
+  minutes: number;
+  /** At most 1,000 bytes; it stands in the audit. */
+  reason: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
+  role: Role;
+};
+
 /** The action of a bulk, for each of its runs. */
 export type BulkActionInput =
   {   cancel: BulkCancelInput; signal?: never; }
@@ -214,6 +223,11 @@ export type EmergencyStopInput = {
   reason: string;
 };
 
+export type EndBreakGlassInput = {
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; recorded in the audit. */
+  requestId: string;
+};
+
 export type EngineMode =
   /** No new run starts, and running ones go on to their end. After that the installation may be stopped. */
   | 'DRAINED'
@@ -296,7 +310,7 @@ export type PolicyBreakGlassInput = {
 };
 
 export type PolicyGrantInput = {
-  /** true keeps the mark of a role that was taken in an emergency. */
+  /** true keeps the mark of a role that was taken by break-glass. */
   breakGlass?: boolean;
   environmentId?: string;
   expiresAt?: string | null | undefined;
@@ -689,7 +703,7 @@ export type EventFieldsFragment = { eventId: string, eventType: string, runSeq: 
 export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, policyVersion: number, grants: Array<{ role: Role, projectId: string, environmentId: string, actions: Array<Action> }>, places: Array<{ projectId: string, environmentId: string }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
+export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, breakGlassUntil: string | null, policyVersion: number, grants: Array<{ role: Role, projectId: string, environmentId: string, breakGlass: boolean, actions: Array<Action> }>, breakGlass: Array<{ role: Role, maxMinutes: number }>, places: Array<{ projectId: string, environmentId: string }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
 
 export type RunsQueryVariables = Exact<{
   first: number;
@@ -1102,12 +1116,12 @@ export type RevokeTokenMutationVariables = Exact<{
 
 export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
 
-export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> };
+export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> };
 
 export type PolicyQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type PolicyQuery = { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> } };
+export type PolicyQuery = { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> } };
 
 export type PolicyHistoryQueryVariables = Exact<{
   first: number;
@@ -1115,7 +1129,15 @@ export type PolicyHistoryQueryVariables = Exact<{
 }>;
 
 
-export type PolicyHistoryQuery = { policyHistory: { edges: Array<{ node: { version: number, actor: string | null, reason: string | null, at: string | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type PolicyHistoryQuery = { policyHistory: { edges: Array<{ node: { changed: Array<string>, version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type QuotaHistoryQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type QuotaHistoryQuery = { quotaHistory: { edges: Array<{ node: { changed: Array<string>, version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type CapabilitiesQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1127,7 +1149,7 @@ export type SetPolicyMutationVariables = Exact<{
 }>;
 
 
-export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> } } };
+export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> } } };
 
 export type QuotaSettingsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1238,6 +1260,20 @@ export type HealthHistoryQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type HealthHistoryQuery = { healthHistory: { server: string, since: string, intervalMs: number, samples: Array<{ at: string, status: HealthStatus, lagP50Ms: number | null, lagP99Ms: number | null, framesPerSecond: number, viewers: number, streams: number, staleStreams: number, stateStoreMs: number | null, temporalMs: number | null }> } };
+
+export type BreakGlassMutationVariables = Exact<{
+  input: BreakGlassInput;
+}>;
+
+
+export type BreakGlassMutation = { breakGlass: { role: Role, until: string, policyVersion: number } };
+
+export type EndBreakGlassMutationVariables = Exact<{
+  input: EndBreakGlassInput;
+}>;
+
+
+export type EndBreakGlassMutation = { endBreakGlass: { policyVersion: number } };
 
 export type PausesQueryVariables = Exact<{
   runId: string;
@@ -1691,6 +1727,16 @@ export const PolicyFieldsFragmentDoc = new TypedDocumentString(`
     role
     maxMinutes
   }
+  sandbox {
+    projectId
+    environmentId
+    memory
+    cpu
+    pids
+    disk
+    connect
+    require
+  }
   actor
   reason
   at
@@ -1876,8 +1922,14 @@ export const ViewerDocument = new TypedDocumentString(`
       role
       projectId
       environmentId
+      breakGlass
       actions
     }
+    breakGlass {
+      role
+      maxMinutes
+    }
+    breakGlassUntil
     places {
       projectId
       environmentId
@@ -3825,6 +3877,16 @@ export const PolicyDocument = new TypedDocumentString(`
     role
     maxMinutes
   }
+  sandbox {
+    projectId
+    environmentId
+    memory
+    cpu
+    pids
+    disk
+    connect
+    require
+  }
   actor
   reason
   at
@@ -3834,10 +3896,8 @@ export const PolicyHistoryDocument = new TypedDocumentString(`
   policyHistory(first: $first, after: $after) {
     edges {
       node {
-        version
-        actor
-        reason
-        at
+        ...PolicyFields
+        changed
       }
     }
     pageInfo {
@@ -3848,7 +3908,97 @@ export const PolicyHistoryDocument = new TypedDocumentString(`
     fragment PageFields on PageInfo {
   endCursor
   hasNextPage
+}
+fragment PolicyFields on Policy {
+  version
+  defaultRules
+  rules {
+    role
+    action
+    projectId
+    environmentId
+  }
+  grants {
+    principal
+    role
+    projectId
+    environmentId
+    expiresAt
+    breakGlass
+  }
+  sod {
+    approve
+    completeManual
+    completeManualInEveryPlan
+  }
+  approvals {
+    projectId
+    environmentId
+    required
+  }
+  breakGlass {
+    principal
+    role
+    maxMinutes
+  }
+  sandbox {
+    projectId
+    environmentId
+    memory
+    cpu
+    pids
+    disk
+    connect
+    require
+  }
+  actor
+  reason
+  at
 }`) as unknown as TypedDocumentString<PolicyHistoryQuery, PolicyHistoryQueryVariables>;
+export const QuotaHistoryDocument = new TypedDocumentString(`
+    query QuotaHistory($first: Int!, $after: String) {
+  quotaHistory(first: $first, after: $after) {
+    edges {
+      node {
+        ...QuotaFields
+        changed
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment LimitFields on QuotaLimits {
+  startRunPerMinute
+  heavyStepsPerMinute
+  signalOpsPerMinute
+  maxActive
+  maxQueueDepth
+}
+fragment QuotaFields on QuotaSettings {
+  version
+  tier
+  tenant {
+    ...LimitFields
+  }
+  projects {
+    projectId
+    limits {
+      ...LimitFields
+    }
+    weight
+  }
+  strategy
+  ttlMs
+  actor
+  reason
+  at
+}`) as unknown as TypedDocumentString<QuotaHistoryQuery, QuotaHistoryQueryVariables>;
 export const CapabilitiesDocument = new TypedDocumentString(`
     query Capabilities {
   capabilities {
@@ -3898,6 +4048,16 @@ export const SetPolicyDocument = new TypedDocumentString(`
     principal
     role
     maxMinutes
+  }
+  sandbox {
+    projectId
+    environmentId
+    memory
+    cpu
+    pids
+    disk
+    connect
+    require
   }
   actor
   reason
@@ -4295,6 +4455,22 @@ export const HealthHistoryDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<HealthHistoryQuery, HealthHistoryQueryVariables>;
+export const BreakGlassDocument = new TypedDocumentString(`
+    mutation BreakGlass($input: BreakGlassInput!) {
+  breakGlass(input: $input) {
+    role
+    until
+    policyVersion
+  }
+}
+    `) as unknown as TypedDocumentString<BreakGlassMutation, BreakGlassMutationVariables>;
+export const EndBreakGlassDocument = new TypedDocumentString(`
+    mutation EndBreakGlass($input: EndBreakGlassInput!) {
+  endBreakGlass(input: $input) {
+    policyVersion
+  }
+}
+    `) as unknown as TypedDocumentString<EndBreakGlassMutation, EndBreakGlassMutationVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {

@@ -1,0 +1,91 @@
+package access
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+)
+
+// describeChanges fills in Changed of each policy of a page, newest first. last is the version before the page's last
+// one, nil when there is none: version 1 is compared with the settings of the server as they are now.
+func (s *Policies) describeChanges(tenantID string, page []Policy, last *Policy) {
+	lines := make([][]string, len(page)+1)
+	for i, p := range page {
+		lines[i] = policyLines(p.Document)
+	}
+	if last != nil {
+		lines[len(page)] = policyLines(last.Document)
+	} else {
+		lines[len(page)] = policyLines(s.rights.Authz.SettingsPolicy(tenantID))
+	}
+	for i := range page {
+		page[i].Changed = control.ChangedLines(lines[i+1], lines[i])
+	}
+}
+
+// policyLines returns a line for each part of a policy, in words.
+func policyLines(doc authz.Document) (out []string) {
+	if doc.Rules == nil {
+		out = append(out, "the rules are the defaults of dvt")
+	}
+	for _, r := range doc.Rules {
+		out = append(out, fmt.Sprintf("%s may %s in %s", roleWord(r.Role), r.Action,
+			scopeWords(r.ProjectID, r.EnvironmentID)))
+	}
+	for _, g := range doc.Grants {
+		line := fmt.Sprintf("%s is %s in %s", g.Principal, roleWord(g.Role), scopeWords(g.ProjectID, g.EnvironmentID))
+		if g.ExpiresAt != nil {
+			line += " until " + g.ExpiresAt.UTC().Format(time.RFC3339)
+		}
+		if g.BreakGlass {
+			line += " by break-glass"
+		}
+		out = append(out, line)
+	}
+	out = append(out, "the requester of a run "+mayNot(doc.SOD.Approve)+" approve it",
+		"the requester of a run "+mayNot(doc.SOD.CompleteManual)+" complete its manual steps",
+		"a plan "+mayNot(doc.SOD.CompleteManualInEveryPlan)+" lift the separation of duties of a manual step")
+	for _, a := range doc.Approvals {
+		out = append(out, fmt.Sprintf("approvals needed in %s: %d", scopeWords(a.ProjectID, a.EnvironmentID), a.Required))
+	}
+	for _, b := range doc.BreakGlass {
+		out = append(out, fmt.Sprintf("%s may become %s by break-glass for at most %d minutes", b.Principal,
+			roleWord(b.Role), b.MaxMinutes))
+	}
+	for _, b := range doc.Sandbox {
+		bounds, _ := json.Marshal(b) // numbers and strings always encode
+		out = append(out, fmt.Sprintf("ceiling of sandboxes: %s", bounds))
+	}
+	return out
+}
+
+func mayNot(forbidden bool) string {
+	if forbidden {
+		return "may not"
+	}
+	return "may"
+}
+
+// roleWord returns the name of a role as people read it, such as Admin.
+func roleWord(r authz.Role) string {
+	if r == authz.SRE || len(r) < 2 {
+		return string(r)
+	}
+	return string(r[:1]) + strings.ToLower(string(r[1:]))
+}
+
+func scopeWords(project, environment string) string {
+	switch {
+	case project == "*" && environment == "*":
+		return "every project"
+	case environment == "*":
+		return "project " + project
+	case project == "*":
+		return "environment " + environment + " of every project"
+	}
+	return project + "/" + environment
+}

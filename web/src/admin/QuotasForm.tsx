@@ -1,0 +1,81 @@
+import type { BackpressureStrategy, QuotaLimitsInput, QuotaSettingsInput } from "../api/gen/graphql";
+import { m } from "../messages";
+import css from "../styles/Form.module.css";
+import type { DocumentForm } from "./EditDocument";
+import { NumberField, Rows, SelectField, TextField } from "./Rows";
+
+const LIMITS = [
+  "startRunPerMinute",
+  "heavyStepsPerMinute",
+  "signalOpsPerMinute",
+  "maxActive",
+  "maxQueueDepth",
+] as const satisfies readonly (keyof QuotaLimitsInput)[];
+
+const STRATEGIES = Object.entries(m.quota.strategies) as [BackpressureStrategy | "", string][];
+const SECOND_MS = 1_000;
+
+type Limits = QuotaLimitsInput | null | undefined;
+
+function LimitFields({ limits, set }: { limits: Limits; set: (limits: QuotaLimitsInput) => void }) {
+  return LIMITS.map((limit) => (
+    <NumberField
+      key={limit}
+      label={m.quota.limits[limit]}
+      value={limits?.[limit] ?? null}
+      set={(value) => set({ ...limits, [limit]: value })}
+    />
+  ));
+}
+
+/** The limits of the tenant and of its projects. The server checks the document. */
+export const QuotasForm: DocumentForm = ({ document, change }) => {
+  const settings = document as QuotaSettingsInput;
+  const set = (part: Partial<QuotaSettingsInput>): void => change({ ...settings, ...part });
+  const { projects = [], ttlMs } = settings;
+  return (
+    <>
+      <fieldset className={css.group}>
+        <legend>{m.quota.tenant}</legend>
+        <div className={css.row}>
+          <LimitFields limits={settings.tenant} set={(tenant) => set({ tenant })} />
+        </div>
+        <p className={css.hint}>{m.quota.inherit}</p>
+      </fieldset>
+      <Rows
+        head={m.quota.projects}
+        rows={projects}
+        rowName={(project) => m.quota.projectOf(project.projectId)}
+        what={m.quota.project}
+        fresh={{ projectId: "", limits: {}, weight: 1 }}
+        change={(rows) => set({ projects: rows })}
+      >
+        {(project, setRow) => (
+          <>
+            <TextField label={m.policy.project} value={project.projectId} set={(projectId) => setRow({ projectId })} />
+            <NumberField
+              label={m.quota.weight}
+              min={1}
+              value={project.weight ?? 1}
+              set={(weight) => setRow({ weight: weight ?? 1 })}
+            />
+            <LimitFields limits={project.limits} set={(limits) => setRow({ limits })} />
+          </>
+        )}
+      </Rows>
+      <div className={css.row}>
+        <SelectField
+          label={m.quota.strategy}
+          value={settings.strategy ?? ""}
+          options={STRATEGIES}
+          set={(strategy) => set({ strategy: strategy === "" ? null : strategy })}
+        />
+        <NumberField
+          label={m.quota.ttl}
+          value={typeof ttlMs === "number" ? ttlMs / SECOND_MS : null}
+          set={(seconds) => set({ ttlMs: seconds === null ? null : seconds * SECOND_MS })}
+        />
+      </div>
+    </>
+  );
+};
