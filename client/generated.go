@@ -1175,6 +1175,780 @@ type CheckAuditResponse struct {
 // GetAuditCheck returns CheckAuditResponse.AuditCheck, and is useful for accessing the field via an interface.
 func (v *CheckAuditResponse) GetAuditCheck() CheckAuditAuditCheck { return v.AuditCheck }
 
+// CompareRunsCompareRunsRunComparison includes the requested fields of the GraphQL type RunComparison.
+// The GraphQL type's documentation follows.
+//
+// The difference from run `a` to run `b`.
+type CompareRunsCompareRunsRunComparison struct {
+	A CompareRunsCompareRunsRunComparisonARun `json:"a"`
+	B CompareRunsCompareRunsRunComparisonBRun `json:"b"`
+	// Parameters that differ, at most 20. `***` replaces values that look like secrets, so they compare as equal.
+	Params []CompareRunsCompareRunsRunComparisonParamsPlanPartDiff `json:"params"`
+	// The difference from the plan of `a` to that of `b`; `previous` is `a`. Null when `planDocument` of one of them is null.
+	// Errors: STORE_UNAVAILABLE.
+	Plan *CompareRunsCompareRunsRunComparisonPlanPlanDiff `json:"plan"`
+	// Every step of one of the plans, in the order of `b`; steps of `a` only come last.
+	Steps []CompareRunsCompareRunsRunComparisonStepsStepComparison `json:"steps"`
+}
+
+// GetA returns CompareRunsCompareRunsRunComparison.A, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparison) GetA() CompareRunsCompareRunsRunComparisonARun {
+	return v.A
+}
+
+// GetB returns CompareRunsCompareRunsRunComparison.B, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparison) GetB() CompareRunsCompareRunsRunComparisonBRun {
+	return v.B
+}
+
+// GetParams returns CompareRunsCompareRunsRunComparison.Params, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparison) GetParams() []CompareRunsCompareRunsRunComparisonParamsPlanPartDiff {
+	return v.Params
+}
+
+// GetPlan returns CompareRunsCompareRunsRunComparison.Plan, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparison) GetPlan() *CompareRunsCompareRunsRunComparisonPlanPlanDiff {
+	return v.Plan
+}
+
+// GetSteps returns CompareRunsCompareRunsRunComparison.Steps, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparison) GetSteps() []CompareRunsCompareRunsRunComparisonStepsStepComparison {
+	return v.Steps
+}
+
+// CompareRunsCompareRunsRunComparisonARun includes the requested fields of the GraphQL type Run.
+type CompareRunsCompareRunsRunComparisonARun struct {
+	RunRow `json:"-"`
+}
+
+// GetRunId returns CompareRunsCompareRunsRunComparisonARun.RunId, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetRunId() string { return v.RunRow.RunId }
+
+// GetProjectId returns CompareRunsCompareRunsRunComparisonARun.ProjectId, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetProjectId() string { return v.RunRow.ProjectId }
+
+// GetEnvironmentId returns CompareRunsCompareRunsRunComparisonARun.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetEnvironmentId() string {
+	return v.RunRow.EnvironmentId
+}
+
+// GetStatus returns CompareRunsCompareRunsRunComparisonARun.Status, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetStatus() RunStatus { return v.RunRow.Status }
+
+// GetStatusRaw returns CompareRunsCompareRunsRunComparisonARun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetStatusRaw() string { return v.RunRow.StatusRaw }
+
+// GetSubstatus returns CompareRunsCompareRunsRunComparisonARun.Substatus, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetSubstatus() *RunSubstatus {
+	return v.RunRow.Substatus
+}
+
+// GetMessage returns CompareRunsCompareRunsRunComparisonARun.Message, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetMessage() *string { return v.RunRow.Message }
+
+// GetRunSeq returns CompareRunsCompareRunsRunComparisonARun.RunSeq, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetRunSeq() int64 { return v.RunRow.RunSeq }
+
+// GetPlan returns CompareRunsCompareRunsRunComparisonARun.Plan, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
+
+// GetStepCounts returns CompareRunsCompareRunsRunComparisonARun.StepCounts, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetStepCounts() RunRowStepCounts {
+	return v.RunRow.StepCounts
+}
+
+// GetTriggeredBy returns CompareRunsCompareRunsRunComparisonARun.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetTriggeredBy() *string {
+	return v.RunRow.TriggeredBy
+}
+
+// GetCreatedAt returns CompareRunsCompareRunsRunComparisonARun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetCreatedAt() time.Time { return v.RunRow.CreatedAt }
+
+// GetStartedAt returns CompareRunsCompareRunsRunComparisonARun.StartedAt, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetStartedAt() *time.Time {
+	return v.RunRow.StartedAt
+}
+
+// GetCompletedAt returns CompareRunsCompareRunsRunComparisonARun.CompletedAt, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetCompletedAt() *time.Time {
+	return v.RunRow.CompletedAt
+}
+
+// GetTotalDurationMs returns CompareRunsCompareRunsRunComparisonARun.TotalDurationMs, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetTotalDurationMs() *float64 {
+	return v.RunRow.TotalDurationMs
+}
+
+// GetRetryDeadline returns CompareRunsCompareRunsRunComparisonARun.RetryDeadline, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetRetryDeadline() *time.Time {
+	return v.RunRow.RetryDeadline
+}
+
+// GetRootCause returns CompareRunsCompareRunsRunComparisonARun.RootCause, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetRootCause() *RunRowRootCauseRunError {
+	return v.RunRow.RootCause
+}
+
+func (v *CompareRunsCompareRunsRunComparisonARun) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*CompareRunsCompareRunsRunComparisonARun
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.CompareRunsCompareRunsRunComparisonARun = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.RunRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalCompareRunsCompareRunsRunComparisonARun struct {
+	RunId string `json:"runId"`
+
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	Status RunStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	Substatus *RunSubstatus `json:"substatus"`
+
+	Message *string `json:"message"`
+
+	RunSeq int64 `json:"runSeq"`
+
+	Plan RunRowPlanPlanRef `json:"plan"`
+
+	StepCounts RunRowStepCounts `json:"stepCounts"`
+
+	TriggeredBy *string `json:"triggeredBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	TotalDurationMs *float64 `json:"totalDurationMs"`
+
+	RetryDeadline *time.Time `json:"retryDeadline"`
+
+	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+}
+
+func (v *CompareRunsCompareRunsRunComparisonARun) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *CompareRunsCompareRunsRunComparisonARun) __premarshalJSON() (*__premarshalCompareRunsCompareRunsRunComparisonARun, error) {
+	var retval __premarshalCompareRunsCompareRunsRunComparisonARun
+
+	retval.RunId = v.RunRow.RunId
+	retval.ProjectId = v.RunRow.ProjectId
+	retval.EnvironmentId = v.RunRow.EnvironmentId
+	retval.Status = v.RunRow.Status
+	retval.StatusRaw = v.RunRow.StatusRaw
+	retval.Substatus = v.RunRow.Substatus
+	retval.Message = v.RunRow.Message
+	retval.RunSeq = v.RunRow.RunSeq
+	retval.Plan = v.RunRow.Plan
+	retval.StepCounts = v.RunRow.StepCounts
+	retval.TriggeredBy = v.RunRow.TriggeredBy
+	retval.CreatedAt = v.RunRow.CreatedAt
+	retval.StartedAt = v.RunRow.StartedAt
+	retval.CompletedAt = v.RunRow.CompletedAt
+	retval.TotalDurationMs = v.RunRow.TotalDurationMs
+	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.RootCause = v.RunRow.RootCause
+	return &retval, nil
+}
+
+// CompareRunsCompareRunsRunComparisonBRun includes the requested fields of the GraphQL type Run.
+type CompareRunsCompareRunsRunComparisonBRun struct {
+	RunRow `json:"-"`
+}
+
+// GetRunId returns CompareRunsCompareRunsRunComparisonBRun.RunId, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetRunId() string { return v.RunRow.RunId }
+
+// GetProjectId returns CompareRunsCompareRunsRunComparisonBRun.ProjectId, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetProjectId() string { return v.RunRow.ProjectId }
+
+// GetEnvironmentId returns CompareRunsCompareRunsRunComparisonBRun.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetEnvironmentId() string {
+	return v.RunRow.EnvironmentId
+}
+
+// GetStatus returns CompareRunsCompareRunsRunComparisonBRun.Status, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetStatus() RunStatus { return v.RunRow.Status }
+
+// GetStatusRaw returns CompareRunsCompareRunsRunComparisonBRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetStatusRaw() string { return v.RunRow.StatusRaw }
+
+// GetSubstatus returns CompareRunsCompareRunsRunComparisonBRun.Substatus, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetSubstatus() *RunSubstatus {
+	return v.RunRow.Substatus
+}
+
+// GetMessage returns CompareRunsCompareRunsRunComparisonBRun.Message, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetMessage() *string { return v.RunRow.Message }
+
+// GetRunSeq returns CompareRunsCompareRunsRunComparisonBRun.RunSeq, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
+
+// GetPlan returns CompareRunsCompareRunsRunComparisonBRun.Plan, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
+
+// GetStepCounts returns CompareRunsCompareRunsRunComparisonBRun.StepCounts, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetStepCounts() RunRowStepCounts {
+	return v.RunRow.StepCounts
+}
+
+// GetTriggeredBy returns CompareRunsCompareRunsRunComparisonBRun.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetTriggeredBy() *string {
+	return v.RunRow.TriggeredBy
+}
+
+// GetCreatedAt returns CompareRunsCompareRunsRunComparisonBRun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetCreatedAt() time.Time { return v.RunRow.CreatedAt }
+
+// GetStartedAt returns CompareRunsCompareRunsRunComparisonBRun.StartedAt, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetStartedAt() *time.Time {
+	return v.RunRow.StartedAt
+}
+
+// GetCompletedAt returns CompareRunsCompareRunsRunComparisonBRun.CompletedAt, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetCompletedAt() *time.Time {
+	return v.RunRow.CompletedAt
+}
+
+// GetTotalDurationMs returns CompareRunsCompareRunsRunComparisonBRun.TotalDurationMs, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetTotalDurationMs() *float64 {
+	return v.RunRow.TotalDurationMs
+}
+
+// GetRetryDeadline returns CompareRunsCompareRunsRunComparisonBRun.RetryDeadline, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetRetryDeadline() *time.Time {
+	return v.RunRow.RetryDeadline
+}
+
+// GetRootCause returns CompareRunsCompareRunsRunComparisonBRun.RootCause, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetRootCause() *RunRowRootCauseRunError {
+	return v.RunRow.RootCause
+}
+
+func (v *CompareRunsCompareRunsRunComparisonBRun) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*CompareRunsCompareRunsRunComparisonBRun
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.CompareRunsCompareRunsRunComparisonBRun = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.RunRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalCompareRunsCompareRunsRunComparisonBRun struct {
+	RunId string `json:"runId"`
+
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	Status RunStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	Substatus *RunSubstatus `json:"substatus"`
+
+	Message *string `json:"message"`
+
+	RunSeq int64 `json:"runSeq"`
+
+	Plan RunRowPlanPlanRef `json:"plan"`
+
+	StepCounts RunRowStepCounts `json:"stepCounts"`
+
+	TriggeredBy *string `json:"triggeredBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	TotalDurationMs *float64 `json:"totalDurationMs"`
+
+	RetryDeadline *time.Time `json:"retryDeadline"`
+
+	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+}
+
+func (v *CompareRunsCompareRunsRunComparisonBRun) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *CompareRunsCompareRunsRunComparisonBRun) __premarshalJSON() (*__premarshalCompareRunsCompareRunsRunComparisonBRun, error) {
+	var retval __premarshalCompareRunsCompareRunsRunComparisonBRun
+
+	retval.RunId = v.RunRow.RunId
+	retval.ProjectId = v.RunRow.ProjectId
+	retval.EnvironmentId = v.RunRow.EnvironmentId
+	retval.Status = v.RunRow.Status
+	retval.StatusRaw = v.RunRow.StatusRaw
+	retval.Substatus = v.RunRow.Substatus
+	retval.Message = v.RunRow.Message
+	retval.RunSeq = v.RunRow.RunSeq
+	retval.Plan = v.RunRow.Plan
+	retval.StepCounts = v.RunRow.StepCounts
+	retval.TriggeredBy = v.RunRow.TriggeredBy
+	retval.CreatedAt = v.RunRow.CreatedAt
+	retval.StartedAt = v.RunRow.StartedAt
+	retval.CompletedAt = v.RunRow.CompletedAt
+	retval.TotalDurationMs = v.RunRow.TotalDurationMs
+	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.RootCause = v.RunRow.RootCause
+	return &retval, nil
+}
+
+// CompareRunsCompareRunsRunComparisonParamsPlanPartDiff includes the requested fields of the GraphQL type PlanPartDiff.
+// The GraphQL type's documentation follows.
+//
+// A member that differs: its path with dots, and its values as JSON, at most 300 bytes; null where it does not exist.
+type CompareRunsCompareRunsRunComparisonParamsPlanPartDiff struct {
+	Path string  `json:"path"`
+	From *string `json:"from"`
+	To   *string `json:"to"`
+}
+
+// GetPath returns CompareRunsCompareRunsRunComparisonParamsPlanPartDiff.Path, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonParamsPlanPartDiff) GetPath() string { return v.Path }
+
+// GetFrom returns CompareRunsCompareRunsRunComparisonParamsPlanPartDiff.From, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonParamsPlanPartDiff) GetFrom() *string { return v.From }
+
+// GetTo returns CompareRunsCompareRunsRunComparisonParamsPlanPartDiff.To, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonParamsPlanPartDiff) GetTo() *string { return v.To }
+
+// CompareRunsCompareRunsRunComparisonPlanPlanDiff includes the requested fields of the GraphQL type PlanDiff.
+// The GraphQL type's documentation follows.
+//
+// The difference between the plan of a previous run and that of this one.
+type CompareRunsCompareRunsRunComparisonPlanPlanDiff struct {
+	// The number of steps in the plan of this run.
+	Total   int `json:"total"`
+	Added   int `json:"added"`
+	Removed int `json:"removed"`
+	Changed int `json:"changed"`
+	// The differences outside of the steps, at most 20.
+	Parts []CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff `json:"parts"`
+	// The steps that differ, at most 200, in the order of the document; removed ones come last.
+	Steps []CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff `json:"steps"`
+}
+
+// GetTotal returns CompareRunsCompareRunsRunComparisonPlanPlanDiff.Total, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiff) GetTotal() int { return v.Total }
+
+// GetAdded returns CompareRunsCompareRunsRunComparisonPlanPlanDiff.Added, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiff) GetAdded() int { return v.Added }
+
+// GetRemoved returns CompareRunsCompareRunsRunComparisonPlanPlanDiff.Removed, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiff) GetRemoved() int { return v.Removed }
+
+// GetChanged returns CompareRunsCompareRunsRunComparisonPlanPlanDiff.Changed, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiff) GetChanged() int { return v.Changed }
+
+// GetParts returns CompareRunsCompareRunsRunComparisonPlanPlanDiff.Parts, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiff) GetParts() []CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff {
+	return v.Parts
+}
+
+// GetSteps returns CompareRunsCompareRunsRunComparisonPlanPlanDiff.Steps, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiff) GetSteps() []CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff {
+	return v.Steps
+}
+
+// CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff includes the requested fields of the GraphQL type PlanPartDiff.
+// The GraphQL type's documentation follows.
+//
+// A member that differs: its path with dots, and its values as JSON, at most 300 bytes; null where it does not exist.
+type CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff struct {
+	Path string  `json:"path"`
+	From *string `json:"from"`
+	To   *string `json:"to"`
+}
+
+// GetPath returns CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff.Path, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff) GetPath() string {
+	return v.Path
+}
+
+// GetFrom returns CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff.From, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff) GetFrom() *string {
+	return v.From
+}
+
+// GetTo returns CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff.To, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffPartsPlanPartDiff) GetTo() *string {
+	return v.To
+}
+
+// CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff includes the requested fields of the GraphQL type PlanStepDiff.
+type CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff struct {
+	StepId string     `json:"stepId"`
+	Change PlanChange `json:"change"`
+	// The differences of a CHANGED step, at most 20.
+	Parts []CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff `json:"parts"`
+}
+
+// GetStepId returns CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff.StepId, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff) GetStepId() string {
+	return v.StepId
+}
+
+// GetChange returns CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff.Change, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff) GetChange() PlanChange {
+	return v.Change
+}
+
+// GetParts returns CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff.Parts, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiff) GetParts() []CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff {
+	return v.Parts
+}
+
+// CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff includes the requested fields of the GraphQL type PlanPartDiff.
+// The GraphQL type's documentation follows.
+//
+// A member that differs: its path with dots, and its values as JSON, at most 300 bytes; null where it does not exist.
+type CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff struct {
+	Path string  `json:"path"`
+	From *string `json:"from"`
+	To   *string `json:"to"`
+}
+
+// GetPath returns CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff.Path, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff) GetPath() string {
+	return v.Path
+}
+
+// GetFrom returns CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff.From, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff) GetFrom() *string {
+	return v.From
+}
+
+// GetTo returns CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff.To, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonPlanPlanDiffStepsPlanStepDiffPartsPlanPartDiff) GetTo() *string {
+	return v.To
+}
+
+// CompareRunsCompareRunsRunComparisonStepsStepComparison includes the requested fields of the GraphQL type StepComparison.
+type CompareRunsCompareRunsRunComparisonStepsStepComparison struct {
+	StepId string  `json:"stepId"`
+	Name   *string `json:"name"`
+	// Empty when nothing differs.
+	Changes []ComparedChange `json:"changes"`
+	// Null when the plan of the run has no such step.
+	A *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep `json:"a"`
+	// Null when the plan of the run has no such step.
+	B *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep `json:"b"`
+}
+
+// GetStepId returns CompareRunsCompareRunsRunComparisonStepsStepComparison.StepId, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetStepId() string { return v.StepId }
+
+// GetName returns CompareRunsCompareRunsRunComparisonStepsStepComparison.Name, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetName() *string { return v.Name }
+
+// GetChanges returns CompareRunsCompareRunsRunComparisonStepsStepComparison.Changes, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetChanges() []ComparedChange {
+	return v.Changes
+}
+
+// GetA returns CompareRunsCompareRunsRunComparisonStepsStepComparison.A, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetA() *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep {
+	return v.A
+}
+
+// GetB returns CompareRunsCompareRunsRunComparisonStepsStepComparison.B, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetB() *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep {
+	return v.B
+}
+
+// CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep includes the requested fields of the GraphQL type ComparedStep.
+type CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep struct {
+	ComparedTry `json:"-"`
+}
+
+// GetStatus returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.Status, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetStatus() StepStatus {
+	return v.ComparedTry.Status
+}
+
+// GetStatusRaw returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.StatusRaw, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetStatusRaw() string {
+	return v.ComparedTry.StatusRaw
+}
+
+// GetDurationMs returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.DurationMs, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetDurationMs() *float64 {
+	return v.ComparedTry.DurationMs
+}
+
+// GetAttempts returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.Attempts, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetAttempts() int {
+	return v.ComparedTry.Attempts
+}
+
+// GetErrorCode returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.ErrorCode, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetErrorCode() *string {
+	return v.ComparedTry.ErrorCode
+}
+
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ComparedTry)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep struct {
+	Status StepStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	DurationMs *float64 `json:"durationMs"`
+
+	Attempts int `json:"attempts"`
+
+	ErrorCode *string `json:"errorCode"`
+}
+
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) __premarshalJSON() (*__premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep, error) {
+	var retval __premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep
+
+	retval.Status = v.ComparedTry.Status
+	retval.StatusRaw = v.ComparedTry.StatusRaw
+	retval.DurationMs = v.ComparedTry.DurationMs
+	retval.Attempts = v.ComparedTry.Attempts
+	retval.ErrorCode = v.ComparedTry.ErrorCode
+	return &retval, nil
+}
+
+// CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep includes the requested fields of the GraphQL type ComparedStep.
+type CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep struct {
+	ComparedTry `json:"-"`
+}
+
+// GetStatus returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.Status, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetStatus() StepStatus {
+	return v.ComparedTry.Status
+}
+
+// GetStatusRaw returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.StatusRaw, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetStatusRaw() string {
+	return v.ComparedTry.StatusRaw
+}
+
+// GetDurationMs returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.DurationMs, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetDurationMs() *float64 {
+	return v.ComparedTry.DurationMs
+}
+
+// GetAttempts returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.Attempts, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetAttempts() int {
+	return v.ComparedTry.Attempts
+}
+
+// GetErrorCode returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.ErrorCode, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetErrorCode() *string {
+	return v.ComparedTry.ErrorCode
+}
+
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ComparedTry)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep struct {
+	Status StepStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	DurationMs *float64 `json:"durationMs"`
+
+	Attempts int `json:"attempts"`
+
+	ErrorCode *string `json:"errorCode"`
+}
+
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) __premarshalJSON() (*__premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep, error) {
+	var retval __premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep
+
+	retval.Status = v.ComparedTry.Status
+	retval.StatusRaw = v.ComparedTry.StatusRaw
+	retval.DurationMs = v.ComparedTry.DurationMs
+	retval.Attempts = v.ComparedTry.Attempts
+	retval.ErrorCode = v.ComparedTry.ErrorCode
+	return &retval, nil
+}
+
+// CompareRunsResponse is returned by CompareRuns on success.
+type CompareRunsResponse struct {
+	// The difference from run `a` to run `b`, of any plans; null when one of them does not exist or is not yours.
+	// Errors: STORE_UNAVAILABLE.
+	// Example: `compareRuns(a: "r1", b: "r2") { params { path from to } steps { stepId changes } }`.
+	CompareRuns *CompareRunsCompareRunsRunComparison `json:"compareRuns"`
+}
+
+// GetCompareRuns returns CompareRunsResponse.CompareRuns, and is useful for accessing the field via an interface.
+func (v *CompareRunsResponse) GetCompareRuns() *CompareRunsCompareRunsRunComparison {
+	return v.CompareRuns
+}
+
+type ComparedChange string
+
+const (
+	// Only `b` has the step.
+	ComparedChangeAdded ComparedChange = "ADDED"
+	// Only `a` has the step.
+	ComparedChangeRemoved ComparedChange = "REMOVED"
+	ComparedChangeStatus  ComparedChange = "STATUS"
+	// The error code of the newest attempt.
+	ComparedChangeError ComparedChange = "ERROR"
+	// The number of attempts.
+	ComparedChangeAttempts ComparedChange = "ATTEMPTS"
+	// In `b` it took at least 25 % and at least 1 s longer.
+	ComparedChangeSlower ComparedChange = "SLOWER"
+	// In `a` it took at least 25 % and at least 1 s longer.
+	ComparedChangeFaster ComparedChange = "FASTER"
+)
+
+var AllComparedChange = []ComparedChange{
+	ComparedChangeAdded,
+	ComparedChangeRemoved,
+	ComparedChangeStatus,
+	ComparedChangeError,
+	ComparedChangeAttempts,
+	ComparedChangeSlower,
+	ComparedChangeFaster,
+}
+
+// ComparedTry includes the GraphQL fields of ComparedStep requested by the fragment ComparedTry.
+type ComparedTry struct {
+	Status    StepStatus `json:"status"`
+	StatusRaw string     `json:"statusRaw"`
+	// Of the newest attempt; null when it has not started and ended.
+	DurationMs *float64 `json:"durationMs"`
+	Attempts   int      `json:"attempts"`
+	ErrorCode  *string  `json:"errorCode"`
+}
+
+// GetStatus returns ComparedTry.Status, and is useful for accessing the field via an interface.
+func (v *ComparedTry) GetStatus() StepStatus { return v.Status }
+
+// GetStatusRaw returns ComparedTry.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ComparedTry) GetStatusRaw() string { return v.StatusRaw }
+
+// GetDurationMs returns ComparedTry.DurationMs, and is useful for accessing the field via an interface.
+func (v *ComparedTry) GetDurationMs() *float64 { return v.DurationMs }
+
+// GetAttempts returns ComparedTry.Attempts, and is useful for accessing the field via an interface.
+func (v *ComparedTry) GetAttempts() int { return v.Attempts }
+
+// GetErrorCode returns ComparedTry.ErrorCode, and is useful for accessing the field via an interface.
+func (v *ComparedTry) GetErrorCode() *string { return v.ErrorCode }
+
 // CompleteManualStepCompleteManualStepSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type CompleteManualStepCompleteManualStepSignalRunPayload struct {
 	Signal CompleteManualStepCompleteManualStepSignalRunPayloadSignal `json:"signal"`
@@ -3862,6 +4636,216 @@ func (v *ListManualTasksResponse) GetManualTasks() ListManualTasksManualTasksMan
 	return v.ManualTasks
 }
 
+// ListPlansPlansPlanConnection includes the requested fields of the GraphQL type PlanConnection.
+type ListPlansPlansPlanConnection struct {
+	Edges    []ListPlansPlansPlanConnectionEdgesPlanEdge `json:"edges"`
+	PageInfo ListPlansPlansPlanConnectionPageInfo        `json:"pageInfo"`
+}
+
+// GetEdges returns ListPlansPlansPlanConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnection) GetEdges() []ListPlansPlansPlanConnectionEdgesPlanEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListPlansPlansPlanConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnection) GetPageInfo() ListPlansPlansPlanConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListPlansPlansPlanConnectionEdgesPlanEdge includes the requested fields of the GraphQL type PlanEdge.
+type ListPlansPlansPlanConnectionEdgesPlanEdge struct {
+	Node ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary `json:"node"`
+}
+
+// GetNode returns ListPlansPlansPlanConnectionEdgesPlanEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdge) GetNode() ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary {
+	return v.Node
+}
+
+// ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary includes the requested fields of the GraphQL type PlanSummary.
+// The GraphQL type's documentation follows.
+//
+// A plan id in one project and environment, with its newest runs.
+type ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary struct {
+	PlanRow `json:"-"`
+}
+
+// GetProjectId returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.ProjectId, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetProjectId() string {
+	return v.PlanRow.ProjectId
+}
+
+// GetEnvironmentId returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetEnvironmentId() string {
+	return v.PlanRow.EnvironmentId
+}
+
+// GetPlanId returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.PlanId, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetPlanId() string {
+	return v.PlanRow.PlanId
+}
+
+// GetLastRunAt returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.LastRunAt, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetLastRunAt() time.Time {
+	return v.PlanRow.LastRunAt
+}
+
+// GetOpen returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Open, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetOpen() int {
+	return v.PlanRow.Open
+}
+
+// GetEnded returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Ended, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetEnded() int {
+	return v.PlanRow.Ended
+}
+
+// GetSucceeded returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Succeeded, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetSucceeded() int {
+	return v.PlanRow.Succeeded
+}
+
+// GetSuccessRate returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.SuccessRate, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetSuccessRate() *float64 {
+	return v.PlanRow.SuccessRate
+}
+
+// GetMedianMs returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.MedianMs, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetMedianMs() *float64 {
+	return v.PlanRow.MedianMs
+}
+
+// GetP90Ms returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.P90Ms, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetP90Ms() *float64 {
+	return v.PlanRow.P90Ms
+}
+
+// GetRecentMedianMs returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.RecentMedianMs, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetRecentMedianMs() *float64 {
+	return v.PlanRow.RecentMedianMs
+}
+
+// GetNext returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Next, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetNext() PlanNext {
+	return v.PlanRow.Next
+}
+
+// GetNextRunId returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.NextRunId, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetNextRunId() *string {
+	return v.PlanRow.NextRunId
+}
+
+// GetRuns returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Runs, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetRuns() []PlanRowRunsPlanRun {
+	return v.PlanRow.Runs
+}
+
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PlanRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary struct {
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	PlanId string `json:"planId"`
+
+	LastRunAt time.Time `json:"lastRunAt"`
+
+	Open int `json:"open"`
+
+	Ended int `json:"ended"`
+
+	Succeeded int `json:"succeeded"`
+
+	SuccessRate *float64 `json:"successRate"`
+
+	MedianMs *float64 `json:"medianMs"`
+
+	P90Ms *float64 `json:"p90Ms"`
+
+	RecentMedianMs *float64 `json:"recentMedianMs"`
+
+	Next PlanNext `json:"next"`
+
+	NextRunId *string `json:"nextRunId"`
+
+	Runs []PlanRowRunsPlanRun `json:"runs"`
+}
+
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) __premarshalJSON() (*__premarshalListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary, error) {
+	var retval __premarshalListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary
+
+	retval.ProjectId = v.PlanRow.ProjectId
+	retval.EnvironmentId = v.PlanRow.EnvironmentId
+	retval.PlanId = v.PlanRow.PlanId
+	retval.LastRunAt = v.PlanRow.LastRunAt
+	retval.Open = v.PlanRow.Open
+	retval.Ended = v.PlanRow.Ended
+	retval.Succeeded = v.PlanRow.Succeeded
+	retval.SuccessRate = v.PlanRow.SuccessRate
+	retval.MedianMs = v.PlanRow.MedianMs
+	retval.P90Ms = v.PlanRow.P90Ms
+	retval.RecentMedianMs = v.PlanRow.RecentMedianMs
+	retval.Next = v.PlanRow.Next
+	retval.NextRunId = v.PlanRow.NextRunId
+	retval.Runs = v.PlanRow.Runs
+	return &retval, nil
+}
+
+// ListPlansPlansPlanConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListPlansPlansPlanConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListPlansPlansPlanConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns ListPlansPlansPlanConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListPlansPlansPlanConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// ListPlansResponse is returned by ListPlans on success.
+type ListPlansResponse struct {
+	// Plans with runs that the viewer may read, the one with the newest run first. A plan here is a plan id in one project and
+	// environment; `text` is a part of the plan id. `first` is at most 50. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	// Example: `plans(first: 20) { edges { node { planId successRate runs { runId status durationMs } next } } }`.
+	Plans ListPlansPlansPlanConnection `json:"plans"`
+}
+
+// GetPlans returns ListPlansResponse.Plans, and is useful for accessing the field via an interface.
+func (v *ListPlansResponse) GetPlans() ListPlansPlansPlanConnection { return v.Plans }
+
 // ListPoliciesPolicyHistoryPolicyConnection includes the requested fields of the GraphQL type PolicyConnection.
 type ListPoliciesPolicyHistoryPolicyConnection struct {
 	Edges    []ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge `json:"edges"`
@@ -4898,12 +5882,70 @@ func (v *MeasureStepLogStepLog) GetTotalLines() int { return v.TotalLines }
 // GetErrorLine returns MeasureStepLogStepLog.ErrorLine, and is useful for accessing the field via an interface.
 func (v *MeasureStepLogStepLog) GetErrorLine() *int { return v.ErrorLine }
 
+// PastTry includes the GraphQL fields of PastAttempt requested by the fragment PastTry.
+type PastTry struct {
+	RunId            string     `json:"runId"`
+	PlanVersion      string     `json:"planVersion"`
+	LogicalAttemptId int        `json:"logicalAttemptId"`
+	EngineAttemptId  int        `json:"engineAttemptId"`
+	Status           StepStatus `json:"status"`
+	StatusRaw        string     `json:"statusRaw"`
+	StartedAt        *time.Time `json:"startedAt"`
+	CompletedAt      *time.Time `json:"completedAt"`
+	DurationMs       *float64   `json:"durationMs"`
+	ErrorCode        *string    `json:"errorCode"`
+}
+
+// GetRunId returns PastTry.RunId, and is useful for accessing the field via an interface.
+func (v *PastTry) GetRunId() string { return v.RunId }
+
+// GetPlanVersion returns PastTry.PlanVersion, and is useful for accessing the field via an interface.
+func (v *PastTry) GetPlanVersion() string { return v.PlanVersion }
+
+// GetLogicalAttemptId returns PastTry.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *PastTry) GetLogicalAttemptId() int { return v.LogicalAttemptId }
+
+// GetEngineAttemptId returns PastTry.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *PastTry) GetEngineAttemptId() int { return v.EngineAttemptId }
+
+// GetStatus returns PastTry.Status, and is useful for accessing the field via an interface.
+func (v *PastTry) GetStatus() StepStatus { return v.Status }
+
+// GetStatusRaw returns PastTry.StatusRaw, and is useful for accessing the field via an interface.
+func (v *PastTry) GetStatusRaw() string { return v.StatusRaw }
+
+// GetStartedAt returns PastTry.StartedAt, and is useful for accessing the field via an interface.
+func (v *PastTry) GetStartedAt() *time.Time { return v.StartedAt }
+
+// GetCompletedAt returns PastTry.CompletedAt, and is useful for accessing the field via an interface.
+func (v *PastTry) GetCompletedAt() *time.Time { return v.CompletedAt }
+
+// GetDurationMs returns PastTry.DurationMs, and is useful for accessing the field via an interface.
+func (v *PastTry) GetDurationMs() *float64 { return v.DurationMs }
+
+// GetErrorCode returns PastTry.ErrorCode, and is useful for accessing the field via an interface.
+func (v *PastTry) GetErrorCode() *string { return v.ErrorCode }
+
 type PauseInput struct {
 	Reason *string `json:"reason"`
 }
 
 // GetReason returns PauseInput.Reason, and is useful for accessing the field via an interface.
 func (v *PauseInput) GetReason() *string { return v.Reason }
+
+type PlanChange string
+
+const (
+	PlanChangeAdded   PlanChange = "ADDED"
+	PlanChangeRemoved PlanChange = "REMOVED"
+	PlanChangeChanged PlanChange = "CHANGED"
+)
+
+var AllPlanChange = []PlanChange{
+	PlanChangeAdded,
+	PlanChangeRemoved,
+	PlanChangeChanged,
+}
 
 type PlanInput struct {
 	// A plan at an address. A control activity fetches and checks it.
@@ -4917,6 +5959,35 @@ func (v *PlanInput) GetRef() *PlanRefInput { return v.Ref }
 
 // GetInline returns PlanInput.Inline, and is useful for accessing the field via an interface.
 func (v *PlanInput) GetInline() *json.RawMessage { return v.Inline }
+
+// What a person can do next about a plan, the most urgent first.
+type PlanNext string
+
+const (
+	// A run waits for an operator after a failed step.
+	PlanNextRetry PlanNext = "RETRY"
+	// A run waits for a person to complete a step.
+	PlanNextComplete PlanNext = "COMPLETE"
+	// A run waits for approval.
+	PlanNextApprove PlanNext = "APPROVE"
+	// A run is paused.
+	PlanNextResume PlanNext = "RESUME"
+	// A run is active.
+	PlanNextWatch PlanNext = "WATCH"
+	// The newest run FAILED.
+	PlanNextRerun PlanNext = "RERUN"
+	PlanNextStart PlanNext = "START"
+)
+
+var AllPlanNext = []PlanNext{
+	PlanNextRetry,
+	PlanNextComplete,
+	PlanNextApprove,
+	PlanNextResume,
+	PlanNextWatch,
+	PlanNextRerun,
+	PlanNextStart,
+}
 
 type PlanRefInput struct {
 	Uri           string  `json:"uri"`
@@ -4948,6 +6019,115 @@ func (v *PlanRefInput) GetSizeBytes() *int { return v.SizeBytes }
 
 // GetCompression returns PlanRefInput.Compression, and is useful for accessing the field via an interface.
 func (v *PlanRefInput) GetCompression() *string { return v.Compression }
+
+// PlanRow includes the GraphQL fields of PlanSummary requested by the fragment PlanRow.
+// The GraphQL type's documentation follows.
+//
+// A plan id in one project and environment, with its newest runs.
+type PlanRow struct {
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	PlanId        string `json:"planId"`
+	// When the newest run was created.
+	LastRunAt time.Time `json:"lastRunAt"`
+	// Runs that have not ended; 100 means 100 or more.
+	Open int `json:"open"`
+	// The runs of `runs` that ended.
+	Ended int `json:"ended"`
+	// Those of them that COMPLETED.
+	Succeeded int `json:"succeeded"`
+	// succeeded / ended, from 0 to 1; null when none ended.
+	SuccessRate *float64 `json:"successRate"`
+	// The middle duration of the COMPLETED runs of `runs`; null when there is none.
+	MedianMs *float64 `json:"medianMs"`
+	// The duration that 90 % of them did not exceed.
+	P90Ms *float64 `json:"p90Ms"`
+	// The middle duration of the newest 5 of them: above `medianMs` the plan became slower.
+	RecentMedianMs *float64 `json:"recentMedianMs"`
+	Next           PlanNext `json:"next"`
+	// The run that `next` is about; null with START.
+	NextRunId *string `json:"nextRunId"`
+	// Newest first: at most 30, on `plan` 50.
+	Runs []PlanRowRunsPlanRun `json:"runs"`
+}
+
+// GetProjectId returns PlanRow.ProjectId, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PlanRow.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetPlanId returns PlanRow.PlanId, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetPlanId() string { return v.PlanId }
+
+// GetLastRunAt returns PlanRow.LastRunAt, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetLastRunAt() time.Time { return v.LastRunAt }
+
+// GetOpen returns PlanRow.Open, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetOpen() int { return v.Open }
+
+// GetEnded returns PlanRow.Ended, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetEnded() int { return v.Ended }
+
+// GetSucceeded returns PlanRow.Succeeded, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetSucceeded() int { return v.Succeeded }
+
+// GetSuccessRate returns PlanRow.SuccessRate, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetSuccessRate() *float64 { return v.SuccessRate }
+
+// GetMedianMs returns PlanRow.MedianMs, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetMedianMs() *float64 { return v.MedianMs }
+
+// GetP90Ms returns PlanRow.P90Ms, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetP90Ms() *float64 { return v.P90Ms }
+
+// GetRecentMedianMs returns PlanRow.RecentMedianMs, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetRecentMedianMs() *float64 { return v.RecentMedianMs }
+
+// GetNext returns PlanRow.Next, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetNext() PlanNext { return v.Next }
+
+// GetNextRunId returns PlanRow.NextRunId, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetNextRunId() *string { return v.NextRunId }
+
+// GetRuns returns PlanRow.Runs, and is useful for accessing the field via an interface.
+func (v *PlanRow) GetRuns() []PlanRowRunsPlanRun { return v.Runs }
+
+// PlanRowRunsPlanRun includes the requested fields of the GraphQL type PlanRun.
+// The GraphQL type's documentation follows.
+//
+// A run of a plan: a cell.
+type PlanRowRunsPlanRun struct {
+	RunId       string    `json:"runId"`
+	PlanVersion string    `json:"planVersion"`
+	Status      RunStatus `json:"status"`
+	StatusRaw   string    `json:"statusRaw"`
+	TriggeredBy *string   `json:"triggeredBy"`
+	CreatedAt   time.Time `json:"createdAt"`
+	// From start to end; null before the end.
+	DurationMs *float64 `json:"durationMs"`
+}
+
+// GetRunId returns PlanRowRunsPlanRun.RunId, and is useful for accessing the field via an interface.
+func (v *PlanRowRunsPlanRun) GetRunId() string { return v.RunId }
+
+// GetPlanVersion returns PlanRowRunsPlanRun.PlanVersion, and is useful for accessing the field via an interface.
+func (v *PlanRowRunsPlanRun) GetPlanVersion() string { return v.PlanVersion }
+
+// GetStatus returns PlanRowRunsPlanRun.Status, and is useful for accessing the field via an interface.
+func (v *PlanRowRunsPlanRun) GetStatus() RunStatus { return v.Status }
+
+// GetStatusRaw returns PlanRowRunsPlanRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *PlanRowRunsPlanRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetTriggeredBy returns PlanRowRunsPlanRun.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *PlanRowRunsPlanRun) GetTriggeredBy() *string { return v.TriggeredBy }
+
+// GetCreatedAt returns PlanRowRunsPlanRun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *PlanRowRunsPlanRun) GetCreatedAt() time.Time { return v.CreatedAt }
+
+// GetDurationMs returns PlanRowRunsPlanRun.DurationMs, and is useful for accessing the field via an interface.
+func (v *PlanRowRunsPlanRun) GetDurationMs() *float64 { return v.DurationMs }
 
 type PolicyApprovalInput struct {
 	ProjectId     string `json:"projectId"`
@@ -7849,6 +9029,832 @@ type ShowHealthResponse struct {
 
 // GetHealth returns ShowHealthResponse.Health, and is useful for accessing the field via an interface.
 func (v *ShowHealthResponse) GetHealth() ShowHealthHealth { return v.Health }
+
+// ShowPlanPlanPlanHistory includes the requested fields of the GraphQL type PlanHistory.
+// The GraphQL type's documentation follows.
+//
+// What the newest runs of a plan show about it.
+type ShowPlanPlanPlanHistory struct {
+	Summary ShowPlanPlanPlanHistorySummaryPlanSummary `json:"summary"`
+	// The number of runs that `versions` and `starters` count: the newest ones, at most 1,000.
+	CountedRuns int `json:"countedRuns"`
+	// Older runs exist that are not counted.
+	MoreRuns bool `json:"moreRuns"`
+	// The documents that these runs used, the most recently used first; at most 50. compareRuns of their `lastRunId` shows differences.
+	Versions []ShowPlanPlanPlanHistoryVersionsPlanVersion `json:"versions"`
+	// The principals that started these runs, the most runs first; at most 50.
+	Starters []ShowPlanPlanPlanHistoryStartersPlanStarter `json:"starters"`
+	Grid     ShowPlanPlanPlanHistoryGridPlanGrid          `json:"grid"`
+}
+
+// GetSummary returns ShowPlanPlanPlanHistory.Summary, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistory) GetSummary() ShowPlanPlanPlanHistorySummaryPlanSummary {
+	return v.Summary
+}
+
+// GetCountedRuns returns ShowPlanPlanPlanHistory.CountedRuns, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistory) GetCountedRuns() int { return v.CountedRuns }
+
+// GetMoreRuns returns ShowPlanPlanPlanHistory.MoreRuns, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistory) GetMoreRuns() bool { return v.MoreRuns }
+
+// GetVersions returns ShowPlanPlanPlanHistory.Versions, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistory) GetVersions() []ShowPlanPlanPlanHistoryVersionsPlanVersion {
+	return v.Versions
+}
+
+// GetStarters returns ShowPlanPlanPlanHistory.Starters, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistory) GetStarters() []ShowPlanPlanPlanHistoryStartersPlanStarter {
+	return v.Starters
+}
+
+// GetGrid returns ShowPlanPlanPlanHistory.Grid, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistory) GetGrid() ShowPlanPlanPlanHistoryGridPlanGrid { return v.Grid }
+
+// ShowPlanPlanPlanHistoryGridPlanGrid includes the requested fields of the GraphQL type PlanGrid.
+// The GraphQL type's documentation follows.
+//
+// Steps by runs: at most 20,000 cells.
+type ShowPlanPlanPlanHistoryGridPlanGrid struct {
+	// Requested runs that exist and are not shown, because there would be too many cells.
+	LeftOut int `json:"leftOut"`
+	// Newest first.
+	Runs []ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun `json:"runs"`
+	// In the order of the newest plan; steps of older plans only come last.
+	Steps []ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep `json:"steps"`
+}
+
+// GetLeftOut returns ShowPlanPlanPlanHistoryGridPlanGrid.LeftOut, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGrid) GetLeftOut() int { return v.LeftOut }
+
+// GetRuns returns ShowPlanPlanPlanHistoryGridPlanGrid.Runs, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGrid) GetRuns() []ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun {
+	return v.Runs
+}
+
+// GetSteps returns ShowPlanPlanPlanHistoryGridPlanGrid.Steps, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGrid) GetSteps() []ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep {
+	return v.Steps
+}
+
+// ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun includes the requested fields of the GraphQL type PlanRun.
+// The GraphQL type's documentation follows.
+//
+// A run of a plan: a cell.
+type ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun struct {
+	RunId       string    `json:"runId"`
+	PlanVersion string    `json:"planVersion"`
+	Status      RunStatus `json:"status"`
+	StatusRaw   string    `json:"statusRaw"`
+	CreatedAt   time.Time `json:"createdAt"`
+	// From start to end; null before the end.
+	DurationMs *float64 `json:"durationMs"`
+}
+
+// GetRunId returns ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun.RunId, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun) GetRunId() string { return v.RunId }
+
+// GetPlanVersion returns ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun) GetPlanVersion() string {
+	return v.PlanVersion
+}
+
+// GetStatus returns ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun.Status, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun) GetStatus() RunStatus { return v.Status }
+
+// GetStatusRaw returns ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetCreatedAt returns ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun) GetCreatedAt() time.Time { return v.CreatedAt }
+
+// GetDurationMs returns ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun.DurationMs, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun) GetDurationMs() *float64 {
+	return v.DurationMs
+}
+
+// ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep includes the requested fields of the GraphQL type PlanGridStep.
+type ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep struct {
+	StepId string  `json:"stepId"`
+	Name   *string `json:"name"`
+	// One for each run of the grid; null when the plan of the run has no such step.
+	Cells []*ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell `json:"cells"`
+}
+
+// GetStepId returns ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep.StepId, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep) GetStepId() string { return v.StepId }
+
+// GetName returns ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep.Name, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep) GetName() *string { return v.Name }
+
+// GetCells returns ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep.Cells, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep) GetCells() []*ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell {
+	return v.Cells
+}
+
+// ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell includes the requested fields of the GraphQL type PlanCell.
+type ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell struct {
+	Status    StepStatus `json:"status"`
+	StatusRaw string     `json:"statusRaw"`
+	// Of the newest attempt; null when it has not started and ended.
+	DurationMs *float64 `json:"durationMs"`
+	Attempts   int      `json:"attempts"`
+}
+
+// GetStatus returns ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell.Status, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell) GetStatus() StepStatus {
+	return v.Status
+}
+
+// GetStatusRaw returns ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell) GetStatusRaw() string {
+	return v.StatusRaw
+}
+
+// GetDurationMs returns ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell.DurationMs, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell) GetDurationMs() *float64 {
+	return v.DurationMs
+}
+
+// GetAttempts returns ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell.Attempts, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStepCellsPlanCell) GetAttempts() int {
+	return v.Attempts
+}
+
+// ShowPlanPlanPlanHistoryStartersPlanStarter includes the requested fields of the GraphQL type PlanStarter.
+type ShowPlanPlanPlanHistoryStartersPlanStarter struct {
+	Principal string    `json:"principal"`
+	Runs      int       `json:"runs"`
+	LastRunAt time.Time `json:"lastRunAt"`
+	LastRunId string    `json:"lastRunId"`
+}
+
+// GetPrincipal returns ShowPlanPlanPlanHistoryStartersPlanStarter.Principal, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryStartersPlanStarter) GetPrincipal() string { return v.Principal }
+
+// GetRuns returns ShowPlanPlanPlanHistoryStartersPlanStarter.Runs, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryStartersPlanStarter) GetRuns() int { return v.Runs }
+
+// GetLastRunAt returns ShowPlanPlanPlanHistoryStartersPlanStarter.LastRunAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryStartersPlanStarter) GetLastRunAt() time.Time { return v.LastRunAt }
+
+// GetLastRunId returns ShowPlanPlanPlanHistoryStartersPlanStarter.LastRunId, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryStartersPlanStarter) GetLastRunId() string { return v.LastRunId }
+
+// ShowPlanPlanPlanHistorySummaryPlanSummary includes the requested fields of the GraphQL type PlanSummary.
+// The GraphQL type's documentation follows.
+//
+// A plan id in one project and environment, with its newest runs.
+type ShowPlanPlanPlanHistorySummaryPlanSummary struct {
+	PlanRow `json:"-"`
+}
+
+// GetProjectId returns ShowPlanPlanPlanHistorySummaryPlanSummary.ProjectId, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetProjectId() string { return v.PlanRow.ProjectId }
+
+// GetEnvironmentId returns ShowPlanPlanPlanHistorySummaryPlanSummary.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetEnvironmentId() string {
+	return v.PlanRow.EnvironmentId
+}
+
+// GetPlanId returns ShowPlanPlanPlanHistorySummaryPlanSummary.PlanId, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetPlanId() string { return v.PlanRow.PlanId }
+
+// GetLastRunAt returns ShowPlanPlanPlanHistorySummaryPlanSummary.LastRunAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetLastRunAt() time.Time {
+	return v.PlanRow.LastRunAt
+}
+
+// GetOpen returns ShowPlanPlanPlanHistorySummaryPlanSummary.Open, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetOpen() int { return v.PlanRow.Open }
+
+// GetEnded returns ShowPlanPlanPlanHistorySummaryPlanSummary.Ended, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetEnded() int { return v.PlanRow.Ended }
+
+// GetSucceeded returns ShowPlanPlanPlanHistorySummaryPlanSummary.Succeeded, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetSucceeded() int { return v.PlanRow.Succeeded }
+
+// GetSuccessRate returns ShowPlanPlanPlanHistorySummaryPlanSummary.SuccessRate, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetSuccessRate() *float64 {
+	return v.PlanRow.SuccessRate
+}
+
+// GetMedianMs returns ShowPlanPlanPlanHistorySummaryPlanSummary.MedianMs, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetMedianMs() *float64 { return v.PlanRow.MedianMs }
+
+// GetP90Ms returns ShowPlanPlanPlanHistorySummaryPlanSummary.P90Ms, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetP90Ms() *float64 { return v.PlanRow.P90Ms }
+
+// GetRecentMedianMs returns ShowPlanPlanPlanHistorySummaryPlanSummary.RecentMedianMs, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetRecentMedianMs() *float64 {
+	return v.PlanRow.RecentMedianMs
+}
+
+// GetNext returns ShowPlanPlanPlanHistorySummaryPlanSummary.Next, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetNext() PlanNext { return v.PlanRow.Next }
+
+// GetNextRunId returns ShowPlanPlanPlanHistorySummaryPlanSummary.NextRunId, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetNextRunId() *string {
+	return v.PlanRow.NextRunId
+}
+
+// GetRuns returns ShowPlanPlanPlanHistorySummaryPlanSummary.Runs, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetRuns() []PlanRowRunsPlanRun {
+	return v.PlanRow.Runs
+}
+
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowPlanPlanPlanHistorySummaryPlanSummary
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowPlanPlanPlanHistorySummaryPlanSummary = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PlanRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowPlanPlanPlanHistorySummaryPlanSummary struct {
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	PlanId string `json:"planId"`
+
+	LastRunAt time.Time `json:"lastRunAt"`
+
+	Open int `json:"open"`
+
+	Ended int `json:"ended"`
+
+	Succeeded int `json:"succeeded"`
+
+	SuccessRate *float64 `json:"successRate"`
+
+	MedianMs *float64 `json:"medianMs"`
+
+	P90Ms *float64 `json:"p90Ms"`
+
+	RecentMedianMs *float64 `json:"recentMedianMs"`
+
+	Next PlanNext `json:"next"`
+
+	NextRunId *string `json:"nextRunId"`
+
+	Runs []PlanRowRunsPlanRun `json:"runs"`
+}
+
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) __premarshalJSON() (*__premarshalShowPlanPlanPlanHistorySummaryPlanSummary, error) {
+	var retval __premarshalShowPlanPlanPlanHistorySummaryPlanSummary
+
+	retval.ProjectId = v.PlanRow.ProjectId
+	retval.EnvironmentId = v.PlanRow.EnvironmentId
+	retval.PlanId = v.PlanRow.PlanId
+	retval.LastRunAt = v.PlanRow.LastRunAt
+	retval.Open = v.PlanRow.Open
+	retval.Ended = v.PlanRow.Ended
+	retval.Succeeded = v.PlanRow.Succeeded
+	retval.SuccessRate = v.PlanRow.SuccessRate
+	retval.MedianMs = v.PlanRow.MedianMs
+	retval.P90Ms = v.PlanRow.P90Ms
+	retval.RecentMedianMs = v.PlanRow.RecentMedianMs
+	retval.Next = v.PlanRow.Next
+	retval.NextRunId = v.PlanRow.NextRunId
+	retval.Runs = v.PlanRow.Runs
+	return &retval, nil
+}
+
+// ShowPlanPlanPlanHistoryVersionsPlanVersion includes the requested fields of the GraphQL type PlanVersion.
+type ShowPlanPlanPlanHistoryVersionsPlanVersion struct {
+	PlanVersion string    `json:"planVersion"`
+	Sha256      string    `json:"sha256"`
+	FirstUsedAt time.Time `json:"firstUsedAt"`
+	LastUsedAt  time.Time `json:"lastUsedAt"`
+	Runs        int       `json:"runs"`
+	LastRunId   string    `json:"lastRunId"`
+}
+
+// GetPlanVersion returns ShowPlanPlanPlanHistoryVersionsPlanVersion.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryVersionsPlanVersion) GetPlanVersion() string { return v.PlanVersion }
+
+// GetSha256 returns ShowPlanPlanPlanHistoryVersionsPlanVersion.Sha256, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryVersionsPlanVersion) GetSha256() string { return v.Sha256 }
+
+// GetFirstUsedAt returns ShowPlanPlanPlanHistoryVersionsPlanVersion.FirstUsedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryVersionsPlanVersion) GetFirstUsedAt() time.Time { return v.FirstUsedAt }
+
+// GetLastUsedAt returns ShowPlanPlanPlanHistoryVersionsPlanVersion.LastUsedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryVersionsPlanVersion) GetLastUsedAt() time.Time { return v.LastUsedAt }
+
+// GetRuns returns ShowPlanPlanPlanHistoryVersionsPlanVersion.Runs, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryVersionsPlanVersion) GetRuns() int { return v.Runs }
+
+// GetLastRunId returns ShowPlanPlanPlanHistoryVersionsPlanVersion.LastRunId, and is useful for accessing the field via an interface.
+func (v *ShowPlanPlanPlanHistoryVersionsPlanVersion) GetLastRunId() string { return v.LastRunId }
+
+// ShowPlanResponse is returned by ShowPlan on success.
+type ShowPlanResponse struct {
+	// One plan; null when it has no runs that the viewer may read. `runs` is the number of runs in the grid, at most 50.
+	// Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	Plan *ShowPlanPlanPlanHistory `json:"plan"`
+}
+
+// GetPlan returns ShowPlanResponse.Plan, and is useful for accessing the field via an interface.
+func (v *ShowPlanResponse) GetPlan() *ShowPlanPlanPlanHistory { return v.Plan }
+
+// ShowPlanStepPlanStepPlanStepHistory includes the requested fields of the GraphQL type PlanStepHistory.
+// The GraphQL type's documentation follows.
+//
+// A step in the newest runs of its plan.
+type ShowPlanStepPlanStepPlanStepHistory struct {
+	// The number of runs that were read, the newest ones.
+	CountedRuns int `json:"countedRuns"`
+	// Runs in which an attempt started.
+	Ran int `json:"ran"`
+	// Runs in which the newest attempt succeeded.
+	Succeeded int `json:"succeeded"`
+	// Runs in which it succeeded after a failed try, of a person or of the platform.
+	Flaky int `json:"flaky"`
+	// The middle duration of the successful attempts; null when there is none.
+	MedianMs *float64 `json:"medianMs"`
+	// The duration that 90 % of them did not exceed.
+	P90Ms *float64 `json:"p90Ms"`
+	// Newest first, at most 200.
+	Attempts []ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt `json:"attempts"`
+	// By error code, the most frequent first.
+	Failures []ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount `json:"failures"`
+	// The newest successful attempt; null when there is none in these runs.
+	LastGreen *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt `json:"lastGreen"`
+}
+
+// GetCountedRuns returns ShowPlanStepPlanStepPlanStepHistory.CountedRuns, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetCountedRuns() int { return v.CountedRuns }
+
+// GetRan returns ShowPlanStepPlanStepPlanStepHistory.Ran, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetRan() int { return v.Ran }
+
+// GetSucceeded returns ShowPlanStepPlanStepPlanStepHistory.Succeeded, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetSucceeded() int { return v.Succeeded }
+
+// GetFlaky returns ShowPlanStepPlanStepPlanStepHistory.Flaky, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetFlaky() int { return v.Flaky }
+
+// GetMedianMs returns ShowPlanStepPlanStepPlanStepHistory.MedianMs, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetMedianMs() *float64 { return v.MedianMs }
+
+// GetP90Ms returns ShowPlanStepPlanStepPlanStepHistory.P90Ms, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetP90Ms() *float64 { return v.P90Ms }
+
+// GetAttempts returns ShowPlanStepPlanStepPlanStepHistory.Attempts, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetAttempts() []ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt {
+	return v.Attempts
+}
+
+// GetFailures returns ShowPlanStepPlanStepPlanStepHistory.Failures, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetFailures() []ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount {
+	return v.Failures
+}
+
+// GetLastGreen returns ShowPlanStepPlanStepPlanStepHistory.LastGreen, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetLastGreen() *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt {
+	return v.LastGreen
+}
+
+// ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt includes the requested fields of the GraphQL type PastAttempt.
+type ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt struct {
+	PastTry `json:"-"`
+}
+
+// GetRunId returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.RunId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetRunId() string {
+	return v.PastTry.RunId
+}
+
+// GetPlanVersion returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetPlanVersion() string {
+	return v.PastTry.PlanVersion
+}
+
+// GetLogicalAttemptId returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetLogicalAttemptId() int {
+	return v.PastTry.LogicalAttemptId
+}
+
+// GetEngineAttemptId returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetEngineAttemptId() int {
+	return v.PastTry.EngineAttemptId
+}
+
+// GetStatus returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.Status, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetStatus() StepStatus {
+	return v.PastTry.Status
+}
+
+// GetStatusRaw returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetStatusRaw() string {
+	return v.PastTry.StatusRaw
+}
+
+// GetStartedAt returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.StartedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetStartedAt() *time.Time {
+	return v.PastTry.StartedAt
+}
+
+// GetCompletedAt returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.CompletedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetCompletedAt() *time.Time {
+	return v.PastTry.CompletedAt
+}
+
+// GetDurationMs returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.DurationMs, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetDurationMs() *float64 {
+	return v.PastTry.DurationMs
+}
+
+// GetErrorCode returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.ErrorCode, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetErrorCode() *string {
+	return v.PastTry.ErrorCode
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PastTry)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt struct {
+	RunId string `json:"runId"`
+
+	PlanVersion string `json:"planVersion"`
+
+	LogicalAttemptId int `json:"logicalAttemptId"`
+
+	EngineAttemptId int `json:"engineAttemptId"`
+
+	Status StepStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	DurationMs *float64 `json:"durationMs"`
+
+	ErrorCode *string `json:"errorCode"`
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) __premarshalJSON() (*__premarshalShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt, error) {
+	var retval __premarshalShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt
+
+	retval.RunId = v.PastTry.RunId
+	retval.PlanVersion = v.PastTry.PlanVersion
+	retval.LogicalAttemptId = v.PastTry.LogicalAttemptId
+	retval.EngineAttemptId = v.PastTry.EngineAttemptId
+	retval.Status = v.PastTry.Status
+	retval.StatusRaw = v.PastTry.StatusRaw
+	retval.StartedAt = v.PastTry.StartedAt
+	retval.CompletedAt = v.PastTry.CompletedAt
+	retval.DurationMs = v.PastTry.DurationMs
+	retval.ErrorCode = v.PastTry.ErrorCode
+	return &retval, nil
+}
+
+// ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount includes the requested fields of the GraphQL type FailureCount.
+type ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount struct {
+	Code  string `json:"code"`
+	Count int    `json:"count"`
+	// Of the newest one.
+	Message *string `json:"message"`
+	// The newest attempt that failed so.
+	Last ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt `json:"last"`
+}
+
+// GetCode returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount.Code, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount) GetCode() string { return v.Code }
+
+// GetCount returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount.Count, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount) GetCount() int { return v.Count }
+
+// GetMessage returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount.Message, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount) GetMessage() *string {
+	return v.Message
+}
+
+// GetLast returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount.Last, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount) GetLast() ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt {
+	return v.Last
+}
+
+// ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt includes the requested fields of the GraphQL type PastAttempt.
+type ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt struct {
+	PastTry `json:"-"`
+}
+
+// GetRunId returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.RunId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetRunId() string {
+	return v.PastTry.RunId
+}
+
+// GetPlanVersion returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetPlanVersion() string {
+	return v.PastTry.PlanVersion
+}
+
+// GetLogicalAttemptId returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetLogicalAttemptId() int {
+	return v.PastTry.LogicalAttemptId
+}
+
+// GetEngineAttemptId returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetEngineAttemptId() int {
+	return v.PastTry.EngineAttemptId
+}
+
+// GetStatus returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.Status, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetStatus() StepStatus {
+	return v.PastTry.Status
+}
+
+// GetStatusRaw returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetStatusRaw() string {
+	return v.PastTry.StatusRaw
+}
+
+// GetStartedAt returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.StartedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetStartedAt() *time.Time {
+	return v.PastTry.StartedAt
+}
+
+// GetCompletedAt returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.CompletedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetCompletedAt() *time.Time {
+	return v.PastTry.CompletedAt
+}
+
+// GetDurationMs returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.DurationMs, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetDurationMs() *float64 {
+	return v.PastTry.DurationMs
+}
+
+// GetErrorCode returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.ErrorCode, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetErrorCode() *string {
+	return v.PastTry.ErrorCode
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PastTry)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt struct {
+	RunId string `json:"runId"`
+
+	PlanVersion string `json:"planVersion"`
+
+	LogicalAttemptId int `json:"logicalAttemptId"`
+
+	EngineAttemptId int `json:"engineAttemptId"`
+
+	Status StepStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	DurationMs *float64 `json:"durationMs"`
+
+	ErrorCode *string `json:"errorCode"`
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) __premarshalJSON() (*__premarshalShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt, error) {
+	var retval __premarshalShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt
+
+	retval.RunId = v.PastTry.RunId
+	retval.PlanVersion = v.PastTry.PlanVersion
+	retval.LogicalAttemptId = v.PastTry.LogicalAttemptId
+	retval.EngineAttemptId = v.PastTry.EngineAttemptId
+	retval.Status = v.PastTry.Status
+	retval.StatusRaw = v.PastTry.StatusRaw
+	retval.StartedAt = v.PastTry.StartedAt
+	retval.CompletedAt = v.PastTry.CompletedAt
+	retval.DurationMs = v.PastTry.DurationMs
+	retval.ErrorCode = v.PastTry.ErrorCode
+	return &retval, nil
+}
+
+// ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt includes the requested fields of the GraphQL type PastAttempt.
+type ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt struct {
+	PastTry `json:"-"`
+}
+
+// GetRunId returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.RunId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetRunId() string {
+	return v.PastTry.RunId
+}
+
+// GetPlanVersion returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetPlanVersion() string {
+	return v.PastTry.PlanVersion
+}
+
+// GetLogicalAttemptId returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetLogicalAttemptId() int {
+	return v.PastTry.LogicalAttemptId
+}
+
+// GetEngineAttemptId returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetEngineAttemptId() int {
+	return v.PastTry.EngineAttemptId
+}
+
+// GetStatus returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.Status, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetStatus() StepStatus {
+	return v.PastTry.Status
+}
+
+// GetStatusRaw returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetStatusRaw() string {
+	return v.PastTry.StatusRaw
+}
+
+// GetStartedAt returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.StartedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetStartedAt() *time.Time {
+	return v.PastTry.StartedAt
+}
+
+// GetCompletedAt returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.CompletedAt, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetCompletedAt() *time.Time {
+	return v.PastTry.CompletedAt
+}
+
+// GetDurationMs returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.DurationMs, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetDurationMs() *float64 {
+	return v.PastTry.DurationMs
+}
+
+// GetErrorCode returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.ErrorCode, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetErrorCode() *string {
+	return v.PastTry.ErrorCode
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PastTry)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt struct {
+	RunId string `json:"runId"`
+
+	PlanVersion string `json:"planVersion"`
+
+	LogicalAttemptId int `json:"logicalAttemptId"`
+
+	EngineAttemptId int `json:"engineAttemptId"`
+
+	Status StepStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	DurationMs *float64 `json:"durationMs"`
+
+	ErrorCode *string `json:"errorCode"`
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) __premarshalJSON() (*__premarshalShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt, error) {
+	var retval __premarshalShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt
+
+	retval.RunId = v.PastTry.RunId
+	retval.PlanVersion = v.PastTry.PlanVersion
+	retval.LogicalAttemptId = v.PastTry.LogicalAttemptId
+	retval.EngineAttemptId = v.PastTry.EngineAttemptId
+	retval.Status = v.PastTry.Status
+	retval.StatusRaw = v.PastTry.StatusRaw
+	retval.StartedAt = v.PastTry.StartedAt
+	retval.CompletedAt = v.PastTry.CompletedAt
+	retval.DurationMs = v.PastTry.DurationMs
+	retval.ErrorCode = v.PastTry.ErrorCode
+	return &retval, nil
+}
+
+// ShowPlanStepResponse is returned by ShowPlanStep on success.
+type ShowPlanStepResponse struct {
+	// One step in the newest runs of its plan: `runs` is at most 100. Null when the step did nothing in them, or when the viewer may
+	// not read them. Errors: BAD_USER_INPUT, QUERY_TOO_COMPLEX (more than 10,000 events of the step), STORE_UNAVAILABLE.
+	PlanStep *ShowPlanStepPlanStepPlanStepHistory `json:"planStep"`
+}
+
+// GetPlanStep returns ShowPlanStepResponse.PlanStep, and is useful for accessing the field via an interface.
+func (v *ShowPlanStepResponse) GetPlanStep() *ShowPlanStepPlanStepPlanStepHistory { return v.PlanStep }
 
 // ShowPolicyPolicy includes the requested fields of the GraphQL type Policy.
 // The GraphQL type's documentation follows.
@@ -11014,6 +13020,18 @@ type __CheckAuditInput struct {
 // GetAfter returns __CheckAuditInput.After, and is useful for accessing the field via an interface.
 func (v *__CheckAuditInput) GetAfter() *string { return v.After }
 
+// __CompareRunsInput is used internally by genqlient
+type __CompareRunsInput struct {
+	A string `json:"a"`
+	B string `json:"b"`
+}
+
+// GetA returns __CompareRunsInput.A, and is useful for accessing the field via an interface.
+func (v *__CompareRunsInput) GetA() string { return v.A }
+
+// GetB returns __CompareRunsInput.B, and is useful for accessing the field via an interface.
+func (v *__CompareRunsInput) GetB() string { return v.B }
+
 // __CompleteManualStepInput is used internally by genqlient
 type __CompleteManualStepInput struct {
 	Input CompleteManualStepInput `json:"input"`
@@ -11201,6 +13219,30 @@ func (v *__ListManualTasksInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListManualTasksInput.After, and is useful for accessing the field via an interface.
 func (v *__ListManualTasksInput) GetAfter() *string { return v.After }
+
+// __ListPlansInput is used internally by genqlient
+type __ListPlansInput struct {
+	ProjectId     *string `json:"projectId"`
+	EnvironmentId *string `json:"environmentId"`
+	Text          *string `json:"text"`
+	First         *int    `json:"first"`
+	After         *string `json:"after"`
+}
+
+// GetProjectId returns __ListPlansInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *__ListPlansInput) GetProjectId() *string { return v.ProjectId }
+
+// GetEnvironmentId returns __ListPlansInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *__ListPlansInput) GetEnvironmentId() *string { return v.EnvironmentId }
+
+// GetText returns __ListPlansInput.Text, and is useful for accessing the field via an interface.
+func (v *__ListPlansInput) GetText() *string { return v.Text }
+
+// GetFirst returns __ListPlansInput.First, and is useful for accessing the field via an interface.
+func (v *__ListPlansInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListPlansInput.After, and is useful for accessing the field via an interface.
+func (v *__ListPlansInput) GetAfter() *string { return v.After }
 
 // __ListPoliciesInput is used internally by genqlient
 type __ListPoliciesInput struct {
@@ -11429,6 +13471,50 @@ type __SetQuotaInput struct {
 
 // GetInput returns __SetQuotaInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetQuotaInput) GetInput() SetQuotaInput { return v.Input }
+
+// __ShowPlanInput is used internally by genqlient
+type __ShowPlanInput struct {
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	PlanId        string `json:"planId"`
+	Runs          *int   `json:"runs"`
+}
+
+// GetProjectId returns __ShowPlanInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *__ShowPlanInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns __ShowPlanInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *__ShowPlanInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetPlanId returns __ShowPlanInput.PlanId, and is useful for accessing the field via an interface.
+func (v *__ShowPlanInput) GetPlanId() string { return v.PlanId }
+
+// GetRuns returns __ShowPlanInput.Runs, and is useful for accessing the field via an interface.
+func (v *__ShowPlanInput) GetRuns() *int { return v.Runs }
+
+// __ShowPlanStepInput is used internally by genqlient
+type __ShowPlanStepInput struct {
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	PlanId        string `json:"planId"`
+	StepId        string `json:"stepId"`
+	Runs          *int   `json:"runs"`
+}
+
+// GetProjectId returns __ShowPlanStepInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *__ShowPlanStepInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns __ShowPlanStepInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *__ShowPlanStepInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetPlanId returns __ShowPlanStepInput.PlanId, and is useful for accessing the field via an interface.
+func (v *__ShowPlanStepInput) GetPlanId() string { return v.PlanId }
+
+// GetStepId returns __ShowPlanStepInput.StepId, and is useful for accessing the field via an interface.
+func (v *__ShowPlanStepInput) GetStepId() string { return v.StepId }
+
+// GetRuns returns __ShowPlanStepInput.Runs, and is useful for accessing the field via an interface.
+func (v *__ShowPlanStepInput) GetRuns() *int { return v.Runs }
 
 // __ShowRunInput is used internally by genqlient
 type __ShowRunInput struct {
@@ -11778,6 +13864,126 @@ func CheckAudit(
 	}
 
 	data_ = &CheckAuditResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by CompareRuns.
+const CompareRuns_Operation = `
+query CompareRuns ($a: String!, $b: String!) {
+	compareRuns(a: $a, b: $b) {
+		a {
+			... RunRow
+		}
+		b {
+			... RunRow
+		}
+		params {
+			path
+			from
+			to
+		}
+		plan {
+			total
+			added
+			removed
+			changed
+			parts {
+				path
+				from
+				to
+			}
+			steps {
+				stepId
+				change
+				parts {
+					path
+					from
+					to
+				}
+			}
+		}
+		steps {
+			stepId
+			name
+			changes
+			a {
+				... ComparedTry
+			}
+			b {
+				... ComparedTry
+			}
+		}
+	}
+}
+fragment RunRow on Run {
+	runId
+	projectId
+	environmentId
+	status
+	statusRaw
+	substatus
+	message
+	runSeq
+	plan {
+		planId
+		planVersion
+	}
+	stepCounts {
+		total
+		pending
+		running
+		success
+		failed
+		skipped
+	}
+	triggeredBy
+	createdAt
+	startedAt
+	completedAt
+	totalDurationMs
+	retryDeadline
+	rootCause {
+		stepId
+		logicalAttemptId
+		code
+		message
+		retryable
+		blockedSteps
+	}
+}
+fragment ComparedTry on ComparedStep {
+	status
+	statusRaw
+	durationMs
+	attempts
+	errorCode
+}
+`
+
+func CompareRuns(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	a string,
+	b string,
+) (data_ *CompareRunsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CompareRuns",
+		Query:  CompareRuns_Operation,
+		Variables: &__CompareRunsInput{
+			A: a,
+			B: b,
+		},
+	}
+
+	data_ = &CompareRunsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -12698,6 +14904,80 @@ func ListManualTasks(
 	}
 
 	data_ = &ListManualTasksResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListPlans.
+const ListPlans_Operation = `
+query ListPlans ($projectId: String, $environmentId: String, $text: String, $first: Int, $after: String) {
+	plans(projectId: $projectId, environmentId: $environmentId, text: $text, first: $first, after: $after) {
+		edges {
+			node {
+				... PlanRow
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment PlanRow on PlanSummary {
+	projectId
+	environmentId
+	planId
+	lastRunAt
+	open
+	ended
+	succeeded
+	successRate
+	medianMs
+	p90Ms
+	recentMedianMs
+	next
+	nextRunId
+	runs {
+		runId
+		planVersion
+		status
+		statusRaw
+		triggeredBy
+		createdAt
+		durationMs
+	}
+}
+`
+
+func ListPlans(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	projectId *string,
+	environmentId *string,
+	text *string,
+	first *int,
+	after *string,
+) (data_ *ListPlansResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListPlans",
+		Query:  ListPlans_Operation,
+		Variables: &__ListPlansInput{
+			ProjectId:     projectId,
+			EnvironmentId: environmentId,
+			Text:          text,
+			First:         first,
+			After:         after,
+		},
+	}
+
+	data_ = &ListPlansResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -13878,6 +16158,182 @@ func ShowHealth(
 	}
 
 	data_ = &ShowHealthResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowPlan.
+const ShowPlan_Operation = `
+query ShowPlan ($projectId: String!, $environmentId: String!, $planId: String!, $runs: Int) {
+	plan(projectId: $projectId, environmentId: $environmentId, planId: $planId, runs: $runs) {
+		summary {
+			... PlanRow
+		}
+		countedRuns
+		moreRuns
+		versions {
+			planVersion
+			sha256
+			firstUsedAt
+			lastUsedAt
+			runs
+			lastRunId
+		}
+		starters {
+			principal
+			runs
+			lastRunAt
+			lastRunId
+		}
+		grid {
+			leftOut
+			runs {
+				runId
+				planVersion
+				status
+				statusRaw
+				createdAt
+				durationMs
+			}
+			steps {
+				stepId
+				name
+				cells {
+					status
+					statusRaw
+					durationMs
+					attempts
+				}
+			}
+		}
+	}
+}
+fragment PlanRow on PlanSummary {
+	projectId
+	environmentId
+	planId
+	lastRunAt
+	open
+	ended
+	succeeded
+	successRate
+	medianMs
+	p90Ms
+	recentMedianMs
+	next
+	nextRunId
+	runs {
+		runId
+		planVersion
+		status
+		statusRaw
+		triggeredBy
+		createdAt
+		durationMs
+	}
+}
+`
+
+func ShowPlan(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	projectId string,
+	environmentId string,
+	planId string,
+	runs *int,
+) (data_ *ShowPlanResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowPlan",
+		Query:  ShowPlan_Operation,
+		Variables: &__ShowPlanInput{
+			ProjectId:     projectId,
+			EnvironmentId: environmentId,
+			PlanId:        planId,
+			Runs:          runs,
+		},
+	}
+
+	data_ = &ShowPlanResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowPlanStep.
+const ShowPlanStep_Operation = `
+query ShowPlanStep ($projectId: String!, $environmentId: String!, $planId: String!, $stepId: String!, $runs: Int) {
+	planStep(projectId: $projectId, environmentId: $environmentId, planId: $planId, stepId: $stepId, runs: $runs) {
+		countedRuns
+		ran
+		succeeded
+		flaky
+		medianMs
+		p90Ms
+		attempts {
+			... PastTry
+		}
+		failures {
+			code
+			count
+			message
+			last {
+				... PastTry
+			}
+		}
+		lastGreen {
+			... PastTry
+		}
+	}
+}
+fragment PastTry on PastAttempt {
+	runId
+	planVersion
+	logicalAttemptId
+	engineAttemptId
+	status
+	statusRaw
+	startedAt
+	completedAt
+	durationMs
+	errorCode
+}
+`
+
+func ShowPlanStep(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	projectId string,
+	environmentId string,
+	planId string,
+	stepId string,
+	runs *int,
+) (data_ *ShowPlanStepResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowPlanStep",
+		Query:  ShowPlanStep_Operation,
+		Variables: &__ShowPlanStepInput{
+			ProjectId:     projectId,
+			EnvironmentId: environmentId,
+			PlanId:        planId,
+			StepId:        stepId,
+			Runs:          runs,
+		},
+	}
+
+	data_ = &ShowPlanStepResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -18,8 +18,8 @@ import (
 // largeFields contains the fields whose values may take megabytes, with the maximum number of selections in one
 // operation.
 var largeFields = map[string]int{ //nolint:gochecknoglobals // a table
-	"Run.planDocument": 2, "Run.planDiff": 2, "Query.stepLog": 25, "Query.logSearch": 2, "Step.inputs": 10,
-	"Step.dbtNodes": 10,
+	"Run.planDocument": 2, "Run.planDiff": 2, "RunComparison.plan": 2, "Query.stepLog": 25, "Query.logSearch": 2,
+	"Step.inputs": 10, "Step.dbtNodes": 10,
 }
 
 // heavyReads is the number of plan documents and searches in logs that one process handles concurrently, at most one

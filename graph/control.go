@@ -42,6 +42,7 @@ type UseCases struct {
 	ScopeReads
 	DBTReads
 	PastReads
+	PlanReads
 	CountReads
 	BulkService
 	PollerReads
@@ -68,6 +69,7 @@ func UseCasesOf(c interface { //nolint:interfacebloat // only a parameter: UseCa
 	ScopeReads
 	DBTReads
 	PastReads
+	PlanReads
 	CountReads
 	BulkService
 	PollerReads
@@ -75,7 +77,7 @@ func UseCasesOf(c interface { //nolint:interfacebloat // only a parameter: UseCa
 	return UseCases{Commands: c, RunReads: c, ListReads: c, ManualReads: c, DeadLetterReads: c, AuditReads: c,
 		PreviewService: c, Streams: c, FrameSharer: c, PolicyService: c, TokenService: c,
 		RoleReads: c, ApprovalService: c, ServiceModes: c, QuotaService: c, InboxReads: c,
-		ScopeReads: c, DBTReads: c, PastReads: c, CountReads: c, BulkService: c, PollerReads: c}
+		ScopeReads: c, DBTReads: c, PastReads: c, PlanReads: c, CountReads: c, BulkService: c, PollerReads: c}
 }
 
 // PollerReads reads when workers polled their task queues.

@@ -25,7 +25,7 @@ func (s *PlanReader) RunRequest(ctx context.Context, p authz.Principal, runID st
 	}
 	out := RunRequest{}
 	if len(r.Params) > 0 {
-		out.Params = hideSecrets(r.Params)
+		out.Params = HideSecrets(r.Params)
 	}
 	pl, _, err := s.planOfRun(ctx, r) // without steps when it is not known
 	if err != nil {
@@ -58,5 +58,5 @@ func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID 
 	if !control.PlanIsInScope(body, r.Identity) {
 		return nil, nil //nolint:nilnil // anybody who knows the digest can start a run with it
 	}
-	return hideSecrets(body), nil
+	return HideSecrets(body), nil
 }

@@ -35,10 +35,10 @@ func secretMembers(doc json.RawMessage, path string, report func(path string)) {
 	})
 }
 
-// hideSecrets returns the document with hiddenValue in place of each value that secretMembers reports. It also hides
+// HideSecrets returns the document with hiddenValue in place of each value that secretMembers reports. It also hides
 // the path and query of each address, because the path of a webhook is often its secret. A document without such values
 // is returned byte for byte.
-func hideSecrets(doc json.RawMessage) json.RawMessage {
+func HideSecrets(doc json.RawMessage) json.RawMessage {
 	v, err := decodeAny(doc)
 	if err != nil {
 		return doc // a run without params has an empty document

@@ -61,9 +61,9 @@ func (s *InputReader) StepInputs(ctx context.Context, p authz.Principal, runID, 
 	if err := s.change(ctx, out, runID, stepID, upTo); err != nil {
 		return nil, control.Translate(err)
 	}
-	out.Inputs = hideSecrets(out.Inputs)
+	out.Inputs = HideSecrets(out.Inputs)
 	if out.Params != nil {
-		out.Params = hideSecrets(out.Params)
+		out.Params = HideSecrets(out.Params)
 	}
 	return out, nil
 }

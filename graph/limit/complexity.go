@@ -19,19 +19,22 @@ import (
 // These are the costs of fields without an argument for their size: the assumed numbers of rows of lists, and the costs
 // of reads.
 const (
-	stepsOfRun       = 50
-	reportsOfWorkers = 100
-	attemptsOfStep   = 2
-	artifactsOfThing = 3
-	rowsOfFrame      = 50
-	eventsOfFrame    = 100
-	inboxReads       = 10
-	placeReads       = 10
-	countReads       = 1000
-	pastReads        = 10
-	logReads         = 50
-	fileReads        = 50
-	searchReads      = 500
+	stepsOfRun        = 50
+	reportsOfWorkers  = 100
+	attemptsOfStep    = 2
+	artifactsOfThing  = 3
+	rowsOfFrame       = 50
+	eventsOfFrame     = 100
+	inboxReads        = 10
+	placeReads        = 10
+	countReads        = 1000
+	pastReads         = 10
+	logReads          = 50
+	fileReads         = 50
+	searchReads       = 500
+	runsOfPlan        = 30
+	usesOfPlan        = 10
+	attemptsOfHistory = 50
 )
 
 // Weights returns the cost of each field. A list costs the cost of one row times the maximum number of its rows.
@@ -91,6 +94,20 @@ func Weights() exec.ComplexityRoot {
 	c.Query.RunHistogram = func(child int, _ *model.RunFilter, _, _ time.Time, buckets int) int {
 		return countReads + min(max(buckets, 1), 200)*child
 	}
+	c.Query.Plans = func(child int, _, _, _ *string, first *int, _ *string) int { return page(first, nil, 20) * child }
+	c.PlanSummary.Runs = times(runsOfPlan)
+	c.Query.Plan = func(child int, _, _, _ string, _ *int) int { return countReads + child }
+	c.PlanHistory.Versions = times(usesOfPlan)
+	c.PlanHistory.Starters = times(usesOfPlan)
+	c.PlanGrid.Runs = times(runsOfPlan)
+	c.PlanGrid.Steps = times(stepsOfRun)
+	c.PlanGridStep.Cells = times(runsOfPlan)
+	c.Query.PlanStep = func(child int, _, _, _, _ string, _ *int) int { return countReads + child }
+	c.PlanStepHistory.Attempts = times(attemptsOfHistory)
+	c.PlanStepHistory.Failures = times(usesOfPlan)
+	c.Query.CompareRuns = func(child int, _, _ string) int { return countReads + child }
+	c.RunComparison.Plan = func(child int) int { return 2*countReads + child }
+	c.RunComparison.Steps = times(stepsOfRun)
 	c.Run.PlanDiff = func(child int) int { return 2*countReads + child }
 	c.PlanDiff.Steps = times(stepsOfRun)
 	c.Step.Inputs = func(child int, _ *int) int { return countReads + child }

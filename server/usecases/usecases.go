@@ -117,6 +117,8 @@ type UseCases struct {
 	*runs.ActionReader
 	*runs.InputReader
 	*reads.RunLists
+	*reads.PlanHistories
+	*reads.Comparer
 	*reads.EventReader
 	*reads.Differ
 	*reads.LogReader
@@ -249,6 +251,8 @@ func New(cfg Config) *UseCases {
 	s.InputReader = runs.NewInputReader(s.Rights, st, s.PlanReader, cfg.Blobs)
 
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
+	s.PlanHistories = reads.NewPlanHistories(s.Rights, st)
+	s.Comparer = reads.NewComparer(s.Views, s.PlanReader)
 	s.EventReader = reads.NewEventReader(s.Rights, st)
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)
 	s.LogReader = reads.NewLogReader(s.Rights, st, cfg.Logs)

@@ -16,7 +16,7 @@ const planPageSQL = `SELECT p.project_id, p.environment_id, p.plan_id, p.last_ru
 		SELECT 1 FROM run_state t INDEXED BY run_state_scope_status WHERE t.tenant_id = p.tenant_id AND t.project_id = p.project_id
 			AND t.environment_id = p.environment_id AND t.plan_id = p.plan_id
 			AND t.status IN ('PENDING', 'APPROVED', 'RUNNING', 'PAUSED') LIMIT ?2))
-	FROM plan_activity p INDEXED BY plan_activity_listed WHERE p.tenant_id = ?1%s
+	FROM plan_activity p%s WHERE p.tenant_id = ?1%s
 	ORDER BY p.last_run_at DESC, p.project_id DESC, p.environment_id DESC, p.plan_id DESC LIMIT ?`
 
 // runsOfPlansSQL selects the newest ?2 runs of each plan in ?1, by the number of the plan in ?1. An index has the runs
@@ -76,7 +76,11 @@ func planPage(f store.PlanFilter) (query string, args []any) {
 	for _, term := range w.terms {
 		more += ` AND ` + term
 	}
-	return fmt.Sprintf(planPageSQL, more), append(w.args, clamp(f.Limit, store.MaxPlans))
+	index := ` INDEXED BY plan_activity_listed`
+	if f.PlanID != "" {
+		index = `` // the primary key finds one plan
+	}
+	return fmt.Sprintf(planPageSQL, index, more), append(w.args, clamp(f.Limit, store.MaxPlans))
 }
 
 // runsOfPlans sets the newest n runs of each plan.

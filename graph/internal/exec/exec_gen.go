@@ -35,6 +35,7 @@ type ResolverRoot interface {
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Run() RunResolver
+	RunComparison() RunComparisonResolver
 	RunError() RunErrorResolver
 	Step() StepResolver
 	Subscription() SubscriptionResolver
@@ -271,6 +272,14 @@ type ComplexityRoot struct {
 		SignalType func(childComplexity int) int
 	}
 
+	ComparedStep struct {
+		Attempts   func(childComplexity int) int
+		DurationMs func(childComplexity int) int
+		ErrorCode  func(childComplexity int) int
+		Status     func(childComplexity int) int
+		StatusRaw  func(childComplexity int) int
+	}
+
 	CreateTokenPayload struct {
 		Secret func(childComplexity int) int
 		Token  func(childComplexity int) int
@@ -372,6 +381,13 @@ type ComplexityRoot struct {
 	EventEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	FailureCount struct {
+		Code    func(childComplexity int) int
+		Count   func(childComplexity int) int
+		Last    func(childComplexity int) int
+		Message func(childComplexity int) int
 	}
 
 	Forecast struct {
@@ -533,6 +549,19 @@ type ComplexityRoot struct {
 		StartCursor     func(childComplexity int) int
 	}
 
+	PastAttempt struct {
+		CompletedAt      func(childComplexity int) int
+		DurationMs       func(childComplexity int) int
+		EngineAttemptID  func(childComplexity int) int
+		ErrorCode        func(childComplexity int) int
+		LogicalAttemptID func(childComplexity int) int
+		PlanVersion      func(childComplexity int) int
+		RunID            func(childComplexity int) int
+		StartedAt        func(childComplexity int) int
+		Status           func(childComplexity int) int
+		StatusRaw        func(childComplexity int) int
+	}
+
 	PauseInfo struct {
 		Draining    func(childComplexity int) int
 		Reason      func(childComplexity int) int
@@ -547,6 +576,18 @@ type ComplexityRoot struct {
 		ProjectID     func(childComplexity int) int
 	}
 
+	PlanCell struct {
+		Attempts   func(childComplexity int) int
+		DurationMs func(childComplexity int) int
+		Status     func(childComplexity int) int
+		StatusRaw  func(childComplexity int) int
+	}
+
+	PlanConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
 	PlanDiff struct {
 		Added    func(childComplexity int) int
 		Changed  func(childComplexity int) int
@@ -555,6 +596,32 @@ type ComplexityRoot struct {
 		Removed  func(childComplexity int) int
 		Steps    func(childComplexity int) int
 		Total    func(childComplexity int) int
+	}
+
+	PlanEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	PlanGrid struct {
+		LeftOut func(childComplexity int) int
+		Runs    func(childComplexity int) int
+		Steps   func(childComplexity int) int
+	}
+
+	PlanGridStep struct {
+		Cells  func(childComplexity int) int
+		Name   func(childComplexity int) int
+		StepID func(childComplexity int) int
+	}
+
+	PlanHistory struct {
+		CountedRuns func(childComplexity int) int
+		Grid        func(childComplexity int) int
+		MoreRuns    func(childComplexity int) int
+		Starters    func(childComplexity int) int
+		Summary     func(childComplexity int) int
+		Versions    func(childComplexity int) int
 	}
 
 	PlanPartDiff struct {
@@ -571,10 +638,71 @@ type ComplexityRoot struct {
 		URI           func(childComplexity int) int
 	}
 
+	PlanRun struct {
+		CompletedAt func(childComplexity int) int
+		CreatedAt   func(childComplexity int) int
+		DurationMs  func(childComplexity int) int
+		PlanVersion func(childComplexity int) int
+		RunID       func(childComplexity int) int
+		StartedAt   func(childComplexity int) int
+		Status      func(childComplexity int) int
+		StatusRaw   func(childComplexity int) int
+		TriggeredBy func(childComplexity int) int
+	}
+
+	PlanStarter struct {
+		LastRunAt func(childComplexity int) int
+		LastRunID func(childComplexity int) int
+		Principal func(childComplexity int) int
+		Runs      func(childComplexity int) int
+	}
+
 	PlanStepDiff struct {
 		Change func(childComplexity int) int
 		Parts  func(childComplexity int) int
 		StepID func(childComplexity int) int
+	}
+
+	PlanStepHistory struct {
+		Attempts      func(childComplexity int) int
+		CountedRuns   func(childComplexity int) int
+		EnvironmentID func(childComplexity int) int
+		Failures      func(childComplexity int) int
+		Flaky         func(childComplexity int) int
+		LastGreen     func(childComplexity int) int
+		MedianMs      func(childComplexity int) int
+		P90Ms         func(childComplexity int) int
+		PlanID        func(childComplexity int) int
+		ProjectID     func(childComplexity int) int
+		Ran           func(childComplexity int) int
+		StepID        func(childComplexity int) int
+		Succeeded     func(childComplexity int) int
+	}
+
+	PlanSummary struct {
+		Ended          func(childComplexity int) int
+		EnvironmentID  func(childComplexity int) int
+		LastRunAt      func(childComplexity int) int
+		MedianMs       func(childComplexity int) int
+		Next           func(childComplexity int) int
+		NextRunID      func(childComplexity int) int
+		Open           func(childComplexity int) int
+		P90Ms          func(childComplexity int) int
+		PlanID         func(childComplexity int) int
+		ProjectID      func(childComplexity int) int
+		RecentMedianMs func(childComplexity int) int
+		Runs           func(childComplexity int) int
+		Succeeded      func(childComplexity int) int
+		SuccessRate    func(childComplexity int) int
+	}
+
+	PlanVersion struct {
+		FirstUsedAt func(childComplexity int) int
+		LastRunID   func(childComplexity int) int
+		LastUsedAt  func(childComplexity int) int
+		PlanVersion func(childComplexity int) int
+		Runs        func(childComplexity int) int
+		Sha256      func(childComplexity int) int
 	}
 
 	Policy struct {
@@ -660,12 +788,16 @@ type ComplexityRoot struct {
 		Bulk          func(childComplexity int, id string) int
 		Bulks         func(childComplexity int, first *int, after *string) int
 		Capabilities  func(childComplexity int) int
+		CompareRuns   func(childComplexity int, a string, b string) int
 		DeadLetters   func(childComplexity int, runID *string, open *bool, first *int, after *string) int
 		Health        func(childComplexity int) int
 		HealthHistory func(childComplexity int, last *int) int
 		LogSearch     func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
 		ManualTasks   func(childComplexity int, runID *string, first *int, after *string) int
 		Node          func(childComplexity int, id string) int
+		Plan          func(childComplexity int, projectID string, environmentID string, planID string, runs *int) int
+		PlanStep      func(childComplexity int, projectID string, environmentID string, planID string, stepID string, runs *int) int
+		Plans         func(childComplexity int, projectID *string, environmentID *string, text *string, first *int, after *string) int
 		Policy        func(childComplexity int) int
 		PolicyHistory func(childComplexity int, first *int, after *string) int
 		Preview       func(childComplexity int, action model.ActionInput) int
@@ -838,6 +970,14 @@ type ComplexityRoot struct {
 		Failed func(childComplexity int) int
 		From   func(childComplexity int) int
 		Total  func(childComplexity int) int
+	}
+
+	RunComparison struct {
+		A      func(childComplexity int) int
+		B      func(childComplexity int) int
+		Params func(childComplexity int) int
+		Plan   func(childComplexity int) int
+		Steps  func(childComplexity int) int
 	}
 
 	RunConnection struct {
@@ -1088,6 +1228,14 @@ type ComplexityRoot struct {
 		Why    func(childComplexity int) int
 	}
 
+	StepComparison struct {
+		A       func(childComplexity int) int
+		B       func(childComplexity int) int
+		Changes func(childComplexity int) int
+		Name    func(childComplexity int) int
+		StepID  func(childComplexity int) int
+	}
+
 	StepCounts struct {
 		Failed  func(childComplexity int) int
 		Pending func(childComplexity int) int
@@ -1257,6 +1405,10 @@ type QueryResolver interface {
 	RunDiff(ctx context.Context, runID string, a run.Seq, b run.Seq) (*model.RunDiff, error)
 	Runs(ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) (*model.RunConnection, error)
 	RunHistogram(ctx context.Context, filter *model.RunFilter, from time.Time, to time.Time, buckets int) ([]model.RunBucket, error)
+	Plans(ctx context.Context, projectID *string, environmentID *string, text *string, first *int, after *string) (*model.PlanConnection, error)
+	Plan(ctx context.Context, projectID string, environmentID string, planID string, runs *int) (*model.PlanHistory, error)
+	PlanStep(ctx context.Context, projectID string, environmentID string, planID string, stepID string, runs *int) (*model.PlanStepHistory, error)
+	CompareRuns(ctx context.Context, a string, b string) (*model.RunComparison, error)
 	Preview(ctx context.Context, action model.ActionInput) (*model.ActionPreview, error)
 	ManualTasks(ctx context.Context, runID *string, first *int, after *string) (*model.ManualTaskConnection, error)
 	Signal(ctx context.Context, runID string, signalID string) (*model.Signal, error)
@@ -1295,6 +1447,9 @@ type RunResolver interface {
 	Request(ctx context.Context, obj *model.Run) (*model.RunRequest, error)
 	PlanDocument(ctx context.Context, obj *model.Run) (json.RawMessage, error)
 	PlanDiff(ctx context.Context, obj *model.Run) (*model.PlanDiff, error)
+}
+type RunComparisonResolver interface {
+	Plan(ctx context.Context, obj *model.RunComparison) (*model.PlanDiff, error)
 }
 type RunErrorResolver interface {
 	LogLine(ctx context.Context, obj *model.RunError) (*int, error)
@@ -2240,6 +2395,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Cancellation.SignalType(childComplexity), true
 
+	case "ComparedStep.attempts":
+		if e.ComplexityRoot.ComparedStep.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.Attempts(childComplexity), true
+	case "ComparedStep.durationMs":
+		if e.ComplexityRoot.ComparedStep.DurationMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.DurationMs(childComplexity), true
+	case "ComparedStep.errorCode":
+		if e.ComplexityRoot.ComparedStep.ErrorCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.ErrorCode(childComplexity), true
+	case "ComparedStep.status":
+		if e.ComplexityRoot.ComparedStep.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.Status(childComplexity), true
+	case "ComparedStep.statusRaw":
+		if e.ComplexityRoot.ComparedStep.StatusRaw == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.StatusRaw(childComplexity), true
+
 	case "CreateTokenPayload.secret":
 		if e.ComplexityRoot.CreateTokenPayload.Secret == nil {
 			break
@@ -2602,6 +2788,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventEdge.Node(childComplexity), true
+
+	case "FailureCount.code":
+		if e.ComplexityRoot.FailureCount.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureCount.Code(childComplexity), true
+	case "FailureCount.count":
+		if e.ComplexityRoot.FailureCount.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureCount.Count(childComplexity), true
+	case "FailureCount.last":
+		if e.ComplexityRoot.FailureCount.Last == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureCount.Last(childComplexity), true
+	case "FailureCount.message":
+		if e.ComplexityRoot.FailureCount.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureCount.Message(childComplexity), true
 
 	case "Forecast.confidence":
 		if e.ComplexityRoot.Forecast.Confidence == nil {
@@ -3319,6 +3530,67 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PageInfo.StartCursor(childComplexity), true
 
+	case "PastAttempt.completedAt":
+		if e.ComplexityRoot.PastAttempt.CompletedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.CompletedAt(childComplexity), true
+	case "PastAttempt.durationMs":
+		if e.ComplexityRoot.PastAttempt.DurationMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.DurationMs(childComplexity), true
+	case "PastAttempt.engineAttemptId":
+		if e.ComplexityRoot.PastAttempt.EngineAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.EngineAttemptID(childComplexity), true
+	case "PastAttempt.errorCode":
+		if e.ComplexityRoot.PastAttempt.ErrorCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.ErrorCode(childComplexity), true
+	case "PastAttempt.logicalAttemptId":
+		if e.ComplexityRoot.PastAttempt.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.LogicalAttemptID(childComplexity), true
+	case "PastAttempt.planVersion":
+		if e.ComplexityRoot.PastAttempt.PlanVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.PlanVersion(childComplexity), true
+	case "PastAttempt.runId":
+		if e.ComplexityRoot.PastAttempt.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.RunID(childComplexity), true
+	case "PastAttempt.startedAt":
+		if e.ComplexityRoot.PastAttempt.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.StartedAt(childComplexity), true
+	case "PastAttempt.status":
+		if e.ComplexityRoot.PastAttempt.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.Status(childComplexity), true
+	case "PastAttempt.statusRaw":
+		if e.ComplexityRoot.PastAttempt.StatusRaw == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.StatusRaw(childComplexity), true
+
 	case "PauseInfo.draining":
 		if e.ComplexityRoot.PauseInfo.Draining == nil {
 			break
@@ -3369,6 +3641,44 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Place.ProjectID(childComplexity), true
 
+	case "PlanCell.attempts":
+		if e.ComplexityRoot.PlanCell.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanCell.Attempts(childComplexity), true
+	case "PlanCell.durationMs":
+		if e.ComplexityRoot.PlanCell.DurationMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanCell.DurationMs(childComplexity), true
+	case "PlanCell.status":
+		if e.ComplexityRoot.PlanCell.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanCell.Status(childComplexity), true
+	case "PlanCell.statusRaw":
+		if e.ComplexityRoot.PlanCell.StatusRaw == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanCell.StatusRaw(childComplexity), true
+
+	case "PlanConnection.edges":
+		if e.ComplexityRoot.PlanConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanConnection.Edges(childComplexity), true
+	case "PlanConnection.pageInfo":
+		if e.ComplexityRoot.PlanConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanConnection.PageInfo(childComplexity), true
+
 	case "PlanDiff.added":
 		if e.ComplexityRoot.PlanDiff.Added == nil {
 			break
@@ -3411,6 +3721,94 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanDiff.Total(childComplexity), true
+
+	case "PlanEdge.cursor":
+		if e.ComplexityRoot.PlanEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanEdge.Cursor(childComplexity), true
+	case "PlanEdge.node":
+		if e.ComplexityRoot.PlanEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanEdge.Node(childComplexity), true
+
+	case "PlanGrid.leftOut":
+		if e.ComplexityRoot.PlanGrid.LeftOut == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanGrid.LeftOut(childComplexity), true
+	case "PlanGrid.runs":
+		if e.ComplexityRoot.PlanGrid.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanGrid.Runs(childComplexity), true
+	case "PlanGrid.steps":
+		if e.ComplexityRoot.PlanGrid.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanGrid.Steps(childComplexity), true
+
+	case "PlanGridStep.cells":
+		if e.ComplexityRoot.PlanGridStep.Cells == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanGridStep.Cells(childComplexity), true
+	case "PlanGridStep.name":
+		if e.ComplexityRoot.PlanGridStep.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanGridStep.Name(childComplexity), true
+	case "PlanGridStep.stepId":
+		if e.ComplexityRoot.PlanGridStep.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanGridStep.StepID(childComplexity), true
+
+	case "PlanHistory.countedRuns":
+		if e.ComplexityRoot.PlanHistory.CountedRuns == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanHistory.CountedRuns(childComplexity), true
+	case "PlanHistory.grid":
+		if e.ComplexityRoot.PlanHistory.Grid == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanHistory.Grid(childComplexity), true
+	case "PlanHistory.moreRuns":
+		if e.ComplexityRoot.PlanHistory.MoreRuns == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanHistory.MoreRuns(childComplexity), true
+	case "PlanHistory.starters":
+		if e.ComplexityRoot.PlanHistory.Starters == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanHistory.Starters(childComplexity), true
+	case "PlanHistory.summary":
+		if e.ComplexityRoot.PlanHistory.Summary == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanHistory.Summary(childComplexity), true
+	case "PlanHistory.versions":
+		if e.ComplexityRoot.PlanHistory.Versions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanHistory.Versions(childComplexity), true
 
 	case "PlanPartDiff.from":
 		if e.ComplexityRoot.PlanPartDiff.From == nil {
@@ -3462,6 +3860,86 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PlanRef.URI(childComplexity), true
 
+	case "PlanRun.completedAt":
+		if e.ComplexityRoot.PlanRun.CompletedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.CompletedAt(childComplexity), true
+	case "PlanRun.createdAt":
+		if e.ComplexityRoot.PlanRun.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.CreatedAt(childComplexity), true
+	case "PlanRun.durationMs":
+		if e.ComplexityRoot.PlanRun.DurationMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.DurationMs(childComplexity), true
+	case "PlanRun.planVersion":
+		if e.ComplexityRoot.PlanRun.PlanVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.PlanVersion(childComplexity), true
+	case "PlanRun.runId":
+		if e.ComplexityRoot.PlanRun.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.RunID(childComplexity), true
+	case "PlanRun.startedAt":
+		if e.ComplexityRoot.PlanRun.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.StartedAt(childComplexity), true
+	case "PlanRun.status":
+		if e.ComplexityRoot.PlanRun.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.Status(childComplexity), true
+	case "PlanRun.statusRaw":
+		if e.ComplexityRoot.PlanRun.StatusRaw == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.StatusRaw(childComplexity), true
+	case "PlanRun.triggeredBy":
+		if e.ComplexityRoot.PlanRun.TriggeredBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.TriggeredBy(childComplexity), true
+
+	case "PlanStarter.lastRunAt":
+		if e.ComplexityRoot.PlanStarter.LastRunAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStarter.LastRunAt(childComplexity), true
+	case "PlanStarter.lastRunId":
+		if e.ComplexityRoot.PlanStarter.LastRunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStarter.LastRunID(childComplexity), true
+	case "PlanStarter.principal":
+		if e.ComplexityRoot.PlanStarter.Principal == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStarter.Principal(childComplexity), true
+	case "PlanStarter.runs":
+		if e.ComplexityRoot.PlanStarter.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStarter.Runs(childComplexity), true
+
 	case "PlanStepDiff.change":
 		if e.ComplexityRoot.PlanStepDiff.Change == nil {
 			break
@@ -3480,6 +3958,207 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanStepDiff.StepID(childComplexity), true
+
+	case "PlanStepHistory.attempts":
+		if e.ComplexityRoot.PlanStepHistory.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.Attempts(childComplexity), true
+	case "PlanStepHistory.countedRuns":
+		if e.ComplexityRoot.PlanStepHistory.CountedRuns == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.CountedRuns(childComplexity), true
+	case "PlanStepHistory.environmentId":
+		if e.ComplexityRoot.PlanStepHistory.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.EnvironmentID(childComplexity), true
+	case "PlanStepHistory.failures":
+		if e.ComplexityRoot.PlanStepHistory.Failures == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.Failures(childComplexity), true
+	case "PlanStepHistory.flaky":
+		if e.ComplexityRoot.PlanStepHistory.Flaky == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.Flaky(childComplexity), true
+	case "PlanStepHistory.lastGreen":
+		if e.ComplexityRoot.PlanStepHistory.LastGreen == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.LastGreen(childComplexity), true
+	case "PlanStepHistory.medianMs":
+		if e.ComplexityRoot.PlanStepHistory.MedianMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.MedianMs(childComplexity), true
+	case "PlanStepHistory.p90Ms":
+		if e.ComplexityRoot.PlanStepHistory.P90Ms == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.P90Ms(childComplexity), true
+	case "PlanStepHistory.planId":
+		if e.ComplexityRoot.PlanStepHistory.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.PlanID(childComplexity), true
+	case "PlanStepHistory.projectId":
+		if e.ComplexityRoot.PlanStepHistory.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.ProjectID(childComplexity), true
+	case "PlanStepHistory.ran":
+		if e.ComplexityRoot.PlanStepHistory.Ran == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.Ran(childComplexity), true
+	case "PlanStepHistory.stepId":
+		if e.ComplexityRoot.PlanStepHistory.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.StepID(childComplexity), true
+	case "PlanStepHistory.succeeded":
+		if e.ComplexityRoot.PlanStepHistory.Succeeded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepHistory.Succeeded(childComplexity), true
+
+	case "PlanSummary.ended":
+		if e.ComplexityRoot.PlanSummary.Ended == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.Ended(childComplexity), true
+	case "PlanSummary.environmentId":
+		if e.ComplexityRoot.PlanSummary.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.EnvironmentID(childComplexity), true
+	case "PlanSummary.lastRunAt":
+		if e.ComplexityRoot.PlanSummary.LastRunAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.LastRunAt(childComplexity), true
+	case "PlanSummary.medianMs":
+		if e.ComplexityRoot.PlanSummary.MedianMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.MedianMs(childComplexity), true
+	case "PlanSummary.next":
+		if e.ComplexityRoot.PlanSummary.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.Next(childComplexity), true
+	case "PlanSummary.nextRunId":
+		if e.ComplexityRoot.PlanSummary.NextRunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.NextRunID(childComplexity), true
+	case "PlanSummary.open":
+		if e.ComplexityRoot.PlanSummary.Open == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.Open(childComplexity), true
+	case "PlanSummary.p90Ms":
+		if e.ComplexityRoot.PlanSummary.P90Ms == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.P90Ms(childComplexity), true
+	case "PlanSummary.planId":
+		if e.ComplexityRoot.PlanSummary.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.PlanID(childComplexity), true
+	case "PlanSummary.projectId":
+		if e.ComplexityRoot.PlanSummary.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.ProjectID(childComplexity), true
+	case "PlanSummary.recentMedianMs":
+		if e.ComplexityRoot.PlanSummary.RecentMedianMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.RecentMedianMs(childComplexity), true
+	case "PlanSummary.runs":
+		if e.ComplexityRoot.PlanSummary.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.Runs(childComplexity), true
+	case "PlanSummary.succeeded":
+		if e.ComplexityRoot.PlanSummary.Succeeded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.Succeeded(childComplexity), true
+	case "PlanSummary.successRate":
+		if e.ComplexityRoot.PlanSummary.SuccessRate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.SuccessRate(childComplexity), true
+
+	case "PlanVersion.firstUsedAt":
+		if e.ComplexityRoot.PlanVersion.FirstUsedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanVersion.FirstUsedAt(childComplexity), true
+	case "PlanVersion.lastRunId":
+		if e.ComplexityRoot.PlanVersion.LastRunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanVersion.LastRunID(childComplexity), true
+	case "PlanVersion.lastUsedAt":
+		if e.ComplexityRoot.PlanVersion.LastUsedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanVersion.LastUsedAt(childComplexity), true
+	case "PlanVersion.planVersion":
+		if e.ComplexityRoot.PlanVersion.PlanVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanVersion.PlanVersion(childComplexity), true
+	case "PlanVersion.runs":
+		if e.ComplexityRoot.PlanVersion.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanVersion.Runs(childComplexity), true
+	case "PlanVersion.sha256":
+		if e.ComplexityRoot.PlanVersion.Sha256 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanVersion.Sha256(childComplexity), true
 
 	case "Policy.actor":
 		if e.ComplexityRoot.Policy.Actor == nil {
@@ -3828,6 +4507,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Capabilities(childComplexity), true
+	case "Query.compareRuns":
+		if e.ComplexityRoot.Query.CompareRuns == nil {
+			break
+		}
+
+		args, err := ec.field_Query_compareRuns_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.CompareRuns(childComplexity, args["a"].(string), args["b"].(string)), true
 	case "Query.deadLetters":
 		if e.ComplexityRoot.Query.DeadLetters == nil {
 			break
@@ -3890,6 +4580,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Node(childComplexity, args["id"].(string)), true
+	case "Query.plan":
+		if e.ComplexityRoot.Query.Plan == nil {
+			break
+		}
+
+		args, err := ec.field_Query_plan_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Plan(childComplexity, args["projectId"].(string), args["environmentId"].(string), args["planId"].(string), args["runs"].(*int)), true
+	case "Query.planStep":
+		if e.ComplexityRoot.Query.PlanStep == nil {
+			break
+		}
+
+		args, err := ec.field_Query_planStep_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.PlanStep(childComplexity, args["projectId"].(string), args["environmentId"].(string), args["planId"].(string), args["stepId"].(string), args["runs"].(*int)), true
+	case "Query.plans":
+		if e.ComplexityRoot.Query.Plans == nil {
+			break
+		}
+
+		args, err := ec.field_Query_plans_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Plans(childComplexity, args["projectId"].(*string), args["environmentId"].(*string), args["text"].(*string), args["first"].(*int), args["after"].(*string)), true
 	case "Query.policy":
 		if e.ComplexityRoot.Query.Policy == nil {
 			break
@@ -4725,6 +5448,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunBucket.Total(childComplexity), true
+
+	case "RunComparison.a":
+		if e.ComplexityRoot.RunComparison.A == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunComparison.A(childComplexity), true
+	case "RunComparison.b":
+		if e.ComplexityRoot.RunComparison.B == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunComparison.B(childComplexity), true
+	case "RunComparison.params":
+		if e.ComplexityRoot.RunComparison.Params == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunComparison.Params(childComplexity), true
+	case "RunComparison.plan":
+		if e.ComplexityRoot.RunComparison.Plan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunComparison.Plan(childComplexity), true
+	case "RunComparison.steps":
+		if e.ComplexityRoot.RunComparison.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunComparison.Steps(childComplexity), true
 
 	case "RunConnection.edges":
 		if e.ComplexityRoot.RunConnection.Edges == nil {
@@ -5765,6 +6519,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepChange.Why(childComplexity), true
 
+	case "StepComparison.a":
+		if e.ComplexityRoot.StepComparison.A == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepComparison.A(childComplexity), true
+	case "StepComparison.b":
+		if e.ComplexityRoot.StepComparison.B == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepComparison.B(childComplexity), true
+	case "StepComparison.changes":
+		if e.ComplexityRoot.StepComparison.Changes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepComparison.Changes(childComplexity), true
+	case "StepComparison.name":
+		if e.ComplexityRoot.StepComparison.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepComparison.Name(childComplexity), true
+	case "StepComparison.stepId":
+		if e.ComplexityRoot.StepComparison.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepComparison.StepID(childComplexity), true
+
 	case "StepCounts.failed":
 		if e.ComplexityRoot.StepCounts.Failed == nil {
 			break
@@ -6577,6 +7362,28 @@ type Query {
   """
   runHistogram(filter: RunFilter, from: Time!, to: Time!, buckets: Int! = 96): [RunBucket!]!
   """
+  Plans with runs that the viewer may read, the one with the newest run first. A plan here is a plan id in one project and
+  environment; ` + "`" + `text` + "`" + ` is a part of the plan id. ` + "`" + `first` + "`" + ` is at most 50. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  Example: ` + "`" + `plans(first: 20) { edges { node { planId successRate runs { runId status durationMs } next } } }` + "`" + `.
+  """
+  plans(projectId: String, environmentId: String, text: String, first: Int = 20, after: String): PlanConnection!
+  """
+  One plan; null when it has no runs that the viewer may read. ` + "`" + `runs` + "`" + ` is the number of runs in the grid, at most 50.
+  Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  plan(projectId: String!, environmentId: String!, planId: String!, runs: Int = 20): PlanHistory
+  """
+  One step in the newest runs of its plan: ` + "`" + `runs` + "`" + ` is at most 100. Null when the step did nothing in them, or when the viewer may
+  not read them. Errors: BAD_USER_INPUT, QUERY_TOO_COMPLEX (more than 10,000 events of the step), STORE_UNAVAILABLE.
+  """
+  planStep(projectId: String!, environmentId: String!, planId: String!, stepId: String!, runs: Int = 30): PlanStepHistory
+  """
+  The difference from run ` + "`" + `a` + "`" + ` to run ` + "`" + `b` + "`" + `, of any plans; null when one of them does not exist or is not yours.
+  Errors: STORE_UNAVAILABLE.
+  Example: ` + "`" + `compareRuns(a: "r1", b: "r2") { params { path from to } steps { stepId changes } }` + "`" + `.
+  """
+  compareRuns(a: String!, b: String!): RunComparison
+  """
   What an action would do now, decided by the interpreter and policy that would carry it out, without
   a trace in the log. The preview is valid while nothing else happens: send ` + "`" + `basedOnSeq` + "`" + ` as
   ` + "`" + `expectedRunSeq` + "`" + ` with the action. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
@@ -7061,6 +7868,211 @@ type PlanPartDiff {
   path: String!
   from: String
   to: String
+}
+"A plan id in one project and environment, with its newest runs."
+type PlanSummary {
+  projectId: String!
+  environmentId: String!
+  planId: String!
+  "When the newest run was created."
+  lastRunAt: Time!
+  "Newest first: at most 30, on ` + "`" + `plan` + "`" + ` 50."
+  runs: [PlanRun!]!
+  "Runs that have not ended; 100 means 100 or more."
+  open: Int!
+  "The runs of ` + "`" + `runs` + "`" + ` that ended."
+  ended: Int!
+  "Those of them that COMPLETED."
+  succeeded: Int!
+  "succeeded / ended, from 0 to 1; null when none ended."
+  successRate: Float
+  "The middle duration of the COMPLETED runs of ` + "`" + `runs` + "`" + `; null when there is none."
+  medianMs: Duration
+  "The duration that 90 % of them did not exceed."
+  p90Ms: Duration
+  "The middle duration of the newest 5 of them: above ` + "`" + `medianMs` + "`" + ` the plan became slower."
+  recentMedianMs: Duration
+  next: PlanNext!
+  "The run that ` + "`" + `next` + "`" + ` is about; null with START."
+  nextRunId: String
+}
+"A run of a plan: a cell."
+type PlanRun {
+  runId: String!
+  planVersion: String!
+  status: RunStatus!
+  statusRaw: String!
+  triggeredBy: String
+  createdAt: Time!
+  startedAt: Time
+  completedAt: Time
+  "From start to end; null before the end."
+  durationMs: Duration
+}
+"What a person can do next about a plan, the most urgent first."
+enum PlanNext {
+  "A run waits for an operator after a failed step."
+  RETRY
+  "A run waits for a person to complete a step."
+  COMPLETE
+  "A run waits for approval."
+  APPROVE
+  "A run is paused."
+  RESUME
+  "A run is active."
+  WATCH
+  "The newest run FAILED."
+  RERUN
+  START
+}
+type PlanConnection {
+  edges: [PlanEdge!]!
+  pageInfo: PageInfo!
+}
+type PlanEdge {
+  cursor: String!
+  node: PlanSummary!
+}
+"What the newest runs of a plan show about it."
+type PlanHistory {
+  summary: PlanSummary!
+  "The number of runs that ` + "`" + `versions` + "`" + ` and ` + "`" + `starters` + "`" + ` count: the newest ones, at most 1,000."
+  countedRuns: Int!
+  "Older runs exist that are not counted."
+  moreRuns: Boolean!
+  "The documents that these runs used, the most recently used first; at most 50. compareRuns of their ` + "`" + `lastRunId` + "`" + ` shows differences."
+  versions: [PlanVersion!]!
+  "The principals that started these runs, the most runs first; at most 50."
+  starters: [PlanStarter!]!
+  grid: PlanGrid!
+}
+type PlanVersion {
+  planVersion: String!
+  sha256: String!
+  firstUsedAt: Time!
+  lastUsedAt: Time!
+  runs: Int!
+  lastRunId: String!
+}
+type PlanStarter {
+  principal: String!
+  runs: Int!
+  lastRunAt: Time!
+  lastRunId: String!
+}
+"Steps by runs: at most 20,000 cells."
+type PlanGrid {
+  "Newest first."
+  runs: [PlanRun!]!
+  "Requested runs that exist and are not shown, because there would be too many cells."
+  leftOut: Int!
+  "In the order of the newest plan; steps of older plans only come last."
+  steps: [PlanGridStep!]!
+}
+type PlanGridStep {
+  stepId: String!
+  name: String
+  "One for each run of the grid; null when the plan of the run has no such step."
+  cells: [PlanCell]!
+}
+type PlanCell {
+  status: StepStatus!
+  statusRaw: String!
+  "Of the newest attempt; null when it has not started and ended."
+  durationMs: Duration
+  attempts: Int!
+}
+"A step in the newest runs of its plan."
+type PlanStepHistory {
+  projectId: String!
+  environmentId: String!
+  planId: String!
+  stepId: String!
+  "The number of runs that were read, the newest ones."
+  countedRuns: Int!
+  "Runs in which an attempt started."
+  ran: Int!
+  "Runs in which the newest attempt succeeded."
+  succeeded: Int!
+  "Runs in which it succeeded after a failed try, of a person or of the platform."
+  flaky: Int!
+  "Newest first, at most 200."
+  attempts: [PastAttempt!]!
+  "The middle duration of the successful attempts; null when there is none."
+  medianMs: Duration
+  "The duration that 90 % of them did not exceed."
+  p90Ms: Duration
+  "By error code, the most frequent first."
+  failures: [FailureCount!]!
+  "The newest successful attempt; null when there is none in these runs."
+  lastGreen: PastAttempt
+}
+type PastAttempt {
+  runId: String!
+  planVersion: String!
+  logicalAttemptId: Int!
+  engineAttemptId: Int!
+  status: StepStatus!
+  statusRaw: String!
+  startedAt: Time
+  completedAt: Time
+  durationMs: Duration
+  errorCode: String
+}
+type FailureCount {
+  code: String!
+  count: Int!
+  "The newest attempt that failed so."
+  last: PastAttempt!
+  "Of the newest one."
+  message: String
+}
+"The difference from run ` + "`" + `a` + "`" + ` to run ` + "`" + `b` + "`" + `."
+type RunComparison {
+  a: Run!
+  b: Run!
+  "Parameters that differ, at most 20. ` + "`" + `***` + "`" + ` replaces values that look like secrets, so they compare as equal."
+  params: [PlanPartDiff!]!
+  """
+  The difference from the plan of ` + "`" + `a` + "`" + ` to that of ` + "`" + `b` + "`" + `; ` + "`" + `previous` + "`" + ` is ` + "`" + `a` + "`" + `. Null when ` + "`" + `planDocument` + "`" + ` of one of them is null.
+  Errors: STORE_UNAVAILABLE.
+  """
+  plan: PlanDiff
+  "Every step of one of the plans, in the order of ` + "`" + `b` + "`" + `; steps of ` + "`" + `a` + "`" + ` only come last."
+  steps: [StepComparison!]!
+}
+type StepComparison {
+  stepId: String!
+  name: String
+  "Empty when nothing differs."
+  changes: [ComparedChange!]!
+  "Null when the plan of the run has no such step."
+  a: ComparedStep
+  "Null when the plan of the run has no such step."
+  b: ComparedStep
+}
+enum ComparedChange {
+  "Only ` + "`" + `b` + "`" + ` has the step."
+  ADDED
+  "Only ` + "`" + `a` + "`" + ` has the step."
+  REMOVED
+  STATUS
+  "The error code of the newest attempt."
+  ERROR
+  "The number of attempts."
+  ATTEMPTS
+  "In ` + "`" + `b` + "`" + ` it took at least 25 % and at least 1 s longer."
+  SLOWER
+  "In ` + "`" + `a` + "`" + ` it took at least 25 % and at least 1 s longer."
+  FASTER
+}
+type ComparedStep {
+  status: StepStatus!
+  statusRaw: String!
+  "Of the newest attempt; null when it has not started and ended."
+  durationMs: Duration
+  attempts: Int!
+  errorCode: String
 }
 "The changes of a run from the position ` + "`" + `from.runSeq` + "`" + ` to ` + "`" + `to.runSeq` + "`" + `."
 type RunDiff {
@@ -9243,6 +10255,22 @@ func (ec *executionContext) childFields_Cancellation(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type Cancellation", field.Name)
 }
 
+func (ec *executionContext) childFields_ComparedStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "status":
+		return ec.fieldContext_ComparedStep_status(ctx, field)
+	case "statusRaw":
+		return ec.fieldContext_ComparedStep_statusRaw(ctx, field)
+	case "durationMs":
+		return ec.fieldContext_ComparedStep_durationMs(ctx, field)
+	case "attempts":
+		return ec.fieldContext_ComparedStep_attempts(ctx, field)
+	case "errorCode":
+		return ec.fieldContext_ComparedStep_errorCode(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ComparedStep", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "token":
@@ -9447,6 +10475,20 @@ func (ec *executionContext) childFields_EventEdge(ctx context.Context, field gra
 		return ec.fieldContext_EventEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EventEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_FailureCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "code":
+		return ec.fieldContext_FailureCount_code(ctx, field)
+	case "count":
+		return ec.fieldContext_FailureCount_count(ctx, field)
+	case "last":
+		return ec.fieldContext_FailureCount_last(ctx, field)
+	case "message":
+		return ec.fieldContext_FailureCount_message(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FailureCount", field.Name)
 }
 
 func (ec *executionContext) childFields_Forecast(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -9727,6 +10769,32 @@ func (ec *executionContext) childFields_PageInfo(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
 }
 
+func (ec *executionContext) childFields_PastAttempt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_PastAttempt_runId(ctx, field)
+	case "planVersion":
+		return ec.fieldContext_PastAttempt_planVersion(ctx, field)
+	case "logicalAttemptId":
+		return ec.fieldContext_PastAttempt_logicalAttemptId(ctx, field)
+	case "engineAttemptId":
+		return ec.fieldContext_PastAttempt_engineAttemptId(ctx, field)
+	case "status":
+		return ec.fieldContext_PastAttempt_status(ctx, field)
+	case "statusRaw":
+		return ec.fieldContext_PastAttempt_statusRaw(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_PastAttempt_startedAt(ctx, field)
+	case "completedAt":
+		return ec.fieldContext_PastAttempt_completedAt(ctx, field)
+	case "durationMs":
+		return ec.fieldContext_PastAttempt_durationMs(ctx, field)
+	case "errorCode":
+		return ec.fieldContext_PastAttempt_errorCode(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PastAttempt", field.Name)
+}
+
 func (ec *executionContext) childFields_PauseInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "signalId":
@@ -9755,6 +10823,30 @@ func (ec *executionContext) childFields_Place(ctx context.Context, field graphql
 	return nil, fmt.Errorf("no field named %q was found under type Place", field.Name)
 }
 
+func (ec *executionContext) childFields_PlanCell(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "status":
+		return ec.fieldContext_PlanCell_status(ctx, field)
+	case "statusRaw":
+		return ec.fieldContext_PlanCell_statusRaw(ctx, field)
+	case "durationMs":
+		return ec.fieldContext_PlanCell_durationMs(ctx, field)
+	case "attempts":
+		return ec.fieldContext_PlanCell_attempts(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanCell", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_PlanConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_PlanConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanConnection", field.Name)
+}
+
 func (ec *executionContext) childFields_PlanDiff(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "previous":
@@ -9773,6 +10865,58 @@ func (ec *executionContext) childFields_PlanDiff(ctx context.Context, field grap
 		return ec.fieldContext_PlanDiff_steps(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlanDiff", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_PlanEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_PlanEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanGrid(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runs":
+		return ec.fieldContext_PlanGrid_runs(ctx, field)
+	case "leftOut":
+		return ec.fieldContext_PlanGrid_leftOut(ctx, field)
+	case "steps":
+		return ec.fieldContext_PlanGrid_steps(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanGrid", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanGridStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "stepId":
+		return ec.fieldContext_PlanGridStep_stepId(ctx, field)
+	case "name":
+		return ec.fieldContext_PlanGridStep_name(ctx, field)
+	case "cells":
+		return ec.fieldContext_PlanGridStep_cells(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanGridStep", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanHistory(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "summary":
+		return ec.fieldContext_PlanHistory_summary(ctx, field)
+	case "countedRuns":
+		return ec.fieldContext_PlanHistory_countedRuns(ctx, field)
+	case "moreRuns":
+		return ec.fieldContext_PlanHistory_moreRuns(ctx, field)
+	case "versions":
+		return ec.fieldContext_PlanHistory_versions(ctx, field)
+	case "starters":
+		return ec.fieldContext_PlanHistory_starters(ctx, field)
+	case "grid":
+		return ec.fieldContext_PlanHistory_grid(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanHistory", field.Name)
 }
 
 func (ec *executionContext) childFields_PlanPartDiff(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -9803,6 +10947,44 @@ func (ec *executionContext) childFields_PlanRef(ctx context.Context, field graph
 	return nil, fmt.Errorf("no field named %q was found under type PlanRef", field.Name)
 }
 
+func (ec *executionContext) childFields_PlanRun(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_PlanRun_runId(ctx, field)
+	case "planVersion":
+		return ec.fieldContext_PlanRun_planVersion(ctx, field)
+	case "status":
+		return ec.fieldContext_PlanRun_status(ctx, field)
+	case "statusRaw":
+		return ec.fieldContext_PlanRun_statusRaw(ctx, field)
+	case "triggeredBy":
+		return ec.fieldContext_PlanRun_triggeredBy(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_PlanRun_createdAt(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_PlanRun_startedAt(ctx, field)
+	case "completedAt":
+		return ec.fieldContext_PlanRun_completedAt(ctx, field)
+	case "durationMs":
+		return ec.fieldContext_PlanRun_durationMs(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanRun", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanStarter(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "principal":
+		return ec.fieldContext_PlanStarter_principal(ctx, field)
+	case "runs":
+		return ec.fieldContext_PlanStarter_runs(ctx, field)
+	case "lastRunAt":
+		return ec.fieldContext_PlanStarter_lastRunAt(ctx, field)
+	case "lastRunId":
+		return ec.fieldContext_PlanStarter_lastRunId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanStarter", field.Name)
+}
+
 func (ec *executionContext) childFields_PlanStepDiff(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "stepId":
@@ -9813,6 +10995,90 @@ func (ec *executionContext) childFields_PlanStepDiff(ctx context.Context, field 
 		return ec.fieldContext_PlanStepDiff_parts(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlanStepDiff", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanStepHistory(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "projectId":
+		return ec.fieldContext_PlanStepHistory_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_PlanStepHistory_environmentId(ctx, field)
+	case "planId":
+		return ec.fieldContext_PlanStepHistory_planId(ctx, field)
+	case "stepId":
+		return ec.fieldContext_PlanStepHistory_stepId(ctx, field)
+	case "countedRuns":
+		return ec.fieldContext_PlanStepHistory_countedRuns(ctx, field)
+	case "ran":
+		return ec.fieldContext_PlanStepHistory_ran(ctx, field)
+	case "succeeded":
+		return ec.fieldContext_PlanStepHistory_succeeded(ctx, field)
+	case "flaky":
+		return ec.fieldContext_PlanStepHistory_flaky(ctx, field)
+	case "attempts":
+		return ec.fieldContext_PlanStepHistory_attempts(ctx, field)
+	case "medianMs":
+		return ec.fieldContext_PlanStepHistory_medianMs(ctx, field)
+	case "p90Ms":
+		return ec.fieldContext_PlanStepHistory_p90Ms(ctx, field)
+	case "failures":
+		return ec.fieldContext_PlanStepHistory_failures(ctx, field)
+	case "lastGreen":
+		return ec.fieldContext_PlanStepHistory_lastGreen(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanStepHistory", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanSummary(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "projectId":
+		return ec.fieldContext_PlanSummary_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_PlanSummary_environmentId(ctx, field)
+	case "planId":
+		return ec.fieldContext_PlanSummary_planId(ctx, field)
+	case "lastRunAt":
+		return ec.fieldContext_PlanSummary_lastRunAt(ctx, field)
+	case "runs":
+		return ec.fieldContext_PlanSummary_runs(ctx, field)
+	case "open":
+		return ec.fieldContext_PlanSummary_open(ctx, field)
+	case "ended":
+		return ec.fieldContext_PlanSummary_ended(ctx, field)
+	case "succeeded":
+		return ec.fieldContext_PlanSummary_succeeded(ctx, field)
+	case "successRate":
+		return ec.fieldContext_PlanSummary_successRate(ctx, field)
+	case "medianMs":
+		return ec.fieldContext_PlanSummary_medianMs(ctx, field)
+	case "p90Ms":
+		return ec.fieldContext_PlanSummary_p90Ms(ctx, field)
+	case "recentMedianMs":
+		return ec.fieldContext_PlanSummary_recentMedianMs(ctx, field)
+	case "next":
+		return ec.fieldContext_PlanSummary_next(ctx, field)
+	case "nextRunId":
+		return ec.fieldContext_PlanSummary_nextRunId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanSummary", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanVersion(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "planVersion":
+		return ec.fieldContext_PlanVersion_planVersion(ctx, field)
+	case "sha256":
+		return ec.fieldContext_PlanVersion_sha256(ctx, field)
+	case "firstUsedAt":
+		return ec.fieldContext_PlanVersion_firstUsedAt(ctx, field)
+	case "lastUsedAt":
+		return ec.fieldContext_PlanVersion_lastUsedAt(ctx, field)
+	case "runs":
+		return ec.fieldContext_PlanVersion_runs(ctx, field)
+	case "lastRunId":
+		return ec.fieldContext_PlanVersion_lastRunId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanVersion", field.Name)
 }
 
 func (ec *executionContext) childFields_Policy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10273,6 +11539,22 @@ func (ec *executionContext) childFields_RunBucket(ctx context.Context, field gra
 		return ec.fieldContext_RunBucket_failed(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunBucket", field.Name)
+}
+
+func (ec *executionContext) childFields_RunComparison(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "a":
+		return ec.fieldContext_RunComparison_a(ctx, field)
+	case "b":
+		return ec.fieldContext_RunComparison_b(ctx, field)
+	case "params":
+		return ec.fieldContext_RunComparison_params(ctx, field)
+	case "plan":
+		return ec.fieldContext_RunComparison_plan(ctx, field)
+	case "steps":
+		return ec.fieldContext_RunComparison_steps(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunComparison", field.Name)
 }
 
 func (ec *executionContext) childFields_RunConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10769,6 +12051,22 @@ func (ec *executionContext) childFields_StepChange(ctx context.Context, field gr
 		return ec.fieldContext_StepChange_why(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepChange", field.Name)
+}
+
+func (ec *executionContext) childFields_StepComparison(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "stepId":
+		return ec.fieldContext_StepComparison_stepId(ctx, field)
+	case "name":
+		return ec.fieldContext_StepComparison_name(ctx, field)
+	case "changes":
+		return ec.fieldContext_StepComparison_changes(ctx, field)
+	case "a":
+		return ec.fieldContext_StepComparison_a(ctx, field)
+	case "b":
+		return ec.fieldContext_StepComparison_b(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepComparison", field.Name)
 }
 
 func (ec *executionContext) childFields_StepCounts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11533,6 +12831,28 @@ func (ec *executionContext) field_Query_bulks_args(ctx context.Context, rawArgs 
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_compareRuns_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "a",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["a"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "b",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["b"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_deadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -11664,6 +12984,136 @@ func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_planStep_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "projectId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["projectId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "environmentId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["environmentId"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "planId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["planId"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "stepId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["stepId"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "runs",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["runs"] = arg4
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_plan_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "projectId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["projectId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "environmentId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["environmentId"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "planId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["planId"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "runs",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["runs"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_plans_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "projectId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["projectId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "environmentId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["environmentId"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "text",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["text"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg4
 	return args, nil
 }
 
@@ -16000,6 +17450,121 @@ func (ec *executionContext) fieldContext_Cancellation_runSeq(_ context.Context, 
 	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type Seq does not have child fields"))
 }
 
+func (ec *executionContext) _ComparedStep_status(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.StepStatus) graphql.Marshaler {
+			return ec.marshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type StepStatus does not have child fields"))
+}
+
+func (ec *executionContext) _ComparedStep_statusRaw(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_statusRaw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatusRaw, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_statusRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ComparedStep_durationMs(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_durationMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DurationMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _ComparedStep_attempts(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ComparedStep_errorCode(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_errorCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorCode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_errorCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _CreateTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.CreateTokenPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17440,6 +19005,107 @@ func (ec *executionContext) fieldContext_EventEdge_node(_ context.Context, field
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _FailureCount_code(ctx context.Context, field graphql.CollectedField, obj *model.FailureCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureCount_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureCount_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureCount", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FailureCount_count(ctx context.Context, field graphql.CollectedField, obj *model.FailureCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureCount_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureCount_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureCount", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _FailureCount_last(ctx context.Context, field graphql.CollectedField, obj *model.FailureCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureCount_last(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Last, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PastAttempt) graphql.Marshaler {
+			return ec.marshalNPastAttempt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttempt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureCount_last(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FailureCount",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PastAttempt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FailureCount_message(ctx context.Context, field graphql.CollectedField, obj *model.FailureCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureCount_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureCount_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureCount", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Forecast_low(ctx context.Context, field graphql.CollectedField, obj *model.Forecast) (ret graphql.Marshaler) {
@@ -20253,6 +21919,236 @@ func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, f
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _PastAttempt_runId(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_planVersion(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_planVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_planVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_engineAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_engineAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EngineAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_engineAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_status(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.StepStatus) graphql.Marshaler {
+			return ec.marshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type StepStatus does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_statusRaw(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_statusRaw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatusRaw, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_statusRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_completedAt(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_completedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CompletedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_completedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_durationMs(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_durationMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DurationMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_errorCode(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_errorCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorCode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_errorCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _PauseInfo_signalId(ctx context.Context, field graphql.CollectedField, obj *model.PauseInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20435,6 +22331,162 @@ func (ec *executionContext) _Place_environmentId(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_Place_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Place", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanCell_status(ctx context.Context, field graphql.CollectedField, obj *model.PlanCell) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanCell_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.StepStatus) graphql.Marshaler {
+			return ec.marshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanCell_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanCell", field, false, false, errors.New("field of type StepStatus does not have child fields"))
+}
+
+func (ec *executionContext) _PlanCell_statusRaw(ctx context.Context, field graphql.CollectedField, obj *model.PlanCell) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanCell_statusRaw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatusRaw, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanCell_statusRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanCell", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanCell_durationMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanCell) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanCell_durationMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DurationMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanCell_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanCell", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanCell_attempts(ctx context.Context, field graphql.CollectedField, obj *model.PlanCell) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanCell_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanCell_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanCell", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.PlanConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanEdge) graphql.Marshaler {
+			return ec.marshalNPlanEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.PlanConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _PlanDiff_previous(ctx context.Context, field graphql.CollectedField, obj *model.PlanDiff) (ret graphql.Marshaler) {
@@ -20625,6 +22677,400 @@ func (ec *executionContext) fieldContext_PlanDiff_steps(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _PlanEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.PlanEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.PlanEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PlanSummary) graphql.Marshaler {
+			return ec.marshalNPlanSummary2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanSummary(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanSummary(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanGrid_runs(ctx context.Context, field graphql.CollectedField, obj *model.PlanGrid) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanGrid_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanRun) graphql.Marshaler {
+			return ec.marshalNPlanRun2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanRunᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanGrid_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanGrid",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanRun(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanGrid_leftOut(ctx context.Context, field graphql.CollectedField, obj *model.PlanGrid) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanGrid_leftOut(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LeftOut, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanGrid_leftOut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanGrid", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanGrid_steps(ctx context.Context, field graphql.CollectedField, obj *model.PlanGrid) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanGrid_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanGridStep) graphql.Marshaler {
+			return ec.marshalNPlanGridStep2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanGridStepᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanGrid_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanGrid",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanGridStep(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanGridStep_stepId(ctx context.Context, field graphql.CollectedField, obj *model.PlanGridStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanGridStep_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanGridStep_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanGridStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanGridStep_name(ctx context.Context, field graphql.CollectedField, obj *model.PlanGridStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanGridStep_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanGridStep_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanGridStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanGridStep_cells(ctx context.Context, field graphql.CollectedField, obj *model.PlanGridStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanGridStep_cells(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cells, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.PlanCell) graphql.Marshaler {
+			return ec.marshalNPlanCell2ᚕᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanCell(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanGridStep_cells(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanGridStep",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanCell(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanHistory_summary(ctx context.Context, field graphql.CollectedField, obj *model.PlanHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanHistory_summary(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Summary, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PlanSummary) graphql.Marshaler {
+			return ec.marshalNPlanSummary2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanSummary(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanHistory_summary(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanHistory",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanSummary(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanHistory_countedRuns(ctx context.Context, field graphql.CollectedField, obj *model.PlanHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanHistory_countedRuns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CountedRuns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanHistory_countedRuns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanHistory", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanHistory_moreRuns(ctx context.Context, field graphql.CollectedField, obj *model.PlanHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanHistory_moreRuns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MoreRuns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanHistory_moreRuns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanHistory", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _PlanHistory_versions(ctx context.Context, field graphql.CollectedField, obj *model.PlanHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanHistory_versions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Versions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanVersion) graphql.Marshaler {
+			return ec.marshalNPlanVersion2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanVersionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanHistory_versions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanHistory",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanVersion(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanHistory_starters(ctx context.Context, field graphql.CollectedField, obj *model.PlanHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanHistory_starters(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Starters, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanStarter) graphql.Marshaler {
+			return ec.marshalNPlanStarter2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStarterᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanHistory_starters(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanHistory",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanStarter(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanHistory_grid(ctx context.Context, field graphql.CollectedField, obj *model.PlanHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanHistory_grid(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Grid, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PlanGrid) graphql.Marshaler {
+			return ec.marshalNPlanGrid2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanGrid(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanHistory_grid(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanHistory",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanGrid(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _PlanPartDiff_path(ctx context.Context, field graphql.CollectedField, obj *model.PlanPartDiff) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20809,6 +23255,305 @@ func (ec *executionContext) fieldContext_PlanRef_uri(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _PlanRun_runId(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_planVersion(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_planVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_planVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_status(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.RunStatus) graphql.Marshaler {
+			return ec.marshalNRunStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type RunStatus does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_statusRaw(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_statusRaw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatusRaw, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_statusRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_triggeredBy(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_triggeredBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TriggeredBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_triggeredBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_completedAt(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_completedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CompletedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_completedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_durationMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_durationMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DurationMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStarter_principal(ctx context.Context, field graphql.CollectedField, obj *model.PlanStarter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStarter_principal(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Principal, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStarter_principal(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStarter", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStarter_runs(ctx context.Context, field graphql.CollectedField, obj *model.PlanStarter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStarter_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStarter_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStarter", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStarter_lastRunAt(ctx context.Context, field graphql.CollectedField, obj *model.PlanStarter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStarter_lastRunAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastRunAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStarter_lastRunAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStarter", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStarter_lastRunId(ctx context.Context, field graphql.CollectedField, obj *model.PlanStarter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStarter_lastRunId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastRunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStarter_lastRunId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStarter", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _PlanStepDiff_stepId(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepDiff) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20885,6 +23630,801 @@ func (ec *executionContext) fieldContext_PlanStepDiff_parts(_ context.Context, f
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _PlanStepHistory_projectId(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_planId(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_stepId(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_countedRuns(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_countedRuns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CountedRuns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_countedRuns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_ran(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_ran(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ran, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_ran(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_succeeded(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_succeeded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Succeeded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_succeeded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_flaky(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_flaky(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Flaky, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_flaky(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_attempts(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PastAttempt) graphql.Marshaler {
+			return ec.marshalNPastAttempt2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttemptᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanStepHistory",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PastAttempt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanStepHistory_medianMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_medianMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MedianMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_medianMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_p90Ms(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_p90Ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.P90Ms, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_p90Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepHistory", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepHistory_failures(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_failures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failures, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.FailureCount) graphql.Marshaler {
+			return ec.marshalNFailureCount2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFailureCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_failures(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanStepHistory",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FailureCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanStepHistory_lastGreen(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepHistory_lastGreen(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastGreen, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PastAttempt) graphql.Marshaler {
+			return ec.marshalOPastAttempt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttempt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepHistory_lastGreen(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanStepHistory",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PastAttempt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanSummary_projectId(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_planId(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_lastRunAt(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_lastRunAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastRunAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_lastRunAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_runs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanRun) graphql.Marshaler {
+			return ec.marshalNPlanRun2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanRunᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanRun(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanSummary_open(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_open(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Open, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_open(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_ended(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_ended(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ended, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_ended(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_succeeded(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_succeeded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Succeeded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_succeeded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_successRate(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_successRate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessRate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_successRate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_medianMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_medianMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MedianMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_medianMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_p90Ms(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_p90Ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.P90Ms, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_p90Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_recentMedianMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_recentMedianMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecentMedianMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_recentMedianMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_next(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.PlanNext) graphql.Marshaler {
+			return ec.marshalNPlanNext2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanNext(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type PlanNext does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_nextRunId(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_nextRunId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NextRunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_nextRunId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanVersion_planVersion(ctx context.Context, field graphql.CollectedField, obj *model.PlanVersion) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanVersion_planVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanVersion_planVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanVersion", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanVersion_sha256(ctx context.Context, field graphql.CollectedField, obj *model.PlanVersion) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanVersion_sha256(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sha256, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanVersion_sha256(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanVersion", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanVersion_firstUsedAt(ctx context.Context, field graphql.CollectedField, obj *model.PlanVersion) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanVersion_firstUsedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstUsedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanVersion_firstUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PlanVersion_lastUsedAt(ctx context.Context, field graphql.CollectedField, obj *model.PlanVersion) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanVersion_lastUsedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastUsedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanVersion_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PlanVersion_runs(ctx context.Context, field graphql.CollectedField, obj *model.PlanVersion) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanVersion_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanVersion_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanVersion", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanVersion_lastRunId(ctx context.Context, field graphql.CollectedField, obj *model.PlanVersion) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanVersion_lastRunId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastRunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanVersion_lastRunId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanVersion", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Policy_version(ctx context.Context, field graphql.CollectedField, obj *model.Policy) (ret graphql.Marshaler) {
@@ -22281,6 +25821,182 @@ func (ec *executionContext) fieldContext_Query_runHistogram(ctx context.Context,
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_runHistogram_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_plans(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_plans(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Plans(ctx, fc.Args["projectId"].(*string), fc.Args["environmentId"].(*string), fc.Args["text"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PlanConnection) graphql.Marshaler {
+			return ec.marshalNPlanConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_plans(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_plans_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_plan(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_plan(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Plan(ctx, fc.Args["projectId"].(string), fc.Args["environmentId"].(string), fc.Args["planId"].(string), fc.Args["runs"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PlanHistory) graphql.Marshaler {
+			return ec.marshalOPlanHistory2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanHistory(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_plan(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanHistory(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_plan_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_planStep(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_planStep(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().PlanStep(ctx, fc.Args["projectId"].(string), fc.Args["environmentId"].(string), fc.Args["planId"].(string), fc.Args["stepId"].(string), fc.Args["runs"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PlanStepHistory) graphql.Marshaler {
+			return ec.marshalOPlanStepHistory2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStepHistory(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_planStep(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanStepHistory(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_planStep_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_compareRuns(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_compareRuns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().CompareRuns(ctx, fc.Args["a"].(string), fc.Args["b"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunComparison) graphql.Marshaler {
+			return ec.marshalORunComparison2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunComparison(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_compareRuns(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunComparison(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_compareRuns_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -26095,6 +29811,166 @@ func (ec *executionContext) _RunBucket_failed(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_RunBucket_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunBucket", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunComparison_a(ctx context.Context, field graphql.CollectedField, obj *model.RunComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunComparison_a(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.A, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Run) graphql.Marshaler {
+			return ec.marshalNRun2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRun(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunComparison_a(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunComparison",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Run(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunComparison_b(ctx context.Context, field graphql.CollectedField, obj *model.RunComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunComparison_b(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.B, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Run) graphql.Marshaler {
+			return ec.marshalNRun2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRun(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunComparison_b(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunComparison",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Run(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunComparison_params(ctx context.Context, field graphql.CollectedField, obj *model.RunComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunComparison_params(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Params, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanPartDiff) graphql.Marshaler {
+			return ec.marshalNPlanPartDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanPartDiffᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunComparison_params(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunComparison",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanPartDiff(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunComparison_plan(ctx context.Context, field graphql.CollectedField, obj *model.RunComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunComparison_plan(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.RunComparison().Plan(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PlanDiff) graphql.Marshaler {
+			return ec.marshalOPlanDiff2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanDiff(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunComparison_plan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunComparison",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanDiff(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunComparison_steps(ctx context.Context, field graphql.CollectedField, obj *model.RunComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunComparison_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.StepComparison) graphql.Marshaler {
+			return ec.marshalNStepComparison2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepComparisonᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunComparison_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunComparison",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepComparison(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _RunConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.RunConnection) (ret graphql.Marshaler) {
@@ -30275,6 +34151,139 @@ func (ec *executionContext) _StepChange_why(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_StepChange_why(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepChange", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepComparison_stepId(ctx context.Context, field graphql.CollectedField, obj *model.StepComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepComparison_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepComparison_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepComparison", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepComparison_name(ctx context.Context, field graphql.CollectedField, obj *model.StepComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepComparison_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepComparison_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepComparison", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepComparison_changes(ctx context.Context, field graphql.CollectedField, obj *model.StepComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepComparison_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ComparedChange) graphql.Marshaler {
+			return ec.marshalNComparedChange2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepComparison_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepComparison", field, false, false, errors.New("field of type ComparedChange does not have child fields"))
+}
+
+func (ec *executionContext) _StepComparison_a(ctx context.Context, field graphql.CollectedField, obj *model.StepComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepComparison_a(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.A, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ComparedStep) graphql.Marshaler {
+			return ec.marshalOComparedStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedStep(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepComparison_a(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepComparison",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComparedStep(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StepComparison_b(ctx context.Context, field graphql.CollectedField, obj *model.StepComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepComparison_b(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.B, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ComparedStep) graphql.Marshaler {
+			return ec.marshalOComparedStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedStep(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepComparison_b(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepComparison",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComparedStep(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _StepCounts_total(ctx context.Context, field graphql.CollectedField, obj *model.StepCounts) (ret graphql.Marshaler) {
@@ -38325,6 +42334,64 @@ func (ec *executionContext) _Cancellation(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var comparedStepImplementors = []string{"ComparedStep"}
+
+func (ec *executionContext) _ComparedStep(ctx context.Context, sel ast.SelectionSet, obj *model.ComparedStep) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, comparedStepImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ComparedStep")
+		case "status":
+			out.Values[i] = ec._ComparedStep_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "statusRaw":
+			out.Values[i] = ec._ComparedStep_statusRaw(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "durationMs":
+			out.Values[i] = ec._ComparedStep_durationMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempts":
+			out.Values[i] = ec._ComparedStep_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errorCode":
+			out.Values[i] = ec._ComparedStep_errorCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var createTokenPayloadImplementors = []string{"CreateTokenPayload"}
 
 func (ec *executionContext) _CreateTokenPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CreateTokenPayload) graphql.Marshaler {
@@ -39087,6 +43154,59 @@ func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet
 		case "node":
 			out.Values[i] = ec._EventEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var failureCountImplementors = []string{"FailureCount"}
+
+func (ec *executionContext) _FailureCount(ctx context.Context, sel ast.SelectionSet, obj *model.FailureCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, failureCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FailureCount")
+		case "code":
+			out.Values[i] = ec._FailureCount_code(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._FailureCount_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "last":
+			out.Values[i] = ec._FailureCount_last(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._FailureCount_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -40289,6 +44409,89 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var pastAttemptImplementors = []string{"PastAttempt"}
+
+func (ec *executionContext) _PastAttempt(ctx context.Context, sel ast.SelectionSet, obj *model.PastAttempt) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, pastAttemptImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PastAttempt")
+		case "runId":
+			out.Values[i] = ec._PastAttempt_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planVersion":
+			out.Values[i] = ec._PastAttempt_planVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "logicalAttemptId":
+			out.Values[i] = ec._PastAttempt_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "engineAttemptId":
+			out.Values[i] = ec._PastAttempt_engineAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._PastAttempt_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "statusRaw":
+			out.Values[i] = ec._PastAttempt_statusRaw(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._PastAttempt_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "completedAt":
+			out.Values[i] = ec._PastAttempt_completedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "durationMs":
+			out.Values[i] = ec._PastAttempt_durationMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errorCode":
+			out.Values[i] = ec._PastAttempt_errorCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var pauseInfoImplementors = []string{"PauseInfo"}
 
 func (ec *executionContext) _PauseInfo(ctx context.Context, sel ast.SelectionSet, obj *model.PauseInfo) graphql.Marshaler {
@@ -40395,6 +44598,102 @@ func (ec *executionContext) _Place(ctx context.Context, sel ast.SelectionSet, ob
 	return out
 }
 
+var planCellImplementors = []string{"PlanCell"}
+
+func (ec *executionContext) _PlanCell(ctx context.Context, sel ast.SelectionSet, obj *model.PlanCell) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planCellImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanCell")
+		case "status":
+			out.Values[i] = ec._PlanCell_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "statusRaw":
+			out.Values[i] = ec._PlanCell_statusRaw(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "durationMs":
+			out.Values[i] = ec._PlanCell_durationMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempts":
+			out.Values[i] = ec._PlanCell_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planConnectionImplementors = []string{"PlanConnection"}
+
+func (ec *executionContext) _PlanConnection(ctx context.Context, sel ast.SelectionSet, obj *model.PlanConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanConnection")
+		case "edges":
+			out.Values[i] = ec._PlanConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._PlanConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var planDiffImplementors = []string{"PlanDiff"}
 
 func (ec *executionContext) _PlanDiff(ctx context.Context, sel ast.SelectionSet, obj *model.PlanDiff) graphql.Marshaler {
@@ -40439,6 +44738,208 @@ func (ec *executionContext) _PlanDiff(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "steps":
 			out.Values[i] = ec._PlanDiff_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planEdgeImplementors = []string{"PlanEdge"}
+
+func (ec *executionContext) _PlanEdge(ctx context.Context, sel ast.SelectionSet, obj *model.PlanEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanEdge")
+		case "cursor":
+			out.Values[i] = ec._PlanEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._PlanEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planGridImplementors = []string{"PlanGrid"}
+
+func (ec *executionContext) _PlanGrid(ctx context.Context, sel ast.SelectionSet, obj *model.PlanGrid) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planGridImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanGrid")
+		case "runs":
+			out.Values[i] = ec._PlanGrid_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "leftOut":
+			out.Values[i] = ec._PlanGrid_leftOut(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "steps":
+			out.Values[i] = ec._PlanGrid_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planGridStepImplementors = []string{"PlanGridStep"}
+
+func (ec *executionContext) _PlanGridStep(ctx context.Context, sel ast.SelectionSet, obj *model.PlanGridStep) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planGridStepImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanGridStep")
+		case "stepId":
+			out.Values[i] = ec._PlanGridStep_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._PlanGridStep_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cells":
+			out.Values[i] = ec._PlanGridStep_cells(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planHistoryImplementors = []string{"PlanHistory"}
+
+func (ec *executionContext) _PlanHistory(ctx context.Context, sel ast.SelectionSet, obj *model.PlanHistory) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planHistoryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanHistory")
+		case "summary":
+			out.Values[i] = ec._PlanHistory_summary(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "countedRuns":
+			out.Values[i] = ec._PlanHistory_countedRuns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "moreRuns":
+			out.Values[i] = ec._PlanHistory_moreRuns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "versions":
+			out.Values[i] = ec._PlanHistory_versions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "starters":
+			out.Values[i] = ec._PlanHistory_starters(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "grid":
+			out.Values[i] = ec._PlanHistory_grid(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -40569,6 +45070,137 @@ func (ec *executionContext) _PlanRef(ctx context.Context, sel ast.SelectionSet, 
 	return out
 }
 
+var planRunImplementors = []string{"PlanRun"}
+
+func (ec *executionContext) _PlanRun(ctx context.Context, sel ast.SelectionSet, obj *model.PlanRun) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planRunImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanRun")
+		case "runId":
+			out.Values[i] = ec._PlanRun_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planVersion":
+			out.Values[i] = ec._PlanRun_planVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._PlanRun_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "statusRaw":
+			out.Values[i] = ec._PlanRun_statusRaw(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "triggeredBy":
+			out.Values[i] = ec._PlanRun_triggeredBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._PlanRun_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._PlanRun_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "completedAt":
+			out.Values[i] = ec._PlanRun_completedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "durationMs":
+			out.Values[i] = ec._PlanRun_durationMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planStarterImplementors = []string{"PlanStarter"}
+
+func (ec *executionContext) _PlanStarter(ctx context.Context, sel ast.SelectionSet, obj *model.PlanStarter) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planStarterImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanStarter")
+		case "principal":
+			out.Values[i] = ec._PlanStarter_principal(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runs":
+			out.Values[i] = ec._PlanStarter_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastRunAt":
+			out.Values[i] = ec._PlanStarter_lastRunAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastRunId":
+			out.Values[i] = ec._PlanStarter_lastRunId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var planStepDiffImplementors = []string{"PlanStepDiff"}
 
 func (ec *executionContext) _PlanStepDiff(ctx context.Context, sel ast.SelectionSet, obj *model.PlanStepDiff) graphql.Marshaler {
@@ -40593,6 +45225,270 @@ func (ec *executionContext) _PlanStepDiff(ctx context.Context, sel ast.Selection
 			}
 		case "parts":
 			out.Values[i] = ec._PlanStepDiff_parts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planStepHistoryImplementors = []string{"PlanStepHistory"}
+
+func (ec *executionContext) _PlanStepHistory(ctx context.Context, sel ast.SelectionSet, obj *model.PlanStepHistory) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planStepHistoryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanStepHistory")
+		case "projectId":
+			out.Values[i] = ec._PlanStepHistory_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._PlanStepHistory_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._PlanStepHistory_planId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._PlanStepHistory_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "countedRuns":
+			out.Values[i] = ec._PlanStepHistory_countedRuns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ran":
+			out.Values[i] = ec._PlanStepHistory_ran(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "succeeded":
+			out.Values[i] = ec._PlanStepHistory_succeeded(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "flaky":
+			out.Values[i] = ec._PlanStepHistory_flaky(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "attempts":
+			out.Values[i] = ec._PlanStepHistory_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "medianMs":
+			out.Values[i] = ec._PlanStepHistory_medianMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "p90Ms":
+			out.Values[i] = ec._PlanStepHistory_p90Ms(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failures":
+			out.Values[i] = ec._PlanStepHistory_failures(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastGreen":
+			out.Values[i] = ec._PlanStepHistory_lastGreen(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planSummaryImplementors = []string{"PlanSummary"}
+
+func (ec *executionContext) _PlanSummary(ctx context.Context, sel ast.SelectionSet, obj *model.PlanSummary) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planSummaryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanSummary")
+		case "projectId":
+			out.Values[i] = ec._PlanSummary_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._PlanSummary_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._PlanSummary_planId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastRunAt":
+			out.Values[i] = ec._PlanSummary_lastRunAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runs":
+			out.Values[i] = ec._PlanSummary_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "open":
+			out.Values[i] = ec._PlanSummary_open(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ended":
+			out.Values[i] = ec._PlanSummary_ended(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "succeeded":
+			out.Values[i] = ec._PlanSummary_succeeded(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successRate":
+			out.Values[i] = ec._PlanSummary_successRate(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "medianMs":
+			out.Values[i] = ec._PlanSummary_medianMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "p90Ms":
+			out.Values[i] = ec._PlanSummary_p90Ms(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "recentMedianMs":
+			out.Values[i] = ec._PlanSummary_recentMedianMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._PlanSummary_next(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nextRunId":
+			out.Values[i] = ec._PlanSummary_nextRunId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planVersionImplementors = []string{"PlanVersion"}
+
+func (ec *executionContext) _PlanVersion(ctx context.Context, sel ast.SelectionSet, obj *model.PlanVersion) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planVersionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanVersion")
+		case "planVersion":
+			out.Values[i] = ec._PlanVersion_planVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sha256":
+			out.Values[i] = ec._PlanVersion_sha256(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "firstUsedAt":
+			out.Values[i] = ec._PlanVersion_firstUsedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastUsedAt":
+			out.Values[i] = ec._PlanVersion_lastUsedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runs":
+			out.Values[i] = ec._PlanVersion_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastRunId":
+			out.Values[i] = ec._PlanVersion_lastRunId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -41318,6 +46214,94 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				}()
 				res = ec._Query_runHistogram(ctx, field)
 				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "plans":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_plans(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "plan":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_plan(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "planStep":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_planStep(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "compareRuns":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_compareRuns(ctx, field)
+				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
@@ -43313,6 +48297,97 @@ func (ec *executionContext) _RunBucket(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var runComparisonImplementors = []string{"RunComparison"}
+
+func (ec *executionContext) _RunComparison(ctx context.Context, sel ast.SelectionSet, obj *model.RunComparison) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runComparisonImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunComparison")
+		case "a":
+			out.Values[i] = ec._RunComparison_a(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "b":
+			out.Values[i] = ec._RunComparison_b(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "params":
+			out.Values[i] = ec._RunComparison_params(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "plan":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._RunComparison_plan(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "steps":
+			out.Values[i] = ec._RunComparison_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var runConnectionImplementors = []string{"RunConnection"}
 
 func (ec *executionContext) _RunConnection(ctx context.Context, sel ast.SelectionSet, obj *model.RunConnection) graphql.Marshaler {
@@ -45181,6 +50256,64 @@ func (ec *executionContext) _StepChange(ctx context.Context, sel ast.SelectionSe
 		case "why":
 			out.Values[i] = ec._StepChange_why(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepComparisonImplementors = []string{"StepComparison"}
+
+func (ec *executionContext) _StepComparison(ctx context.Context, sel ast.SelectionSet, obj *model.StepComparison) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepComparisonImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepComparison")
+		case "stepId":
+			out.Values[i] = ec._StepComparison_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._StepComparison_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "changes":
+			out.Values[i] = ec._StepComparison_changes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "a":
+			out.Values[i] = ec._StepComparison_a(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "b":
+			out.Values[i] = ec._StepComparison_b(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -47135,6 +52268,46 @@ func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengine
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNComparedChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChange(ctx context.Context, v any) (model.ComparedChange, error) {
+	var res model.ComparedChange
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNComparedChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChange(ctx context.Context, sel ast.SelectionSet, v model.ComparedChange) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNComparedChange2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChangeᚄ(ctx context.Context, v any) ([]model.ComparedChange, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.ComparedChange, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNComparedChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChange(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNComparedChange2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ComparedChange) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNComparedChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChange(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNCompleteManualStepInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCompleteManualStepInput(ctx context.Context, v any) (model.CompleteManualStepInput, error) {
 	res, err := ec.unmarshalInputCompleteManualStepInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -47380,6 +52553,26 @@ func (ec *executionContext) marshalNEventEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋd
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNEventEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEventEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNFailureCount2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFailureCount(ctx context.Context, sel ast.SelectionSet, v model.FailureCount) graphql.Marshaler {
+	return ec._FailureCount(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNFailureCount2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFailureCountᚄ(ctx context.Context, sel ast.SelectionSet, v []model.FailureCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFailureCount2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFailureCount(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -47750,6 +52943,36 @@ func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdv
 	return ec._PageInfo(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNPastAttempt2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttempt(ctx context.Context, sel ast.SelectionSet, v model.PastAttempt) graphql.Marshaler {
+	return ec._PastAttempt(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPastAttempt2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttemptᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PastAttempt) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPastAttempt2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttempt(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNPastAttempt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttempt(ctx context.Context, sel ast.SelectionSet, v *model.PastAttempt) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._PastAttempt(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlace(ctx context.Context, sel ast.SelectionSet, v model.Place) graphql.Marshaler {
 	return ec._Place(ctx, sel, &v)
 }
@@ -47770,6 +52993,16 @@ func (ec *executionContext) marshalNPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvt�
 	return ret
 }
 
+func (ec *executionContext) marshalNPlanCell2ᚕᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanCell(ctx context.Context, sel ast.SelectionSet, v []*model.PlanCell) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOPlanCell2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanCell(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNPlanChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanChange(ctx context.Context, v any) (model.PlanChange, error) {
 	var res model.PlanChange
 	err := res.UnmarshalGQL(v)
@@ -47780,9 +53013,79 @@ func (ec *executionContext) marshalNPlanChange2githubᚗcomᚋdvtᚑengineᚋdvt
 	return v
 }
 
+func (ec *executionContext) marshalNPlanConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanConnection(ctx context.Context, sel ast.SelectionSet, v *model.PlanConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._PlanConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPlanEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanEdge(ctx context.Context, sel ast.SelectionSet, v model.PlanEdge) graphql.Marshaler {
+	return ec._PlanEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPlanEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PlanEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlanEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNPlanGrid2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanGrid(ctx context.Context, sel ast.SelectionSet, v *model.PlanGrid) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._PlanGrid(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPlanGridStep2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanGridStep(ctx context.Context, sel ast.SelectionSet, v model.PlanGridStep) graphql.Marshaler {
+	return ec._PlanGridStep(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPlanGridStep2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanGridStepᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PlanGridStep) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlanGridStep2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanGridStep(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNPlanInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanInput(ctx context.Context, v any) (*model.PlanInput, error) {
 	res, err := ec.unmarshalInputPlanInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNPlanNext2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanNext(ctx context.Context, v any) (model.PlanNext, error) {
+	var res model.PlanNext
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPlanNext2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanNext(ctx context.Context, sel ast.SelectionSet, v model.PlanNext) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) marshalNPlanPartDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanPartDiff(ctx context.Context, sel ast.SelectionSet, v model.PlanPartDiff) graphql.Marshaler {
@@ -47815,6 +53118,46 @@ func (ec *executionContext) marshalNPlanRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvt
 	return ec._PlanRef(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNPlanRun2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanRun(ctx context.Context, sel ast.SelectionSet, v model.PlanRun) graphql.Marshaler {
+	return ec._PlanRun(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPlanRun2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanRunᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PlanRun) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlanRun2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanRun(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNPlanStarter2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStarter(ctx context.Context, sel ast.SelectionSet, v model.PlanStarter) graphql.Marshaler {
+	return ec._PlanStarter(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPlanStarter2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStarterᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PlanStarter) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlanStarter2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStarter(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNPlanStepDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStepDiff(ctx context.Context, sel ast.SelectionSet, v model.PlanStepDiff) graphql.Marshaler {
 	return ec._PlanStepDiff(ctx, sel, &v)
 }
@@ -47824,6 +53167,36 @@ func (ec *executionContext) marshalNPlanStepDiff2ᚕgithubᚗcomᚋdvtᚑengine�
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNPlanStepDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStepDiff(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNPlanSummary2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanSummary(ctx context.Context, sel ast.SelectionSet, v *model.PlanSummary) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._PlanSummary(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPlanVersion2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanVersion(ctx context.Context, sel ast.SelectionSet, v model.PlanVersion) graphql.Marshaler {
+	return ec._PlanVersion(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPlanVersion2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanVersionᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PlanVersion) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlanVersion2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanVersion(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -48852,6 +54225,26 @@ func (ec *executionContext) marshalNStepChangeKind2githubᚗcomᚋdvtᚑengine�
 	return v
 }
 
+func (ec *executionContext) marshalNStepComparison2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepComparison(ctx context.Context, sel ast.SelectionSet, v model.StepComparison) graphql.Marshaler {
+	return ec._StepComparison(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNStepComparison2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepComparisonᚄ(ctx context.Context, sel ast.SelectionSet, v []model.StepComparison) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStepComparison2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepComparison(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNStepCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepCounts(ctx context.Context, sel ast.SelectionSet, v *model.StepCounts) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -49394,6 +54787,13 @@ func (ec *executionContext) marshalOCancellation2ᚖgithubᚗcomᚋdvtᚑengine�
 	return ec._Cancellation(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOComparedStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedStep(ctx context.Context, sel ast.SelectionSet, v *model.ComparedStep) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ComparedStep(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOCompleteManualStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCompleteManualStepInput(ctx context.Context, v any) (*model.CompleteManualStepInput, error) {
 	if v == nil {
 		return nil, nil
@@ -49623,6 +55023,13 @@ func (ec *executionContext) marshalONode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgra
 	return ec._Node(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOPastAttempt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttempt(ctx context.Context, sel ast.SelectionSet, v *model.PastAttempt) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PastAttempt(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOPauseInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPauseInfo(ctx context.Context, sel ast.SelectionSet, v *model.PauseInfo) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -49638,11 +55045,25 @@ func (ec *executionContext) unmarshalOPauseInput2ᚖgithubᚗcomᚋdvtᚑengine�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOPlanCell2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanCell(ctx context.Context, sel ast.SelectionSet, v *model.PlanCell) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PlanCell(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOPlanDiff2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanDiff(ctx context.Context, sel ast.SelectionSet, v *model.PlanDiff) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._PlanDiff(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOPlanHistory2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanHistory(ctx context.Context, sel ast.SelectionSet, v *model.PlanHistory) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PlanHistory(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOPlanRefInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanRefInput(ctx context.Context, v any) (*model.PlanRefInput, error) {
@@ -49651,6 +55072,13 @@ func (ec *executionContext) unmarshalOPlanRefInput2ᚖgithubᚗcomᚋdvtᚑengin
 	}
 	res, err := ec.unmarshalInputPlanRefInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOPlanStepHistory2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStepHistory(ctx context.Context, sel ast.SelectionSet, v *model.PlanStepHistory) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PlanStepHistory(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOPolicyRuleInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicyRuleInputᚄ(ctx context.Context, v any) ([]model.PolicyRuleInput, error) {
@@ -49777,6 +55205,13 @@ func (ec *executionContext) marshalORunApproval2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return ec._RunApproval(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORunComparison2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunComparison(ctx context.Context, sel ast.SelectionSet, v *model.RunComparison) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RunComparison(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORunDelta2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunDelta(ctx context.Context, sel ast.SelectionSet, v *model.RunDelta) graphql.Marshaler {

@@ -413,6 +413,15 @@ type Cancellation struct {
 	RunSeq run.Seq   `json:"runSeq"`
 }
 
+type ComparedStep struct {
+	Status    StepStatus `json:"status"`
+	StatusRaw string     `json:"statusRaw"`
+	// Of the newest attempt; null when it has not started and ended.
+	DurationMs *time.Duration `json:"durationMs,omitempty"`
+	Attempts   int            `json:"attempts"`
+	ErrorCode  *string        `json:"errorCode,omitempty"`
+}
+
 type CompleteManualStepInput struct {
 	RunID  string `json:"runId"`
 	StepID string `json:"stepId"`
@@ -594,6 +603,15 @@ type EventConnection struct {
 type EventEdge struct {
 	Cursor string    `json:"cursor"`
 	Node   *RunEvent `json:"node"`
+}
+
+type FailureCount struct {
+	Code  string `json:"code"`
+	Count int    `json:"count"`
+	// The newest attempt that failed so.
+	Last *PastAttempt `json:"last"`
+	// Of the newest one.
+	Message *string `json:"message,omitempty"`
 }
 
 // The range of times in which something is expected.
@@ -809,6 +827,19 @@ type PageInfo struct {
 	EndCursor       *string `json:"endCursor,omitempty"`
 }
 
+type PastAttempt struct {
+	RunID            string         `json:"runId"`
+	PlanVersion      string         `json:"planVersion"`
+	LogicalAttemptID int            `json:"logicalAttemptId"`
+	EngineAttemptID  int            `json:"engineAttemptId"`
+	Status           StepStatus     `json:"status"`
+	StatusRaw        string         `json:"statusRaw"`
+	StartedAt        *time.Time     `json:"startedAt,omitempty"`
+	CompletedAt      *time.Time     `json:"completedAt,omitempty"`
+	DurationMs       *time.Duration `json:"durationMs,omitempty"`
+	ErrorCode        *string        `json:"errorCode,omitempty"`
+}
+
 type PauseInfo struct {
 	SignalID    string    `json:"signalId"`
 	RequestedBy *string   `json:"requestedBy,omitempty"`
@@ -828,6 +859,19 @@ type Place struct {
 	EnvironmentID string `json:"environmentId"`
 }
 
+type PlanCell struct {
+	Status    StepStatus `json:"status"`
+	StatusRaw string     `json:"statusRaw"`
+	// Of the newest attempt; null when it has not started and ended.
+	DurationMs *time.Duration `json:"durationMs,omitempty"`
+	Attempts   int            `json:"attempts"`
+}
+
+type PlanConnection struct {
+	Edges    []PlanEdge `json:"edges"`
+	PageInfo *PageInfo  `json:"pageInfo"`
+}
+
 // The difference between the plan of a previous run and that of this one.
 type PlanDiff struct {
 	Previous *RunRef `json:"previous"`
@@ -840,6 +884,42 @@ type PlanDiff struct {
 	Parts []PlanPartDiff `json:"parts"`
 	// The steps that differ, at most 200, in the order of the document; removed ones come last.
 	Steps []PlanStepDiff `json:"steps"`
+}
+
+type PlanEdge struct {
+	Cursor string       `json:"cursor"`
+	Node   *PlanSummary `json:"node"`
+}
+
+// Steps by runs: at most 20,000 cells.
+type PlanGrid struct {
+	// Newest first.
+	Runs []PlanRun `json:"runs"`
+	// Requested runs that exist and are not shown, because there would be too many cells.
+	LeftOut int `json:"leftOut"`
+	// In the order of the newest plan; steps of older plans only come last.
+	Steps []PlanGridStep `json:"steps"`
+}
+
+type PlanGridStep struct {
+	StepID string  `json:"stepId"`
+	Name   *string `json:"name,omitempty"`
+	// One for each run of the grid; null when the plan of the run has no such step.
+	Cells []*PlanCell `json:"cells"`
+}
+
+// What the newest runs of a plan show about it.
+type PlanHistory struct {
+	Summary *PlanSummary `json:"summary"`
+	// The number of runs that `versions` and `starters` count: the newest ones, at most 1,000.
+	CountedRuns int `json:"countedRuns"`
+	// Older runs exist that are not counted.
+	MoreRuns bool `json:"moreRuns"`
+	// The documents that these runs used, the most recently used first; at most 50. compareRuns of their `lastRunId` shows differences.
+	Versions []PlanVersion `json:"versions"`
+	// The principals that started these runs, the most runs first; at most 50.
+	Starters []PlanStarter `json:"starters"`
+	Grid     *PlanGrid     `json:"grid"`
 }
 
 type PlanInput struct {
@@ -874,11 +954,95 @@ type PlanRefInput struct {
 	Compression   *string `json:"compression,omitempty"`
 }
 
+// A run of a plan: a cell.
+type PlanRun struct {
+	RunID       string     `json:"runId"`
+	PlanVersion string     `json:"planVersion"`
+	Status      RunStatus  `json:"status"`
+	StatusRaw   string     `json:"statusRaw"`
+	TriggeredBy *string    `json:"triggeredBy,omitempty"`
+	CreatedAt   time.Time  `json:"createdAt"`
+	StartedAt   *time.Time `json:"startedAt,omitempty"`
+	CompletedAt *time.Time `json:"completedAt,omitempty"`
+	// From start to end; null before the end.
+	DurationMs *time.Duration `json:"durationMs,omitempty"`
+}
+
+type PlanStarter struct {
+	Principal string    `json:"principal"`
+	Runs      int       `json:"runs"`
+	LastRunAt time.Time `json:"lastRunAt"`
+	LastRunID string    `json:"lastRunId"`
+}
+
 type PlanStepDiff struct {
 	StepID string     `json:"stepId"`
 	Change PlanChange `json:"change"`
 	// The differences of a CHANGED step, at most 20.
 	Parts []PlanPartDiff `json:"parts"`
+}
+
+// A step in the newest runs of its plan.
+type PlanStepHistory struct {
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	PlanID        string `json:"planId"`
+	StepID        string `json:"stepId"`
+	// The number of runs that were read, the newest ones.
+	CountedRuns int `json:"countedRuns"`
+	// Runs in which an attempt started.
+	Ran int `json:"ran"`
+	// Runs in which the newest attempt succeeded.
+	Succeeded int `json:"succeeded"`
+	// Runs in which it succeeded after a failed try, of a person or of the platform.
+	Flaky int `json:"flaky"`
+	// Newest first, at most 200.
+	Attempts []PastAttempt `json:"attempts"`
+	// The middle duration of the successful attempts; null when there is none.
+	MedianMs *time.Duration `json:"medianMs,omitempty"`
+	// The duration that 90 % of them did not exceed.
+	P90Ms *time.Duration `json:"p90Ms,omitempty"`
+	// By error code, the most frequent first.
+	Failures []FailureCount `json:"failures"`
+	// The newest successful attempt; null when there is none in these runs.
+	LastGreen *PastAttempt `json:"lastGreen,omitempty"`
+}
+
+// A plan id in one project and environment, with its newest runs.
+type PlanSummary struct {
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	PlanID        string `json:"planId"`
+	// When the newest run was created.
+	LastRunAt time.Time `json:"lastRunAt"`
+	// Newest first: at most 30, on `plan` 50.
+	Runs []PlanRun `json:"runs"`
+	// Runs that have not ended; 100 means 100 or more.
+	Open int `json:"open"`
+	// The runs of `runs` that ended.
+	Ended int `json:"ended"`
+	// Those of them that COMPLETED.
+	Succeeded int `json:"succeeded"`
+	// succeeded / ended, from 0 to 1; null when none ended.
+	SuccessRate *float64 `json:"successRate,omitempty"`
+	// The middle duration of the COMPLETED runs of `runs`; null when there is none.
+	MedianMs *time.Duration `json:"medianMs,omitempty"`
+	// The duration that 90 % of them did not exceed.
+	P90Ms *time.Duration `json:"p90Ms,omitempty"`
+	// The middle duration of the newest 5 of them: above `medianMs` the plan became slower.
+	RecentMedianMs *time.Duration `json:"recentMedianMs,omitempty"`
+	Next           PlanNext       `json:"next"`
+	// The run that `next` is about; null with START.
+	NextRunID *string `json:"nextRunId,omitempty"`
+}
+
+type PlanVersion struct {
+	PlanVersion string    `json:"planVersion"`
+	Sha256      string    `json:"sha256"`
+	FirstUsedAt time.Time `json:"firstUsedAt"`
+	LastUsedAt  time.Time `json:"lastUsedAt"`
+	Runs        int       `json:"runs"`
+	LastRunID   string    `json:"lastRunId"`
 }
 
 // One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
@@ -1335,6 +1499,19 @@ type RunBucket struct {
 	Failed int       `json:"failed"`
 }
 
+// The difference from run `a` to run `b`.
+type RunComparison struct {
+	A *Run `json:"a"`
+	B *Run `json:"b"`
+	// Parameters that differ, at most 20. `***` replaces values that look like secrets, so they compare as equal.
+	Params []PlanPartDiff `json:"params"`
+	// The difference from the plan of `a` to that of `b`; `previous` is `a`. Null when `planDocument` of one of them is null.
+	// Errors: STORE_UNAVAILABLE.
+	Plan *PlanDiff `json:"plan,omitempty"`
+	// Every step of one of the plans, in the order of `b`; steps of `a` only come last.
+	Steps []StepComparison `json:"steps"`
+}
+
 type RunConnection struct {
 	Edges    []RunEdge `json:"edges"`
 	PageInfo *PageInfo `json:"pageInfo"`
@@ -1747,6 +1924,17 @@ type StepChange struct {
 	From   StepStatus     `json:"from"`
 	To     StepStatus     `json:"to"`
 	Why    string         `json:"why"`
+}
+
+type StepComparison struct {
+	StepID string  `json:"stepId"`
+	Name   *string `json:"name,omitempty"`
+	// Empty when nothing differs.
+	Changes []ComparedChange `json:"changes"`
+	// Null when the plan of the run has no such step.
+	A *ComparedStep `json:"a,omitempty"`
+	// Null when the plan of the run has no such step.
+	B *ComparedStep `json:"b,omitempty"`
 }
 
 type StepCounts struct {
@@ -2417,6 +2605,77 @@ func (e BulkState) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+type ComparedChange string
+
+const (
+	// Only `b` has the step.
+	ComparedChangeAdded ComparedChange = "ADDED"
+	// Only `a` has the step.
+	ComparedChangeRemoved ComparedChange = "REMOVED"
+	ComparedChangeStatus  ComparedChange = "STATUS"
+	// The error code of the newest attempt.
+	ComparedChangeError ComparedChange = "ERROR"
+	// The number of attempts.
+	ComparedChangeAttempts ComparedChange = "ATTEMPTS"
+	// In `b` it took at least 25 % and at least 1 s longer.
+	ComparedChangeSlower ComparedChange = "SLOWER"
+	// In `a` it took at least 25 % and at least 1 s longer.
+	ComparedChangeFaster ComparedChange = "FASTER"
+)
+
+var AllComparedChange = []ComparedChange{
+	ComparedChangeAdded,
+	ComparedChangeRemoved,
+	ComparedChangeStatus,
+	ComparedChangeError,
+	ComparedChangeAttempts,
+	ComparedChangeSlower,
+	ComparedChangeFaster,
+}
+
+func (e ComparedChange) IsValid() bool {
+	switch e {
+	case ComparedChangeAdded, ComparedChangeRemoved, ComparedChangeStatus, ComparedChangeError, ComparedChangeAttempts, ComparedChangeSlower, ComparedChangeFaster:
+		return true
+	}
+	return false
+}
+
+func (e ComparedChange) String() string {
+	return string(e)
+}
+
+func (e *ComparedChange) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ComparedChange(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ComparedChange", str)
+	}
+	return nil
+}
+
+func (e ComparedChange) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ComparedChange) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ComparedChange) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 type Decision string
 
 const (
@@ -2758,6 +3017,78 @@ func (e *PlanChange) UnmarshalJSON(b []byte) error {
 }
 
 func (e PlanChange) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What a person can do next about a plan, the most urgent first.
+type PlanNext string
+
+const (
+	// A run waits for an operator after a failed step.
+	PlanNextRetry PlanNext = "RETRY"
+	// A run waits for a person to complete a step.
+	PlanNextComplete PlanNext = "COMPLETE"
+	// A run waits for approval.
+	PlanNextApprove PlanNext = "APPROVE"
+	// A run is paused.
+	PlanNextResume PlanNext = "RESUME"
+	// A run is active.
+	PlanNextWatch PlanNext = "WATCH"
+	// The newest run FAILED.
+	PlanNextRerun PlanNext = "RERUN"
+	PlanNextStart PlanNext = "START"
+)
+
+var AllPlanNext = []PlanNext{
+	PlanNextRetry,
+	PlanNextComplete,
+	PlanNextApprove,
+	PlanNextResume,
+	PlanNextWatch,
+	PlanNextRerun,
+	PlanNextStart,
+}
+
+func (e PlanNext) IsValid() bool {
+	switch e {
+	case PlanNextRetry, PlanNextComplete, PlanNextApprove, PlanNextResume, PlanNextWatch, PlanNextRerun, PlanNextStart:
+		return true
+	}
+	return false
+}
+
+func (e PlanNext) String() string {
+	return string(e)
+}
+
+func (e *PlanNext) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = PlanNext(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid PlanNext", str)
+	}
+	return nil
+}
+
+func (e PlanNext) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *PlanNext) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e PlanNext) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

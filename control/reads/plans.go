@@ -1,0 +1,212 @@
+package reads
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// PlanStore reads runs by plan.
+type PlanStore interface {
+	store.PlanHistories
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+}
+
+// PlanHistories reads the histories of plans and of their steps. It is safe for concurrent use.
+type PlanHistories struct {
+	rights *control.Rights
+	store  PlanStore
+}
+
+// NewPlanHistories makes PlanHistories.
+func NewPlanHistories(rights *control.Rights, store PlanStore) *PlanHistories {
+	return &PlanHistories{rights: rights, store: store}
+}
+
+// Limits of a page of plans.
+const (
+	MaxPlansPage   = 50
+	runsOfSummary  = 30
+	runsOfRecent   = 5 // runs of PlanSummary.RecentMedian
+	usualPlansPage = 20
+)
+
+// PlansQuery asks for a page of plans.
+type PlansQuery struct {
+	ProjectID, EnvironmentID string // empty: all
+	Text                     string // a part of the plan id
+	First                    int    // at most MaxPlansPage
+	After                    string
+}
+
+// PlansPage is a page of plans, the plan with the newest run first.
+type PlansPage struct {
+	Plans   []PlanSummary
+	Cursors []string // one per plan
+	HasNext bool
+}
+
+// PlanSummary is a plan with its newest runs. A plan is a plan id in one project and environment.
+type PlanSummary struct {
+	store.PlanKey
+	LastRunAt time.Time
+	Runs      []run.Header // newest first, at most 30, or 50 in PlanHistory
+	Open      int          // runs that have not ended, at most store.MaxOpenRuns
+	// Ended and Succeeded count the runs among Runs that ended, and those that COMPLETED.
+	Ended, Succeeded int
+	// Median is the middle duration of the COMPLETED runs among Runs, Slow the duration that 90 % of them did not exceed,
+	// and RecentMedian the middle duration of the newest runsOfRecent of them; nil when none is known.
+	Median, Slow, RecentMedian *time.Duration
+	Next                       PlanNext
+	NextRunID                  string // the run that Next is about; empty for START
+}
+
+// PlanNext is what a person can do next about a plan.
+type PlanNext string
+
+// The next actions, the most urgent first.
+const (
+	NextRetry    PlanNext = "RETRY"    // a run waits for an operator after a failed step
+	NextComplete PlanNext = "COMPLETE" // a run waits for a person to complete a step
+	NextApprove  PlanNext = "APPROVE"  // a run waits for approval
+	NextResume   PlanNext = "RESUME"   // a run is paused
+	NextWatch    PlanNext = "WATCH"    // a run is active
+	NextRerun    PlanNext = "RERUN"    // the newest run FAILED
+	NextStart    PlanNext = "START"
+)
+
+// Plans reads a page of the plans with runs that p may read. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+func (s *PlanHistories) Plans(ctx context.Context, p authz.Principal, q PlansQuery) (PlansPage, error) {
+	n, err := control.PageSize(q.First, usualPlansPage)
+	if err == nil && n > MaxPlansPage {
+		err = control.BadInput([]plan.Violation{{Path: "first", Code: plan.CodeRange, Message: "must be from 1 to 50"}})
+	}
+	if err != nil {
+		return PlansPage{}, err
+	}
+	asked := control.RunFilter{EnvironmentID: q.EnvironmentID}
+	if q.ProjectID != "" {
+		asked.ProjectIDs = []string{q.ProjectID}
+	}
+	readable, ok := s.rights.Narrow(p, asked)
+	if !ok {
+		return PlansPage{}, nil
+	}
+	f := store.PlanFilter{TenantID: p.TenantID, ProjectIDs: readable.ProjectIDs, EnvironmentID: readable.EnvironmentID,
+		Scopes: readable.Scopes, Text: q.Text, Runs: runsOfSummary, Limit: n + 1}
+	if f.After, err = decodePlanCursor(q.After); err != nil {
+		return PlansPage{}, err
+	}
+	rows, err := s.store.ListPlans(ctx, f)
+	if err != nil {
+		return PlansPage{}, control.Translate(err)
+	}
+	out := PlansPage{HasNext: len(rows) > n}
+	for _, row := range rows[:min(n, len(rows))] {
+		out.Plans = append(out.Plans, summaryOf(row))
+		out.Cursors = append(out.Cursors, encodePlanCursor(row.Pos()))
+	}
+	return out, nil
+}
+
+func summaryOf(row store.PlanRow) PlanSummary {
+	out := PlanSummary{PlanKey: row.PlanKey, LastRunAt: row.LastRunAt, Open: row.Open, Next: NextStart}
+	var took []time.Duration
+	for _, r := range row.Runs {
+		h := r.Header
+		out.Runs = append(out.Runs, h)
+		if h.Status.Terminal() {
+			out.Ended++
+		}
+		if h.Status == run.Completed {
+			out.Succeeded++
+			if h.StartedAt != nil && h.CompletedAt != nil {
+				took = append(took, h.CompletedAt.Sub(*h.StartedAt))
+			}
+		}
+	}
+	out.RecentMedian = quantile(took[:min(len(took), runsOfRecent)], 0.5)
+	out.Median, out.Slow = quantile(took, 0.5), quantile(took, 0.9)
+	out.Next, out.NextRunID = nextOf(out.Runs)
+	return out
+}
+
+// urgency has the next actions about a single run, the most urgent first.
+var urgency = []PlanNext{NextRetry, NextComplete, NextApprove, NextResume, NextWatch} //nolint:gochecknoglobals // a table
+
+// nextOf returns the most urgent action about the open runs, about the newest of them if several are equal. Without an
+// open run the newest run decides.
+func nextOf(newest []run.Header) (PlanNext, string) {
+	best, of := len(urgency), ""
+	for _, h := range newest {
+		if h.Status.Terminal() {
+			continue
+		}
+		if i := slices.Index(urgency, nextOfOpen(h)); i < best {
+			best, of = i, h.RunID
+		}
+	}
+	switch {
+	case of != "":
+		return urgency[best], of
+	case len(newest) > 0 && newest[0].Status == run.Failed:
+		return NextRerun, newest[0].RunID
+	}
+	return NextStart, ""
+}
+
+func nextOfOpen(h run.Header) PlanNext {
+	switch {
+	case h.RetryDeadline != nil:
+		return NextRetry
+	case h.Counts.Manual > 0:
+		return NextComplete
+	case h.Status == run.Pending && !h.Queued:
+		return NextApprove
+	case h.Status == run.Paused:
+		return NextResume
+	}
+	return NextWatch
+}
+
+// quantile returns the value that a share of the values do not exceed; nil without values. With two values in the
+// middle, the median is their mean.
+func quantile(of []time.Duration, share float64) *time.Duration {
+	n := len(of)
+	if n == 0 {
+		return nil
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	if share == 0.5 && n%2 == 0 {
+		return new((sorted[n/2-1] + sorted[n/2]) / 2)
+	}
+	return new(sorted[min(n-1, int(share*float64(n)))])
+}
+
+func encodePlanCursor(p store.PlanPos) string {
+	doc, _ := json.Marshal(p) // strings and a time always encode
+	return base64.RawURLEncoding.EncodeToString(doc)
+}
+
+func decodePlanCursor(c string) (*store.PlanPos, error) {
+	if c == "" {
+		return nil, nil //nolint:nilnil // no cursor means the beginning
+	}
+	var p store.PlanPos
+	doc, err := base64.RawURLEncoding.DecodeString(c)
+	if err != nil || json.Unmarshal(doc, &p) != nil || p.PlanID == "" {
+		return nil, control.CursorInvalid()
+	}
+	return &p, nil
+}
+
+// PlanKey names a plan.
+type PlanKey = store.PlanKey
