@@ -1,6 +1,9 @@
 package run
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // allowed lists the events that each producer may append (contract T183, T223).
 var allowed = map[Producer][]EventType{
@@ -21,6 +24,9 @@ func (p Producer) May(t EventType) bool { return slices.Contains(allowed[p], t) 
 // Known reports whether t is one of the types that may be appended (contract T171, O7). Readers must tolerate unknown
 // types, because a newer version may have written them (contract T40).
 func (t EventType) Known() bool { _, ok := payloads[t]; return ok }
+
+// EventTypes returns the known types in alphabetical order.
+func EventTypes() []EventType { return slices.Sorted(maps.Keys(payloads)) }
 
 // OfStep reports whether the subject of a known type is a step.
 func (t EventType) OfStep() bool {

@@ -29,10 +29,10 @@ func (s *session) bulkListCommand() *cobra.Command {
 				all = out.Bulks
 				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
-				t := s.table("BULK", "STATE", "SIGNAL", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "MADE", "REASON")
+				t := s.table("BULK", "STATE", "SIGNAL", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "CREATED", "REASON")
 				for _, e := range all.Edges {
 					b := e.Node.BulkHead
-					t.row(b.Id, string(b.State), b.TypeRaw, fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting, b.Counts.Total),
+					t.row(s.shortBulk(b.Id), string(b.State), b.TypeRaw, fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting, b.Counts.Total),
 						fmt.Sprint(b.Counts.Accepted), fmt.Sprint(b.Counts.Rejected), fmt.Sprint(b.Counts.Refused), s.when(&b.CreatedAt),
 						b.Reason)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 // completionWait bounds the wait of a shell for candidates. Tests wait longer, because their machine may be busy.
@@ -97,7 +98,8 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 		for _, e := range page.Runs.Edges {
 			r := e.Node.RunRow
 			value := map[string]string{
-				"RUN": cobra.CompletionWithDesc(r.RunId, r.StatusRaw+" "+r.Plan.PlanId), "PROJECT": r.ProjectId,
+				"RUN":         cobra.CompletionWithDesc(r.RunId, r.StatusRaw+" "+r.Plan.PlanId+" "+age(time.Since(r.CreatedAt))+" ago"),
+				"PROJECT":     r.ProjectId,
 				"ENVIRONMENT": r.EnvironmentId,
 			}[word]
 			if strings.HasPrefix(value, begun) && !slices.Contains(out, value) {
@@ -125,7 +127,7 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 // withPrefix returns the values of an enum that begin with the typed text, in any case.
 func withPrefix[T ~string](begun string, all []T) (out []cobra.Completion) {
 	for _, name := range all {
-		if strings.HasPrefix(string(name), strings.ToUpper(begun)) {
+		if strings.HasPrefix(string(name), strings.ToUpper(begun)) && cmdline.IsGiven(name) {
 			out = append(out, string(name))
 		}
 	}

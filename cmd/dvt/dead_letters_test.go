@@ -157,13 +157,9 @@ func TestDeadLetters_ListAndRedrive(t *testing.T) {
 		}
 	}
 	out, status = ask("dev-admin", "list", "--all", "-o", "json")
-	var page struct {
-		Edges []struct {
-			Node struct{ RedrivenAt *time.Time }
-		}
-	}
-	if err := json.Unmarshal([]byte(out), &page); err != nil || status != 0 || len(page.Edges) != 1 ||
-		page.Edges[0].Node.RedrivenAt == nil {
+	var page []struct{ RedrivenAt *time.Time }
+	if err := json.Unmarshal([]byte(out), &page); err != nil || status != 0 || len(page) != 1 ||
+		page[0].RedrivenAt == nil {
 		t.Errorf("list --all: status %d, %v, want the redriven letter", status, err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -175,7 +176,8 @@ func (l *listing) flag(c *cobra.Command, usual int) {
 	c.Flags().IntVar(&l.limit, "limit", usual, fmt.Sprintf("greatest number of rows, up to %d", maxLimit))
 }
 
-// list reads a list page by page up to the limit and prints it: all for programs, the table of fill for people.
+// list reads a list page by page up to the limit and prints it: the nodes of all for programs, the table of fill for
+// people.
 // Messages about an empty list and about further rows go to standard error.
 func (s *session) list(ctx context.Context, l listing, all any, read func(ctx context.Context, first int,
 	after *string) (page, error), fill func() *table) error {
@@ -194,7 +196,10 @@ func (s *session) list(ctx context.Context, l listing, all any, read func(ctx co
 	var err error
 	switch {
 	case s.output.IsData():
-		err = s.print(all)
+		var doc json.RawMessage
+		if doc, err = document.List(all); err == nil {
+			err = s.print(doc)
+		}
 	case rows == 0:
 		fmt.Fprintln(s.err, l.none)
 	default:

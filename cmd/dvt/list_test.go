@@ -65,10 +65,10 @@ func TestList_ReadsEveryPageUpToTheLimit(t *testing.T) {
 			t.Errorf("--limit %s: %d rows, status %d, %q, want %d rows, 0 and more rows %t",
 				c.limit, n, status, said, c.want, c.more)
 		}
-		var doc struct{ Edges []json.RawMessage }
+		var doc []json.RawMessage
 		out, _, _ = runSplit(t, address, "dev-viewer", "run", "list", "--limit", c.limit, "-o", "json")
-		if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Edges) != c.want {
-			t.Errorf("--limit %s: %d edges, %v, want %d", c.limit, len(doc.Edges), err, c.want)
+		if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc) != c.want {
+			t.Errorf("--limit %s: %d runs, %v, want %d", c.limit, len(doc), err, c.want)
 		}
 	}
 	for _, limit := range []string{"0", "-1", "10001"} {
@@ -82,7 +82,7 @@ func TestList_EmptyTellsWhatToDo(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t)
 	for args, want := range map[string]string{
-		"run list": "dvt run start", "run list --status failed": "Without --status",
+		"run list": "dvt run start", "run list --status failed": "Use fewer filters",
 		"run list --awaiting-approval": "No run waits for approval", "manual list": "No step waits",
 		"token list": "dvt token create", "queue list": "No run waits", "bulk list": "You have sent no bulk",
 	} {
@@ -92,8 +92,8 @@ func TestList_EmptyTellsWhatToDo(t *testing.T) {
 				args, out, said, status, want)
 		}
 		out, _, _ = runSplit(t, address, "dev-mallory", append(strings.Fields(args), "-o", "json")...)
-		if !strings.Contains(out, `"edges": []`) {
-			t.Errorf("dvt %s -o json: %s, want an empty list of edges", args, out)
+		if strings.TrimSpace(out) != "[]" {
+			t.Errorf("dvt %s -o json: %s, want an empty array", args, out)
 		}
 	}
 }

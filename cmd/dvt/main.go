@@ -15,6 +15,7 @@ import (
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/internal/privatenet"
 	"github.com/dvt-engine/dvt/sandbox"
 )
@@ -34,33 +35,72 @@ func execute() int {
 	c := root()
 	c.SetOut(console.NewCleanWriter(os.Stdout))
 	c.SetErr(console.NewCleanWriter(os.Stderr))
-	err := c.ExecuteContext(ctx)
-	return report(c, err)
+	ran, err := c.ExecuteContextC(ctx)
+	return report(ran, err)
 }
 
-// report prints the error of a command and returns the exit status. It prints nothing for an error that the output
-// shows already, and for Ctrl-C.
-func report(c *cobra.Command, err error) int {
+// report prints the error of the command that ran, as a document with -o json and -o yaml, and returns the exit status.
+// It prints nothing for an error that the output shows already, and for Ctrl-C.
+func report(ran *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
 	status := cmdline.ExitStatus(err)
 	var e *cmdline.Error
-	if said := errors.As(err, &e) && e.Said || status == cmdline.Interrupted; !said {
-		fmt.Fprintln(c.ErrOrStderr(), "error:", err)
+	if said := errors.As(err, &e) && e.Said || status == cmdline.Interrupted; said {
+		return status
 	}
+	if format := document.FormatOf(ran); format.IsData() {
+		if format.Write(ran.ErrOrStderr(), cmdline.DescribeFailure(err)) == nil {
+			return status
+		}
+	}
+	fmt.Fprintln(ran.ErrOrStderr(), "error:", err)
 	return status
+}
+
+// groups are the commands in the help of dvt, by what people want to do.
+var groups = []struct {
+	title    string
+	commands func() []*cobra.Command
+}{
+	{"Start here:", func() []*cobra.Command {
+		return []*cobra.Command{devCommand(), contextCommand(), whoamiCommand(), completionCommand(), versionCommand()}
+	}},
+	{"Runs:", func() []*cobra.Command {
+		return []*cobra.Command{runCommand(), bulkCommand(), manualCommand(), queueCommand()}
+	}},
+	{"Plans:", func() []*cobra.Command { return []*cobra.Command{planCommand(), workflowCommand()} }},
+	{"Administration of a tenant:", func() []*cobra.Command {
+		return []*cobra.Command{policyCommand(), quotaCommand(), tokenCommand(), tenantCommand(), auditCommand()}
+	}},
+	{"Operation of an installation:", func() []*cobra.Command {
+		return []*cobra.Command{serverCommand(), workerCommand(), migrateCommand(), storeCommand(), serviceCommand(),
+			healthCommand(), deadLettersCommand()}
+	}},
 }
 
 func root() *cobra.Command {
 	c := &cobra.Command{
 		Use: "dvt", Short: "The control plane for workflow runs", Version: version, SilenceUsage: true, SilenceErrors: true,
+		Long: `The control plane for workflow runs. Begin with these:
+
+  dvt dev                               run everything here, with a sample
+  dvt run start nightly.yaml --watch    start a run and watch it
+  dvt run list --status failed          find the runs that failed
+  dvt run retry @failed build           retry the step build of the last one
+
+docs/cli.md in the repository describes each command.`,
 	}
-	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(),
-		manualCommand(), planCommand(), workflowCommand(), bulkCommand(), deadLettersCommand(), auditCommand(),
-		tokenCommand(), policyCommand(), quotaCommand(), queueCommand(), serviceCommand(), tenantCommand(), contextCommand(),
-		whoamiCommand(), healthCommand(), versionCommand(), completionCommand())
+	for _, g := range groups {
+		c.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, sub := range g.commands() {
+			sub.GroupID = g.title
+			c.AddCommand(sub)
+		}
+	}
 	cmdline.Guide(c)
+	c.SetHelpCommandGroupID(groups[0].title)
 	cmdline.AddExamples(c)
 	return c
 }

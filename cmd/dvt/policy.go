@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
@@ -193,7 +193,7 @@ func readPolicy(raw []byte) (client.PolicyInput, error) {
 		Sandbox:    []client.PolicySandboxInput{}, // nil would keep the ceilings of the policy in force
 	}
 	var plain map[string]any
-	if err := json.Unmarshal(raw, &plain); err != nil {
+	if err := document.Decode(raw, &plain); err != nil {
 		return doc, err
 	}
 	for _, key := range []string{"rules", "grants", "approvals", "sandbox"} {
@@ -211,9 +211,7 @@ func readPolicy(raw []byte) (client.PolicyInput, error) {
 	if err != nil {
 		return doc, err
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err = d.Decode(&doc)
+	err = document.Decode(raw, &doc)
 	for i := range doc.Sandbox {
 		doc.Sandbox[i].Require = append([]string{}, doc.Sandbox[i].Require...) // the API refuses null
 	}

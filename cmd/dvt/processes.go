@@ -41,7 +41,7 @@ func processCommand(c *cobra.Command, dev bool, flags []string, run func(context
 
 func serverCommand() *cobra.Command {
 	return processCommand(&cobra.Command{
-		Use: "server", Short: "Serve the API and run the background duties",
+		Use: "server", Short: "Start a server: the API, the UI and the background duties",
 	}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
@@ -59,7 +59,7 @@ func serverCommand() *cobra.Command {
 
 func workerCommand() *cobra.Command {
 	return processCommand(&cobra.Command{
-		Use: "worker", Short: "Run workflows (queues tq-control-*) or steps (tq-data-*)",
+		Use: "worker", Short: "Start a worker: it executes workflows (queues tq-control-*) or steps (tq-data-*)",
 		Long: "A worker of control queues runs workflows and NOOP steps and connects to the store. A worker of other queues " +
 			"runs steps of every\n" +
 			"type. It has no store credentials and calls the Journal of a server with --worker-token-file. The names in " +
@@ -85,7 +85,7 @@ func workerCommand() *cobra.Command {
 
 func migrateCommand() *cobra.Command {
 	return processCommand(&cobra.Command{
-		Use: "migrate", Short: "Bring the database's schema up to this version",
+		Use: "migrate", Short: "Migrate the schema of the database to this version",
 		Long: "Connects as the owner of the database. With --app-role it also grants the role of the servers the rights that " +
 			"they need,\n" +
 			"after every migration; that role can neither change nor delete events and audit rows.",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
@@ -134,12 +134,10 @@ func readQuota(raw []byte) (client.QuotaSettingsInput, error) {
 			Weight *int `json:"weight"`
 		} `json:"projects"`
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
+	if err := document.Decode(raw, &in); err != nil {
 		return in, err
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
+	if err := json.Unmarshal(raw, &doc); err != nil {
 		return in, err
 	}
 	for i, p := range doc.Projects {

@@ -134,6 +134,7 @@ func (s *session) print(v any) error { return s.output.Write(console.Verbatim(s.
 
 func (s *session) startCommand() *cobra.Command {
 	var project, environment, request string
+	var params startParams
 	var priority int
 	var watch bool
 	c := &cobra.Command{
@@ -155,6 +156,9 @@ func (s *session) startCommand() *cobra.Command {
 			in := client.StartRunInput{
 				Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: project, EnvironmentId: environment,
 				Priority: priority,
+			}
+			if in.Params, err = params.document(c.InOrStdin()); err != nil {
+				return cmdline.Usage(err)
 			}
 			if in.ProjectId == "" {
 				in.ProjectId = scope.Scope.ProjectID
@@ -178,6 +182,7 @@ func (s *session) startCommand() *cobra.Command {
 	c.Flags().StringVar(&project, "project", "", "project; default: the plan's scope")
 	c.Flags().StringVar(&environment, "environment", "", "environment; default: the plan's scope")
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
+	params.flags(c)
 	c.Flags().IntVar(&priority, "priority", 5, "from 0 to 9: while runs wait, higher goes first within the project")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
 	cmdline.AddPreview(c)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,9 @@ func (s *session) eventsCommand() *cobra.Command {
 
 With -o json each event is one line of JSON; with -o yaml it is one document.`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkEventTypes(how.types); err != nil {
+				return err
+			}
 			if how.follow {
 				return s.followEvents(c.Context(), args[0], how)
 			}
@@ -47,6 +51,22 @@ With -o json each event is one line of JSON; with -o yaml it is one document.`,
 	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience,
 		"with --follow: stop after this time without a connection; 0: never")
 	return c
+}
+
+// checkEventTypes returns a usage error for a type that no event has.
+func checkEventTypes(types []string) error {
+	all := run.EventTypes()
+	for _, typed := range types {
+		if !slices.Contains(all, run.EventType(typed)) {
+			names := make([]string, len(all))
+			for i, name := range all {
+				names[i] = string(name)
+			}
+			return cmdline.Usage(fmt.Errorf("--type: no event has the type %q%s\n  the types are %s", typed,
+				cmdline.DidYouMean(typed, names), strings.Join(names, ", ")))
+		}
+	}
+	return nil
 }
 
 func (s *session) readEvents(ctx context.Context, runID string, how eventOptions) error {

@@ -47,18 +47,23 @@ const (
 	maxCandidates = 1_000
 )
 
-// expand replaces short run ids and names in the arguments RUN and in --run by whole ids. words are the arguments of
-// the usage line.
+// expand replaces short ids and names in the arguments RUN and BULK and in --run by whole ids. words are the arguments
+// of the usage line.
 func (s *session) expand(c *cobra.Command, words, args []string) error {
 	for i, arg := range args {
-		if i >= len(words) || words[i] != "RUN" {
+		if i >= len(words) {
 			continue
 		}
-		id, err := s.runID(c.Context(), arg)
+		var err error
+		switch strings.Trim(words[i], "[]") {
+		case "RUN":
+			args[i], err = s.runID(c.Context(), arg)
+		case "BULK":
+			args[i], err = s.bulkID(c.Context(), arg)
+		}
 		if err != nil {
 			return err
 		}
-		args[i] = id
 	}
 	if f := c.Flag("run"); f != nil && f.Changed {
 		id, err := s.runID(c.Context(), f.Value.String())
@@ -76,8 +81,11 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 	if strings.HasPrefix(given, "@") {
 		return s.namedRun(ctx, given)
 	}
-	if len(given) < shortestRunID || uuid.Validate(given) == nil {
+	if uuid.Validate(given) == nil {
 		return given, nil
+	}
+	if len(given) < shortestRunID {
+		return s.wholeRunID(ctx, given)
 	}
 	var found []client.RunRow
 	var after *string
@@ -112,6 +120,20 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 		return found[0].RunId, nil
 	}
 	return "", cmdline.Usage(errors.New(ambiguous(given, found)))
+}
+
+// wholeRunID returns given if it is the whole id of a run. Shorter beginnings of ids are not looked up, because they
+// match too many runs.
+func (s *session) wholeRunID(ctx context.Context, given string) (string, error) {
+	out, err := client.HeadOfRun(ctx, s.client, given)
+	switch {
+	case err != nil:
+		return "", cmdline.Failure(err)
+	case out.Run == nil:
+		return "", &cmdline.Error{Status: 4, Err: fmt.Errorf(
+			"NOT_FOUND: there is no run %q; a short id needs %d or more characters", given, shortestRunID)}
+	}
+	return given, nil
 }
 
 // ambiguous returns the message that lists the runs whose ids begin with given.

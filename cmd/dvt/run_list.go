@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +19,7 @@ import (
 
 func (s *session) listCommand() *cobra.Command {
 	var status []string
-	var text, by string
+	var text, by, project, environment, plan, from, to string
 	var mine bool
 	l := listing{none: "There is no run yet: dvt run start FILE starts one, dvt plan new writes a plan for it."}
 	var awaiting bool
@@ -30,15 +34,19 @@ func (s *session) listCommand() *cobra.Command {
 			if f.Statuses, err = cmdline.Words("--status", status, client.AllRunStatus); err != nil {
 				return err
 			}
-			if text != "" {
-				f.Text = &text
-			}
 			if mine {
 				by = me
 			}
-			f.TriggeredBy = orNil(by)
-			if len(f.Statuses) > 0 || text != "" || by != "" {
-				l.none = "No run matches. Without --status, --text, --by and --mine the command lists all runs."
+			f.Text, f.TriggeredBy, f.ProjectId, f.EnvironmentId, f.PlanId = orNil(text), orNil(by), orNil(project),
+				orNil(environment), orNil(plan)
+			if f.CreatedFrom, err = instant("--from", from, time.Now()); err != nil {
+				return err
+			}
+			if f.CreatedTo, err = instant("--to", to, time.Now()); err != nil {
+				return err
+			}
+			if !reflect.DeepEqual(f, client.RunFilter{}) {
+				l.none = "No run matches. Use fewer filters to see more runs."
 			}
 			var all client.ListRunsRunsRunConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -50,7 +58,7 @@ func (s *session) listCommand() *cobra.Command {
 				all = out.Runs
 				return prepend(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
-				t := s.table("RUN", "STATUS", "PLAN", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
+				t := s.table("RUN", "STATUS", "PLAN", "SCOPE", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
 				var ids []string
 				for _, e := range all.Edges {
 					ids = append(ids, e.Node.RunId)
@@ -59,24 +67,50 @@ func (s *session) listCommand() *cobra.Command {
 				for _, e := range all.Edges {
 					r := e.Node.RunRow
 					t.row(id(r.RunId), console.Span{Text: runtext.Status(r), Style: watchview.RunSigns[r.Status].Style}, r.Plan.PlanId+
-						"@"+r.Plan.PlanVersion,
-						fmt.Sprintf("%d/%d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total), s.when(r.StartedAt),
-						runtext.Duration(r),
-						runtext.Deref(r.TriggeredBy), runtext.Cause(r))
+						"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, runtext.Steps(r.StepCounts), s.when(r.StartedAt),
+						runtext.Duration(r, time.Now()), runtext.Deref(r.TriggeredBy), runtext.Cause(r))
 				}
 				return t
 			})
 		},
 	}
 	c.Flags().StringSliceVar(&status, "status", nil, "only runs with these statuses")
+	c.Flags().StringVar(&project, "project", "", "only runs of this project")
+	c.Flags().StringVar(&environment, "environment", "", "only runs in this environment")
+	c.Flags().StringVar(&plan, "plan", "", "only runs of this plan")
+	c.Flags().StringVar(&from, "from", "", "only runs created since then: a time in RFC 3339, or how long ago, like 2h or 7d")
+	c.Flags().StringVar(&to, "to", "", "only runs created before then: a time in RFC 3339, or how long ago")
 	c.Flags().StringVar(&text, "text", "", "only runs whose id begins with this text, or whose plan id contains it")
 	c.Flags().StringVar(&by, "by", "", "only runs that this principal started; me: you")
 	c.Flags().BoolVar(&mine, "mine", false, "only runs that you started, like --by me")
 	l.flag(c, 20)
 	c.Flags().BoolVar(&awaiting, "awaiting-approval", false, "only runs that wait for approval, the oldest first")
 	c.MarkFlagsMutuallyExclusive("by", "mine")
-	for _, f := range []string{"status", "text", "by", "mine"} {
+	for _, f := range []string{"status", "text", "by", "mine", "project", "environment", "plan", "from", "to"} {
 		c.MarkFlagsMutuallyExclusive("awaiting-approval", f)
 	}
 	return c
+}
+
+// instant parses the value of a flag: a time in RFC 3339, or how long ago it was, such as 90m or 7d. It returns nil for
+// "".
+func instant(flag, given string, now time.Time) (*time.Time, error) {
+	if given == "" {
+		return nil, nil //nolint:nilnil // no time is given, and that is no error
+	}
+	if at, err := time.Parse(time.RFC3339, given); err == nil {
+		return &at, nil
+	}
+	ago, err := time.ParseDuration(given)
+	if days, whole := strings.CutSuffix(given, "d"); err != nil && whole {
+		var n int
+		n, err = strconv.Atoi(days)
+		ago = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || ago < 0 {
+		return nil, cmdline.Usage(fmt.Errorf(
+			"%s must be a time such as 2026-11-21T03:00:00Z, or how long ago such as 90m, 2h or 7d; not %q", flag, given))
+	}
+	at := now.Add(-ago)
+	return &at, nil
 }

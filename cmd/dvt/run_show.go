@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +18,11 @@ import (
 
 func (s *session) showCommand() *cobra.Command {
 	var at int64
+	var failed bool
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show one run and its steps, now or at an earlier moment", Args: cmdline.ExactArgs(1),
+		Long: "Show one run and its steps: the failed ones first, then the others in the order in which they started. Steps " +
+			"that have not\nstarted come last, in the order of the plan.",
 		RunE: func(c *cobra.Command, args []string) error {
 			var past *int64
 			if c.Flags().Changed("at") {
@@ -30,12 +35,18 @@ func (s *session) showCommand() *cobra.Command {
 			if out.Run == nil {
 				return cmdline.NotFound("run")
 			}
+			if failed {
+				out.Run.Steps = slices.DeleteFunc(out.Run.Steps, func(st client.ShowRunRunStepsStep) bool {
+					return st.Status != client.StepStatusFailed
+				})
+			}
 			if s.output.IsData() {
 				return s.print(out.Run)
 			}
 			return s.show(out.Run, past != nil)
 		},
 	}
+	c.Flags().BoolVar(&failed, "failed", false, "only the steps that failed")
 	c.Flags().Int64Var(&at, "at", 0, "the run as it was at this seq of its log (see dvt run events)")
 	return c
 }
@@ -48,7 +59,7 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId,
 		r.Plan.PlanVersion,
 		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, runtext.Deref(r.TriggeredBy), s.when(r.StartedAt),
-		runtext.Duration(r))
+		runtext.Duration(r, time.Now()))
 	if r.Message != nil && *r.Message != "" {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
 	}
@@ -67,14 +78,36 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
 	}
 	fmt.Fprintln(s.out)
-	t := s.table("STEP", "TYPE", "STATUS", "ATTEMPT", "TOOK", "WHY")
+	slices.SortStableFunc(run.Steps, compareByProgress)
+	named := slices.ContainsFunc(run.Steps, func(st client.ShowRunRunStepsStep) bool { return runtext.Deref(st.Name) != "" })
+	head := []string{"STEP", "NAME", "TYPE", "STATUS", "ATTEMPT", "TOOK", "WHY"}
+	if !named {
+		head = slices.Delete(head, 1, 2)
+	}
+	t := s.table(head...)
 	for _, st := range run.Steps {
-		s.stepRow(t, st, past)
+		s.stepRow(t, st, named, past)
 	}
 	return t.print()
 }
 
-func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, past bool) {
+// compareByProgress orders failed steps before others, then steps by their start. Those that have not started come last.
+func compareByProgress(a, b client.ShowRunRunStepsStep) int {
+	later := func(is bool) int {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	out := cmp.Or(later(a.Status != client.StepStatusFailed)-later(b.Status != client.StepStatusFailed),
+		later(a.StartedAt == nil)-later(b.StartedAt == nil))
+	if out == 0 && a.StartedAt != nil {
+		out = a.StartedAt.Compare(*b.StartedAt)
+	}
+	return out
+}
+
+func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, named, past bool) {
 	took, why := "-", ""
 	if st.DurationMs != nil {
 		took = runtext.Milliseconds(*st.DurationMs)
@@ -88,8 +121,12 @@ func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, past bool) {
 	if st.Wait != nil {
 		why = strings.TrimPrefix(why+"; "+s.waitWords(st, past), "; ")
 	}
-	t.row(st.StepId, st.Type, console.Span{Text: st.StatusRaw, Style: watchview.StepSigns[st.Status].Style},
-		nth(st.LogicalAttemptId), took, why)
+	cells := []any{st.StepId, st.Type, console.Span{Text: st.StatusRaw, Style: watchview.StepSigns[st.Status].Style},
+		nth(st.LogicalAttemptId), took, why}
+	if named {
+		cells = slices.Insert(cells, 1, any(runtext.Deref(st.Name)))
+	}
+	t.row(cells...)
 }
 
 // waitWords returns what the step waits for; st.Wait must not be nil. In a past view it leaves out when a worker was

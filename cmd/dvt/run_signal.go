@@ -51,7 +51,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 			use: "override RUN STEP PATCH", short: "Change the inputs of a step by a merge patch (JSON or YAML file; - reads " +
 				"standard input), from its next attempt on", args: 3, reason: true, strong: true,
 			input: func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error {
-				doc, err := readPlan(args[2], c.InOrStdin())
+				doc, err := readObject(args[2], c.InOrStdin())
 				in.InjectOverride = &client.InjectOverrideInput{StepId: args[1], Override: doc, Reason: *why}
 				return err
 			},
@@ -89,7 +89,7 @@ func paramsVerb() verb {
 			c.Flags().StringVar(&step, "step", "", "only for this step; default: the whole run")
 		},
 		input: func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error {
-			doc, err := readPlan(args[1], c.InOrStdin())
+			doc, err := readObject(args[1], c.InOrStdin())
 			in.UpdateParams = &client.UpdateParamsInput{NewParams: doc, Reason: why}
 			if step != "" {
 				in.UpdateParams.StepId = &step

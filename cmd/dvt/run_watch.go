@@ -66,7 +66,7 @@ func (s *session) watch(ctx context.Context, runID string, how watchOptions) err
 	case s.output.IsData() || !s.display.IsTerminal():
 		return s.followRun(ctx, runID, how, &changeLines{s: s, steps: map[string]string{}})
 	}
-	screen := watchview.OpenScreen(ctx, s.display)
+	screen := watchview.OpenScreen(ctx, s.display, strings.TrimSuffix(s.server, "/"))
 	err := s.followRun(ctx, runID, how, screen)
 	screen.Close()
 	if screen.Sync == "" {
@@ -227,9 +227,8 @@ func (w *changeLines) step(at time.Time, st client.StepRow) {
 
 func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
 	if now := runtext.Status(r); w.status != now {
-		w.line(at, "run", now, watchview.RunSigns[r.Status].Style, fmt.Sprintf("  %d of %d steps done  seq %d",
-			r.StepCounts.Success+
-				r.StepCounts.Skipped, r.StepCounts.Total, r.RunSeq))
+		w.line(at, "run", now, watchview.RunSigns[r.Status].Style, fmt.Sprintf("  steps %s  seq %d",
+			runtext.Steps(r.StepCounts), r.RunSeq))
 		w.status = now
 	}
 	if watchview.HasEnded(r.Status) {

@@ -57,7 +57,7 @@ func TestRunWatch_DrawsAScreenOnATerminal(t *testing.T) {
 		t.Errorf("%d lines on a screen of 8:\n%s", n+1, seen)
 	}
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
-	tty.Await(`(?s)run FAILED.*0 of 4.*steps.done.*1 fa.*cause s1`)
+	tty.Await(`(?s)run FAILED.*steps 0/4, 1 failed.*cause s1`)
 	if err := stop(); cmdline.ExitStatus(err) != 1 {
 		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
@@ -103,10 +103,10 @@ func TestRunWatch_PipeGetsOneLinePerChange(t *testing.T) {
 		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
 	got := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{3}Z| after \S+`).ReplaceAllString(out.String(), "T")
-	want := `T  run                   RUNNING  0 of 2 steps done  seq 2
+	want := `T  run                   RUNNING  steps 0/2  seq 2
 T  s1                    RUNNING
 T  s1                    FAILED  EXIT_STATUS: disk full
-T  run                   CANCELLED  0 of 2 steps done  seq 5
+T  run                   CANCELLED  steps 0/2, 1 failed  seq 5
 `
 	got = strings.TrimSuffix(got, got[strings.LastIndex(strings.TrimSuffix(got, "\n"), "\n")+1:])
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -398,7 +398,7 @@ func TestView_MatchesTheGoldenFile(t *testing.T) {
 func TestScreen_IsDrawnAtMostTenTimesASecond(t *testing.T) {
 	tty := consoletest.OpenTerminal(t, 80, 24)
 	began := time.Now()
-	s := watchview.OpenScreen(t.Context(), console.NewDisplay(tty.File, console.ColourNever))
+	s := watchview.OpenScreen(t.Context(), console.NewDisplay(tty.File, console.ColourNever), "")
 	for i := range int64(1000) {
 		s.Change(func(v *watchview.View) { v.Frame(watchview.Frame{Sync: client.SyncStateLive, RunSeq: i}, time.Now()) })
 		time.Sleep(time.Millisecond)

@@ -14,7 +14,7 @@ import (
 
 func serviceCommand() *cobra.Command {
 	s := &session{}
-	return s.command("service", "Show and set the mode of dvt, and list its data workers", s.serviceStatus(),
+	return s.command("service", "Show and set the mode of the installation, and list its data workers", s.serviceStatus(),
 		s.serviceMode(), s.serviceWorkers())
 }
 
@@ -58,7 +58,7 @@ func serviceLines(r client.ServiceRow) []string {
 		out = append(out, line)
 	}
 	if r.ActiveRuns != nil {
-		out = append(out, fmt.Sprintf("%d runs are active in the whole installation", *r.ActiveRuns))
+		out = append(out, cmdline.Count(*r.ActiveRuns, "active run")+" in the whole installation")
 	}
 	return out
 }
@@ -131,7 +131,7 @@ func why(since *time.Time, reason *string) string {
 func (s *session) serviceMode() *cobra.Command {
 	var reason, requestID string
 	c := &cobra.Command{
-		Use: "mode MODE", Short: "Set the mode of the installation: NORMAL, READ_ONLY or DRAINED", Args: cmdline.ExactArgs(1),
+		Use: "mode MODE", Short: "Set the mode of the installation: NORMAL, READ_ONLY or DRAINED", Args: oneMode,
 		RunE: func(c *cobra.Command, args []string) error {
 			mode, err := cmdline.Word("MODE", args[0], client.AllEngineMode)
 			if err != nil {
@@ -149,6 +149,15 @@ func (s *session) serviceMode() *cobra.Command {
 	return c
 }
 
+// oneMode checks the argument MODE before the flags, so that a wrong mode is not hidden behind a missing reason.
+func oneMode(c *cobra.Command, args []string) error {
+	if err := cmdline.ExactArgs(1)(c, args); err != nil {
+		return err
+	}
+	_, err := cmdline.Word("MODE", args[0], client.AllEngineMode)
+	return err
+}
+
 func (s *session) freeze(frozen bool) *cobra.Command {
 	var tenant, reason, requestID string
 	c := &cobra.Command{
@@ -163,14 +172,26 @@ func (s *session) freeze(frozen bool) *cobra.Command {
 				return cmdline.Failure(err)
 			}
 			if tenant != "" && !s.output.IsData() { // the answer describes the caller's own tenant
-				_, err := fmt.Fprintf(s.out, "tenant %s: frozen %t\n", tenant, frozen)
+				is := "frozen"
+				if !frozen {
+					is = "not frozen any more"
+				}
+				_, err := fmt.Fprintf(s.out, "The tenant %s is %s.\n", tenant, is)
+				return err
+			}
+			if !s.output.IsData() {
+				done := "The tenant is frozen: no new run starts, and running ones continue."
+				if !frozen {
+					done = "The tenant is not frozen any more: new runs start."
+				}
+				_, err := fmt.Fprintln(s.out, done)
 				return err
 			}
 			return s.service(out.FreezeTenant.Service.ServiceRow)
 		},
 	}
 	if frozen {
-		c.Use, c.Short = "freeze", "Freeze the tenant: no new run starts, running ones go on"
+		c.Use, c.Short = "freeze", "Freeze the tenant: no new run starts, running ones continue"
 	}
 	c.Flags().StringVar(&tenant, "tenant", "", "another tenant, for the operators; default: your own")
 	auditFlags(c, &reason, &requestID)

@@ -28,7 +28,7 @@ type storeCommands struct {
 
 func storeCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "store", Short: "Verify, rebuild, repair and move a whole store",
+		Use: "store", Short: "Verify, rebuild, repair, export and import the database of dvt",
 		Long: "These commands open the database itself (--store, or that of `dvt dev` under --data) and do not use the API.\n" +
 			"verify, rebuild and export may run beside servers. Stop every server and worker before repair and import.",
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ import (
 
 func workflowCommand() *cobra.Command {
 	s := &session{}
-	c := s.command("workflow", "Write a sample workflow, and inspect the engine's workflow of a run", s.workflowDebugCommand())
+	c := s.command("workflow", "Write a sample project, and inspect the Temporal workflow of a run", s.workflowDebugCommand())
 	c.AddCommand(scaffoldCommand(&s.output), replayCommand(&s.output))
 	return c
 }
@@ -170,13 +171,13 @@ func (s *session) printDebug(d debugInfo) error {
 		chain, pending, last := s.table("EXECUTION", "STATUS", "STARTED", "EVENTS", "BYTES"),
 			s.table("PENDING", "TYPE", "STATE", "ATTEMPT", "HEARTBEAT", "LAST FAILURE"), s.table("EVENT", "AT", "WHAT")
 		for _, x := range e.Executions {
-			chain.row(x.EngineRunID, x.Status, x.StartedAt, x.HistoryEvents, x.HistoryBytes)
+			chain.row(x.EngineRunID, x.Status, s.engineTime(x.StartedAt), x.HistoryEvents, x.HistoryBytes)
 		}
 		for _, p := range e.Pending {
-			pending.row(p.ID, p.Type, p.State, p.Attempt, p.LastHeartbeat, p.LastFailure)
+			pending.row(p.ID, p.Type, p.State, p.Attempt, s.engineTime(p.LastHeartbeat), p.LastFailure)
 		}
 		for _, r := range e.Last {
-			last.row(r.No, r.At, r.What)
+			last.row(r.No, s.engineTime(r.At), r.What)
 		}
 		tables = append(tables, chain, pending, last)
 	}
@@ -191,4 +192,13 @@ func (s *session) printDebug(d debugInfo) error {
 		}
 	}
 	return nil
+}
+
+// engineTime formats a time of the debug document as other lists do; "-" for none.
+func (s *session) engineTime(text string) string {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.IsZero() {
+		return "-"
+	}
+	return s.when(&at)
 }

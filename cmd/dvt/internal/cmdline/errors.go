@@ -175,6 +175,22 @@ func Guide(root *cobra.Command) {
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}",
 		"{{if and .Runnable (or (not .HasAvailableSubCommands) .HasExample)}}", 1))
 	guideGroup(root)
+	root.SetHelpCommand(helpCommand())
+}
+
+// helpCommand returns the command help. It refuses a command that does not exist.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND…]", Short: "Show the help of a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return Usage(fmt.Errorf("there is no command %q%s\n  see %s --help", strings.Join(args, " "),
+					suggestion(about, args[len(args)-1], ""), c.Root().CommandPath()))
+			}
+			return about.Help()
+		},
+	}
 }
 
 // kinds describe the types of flags.
@@ -283,6 +299,15 @@ func suggestion(c *cobra.Command, typed, before string) string {
 		out.WriteString("?")
 	}
 	return out.String()
+}
+
+// DidYouMean returns "; did you mean …?" with the names that are similar to typed, or "".
+func DidYouMean(typed string, names []string) string {
+	all := &cobra.Command{}
+	for _, name := range names {
+		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	return suggestion(all, typed, "")
 }
 
 // flagNames returns the flags of c as commands, because cobra suggests similar names for commands only.

@@ -15,7 +15,7 @@ var Examples = map[string]string{
 	"dvt bulk list":    "dvt bulk list",
 	"dvt bulk stop":    "dvt bulk stop ID --reason mistake",
 	"dvt bulk show": "dvt bulk show ID --failed\ndvt bulk show ID --limit 5000 -o json | jq -r " +
-		"'.rows.edges[].node | [.runId, .outcomeRaw] | @csv'",
+		"'.rows[] | [.runId, .outcomeRaw] | @csv'",
 	"dvt bulk signal": "dvt bulk signal pause --status running --project shop --reason \"release\"\ndvt bulk " +
 		"signal cancel --ids-from ids.txt --yes --reason \"wrong plan\"\ndvt bulk signal retry --step load --failed-of ID " +
 		"--reason \"the table is back\"",
@@ -58,7 +58,7 @@ var Examples = map[string]string{
 	"dvt run events": "dvt run events 4fec12ab --type StepFailed\ndvt run events 4fec12ab --follow --after " +
 		"812 -o json | jq .payload",
 	"dvt run list": "dvt run list --status failed --limit 50\ndvt run list --text nightly -o json | jq -r " +
-		"'.edges[].node.runId'",
+		"'.[].runId'",
 	"dvt run logs": "dvt run logs @failed --failed\ndvt run logs 4fec12ab build -f\ndvt run logs 4fec12ab " +
 		"build --attempt 1 --grep ERROR --timestamps",
 	"dvt run override": "dvt run override 4fec12ab build threads.yaml --reason \"the warehouse is slow\"",

@@ -10,15 +10,18 @@ import (
 // argument.
 const unknownWord = "UNKNOWN"
 
+// IsGiven reports whether a value of an enum may be given as an argument.
+func IsGiven[T ~string](word T) bool { return word != unknownWord }
+
 // Word parses a value of an enum, in any case and with - for _. what names the argument in the usage error.
 func Word[T ~string](what, typed string, all []T) (T, error) {
 	word := T(strings.ToUpper(strings.ReplaceAll(typed, "-", "_")))
-	if slices.Contains(all, word) && word != unknownWord {
+	if slices.Contains(all, word) && IsGiven(word) {
 		return word, nil
 	}
 	var names []string
 	for _, w := range all {
-		if w != unknownWord {
+		if IsGiven(w) {
 			names = append(names, string(w))
 		}
 	}

@@ -52,28 +52,42 @@ func AddFlag(c *cobra.Command, f *Format) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
+// FormatOf returns the output format of a command that was parsed, and that of a table for a command without -o.
+func FormatOf(c *cobra.Command) Format {
+	if f := c.Flag("output"); f != nil {
+		if chosen, is := f.Value.(*Format); is {
+			return *chosen
+		}
+	}
+	return asTable
+}
+
 // Write writes v as JSON, or as YAML with the same names and values. Generated types have MarshalJSON on the pointer.
 // Write therefore encodes a pointer to a copy of v; otherwise embedded fields would be missing.
 func (f *Format) Write(w io.Writer, v any) error {
 	addressable := reflect.New(reflect.TypeOf(v))
 	addressable.Elem().Set(reflect.ValueOf(v))
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(addressable.Interface()); err != nil {
+	out, err := indented(addressable.Interface())
+	if err != nil {
 		return err
 	}
-	out := b.Bytes()
 	if *f == YAML {
-		var err error
 		if out, err = yamlOf(out); err != nil {
 			return err
 		}
 		out = append([]byte("---\n"), out...) // a watch prints several documents
 	}
-	_, err := w.Write(out)
+	_, err = w.Write(out)
 	return err
+}
+
+func indented(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // yamlOf converts a JSON document to YAML. Names are in alphabetical order.

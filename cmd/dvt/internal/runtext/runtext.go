@@ -2,6 +2,7 @@
 package runtext
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -21,6 +22,18 @@ func Substatus(is *client.RunSubstatus) string {
 	return " (" + string(*is) + ")"
 }
 
+// Steps returns how many steps of a run succeeded, of how many, and how many failed and were skipped.
+func Steps(n client.RunRowStepCounts) string {
+	out := fmt.Sprintf("%d/%d", n.Success, n.Total)
+	if n.Failed > 0 {
+		out += fmt.Sprintf(", %d failed", n.Failed)
+	}
+	if n.Skipped > 0 {
+		out += fmt.Sprintf(", %d skipped", n.Skipped)
+	}
+	return out
+}
+
 // Moment returns a time in UTC, to the second; "-" for none.
 func Moment(t *time.Time) string {
 	if t == nil {
@@ -29,12 +42,16 @@ func Moment(t *time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// Duration returns how long a run has taken; "-" before it started.
-func Duration(r client.RunRow) string {
-	if r.TotalDurationMs == nil {
+// Duration returns how long a run has taken; "-" before it started. For a run that has not ended, it is the time until
+// now, to the second, and begins with "≥".
+func Duration(r client.RunRow, now time.Time) string {
+	switch {
+	case r.TotalDurationMs != nil:
+		return Milliseconds(*r.TotalDurationMs)
+	case r.StartedAt == nil:
 		return "-"
 	}
-	return Milliseconds(*r.TotalDurationMs)
+	return "≥" + max(now.Sub(*r.StartedAt), 0).Truncate(time.Second).String()
 }
 
 // Cause returns the step and the code of the root cause of a failure; "" for none.

@@ -33,6 +33,9 @@ func (v *View) Lines(now time.Time, width, height int) (out []console.Line) {
 		}
 	}
 	state := console.Line{withSign(RunSigns, r.Status, runtext.Status(r)), {Text: "  " + started, Style: console.Plain}}
+	if left := v.timeLeft(now); left != "" {
+		state = append(state, console.Span{Text: "  " + left, Style: console.Warn})
+	}
 	if r.Message != nil && *r.Message != "" {
 		state = append(state, console.Span{Text: "  " + console.OneLine(*r.Message), Style: console.Plain})
 	}
@@ -139,15 +142,16 @@ func fitID(id string, width int) string {
 	return console.Pad(head+"…"+tail, width)
 }
 
-// hintRoom is the number of free lines from which on the screen also tells how to leave it.
+// hintRoom is the number of free lines from which on the screen also tells what one can do next.
 const hintRoom = 10
 
 // stepLines returns at most room lines about the failed steps, those that wait for a person and the running ones.
 func (v *View) stepLines(now time.Time, width, room int) (out []console.Line) {
 	failed, waits, running := v.current()
-	hint := !v.IsOver() && room >= hintRoom
-	if hint {
-		room -= 2
+	var hint []console.Line
+	if room >= hintRoom {
+		hint = v.nextLines(failed)
+		room -= len(hint)
 	}
 	idWidth := 12
 	for _, list := range [][]client.StepRow{failed, waits, running} {
@@ -185,11 +189,49 @@ func (v *View) stepLines(now time.Time, width, room int) (out []console.Line) {
 		}
 		out = append(out, console.Line{{Text: fmt.Sprintf("%s%d running in all", says, len(running)), Style: console.Dim}})
 	}
-	if hint {
-		out = append(out, console.Line{}, console.Line{{Text: "Ctrl-C stops watching; the run goes on", Style: console.Dim}})
+	return append(out, hint...)
+}
+
+// timeLeft says how long the run still waits for a person to retry a failed step; "" when it does not wait.
+func (v *View) timeLeft(now time.Time) string {
+	if v.Run.RetryDeadline == nil || v.IsOver() {
+		return ""
+	}
+	at := v.Last.AsOf
+	if v.Sync == client.SyncStateLive {
+		at = at.Add(now.Sub(v.came))
+	}
+	return ShortDuration(v.Run.RetryDeadline.Sub(at)) + " left to retry"
+}
+
+// nextLines returns what one can do next, below an empty line: the commands for a failed step, the page of the run, and
+// how to leave the screen.
+func (v *View) nextLines(failed []client.StepRow) []console.Line {
+	run := v.Run.RunId[:min(len(v.Run.RunId), shortRunID)]
+	out := []console.Line{{}}
+	add := func(what, how string) {
+		out = append(out, console.Line{{Text: console.Pad(what, 6), Style: console.Dim}, {Text: how, Style: console.Plain}})
+	}
+	if len(failed) > 0 {
+		if v.IsOver() {
+			add("rerun", "dvt run rerun "+run+" --from failed")
+		} else {
+			add("retry", "dvt run retry "+run+" "+failed[0].StepId)
+		}
+		add("log", "dvt run logs "+run+" "+failed[0].StepId)
+	}
+	if v.Server != "" {
+		add("open", v.Server+"/runs/"+v.Run.RunId)
+	}
+	if !v.IsOver() {
+		out = append(out, console.Line{{Text: "Ctrl-C stops watching; the run continues", Style: console.Dim}})
 	}
 	return out
 }
+
+// shortRunID is the number of characters of a run's id in commands that are shown. Ids are random, so that it is nearly
+// always enough.
+const shortRunID = 8
 
 // runningLine returns the line of a step that runs or waits for a person.
 func (v *View) runningLine(st client.StepRow, idWidth int, now time.Time) console.Line {
@@ -273,9 +315,10 @@ type Screen struct {
 }
 
 // OpenScreen opens the alternate screen of a terminal and draws the view there until it is closed or ctx ends.
-func OpenScreen(ctx context.Context, d console.Display) *Screen {
+// server is the base URL of the UI, for the link to the run; "" shows none.
+func OpenScreen(ctx context.Context, d console.Display, server string) *Screen {
 	ctx, stop := context.WithCancel(ctx)
-	s := &Screen{d: d, View: &View{Charset: d.Charset}, stop: stop}
+	s := &Screen{d: d, View: &View{Charset: d.Charset, Server: server}, stop: stop}
 	s.drawer.Go(func() { s.draw(ctx) })
 	return s
 }

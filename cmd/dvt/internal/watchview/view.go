@@ -27,6 +27,7 @@ const (
 // not safe for concurrent use.
 type View struct {
 	console.Charset
+	Server string // base URL of the UI; "" leaves out the link to the run
 	Run    client.RunRow
 	steps  []client.StepRow    // in plan order
 	Index  map[string]int      // by step id
@@ -189,10 +190,7 @@ func (v *View) End() string {
 		fmt.Fprintf(&b, " after %s", ShortDuration(time.Duration(*r.TotalDurationMs*float64(time.Millisecond))))
 	}
 	n := r.StepCounts
-	fmt.Fprintf(&b, ": %d of %d steps done", n.Success+n.Skipped, n.Total)
-	if n.Failed > 0 {
-		fmt.Fprintf(&b, ", %d failed", n.Failed)
-	}
+	fmt.Fprintf(&b, ": steps %s", runtext.Steps(n))
 	if n.Pending > 0 {
 		fmt.Fprintf(&b, ", %d not run", n.Pending)
 	}

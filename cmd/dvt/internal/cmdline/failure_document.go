@@ -1,0 +1,35 @@
+package cmdline
+
+import (
+	"errors"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// FailureDocument is the error of a command for programs. Code, and what depends on it, are those of the API; they are
+// empty when the error does not come from there.
+type FailureDocument struct {
+	Error struct {
+		Code         string             `json:"code,omitempty"`
+		Message      string             `json:"message"`
+		RetryAfterMS int64              `json:"retryAfterMs,omitempty"`
+		Violations   []client.Violation `json:"violations,omitempty"`
+		WhoCould     []string           `json:"whoCould,omitempty"`
+		RunSeq       int64              `json:"runSeq,omitempty"`
+		RequestID    string             `json:"requestId,omitempty"`
+		ExitStatus   int                `json:"exitStatus"`
+	} `json:"error"`
+}
+
+// DescribeFailure returns the document of an error, which must not be nil.
+func DescribeFailure(err error) FailureDocument {
+	var out FailureDocument
+	e := &out.Error
+	e.Message, e.ExitStatus = err.Error(), ExitStatus(err)
+	if api, is := errors.AsType[*client.Error](err); is {
+		e.Code, e.Message, e.Violations, e.RunSeq, e.RequestID = api.Code, api.Message, api.Violations, api.RunSeq,
+			api.RequestID
+		e.RetryAfterMS, e.WhoCould = api.RetryAfter.Milliseconds(), api.Denial.WhoCould
+	}
+	return out
+}

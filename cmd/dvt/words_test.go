@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+)
+
+func TestWords_WrongArgumentsAreNamedInPlainWords(t *testing.T) {
+	t.Parallel()
+	address, _ := serve(t)
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"run events r1 --type StepFialed":                   {2, `no event has the type "StepFialed"; did you mean StepFailed?`},
+		"run override r1 s1 " + empty + " --yes --reason x": {2, "must contain a value for each name"},
+		"run update-params r1 " + empty + " --yes":          {2, "must contain a value for each name"},
+		"run start " + empty + " --param x":                 {2, "is not a plan"},
+		"service mode foo":                                  {2, "MODE must be one of NORMAL, READ_ONLY, DRAINED"},
+		"run show 88":                                       {4, "a short id needs 4 or more characters"},
+	} {
+		out, status, err := dvt(t, address, "dev-admin", strings.Fields(args)...)
+		if status != want.status || err == nil || !strings.Contains(err.Error(), want.says) ||
+			strings.Contains(err.Error(), "json:") {
+			t.Errorf("dvt %s: status %d, %v, want %d and %q\n%s", args, status, err, want.status, want.says, out)
+		}
+	}
+}
+
+func TestHelp_RefusesUnknownCommandsAndGroupsTheOthers(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"help": {0, "\nRuns:\n"}, "help run list": {0, "--environment"}, "help dev": {0, "dvt dev"},
+		"help bogus": {2, `there is no command "bogus"`}, "help run lst": {2, "did you mean list?"},
+	} {
+		out, status, err := local(t, "", strings.Fields(args)...)
+		if said := out + text(err); status != want.status || !strings.Contains(said, want.says) {
+			t.Errorf("dvt %s: status %d, want %d and %q\n%s", args, status, want.status, want.says, said)
+		}
+	}
+}
+
+func TestPolicyWho_TakesAShortRunID(t *testing.T) {
+	t.Parallel()
+	address := serveRuns(t, 3)
+	if out, status, err := dvt(t, address, "dev-admin", "policy", "who", "cancel", "00000002"); status != 0 {
+		t.Errorf("status %d, %v, want principals\n%s", status, err, out)
+	}
+}
+
+func TestErrors_AreDocumentsForPrograms(t *testing.T) {
+	t.Parallel()
+	address, _ := serve(t)
+	for _, format := range []string{"json", "yaml"} {
+		c := root()
+		var said strings.Builder
+		c.SetErr(&said)
+		c.SetArgs([]string{"run", "show", "r2", "-o", format, "--server", address, "--token", "dev-viewer"})
+		ran, err := c.ExecuteContextC(t.Context())
+		if status := report(ran, err); status != 4 {
+			t.Errorf("-o %s: status %d, want 4", format, status)
+		}
+		if format == "yaml" {
+			if !strings.Contains(said.String(), "exitStatus: 4") {
+				t.Errorf("-o yaml: the error is %q, want a document", said.String())
+			}
+			continue
+		}
+		var doc cmdline.FailureDocument
+		if err := json.Unmarshal([]byte(said.String()), &doc); err != nil || doc.Error.ExitStatus != 4 {
+			t.Errorf("-o json: %v, the error is %q, want a document with the exit status 4", err, said.String())
+		}
+	}
+	doc := cmdline.DescribeFailure(cmdline.Failure(&client.Error{Code: "FORBIDDEN", Message: "No.",
+		Denial: client.Denial{WhoCould: []string{"ana"}}}))
+	if e := doc.Error; e.Code != "FORBIDDEN" || e.Message != "No." || len(e.WhoCould) != 1 || e.ExitStatus != 3 {
+		t.Errorf("the document is %+v, want FORBIDDEN with who could", doc)
+	}
+}
+
+func TestRunStart_SendsParameters(t *testing.T) {
+	t.Parallel()
+	params := filepath.Join(t.TempDir(), "params.yaml")
+	if err := os.WriteFile(params, []byte("day: monday\nrows: 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startParams{file: params, each: []string{"rows=4", "name=a=b", `list=["x"]`, "empty="}}
+	doc, err := p.document(strings.NewReader(""))
+	if err != nil || string(*doc) != `{"day":"monday","empty":"","list":["x"],"name":"a=b","rows":4}` {
+		t.Errorf("the parameters are %s (%v), want those of the file with those of --param over them", *doc, err)
+	}
+	if doc, err := (&startParams{}).document(nil); doc != nil || err != nil {
+		t.Errorf("without flags the parameters are %v (%v), want none", doc, err)
+	}
+	if _, err := (&startParams{each: []string{"=1"}}).document(nil); err == nil {
+		t.Error("--param =1 is accepted, want an error")
+	}
+}
