@@ -11,6 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
@@ -53,13 +54,13 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 	case r.failedOf != "":
 		return client.BulkRunsInput{FailedOf: &r.failedOf}, nil
 	case r.idsFrom != "":
-		text, err := readDocument(r.idsFrom, c.InOrStdin())
+		text, err := document.ReadText(r.idsFrom, c.InOrStdin())
 		switch {
 		case err != nil:
 			return client.BulkRunsInput{}, cmdline.Usage(err)
 		case len(text) > maxIDs:
 			return client.BulkRunsInput{}, cmdline.Usage(
-				fmt.Errorf("%s is larger than 1 MiB, the limit for the ids of a bulk. Nothing was sent", documentName(r.idsFrom)))
+				fmt.Errorf("%s is larger than 1 MiB, the limit for the ids of a bulk. Nothing was sent", document.Name(r.idsFrom)))
 		}
 		ids := []string{}
 		for line := range strings.Lines(string(text)) {

@@ -28,11 +28,12 @@ func (s *session) bulkListCommand() *cobra.Command {
 				before := all.Edges
 				all = out.Bulks
 				return prepend(before, &all.Edges, &all.PageInfo), nil
-			}, func() *table {
+			}, func() *console.Table {
 				t := s.table("BULK", "STATE", "SIGNAL", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "CREATED", "REASON")
 				for _, e := range all.Edges {
 					b := e.Node.BulkHead
-					t.row(s.shortBulk(b.Id), string(b.State), b.TypeRaw, fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting, b.Counts.Total),
+					t.Row(s.shortBulk(b.Id), string(b.State), b.TypeRaw, fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting,
+						b.Counts.Total),
 						fmt.Sprint(b.Counts.Accepted), fmt.Sprint(b.Counts.Rejected), fmt.Sprint(b.Counts.Refused), s.when(&b.CreatedAt),
 						b.Reason)
 				}
@@ -63,11 +64,11 @@ func (s *session) bulkShowCommand() *cobra.Command {
 				all = *out.Bulk
 				return prepend(before, &all.Rows.Edges, &all.Rows.PageInfo), nil
 			}
-			err := s.list(c.Context(), l, &all, read, func() *table {
+			err := s.list(c.Context(), l, &all, read, func() *console.Table {
 				fmt.Fprintln(s.err, bulkSummary(all.BulkHead))
 				t := s.table("NO", "RUN", "OUTCOME", "APPLICATION", "CODE", "MESSAGE")
 				for _, e := range all.Rows.Edges {
-					t.row(bulkCells(e.Node.BulkLine)...)
+					t.Row(bulkCells(e.Node.BulkLine)...)
 				}
 				return t
 			})

@@ -98,7 +98,8 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 		for _, e := range page.Runs.Edges {
 			r := e.Node.RunRow
 			value := map[string]string{
-				"RUN":         cobra.CompletionWithDesc(r.RunId, r.StatusRaw+" "+r.Plan.PlanId+" "+age(time.Since(r.CreatedAt))+" ago"),
+				"RUN": cobra.CompletionWithDesc(r.RunId,
+					r.StatusRaw+" "+r.Plan.PlanId+" "+age(time.Since(r.CreatedAt))+" ago"),
 				"PROJECT":     r.ProjectId,
 				"ENVIRONMENT": r.EnvironmentId,
 			}[word]

@@ -49,17 +49,17 @@ func rowOf(f contexts.File, name string) contextRow {
 }
 
 func (x *contextCommands) print(out io.Writer, rows ...contextRow) error {
-	t := &table{Display: console.NewDisplay(out, console.ColourAuto), whole: x.output == document.Wide,
-		head: []string{"IN USE", "NAME", "SERVER",
+	t := &console.Table{Display: console.NewDisplay(out, console.ColourAuto), Whole: x.output == document.Wide,
+		Head: []string{"IN USE", "NAME", "SERVER",
 			"TOKEN"}}
 	for _, r := range rows {
 		mark := ""
 		if r.Current {
 			mark = "*"
 		}
-		t.row(mark, r.Name, r.Server, r.Where())
+		t.Row(mark, r.Name, r.Server, r.Where())
 	}
-	return t.print()
+	return t.Print()
 }
 
 func (x *contextCommands) list() *cobra.Command {
@@ -224,9 +224,9 @@ func whoamiCommand() *cobra.Command {
 			if g.BreakGlass {
 				until += " (break-glass)"
 			}
-			t.row(g.Role, g.ProjectId, g.EnvironmentId, until)
+			t.Row(g.Role, g.ProjectId, g.EnvironmentId, until)
 		}
-		return t.print()
+		return t.Print()
 	}
 	return c
 }

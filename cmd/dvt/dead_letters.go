@@ -10,6 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
@@ -36,11 +37,11 @@ func (s *session) lettersCommand() *cobra.Command {
 				before := all.Edges
 				all = out.DeadLetters
 				return prepend(before, &all.Edges, &all.PageInfo), nil
-			}, func() *table {
+			}, func() *console.Table {
 				t := s.table("LETTER", "RUN", "SEQ", "TRIED", "BURIED", "REDRIVEN", "CAUSE")
 				for _, e := range all.Edges {
 					d := e.Node.Letter
-					t.row(d.Id, d.RunId, fmt.Sprintf("%d-%d", d.FromSeq+1, d.ToSeq), d.Attempts, s.when(&d.BuriedAt),
+					t.Row(d.Id, d.RunId, fmt.Sprintf("%d-%d", d.FromSeq+1, d.ToSeq), d.Attempts, s.when(&d.BuriedAt),
 						s.when(d.RedrivenAt), d.Cause)
 				}
 				return t

@@ -17,13 +17,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dvt-engine/dvt/server/config"
-
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/server/config"
 )
 
 // devPrincipal is the principal of commands that work on a `dvt dev` without a token.

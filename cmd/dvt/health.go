@@ -49,9 +49,9 @@ func (s *session) health(h client.ShowHealthHealth) error {
 		if c.LatencyMs != nil {
 			took = runtext.Milliseconds(*c.LatencyMs)
 		}
-		t.row(c.Name, console.Span{Text: string(c.Status), Style: healthStyles[c.Status]}, took, runtext.Deref(c.Message))
+		t.Row(c.Name, console.Span{Text: string(c.Status), Style: healthStyles[c.Status]}, took, runtext.Deref(c.Message))
 	}
-	return t.print()
+	return t.Print()
 }
 
 func versionCommand() *cobra.Command {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
@@ -16,68 +13,6 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
-
-// table is a table for people. All columns but the last are aligned. On a terminal lines are cut to its width, unless
-// whole is set. Control characters in cells are replaced, so that text from outside cannot move the cursor. Rows of a
-// table without a head may have different lengths.
-type table struct {
-	console.Display
-	whole  bool
-	before string // prefix of each line
-	head   []string
-	rows   [][]console.Span
-}
-
-// row adds a row. Cells are spans, or values that are formatted like fmt.Sprint does.
-func (t *table) row(cells ...any) {
-	row := make([]console.Span, len(cells))
-	for i, c := range cells {
-		s, styled := c.(console.Span)
-		if !styled {
-			s = console.Span{Text: fmt.Sprint(c)}
-		}
-		s.Text = t.Replace(console.OneLine(s.Text))
-		row[i] = s
-	}
-	t.rows = append(t.rows, row)
-}
-
-func (t *table) print() error {
-	rows := t.rows
-	if len(t.head) > 0 {
-		head := make([]console.Span, len(t.head))
-		for i, name := range t.head {
-			head[i] = console.Span{Text: name, Style: console.Bold}
-		}
-		rows = append([][]console.Span{head}, rows...)
-	}
-	var widths []int
-	for _, row := range rows {
-		for i, c := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], runewidth.StringWidth(c.Text))
-		}
-	}
-	width, _ := t.Size()
-	for _, row := range rows {
-		l := console.Line{{Text: t.before, Style: console.Plain}}
-		for i, c := range row {
-			l = append(l, c)
-			if i < len(row)-1 {
-				l = append(l, console.Span{Text: strings.Repeat(" ", widths[i]-runewidth.StringWidth(c.Text)+2)})
-			}
-		}
-		if t.IsTerminal() && !t.whole {
-			l = t.Fit(l, width)
-		}
-		if _, err := io.WriteString(t.Out, strings.TrimRight(t.Render(l), " ")+"\n"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // listStyle are the flags that change how lists are shown.
 type listStyle struct{ utc, noTrunc bool }
@@ -89,8 +24,8 @@ func (l *listStyle) listFlags(c *cobra.Command) {
 		"whole ids and whole lines, like -o wide; default: on a terminal cut to its width")
 }
 
-func (s *session) table(head ...string) *table {
-	return &table{Display: s.display, whole: s.whole(), head: head}
+func (s *session) table(head ...string) *console.Table {
+	return &console.Table{Display: s.display, Whole: s.whole(), Head: head}
 }
 
 // whole reports whether lines must not be cut to the width of a terminal.
@@ -180,7 +115,7 @@ func (l *listing) flag(c *cobra.Command, usual int) {
 // people.
 // Messages about an empty list and about further rows go to standard error.
 func (s *session) list(ctx context.Context, l listing, all any, read func(ctx context.Context, first int,
-	after *string) (page, error), fill func() *table) error {
+	after *string) (page, error), fill func() *console.Table) error {
 	if l.limit < 1 || l.limit > maxLimit {
 		return cmdline.Usage(fmt.Errorf("--limit must be from 1 to %d", maxLimit))
 	}
@@ -203,7 +138,7 @@ func (s *session) list(ctx context.Context, l listing, all any, read func(ctx co
 	case rows == 0:
 		fmt.Fprintln(s.err, l.none)
 	default:
-		err = fill().print()
+		err = fill().Print()
 	}
 	if err == nil && got.more {
 		fmt.Fprintf(s.err, "more rows exist; use --limit %d\n", min(rows*5, maxLimit))

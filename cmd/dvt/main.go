@@ -16,6 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
 	"github.com/dvt-engine/dvt/internal/privatenet"
 	"github.com/dvt-engine/dvt/sandbox"
 )
@@ -70,7 +71,7 @@ var groups = []struct {
 	{"Runs:", func() []*cobra.Command {
 		return []*cobra.Command{runCommand(), bulkCommand(), manualCommand(), queueCommand()}
 	}},
-	{"Plans:", func() []*cobra.Command { return []*cobra.Command{planCommand(), workflowCommand()} }},
+	{"Plans:", func() []*cobra.Command { return []*cobra.Command{plancmd.Plan(noteReceiver), workflowCommand()} }},
 	{"Administration of a tenant:", func() []*cobra.Command {
 		return []*cobra.Command{policyCommand(), quotaCommand(), tokenCommand(), tenantCommand(), auditCommand()}
 	}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
@@ -35,14 +36,14 @@ func (s *session) tasksCommand() *cobra.Command {
 				before := all.Edges
 				all = out.ManualTasks
 				return prepend(before, &all.Edges, &all.PageInfo), nil
-			}, func() *table {
+			}, func() *console.Table {
 				t := s.table("RUN", "STEP", "ATTEMPT", "SINCE", "UNTIL", "YOU", "WHAT TO DO")
 				for _, e := range all.Edges {
 					task, you := e.Node, "may complete it"
 					if task.Action.Outcome != client.ActionOutcomeApply {
 						you = runtext.Deref(task.Action.Code)
 					}
-					t.row(task.RunId, task.StepId, task.LogicalAttemptId, s.when(&task.Since), s.when(task.Deadline), you,
+					t.Row(task.RunId, task.StepId, task.LogicalAttemptId, s.when(&task.Since), s.when(task.Deadline), you,
 						runtext.Deref(task.Instructions))
 				}
 				return t

@@ -6,14 +6,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
 )
 
 func TestPlanNew_EverySampleIsValid(t *testing.T) {
 	t.Parallel()
-	if len(sampleTypes()) < 4 {
-		t.Errorf("the samples are %v, want at least 4", sampleTypes())
+	if len(plancmd.SampleTypes()) < 4 {
+		t.Errorf("the samples are %v, want at least 4", plancmd.SampleTypes())
 	}
-	for _, kind := range sampleTypes() {
+	for _, kind := range plancmd.SampleTypes() {
 		doc, status, err := local(t, "", "plan", "new", "--type", kind)
 		if status != 0 || strings.Count(doc, "#") < 8 {
 			t.Fatalf("%s: status %d, %v, want a plan with comments\n%s", kind, status, err, doc)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
 )
 
 // local runs a command that calls no server and returns its output on both streams, its exit status and its error.
@@ -139,8 +140,8 @@ func TestPlanValidate_CountsViolationsAndListsTheFirst(t *testing.T) {
 		doc, says string
 		lines     int
 	}{
-		{many.String(), "standard input has 120 problems:", maxProblems + 2},
-		{many.String(), "\n  and 70 more, which -o json lists", maxProblems + 2},
+		{many.String(), "standard input has 120 problems:", plancmd.MaxProblems + 2},
+		{many.String(), "\n  and 70 more, which -o json lists", plancmd.MaxProblems + 2},
 		{"[]", "standard input has 1 problem:\n  standard input:1:1: INVALID the document: write an object", 2},
 		{" \n", "standard input is empty", 1},
 	} {

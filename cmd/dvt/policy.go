@@ -13,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
@@ -155,7 +156,7 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 				return cmdline.Usage(errors.New("give --expected-version: the version that FILE was made from; see the first " +
 					"line of " + c.Parent().CommandPath() + " show"))
 			}
-			raw, err := readPlan(args[0], c.InOrStdin())
+			raw, err := document.Read(args[0], c.InOrStdin())
 			if err != nil {
 				return cmdline.Usage(err)
 			}
@@ -174,8 +175,9 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 			return nil
 		},
 	}
-	c.Flags().IntVar(&r.version, "expected-version", -1, "the version that FILE was made from; the change is refused when "+
-		moved+" changed since")
+	c.Flags().IntVar(&r.version, "expected-version", -1,
+		"the version that FILE was made from; the change is refused when "+
+			moved+" changed since")
 	c.Flags().StringVar(&r.reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().Lookup("expected-version").DefValue = "0" // hides the default -1 in the help: the flag must be given
@@ -233,10 +235,10 @@ func (s *session) policyHistory() *cobra.Command {
 				before := all.Edges
 				all = out.PolicyHistory
 				return prepend(before, &all.Edges, &all.PageInfo), nil
-			}, func() *table {
+			}, func() *console.Table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
 				for _, e := range all.Edges {
-					t.row(e.Node.Version, s.when(e.Node.At), runtext.Deref(e.Node.Actor), runtext.Deref(e.Node.Reason),
+					t.Row(e.Node.Version, s.when(e.Node.At), runtext.Deref(e.Node.Actor), runtext.Deref(e.Node.Reason),
 						strings.Join(e.Node.Changed, "; "))
 				}
 				return t

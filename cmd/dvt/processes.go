@@ -4,12 +4,11 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/dvt-engine/dvt/server/config"
-
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/server/config"
 )
 
 // processCommand completes a command that runs one of dvt's processes until ctx ends. flags are the names of its

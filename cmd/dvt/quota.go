@@ -11,6 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
@@ -34,19 +35,19 @@ func (s *session) quotaShow() *cobra.Command {
 				return s.print(*out)
 			}
 			t := s.table("PROJECT", "WHAT", "MOST", "USED", "NEXT TOKEN")
-			t.before = "# "
+			t.Before = "# "
 			for _, q := range out.Quotas {
 				project := "(tenant)"
 				if q.ProjectId != nil {
 					project = *q.ProjectId
 				}
 				for _, b := range q.Buckets {
-					t.row(project, b.Action+" a minute", b.PerMinute, fmt.Sprintf("%.0f %%", b.UsedPercent), s.when(b.NextRefillAt))
+					t.Row(project, b.Action+" a minute", b.PerMinute, fmt.Sprintf("%.0f %%", b.UsedPercent), s.when(b.NextRefillAt))
 				}
-				t.row(project, "active runs", q.MaxActive, q.Active)
-				t.row(project, "waiting runs", q.MaxQueueDepth, q.QueueDepth)
+				t.Row(project, "active runs", q.MaxActive, q.Active)
+				t.Row(project, "waiting runs", q.MaxQueueDepth, q.QueueDepth)
 			}
-			if err := t.print(); err != nil {
+			if err := t.Print(); err != nil {
 				return err
 			}
 			doc, err := quotaDocument(out.QuotaSettings.QuotaSettingsRow)
@@ -163,10 +164,10 @@ func (s *session) quotaHistory() *cobra.Command {
 				before := all.Edges
 				all = out.QuotaHistory
 				return prepend(before, &all.Edges, &all.PageInfo), nil
-			}, func() *table {
+			}, func() *console.Table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
 				for _, e := range all.Edges {
-					t.row(e.Node.Version, s.when(e.Node.At), runtext.Deref(e.Node.Actor), runtext.Deref(e.Node.Reason),
+					t.Row(e.Node.Version, s.when(e.Node.At), runtext.Deref(e.Node.Actor), runtext.Deref(e.Node.Reason),
 						strings.Join(e.Node.Changed, "; "))
 				}
 				return t
@@ -210,7 +211,7 @@ func (s *session) queueList() *cobra.Command {
 				before := all.Edges
 				all = out.Queue
 				return prepend(before, &all.Edges, &all.PageInfo), nil
-			}, func() *table {
+			}, func() *console.Table {
 				t := s.table("RUN", "PLAN", "WHERE", "BY", "POSITION", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
 				for _, e := range all.Edges {
 					q := e.Node
@@ -224,7 +225,7 @@ func (s *session) queueList() *cobra.Command {
 					if q.EstimatedWaitMs != nil {
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
 					}
-					t.row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position, q.Priority,
+					t.Row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position, q.Priority,
 						s.when(&q.CreatedAt), waits, about)
 				}
 				return t

@@ -78,7 +78,8 @@ func TestQuotaAndQueue_ShowSetHistoryAndList(t *testing.T) {
 	ask("dev-admin", 3, "QUOTA_MOVED", "quota", "set", less, "--expected-version", "1", "--reason", "late")
 	ask("dev-admin", 2, "settings.tenant.startRunPerMinute", "quota", "set", file("more.yaml",
 		"tenant: {startRunPerMinute: 2}"), "--expected-version", "2", "--reason", "more")
-	ask("dev-admin", 2, `it has no setting "tenants"; its settings are tenant, startRunPerMinute`, "quota", "set", file("odd.yaml", "tenants: {}"), "--expected-version", "2",
+	ask("dev-admin", 2, `it has no setting "tenants"; its settings are tenant, startRunPerMinute`, "quota", "set",
+		file("odd.yaml", "tenants: {}"), "--expected-version", "2",
 		"--reason", "odd")
 	ask("dev-admin", 0, "strategy: REJECT", "quota", "show")
 	ask("dev-admin", 0, "+ tenant startRunPerMinute: 0", "quota", "history")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"gopkg.in/yaml.v3"
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
@@ -140,7 +139,7 @@ func (s *session) startCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "start FILE", Short: "Start a run of a plan (JSON or YAML; - reads standard input)", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			doc, err := readPlan(args[0], c.InOrStdin())
+			doc, err := document.Read(args[0], c.InOrStdin())
 			if err != nil {
 				return cmdline.Usage(err)
 			}
@@ -150,7 +149,7 @@ func (s *session) startCommand() *cobra.Command {
 			if trimmed := bytes.TrimSpace(doc); len(trimmed) == 0 || trimmed[0] != '{' {
 				return cmdline.Usage(fmt.Errorf(
 					"%s is not a plan: a plan has schemaVersion, metadata, scope and steps; dvt plan new writes one",
-					documentName(args[0])))
+					document.Name(args[0])))
 			}
 			_ = json.Unmarshal(doc, &scope) // the server reports errors of the document, with their locations
 			in := client.StartRunInput{
@@ -202,42 +201,4 @@ func (s *session) printStarted(ctx context.Context, watch bool, r client.RunRow,
 		fmt.Fprintln(s.out, r.RunId)
 	}
 	return nil
-}
-
-// maxPlan bounds a document that is read, in bytes. It is the server's limit for a plan.
-const maxPlan = 10 << 20
-
-// readPlan reads a document and turns YAML into JSON.
-func readPlan(name string, stdin io.Reader) (json.RawMessage, error) {
-	doc, err := readDocument(name, stdin)
-	if err != nil {
-		return nil, err
-	}
-	return asDocument(name, doc)
-}
-
-func readDocument(name string, stdin io.Reader) ([]byte, error) {
-	in := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, fmt.Errorf("%s cannot be read: %w", name, errors.Unwrap(err))
-		}
-		defer f.Close()
-		in = f
-	}
-	return io.ReadAll(io.LimitReader(in, maxPlan+1))
-}
-
-// asDocument returns a document, JSON or YAML, as JSON. A document that is too long is returned unchanged, so that the
-// server refuses it with its own code.
-func asDocument(name string, doc []byte) (json.RawMessage, error) {
-	if json.Valid(doc) || len(doc) > maxPlan {
-		return doc, nil
-	}
-	var v any
-	if err := yaml.Unmarshal(doc, &v); err != nil {
-		return nil, fmt.Errorf("%s is neither JSON nor YAML: %w", name, err)
-	}
-	return json.Marshal(v)
 }

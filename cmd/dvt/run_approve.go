@@ -8,6 +8,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
@@ -78,7 +79,7 @@ func (s *session) listApprovals(c *cobra.Command, l listing) error {
 		before := all.Edges
 		all = out.Approvals
 		return prepend(before, &all.Edges, &all.PageInfo), nil
-	}, func() *table {
+	}, func() *console.Table {
 		t := s.table("RUN", "PLAN", "WHERE", "BY", "ASKED", "APPROVALS", "UNTIL", "YOU MAY")
 		for _, e := range all.Edges {
 			r, have, until, may := e.Node, "–", "–", "–"
@@ -93,7 +94,7 @@ func (s *session) listApprovals(c *cobra.Command, l listing) error {
 					may = runtext.Deref(a.Reason)
 				}
 			}
-			t.row(r.RunId, r.Plan.PlanId+"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, runtext.Deref(r.TriggeredBy),
+			t.Row(r.RunId, r.Plan.PlanId+"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, runtext.Deref(r.TriggeredBy),
 				s.when(&r.CreatedAt), have, until, may)
 		}
 		return t

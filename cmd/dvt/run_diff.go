@@ -84,10 +84,10 @@ func (s *session) diff(d *client.DiffRunRunDiff) error {
 			if e := st.To.Error; e != nil {
 				why = console.OneLine(e.Code + ": " + runtext.Deref(e.Message))
 			}
-			t.row(st.StepId, before(st), console.Span{Text: st.To.StatusRaw, Style: watchview.StepSigns[st.To.Status].Style},
+			t.Row(st.StepId, before(st), console.Span{Text: st.To.StatusRaw, Style: watchview.StepSigns[st.To.Status].Style},
 				nth(st.To.LogicalAttemptId), why)
 		}
-		if err := t.print(); err != nil {
+		if err := t.Print(); err != nil {
 			return err
 		}
 	}
@@ -97,9 +97,9 @@ func (s *session) diff(d *client.DiffRunRunDiff) error {
 	fmt.Fprintln(s.out)
 	t := s.table("SEQ", "AT", "DECIDED")
 	for _, x := range d.Decisions {
-		t.row(x.RunSeq, s.when(&x.PersistedAt), x.EventType+decisionText(x.Payload))
+		t.Row(x.RunSeq, s.when(&x.PersistedAt), x.EventType+decisionText(x.Payload))
 	}
-	return t.print()
+	return t.Print()
 }
 
 // before returns the earlier status of a step. A run that has not read its plan has no steps yet; they count as

@@ -57,7 +57,7 @@ func (s *session) listCommand() *cobra.Command {
 				before := all.Edges
 				all = out.Runs
 				return prepend(before, &all.Edges, &all.PageInfo), nil
-			}, func() *table {
+			}, func() *console.Table {
 				t := s.table("RUN", "STATUS", "PLAN", "SCOPE", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
 				var ids []string
 				for _, e := range all.Edges {
@@ -66,7 +66,7 @@ func (s *session) listCommand() *cobra.Command {
 				id := s.shortIDs(ids)
 				for _, e := range all.Edges {
 					r := e.Node.RunRow
-					t.row(id(r.RunId), console.Span{Text: runtext.Status(r), Style: watchview.RunSigns[r.Status].Style}, r.Plan.PlanId+
+					t.Row(id(r.RunId), console.Span{Text: runtext.Status(r), Style: watchview.RunSigns[r.Status].Style}, r.Plan.PlanId+
 						"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, runtext.Steps(r.StepCounts), s.when(r.StartedAt),
 						runtext.Duration(r, time.Now()), runtext.Deref(r.TriggeredBy), runtext.Cause(r))
 				}
@@ -78,7 +78,8 @@ func (s *session) listCommand() *cobra.Command {
 	c.Flags().StringVar(&project, "project", "", "only runs of this project")
 	c.Flags().StringVar(&environment, "environment", "", "only runs in this environment")
 	c.Flags().StringVar(&plan, "plan", "", "only runs of this plan")
-	c.Flags().StringVar(&from, "from", "", "only runs created since then: a time in RFC 3339, or how long ago, like 2h or 7d")
+	c.Flags().StringVar(&from, "from", "",
+		"only runs created since then: a time in RFC 3339, or how long ago, like 2h or 7d")
 	c.Flags().StringVar(&to, "to", "", "only runs created before then: a time in RFC 3339, or how long ago")
 	c.Flags().StringVar(&text, "text", "", "only runs whose id begins with this text, or whose plan id contains it")
 	c.Flags().StringVar(&by, "by", "", "only runs that this principal started; me: you")

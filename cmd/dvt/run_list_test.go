@@ -19,7 +19,8 @@ func TestRunList_FiltersByScopePlanAndTime(t *testing.T) {
 	address := serveRuns(t, 3)
 	for args, want := range map[string]int{
 		"--project shop": 4, "--project other": 0, "--environment sandbox": 4, "--environment prod": 0,
-		"--plan plan-3": 4, "--plan plan": 0, "--from 1h": 4, "--to 1h": 0, "--to 2999-01-01T00:00:00Z": 4, "--from 2d --to 0s": 4,
+		"--plan plan-3": 4, "--plan plan": 0, "--from 1h": 4, "--to 1h": 0, "--to 2999-01-01T00:00:00Z": 4,
+		"--from 2d --to 0s": 4,
 	} {
 		out, said, status := runSplit(t, address, "dev-viewer", append([]string{"run", "list"}, strings.Fields(args)...)...)
 		if n := max(0, strings.Count(out, "\n")-1); n != want || status != 0 {
@@ -91,9 +92,11 @@ func TestRunWatch_CountsDownTheTimeToRetry(t *testing.T) {
 	now := time.Now()
 	closes := now.Add(52 * time.Minute)
 	v := &watchview.View{}
-	v.Frame(watchview.Frame{Sync: client.SyncStateLive, AsOf: now, Snapshot: &client.WatchRunRunUpdatesRunUpdateSnapshotRun{
-		RunRow: client.RunRow{RunId: "r1", Status: client.RunStatusRunning, RetryDeadline: &closes}}}, now)
-	for at, want := range map[time.Time]string{now: "52m00s left to retry", now.Add(2 * time.Minute): "50m00s left to retry"} {
+	v.Frame(watchview.Frame{Sync: client.SyncStateLive, AsOf: now,
+		Snapshot: &client.WatchRunRunUpdatesRunUpdateSnapshotRun{
+			RunRow: client.RunRow{RunId: "r1", Status: client.RunStatusRunning, RetryDeadline: &closes}}}, now)
+	for at, want := range map[time.Time]string{now: "52m00s left to retry",
+		now.Add(2 * time.Minute): "50m00s left to retry"} {
 		if line := v.Lines(at, 100, 20)[1]; !strings.Contains(fmt.Sprint(line), want) {
 			t.Errorf("the line of the status is %v, want %q", line, want)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
 // startParams are the flags that give the parameters of a new run.
@@ -17,7 +19,8 @@ type startParams struct {
 }
 
 func (p *startParams) flags(c *cobra.Command) {
-	c.Flags().StringVar(&p.file, "params", "", "file with the parameters of the run (JSON or YAML; - reads standard input)")
+	c.Flags().StringVar(&p.file, "params", "",
+		"file with the parameters of the run (JSON or YAML; - reads standard input)")
 	c.Flags().StringArrayVar(&p.each, "param", nil,
 		"a parameter as NAME=VALUE; can be repeated; it replaces that of --params. VALUE is JSON, or else text")
 }
@@ -58,9 +61,9 @@ func (p *startParams) document(stdin io.Reader) (*json.RawMessage, error) {
 
 // readObject reads a document, JSON or YAML, that must be an object with a value for each name, and returns it as JSON.
 func readObject(name string, stdin io.Reader) (json.RawMessage, error) {
-	doc, err := readPlan(name, stdin)
+	doc, err := document.Read(name, stdin)
 	if err == nil && !bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) {
-		err = fmt.Errorf(`%s must contain a value for each name, such as {"threads": 4}`, documentName(name))
+		err = fmt.Errorf(`%s must contain a value for each name, such as {"threads": 4}`, document.Name(name))
 	}
 	return doc, err
 }

@@ -61,11 +61,11 @@ func (s *session) showPreview(d console.Display, p *client.PreviewActionPreview)
 	if p.Status != nil {
 		fmt.Fprintf(out, "The run would be %s then, if nothing else happens.\n", *p.Status)
 	}
-	t := &table{Display: d, whole: s.whole(), before: "  "}
+	t := &console.Table{Display: d, Whole: s.whole(), Before: "  "}
 	for _, c := range p.Changes {
-		t.row(c.Kind, c.StepId, fmt.Sprintf("%s -> %s", c.From, c.To), c.Why)
+		t.Row(c.Kind, c.StepId, fmt.Sprintf("%s -> %s", c.From, c.To), c.Why)
 	}
-	if err := t.print(); err != nil {
+	if err := t.Print(); err != nil {
 		return err
 	}
 	if len(p.Blocked) > 0 {

@@ -21,8 +21,8 @@ func (s *session) showCommand() *cobra.Command {
 	var failed bool
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show one run and its steps, now or at an earlier moment", Args: cmdline.ExactArgs(1),
-		Long: "Show one run and its steps: the failed ones first, then the others in the order in which they started. Steps " +
-			"that have not\nstarted come last, in the order of the plan.",
+		Long: "Show one run and its steps: the failed ones first, then the others in the order in which they started.\n" +
+			"Steps that have not started come last, in the order of the plan.",
 		RunE: func(c *cobra.Command, args []string) error {
 			var past *int64
 			if c.Flags().Changed("at") {
@@ -79,7 +79,8 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 	}
 	fmt.Fprintln(s.out)
 	slices.SortStableFunc(run.Steps, compareByProgress)
-	named := slices.ContainsFunc(run.Steps, func(st client.ShowRunRunStepsStep) bool { return runtext.Deref(st.Name) != "" })
+	named := slices.ContainsFunc(run.Steps,
+		func(st client.ShowRunRunStepsStep) bool { return runtext.Deref(st.Name) != "" })
 	head := []string{"STEP", "NAME", "TYPE", "STATUS", "ATTEMPT", "TOOK", "WHY"}
 	if !named {
 		head = slices.Delete(head, 1, 2)
@@ -88,10 +89,11 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 	for _, st := range run.Steps {
 		s.stepRow(t, st, named, past)
 	}
-	return t.print()
+	return t.Print()
 }
 
-// compareByProgress orders failed steps before others, then steps by their start. Those that have not started come last.
+// compareByProgress orders failed steps before others, then steps by their start. Those that have not started come
+// last.
 func compareByProgress(a, b client.ShowRunRunStepsStep) int {
 	later := func(is bool) int {
 		if is {
@@ -107,7 +109,7 @@ func compareByProgress(a, b client.ShowRunRunStepsStep) int {
 	return out
 }
 
-func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, named, past bool) {
+func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, named, past bool) {
 	took, why := "-", ""
 	if st.DurationMs != nil {
 		took = runtext.Milliseconds(*st.DurationMs)
@@ -126,7 +128,7 @@ func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, named, past b
 	if named {
 		cells = slices.Insert(cells, 1, any(runtext.Deref(st.Name)))
 	}
-	t.row(cells...)
+	t.Row(cells...)
 }
 
 // waitWords returns what the step waits for; st.Wait must not be nil. In a past view it leaves out when a worker was

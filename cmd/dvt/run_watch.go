@@ -50,7 +50,8 @@ summary.`,
 			return s.watch(c.Context(), args[0], how)
 		},
 	}
-	c.Flags().BoolVar(&how.latency, "latency", false, "print the age of each change when it arrives, and a summary at the end")
+	c.Flags().BoolVar(&how.latency, "latency", false,
+		"print the age of each change when it arrives, and a summary at the end")
 	c.Flags().BoolVar(&how.exitZero, "exit-zero", false, "status 0 however the run ends")
 	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience, "stop after this time without a connection; 0: never")
 	return c

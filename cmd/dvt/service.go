@@ -81,10 +81,10 @@ func (s *session) serviceWorkers() *cobra.Command {
 			}
 			t := s.table("QUEUE", "WORKER", "RUNTIME", "STATE", "REPORTED", "PARTS", "MISSING")
 			for _, w := range out.Workers {
-				t.row(w.Queue, w.Account+"/"+w.Worker, w.Runtime, workerState(w), s.when(&w.ReportedAt), strings.Join(w.Parts, " "),
+				t.Row(w.Queue, w.Account+"/"+w.Worker, w.Runtime, workerState(w), s.when(&w.ReportedAt), strings.Join(w.Parts, " "),
 					missingParts(w))
 			}
-			return t.print()
+			return t.Print()
 		},
 	}
 }

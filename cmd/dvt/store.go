@@ -9,14 +9,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/dvt-engine/dvt/server/config"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/server/config"
 )
 
 // storeCommands is the state that the commands on a whole store share.
@@ -254,7 +253,8 @@ func (u *storeCommands) load() *cobra.Command {
 			return err
 		}
 		return u.show(r, func() {
-			u.say("imported %d runs with %d events and %d receipts; skipped %d that exist", r.Runs, r.Events, r.Receipts, len(r.Skipped))
+			u.say("imported %d runs with %d events and %d receipts; skipped %d that exist", r.Runs, r.Events, r.Receipts,
+				len(r.Skipped))
 		})
 	})
 	c.Flags().BoolVar(&skip, "skip-existing", false, "skip runs that exist")

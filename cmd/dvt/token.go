@@ -12,6 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 func tokenCommand() *cobra.Command {
@@ -92,7 +93,7 @@ func (s *session) tokenList() *cobra.Command {
 				before := all.Edges
 				all = out.Tokens
 				return prepend(before, &all.Edges, &all.PageInfo), nil
-			}, func() *table {
+			}, func() *console.Table {
 				t := s.table("TOKEN", "KIND", "NAME", "PRINCIPAL", "GRANTS", "EXPIRES", "USED", "REVOKED")
 				for _, e := range all.Edges {
 					k := e.Node.TokenRow
@@ -100,7 +101,7 @@ func (s *session) tokenList() *cobra.Command {
 					for _, g := range k.Grants {
 						grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
 					}
-					t.row(k.TokenId, k.Kind, k.Name, k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt),
+					t.Row(k.TokenId, k.Kind, k.Name, k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt),
 						s.when(k.LastUsedAt), s.when(k.RevokedAt))
 				}
 				return t

@@ -22,7 +22,8 @@ func TestWords_WrongArgumentsAreNamedInPlainWords(t *testing.T) {
 		status int
 		says   string
 	}{
-		"run events r1 --type StepFialed":                   {2, `no event has the type "StepFialed"; did you mean StepFailed?`},
+		"run events r1 --type StepFialed": {2,
+			`no event has the type "StepFialed"; did you mean StepFailed?`},
 		"run override r1 s1 " + empty + " --yes --reason x": {2, "must contain a value for each name"},
 		"run update-params r1 " + empty + " --yes":          {2, "must contain a value for each name"},
 		"run start " + empty + " --param x":                 {2, "is not a plan"},

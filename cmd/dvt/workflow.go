@@ -15,14 +15,17 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
 	"github.com/dvt-engine/dvt/server"
 )
 
 func workflowCommand() *cobra.Command {
 	s := &session{}
-	c := s.command("workflow", "Write a sample project, and inspect the Temporal workflow of a run", s.workflowDebugCommand())
-	c.AddCommand(scaffoldCommand(&s.output), replayCommand(&s.output))
+	c := s.command("workflow", "Write a sample project, and inspect the Temporal workflow of a run",
+		s.workflowDebugCommand())
+	c.AddCommand(plancmd.NewWorkflow(&s.output, noteReceiver), replayCommand(&s.output))
 	return c
 }
 
@@ -31,7 +34,8 @@ const maxHistory = 128 << 20
 
 func replayCommand(output *document.Format) *cobra.Command {
 	c := &cobra.Command{
-		Use: "replay FILE", Short: "Check whether this version can go on with a history of the engine", Args: cmdline.ExactArgs(1),
+		Use: "replay FILE", Short: "Check whether this version can go on with a history of the engine",
+		Args: cmdline.ExactArgs(1),
 		Long: "FILE is what `temporal workflow show -w dvt/TENANT/RUN -o json` writes (- reads standard input): the " +
 			"history of one execution.\n" +
 			"The command calls no server and changes nothing: it replays the history with the workflow code of this program. " +
@@ -163,7 +167,7 @@ func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
 
 func (s *session) printDebug(d debugInfo) error {
 	fmt.Fprintf(s.out, "run %s is %s at seq %d\n", d.RunID, d.Status, d.RunSeq)
-	var tables []*table
+	var tables []*console.Table
 	if e := d.Engine; e == nil {
 		fmt.Fprintln(s.out, "the engine does not know the run")
 	} else {
@@ -171,23 +175,23 @@ func (s *session) printDebug(d debugInfo) error {
 		chain, pending, last := s.table("EXECUTION", "STATUS", "STARTED", "EVENTS", "BYTES"),
 			s.table("PENDING", "TYPE", "STATE", "ATTEMPT", "HEARTBEAT", "LAST FAILURE"), s.table("EVENT", "AT", "WHAT")
 		for _, x := range e.Executions {
-			chain.row(x.EngineRunID, x.Status, s.engineTime(x.StartedAt), x.HistoryEvents, x.HistoryBytes)
+			chain.Row(x.EngineRunID, x.Status, s.engineTime(x.StartedAt), x.HistoryEvents, x.HistoryBytes)
 		}
 		for _, p := range e.Pending {
-			pending.row(p.ID, p.Type, p.State, p.Attempt, s.engineTime(p.LastHeartbeat), p.LastFailure)
+			pending.Row(p.ID, p.Type, p.State, p.Attempt, s.engineTime(p.LastHeartbeat), p.LastFailure)
 		}
 		for _, r := range e.Last {
-			last.row(r.No, s.engineTime(r.At), r.What)
+			last.Row(r.No, s.engineTime(r.At), r.What)
 		}
 		tables = append(tables, chain, pending, last)
 	}
 	signals := s.table("SIGNAL", "NO", "TYPE", "STEP", "APPLICATION", "DELIVERED")
 	for _, g := range d.Signals {
-		signals.row(g.SignalID, g.No, g.SignalType, g.StepID, g.Application, g.Delivered)
+		signals.Row(g.SignalID, g.No, g.SignalType, g.StepID, g.Application, g.Delivered)
 	}
 	for _, t := range append(tables, signals) {
 		fmt.Fprintln(s.out)
-		if err := t.print(); err != nil {
+		if err := t.Print(); err != nil {
 			return err
 		}
 	}

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
 )
 
 // contract: Z06
 func TestWorkflowNew_WritesAValidPlanAndTestsThatPass(t *testing.T) {
 	t.Parallel()
-	for _, kind := range sampleTypes() {
+	for _, kind := range plancmd.SampleTypes() {
 		dir := filepath.Join(t.TempDir(), "nightly-"+kind)
 		out, status, err := local(t, "", "workflow", "new", dir, "--type", kind, "--project", "yes", "--environment", "prod")
 		if status != 0 || !strings.Contains(out, "dvt run start "+dir) {

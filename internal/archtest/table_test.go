@@ -85,17 +85,19 @@ var imports = map[string][]string{
 	"examples": {},
 	// plans are tried out without a server; a sandbox and a private network execute this binary
 	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
-		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/runtext", "cmd/dvt/internal/watchview",
-		"engine/mock", "internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
+		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext",
+		"cmd/dvt/internal/watchview", "internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
 	"cmd/dvt/internal/cmdline":     {"client", "run"},
 	"cmd/dvt/internal/console":     {"run"},
 	"cmd/dvt/internal/consoletest": {},
 	"cmd/dvt/internal/contexts":    {"cmd/dvt/internal/cmdline"},
 	"cmd/dvt/internal/document":    {},
-	"cmd/dvt/internal/runtext":     {"client"},
-	"cmd/dvt/internal/watchview":   {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},
-	"bench":                        {everything},
-	"bench/rig":                    {everything},
+	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
+		"engine/mock", "plan", "run"},
+	"cmd/dvt/internal/runtext":   {"client"},
+	"cmd/dvt/internal/watchview": {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},
+	"bench":                      {everything},
+	"bench/rig":                  {everything},
 
 	"internal/attacks":   {}, // tests only, which speak to processes
 	"internal/vulncheck": {}, // tests only, which run govulncheck and npm audit

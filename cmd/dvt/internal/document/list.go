@@ -6,7 +6,8 @@ import (
 	"reflect"
 )
 
-// List returns an answer of the API in which each list of edges and nodes is an array of its nodes, because a script has
+// List returns an answer of the API in which each list of edges and nodes is an array of its nodes, because a script
+// has
 // no use for cursors. The order of names stays.
 func List(answer any) (json.RawMessage, error) {
 	addressable := reflect.New(reflect.TypeOf(answer))

@@ -1,4 +1,5 @@
-// Package document prints answers for programs, as JSON or YAML, and locates a violation in the text of a document.
+// Package document reads documents that people wrote, as JSON or YAML, prints answers for programs, and locates a
+// violation in the text of a document.
 package document
 
 import (

@@ -1,4 +1,4 @@
-package main
+package plancmd
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/plan"
 )
 
@@ -27,10 +28,12 @@ type sample struct {
 	Type, ID, Tenant, Project, Environment string
 	At                                     string // creation time, RFC 3339
 	Receiver                               string // URL for the notifications of the plan
+
+	receiver func() string // returns Receiver
 }
 
-// sampleTypes returns the kinds of samples, which differ in what their steps do.
-func sampleTypes() (out []string) {
+// SampleTypes returns the kinds of samples, which differ in what their steps do.
+func SampleTypes() (out []string) {
 	files, _ := fs.Glob(samples, "samples/*/plan.yaml") // cannot fail: the pattern is valid
 	for _, f := range files {
 		out = append(out, path.Base(path.Dir(f)))
@@ -40,9 +43,9 @@ func sampleTypes() (out []string) {
 
 func (m *sample) flags(c *cobra.Command) {
 	m.At = time.Now().UTC().Format(time.RFC3339)
-	c.Flags().StringVar(&m.Type, "type", "command", "what the steps do: "+strings.Join(sampleTypes(), ", "))
+	c.Flags().StringVar(&m.Type, "type", "command", "what the steps do: "+strings.Join(SampleTypes(), ", "))
 	// cannot fail: the flag exists
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(sampleTypes(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(SampleTypes(), cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVar(&m.Tenant, "tenant", "acme", "tenant in the plan's scope; the default is that of dvt dev")
 	c.Flags().StringVar(&m.Project, "project", "shop", "project in the plan's scope")
 	c.Flags().StringVar(&m.Environment, "environment", "dev", "environment in the plan's scope")
@@ -51,10 +54,10 @@ func (m *sample) flags(c *cobra.Command) {
 // files returns the files of the sample by name. Flags that make the plan invalid, such as a wrong id, are a usage
 // error.
 func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
-	if !slices.Contains(sampleTypes(), m.Type) {
-		return nil, cmdline.Usage(fmt.Errorf("--type must be one of %s", strings.Join(sampleTypes(), ", ")))
+	if !slices.Contains(SampleTypes(), m.Type) {
+		return nil, cmdline.Usage(fmt.Errorf("--type must be one of %s", strings.Join(SampleTypes(), ", ")))
 	}
-	m.Receiver = noteReceiver()
+	m.Receiver = m.receiver()
 	templates := map[string]string{"README.md": "samples/README.md"}
 	root := path.Join("samples", m.Type)
 	if err := fs.WalkDir(samples, root, func(name string, d fs.DirEntry, err error) error {
@@ -77,7 +80,7 @@ func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
 		}
 		out[name] = b.Bytes()
 	}
-	doc, err := asDocument("plan.yaml", out["plan.yaml"])
+	doc, err := document.ToJSON("plan.yaml", out["plan.yaml"])
 	if err == nil {
 		_, err = plan.Parse(doc, queues)
 	}

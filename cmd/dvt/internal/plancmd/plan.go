@@ -1,4 +1,5 @@
-package main
+// Package plancmd has the commands that write, check and try out files of plans. They call no server.
+package plancmd
 
 import (
 	"bytes"
@@ -25,10 +26,13 @@ type planCommands struct {
 	output document.Format
 	queues plan.Queues
 	out    io.Writer
+	// receiver returns the URL for the notifications of a sample.
+	receiver func() string
 }
 
-func planCommand() *cobra.Command {
-	p := &planCommands{}
+// Plan returns the command plan. receiver returns the URL for the notifications of a sample.
+func Plan(receiver func() string) *cobra.Command {
+	p := &planCommands{receiver: receiver}
 	c := &cobra.Command{
 		Use: "plan", Short: "Check plans and try them out, without a server",
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
@@ -60,8 +64,8 @@ type problem struct {
 	Column int `json:"column,omitempty"`
 }
 
-// maxProblems bounds the problems in an error message, because a generated plan may have one at each step.
-const maxProblems = 50
+// MaxProblems bounds the problems in an error message, because a generated plan may have one at each step.
+const MaxProblems = 50
 
 // problems is the error of an invalid plan, with all its violations.
 type problems struct {
@@ -69,25 +73,18 @@ type problems struct {
 	list []problem
 }
 
-func documentName(file string) string {
-	if file == "-" {
-		return "standard input"
-	}
-	return file
-}
-
 func (p *problems) Error() string {
-	name := documentName(p.file)
+	name := document.Name(p.file)
 	var b strings.Builder
 	fmt.Fprintf(&b, "PLAN_INVALID: %s has %s:", name, cmdline.Count(len(p.list), "problem"))
-	for _, v := range p.list[:min(len(p.list), maxProblems)] {
+	for _, v := range p.list[:min(len(p.list), MaxProblems)] {
 		b.WriteString("\n  ")
 		if v.Line > 0 {
 			fmt.Fprintf(&b, "%s:%d:%d: ", name, v.Line, v.Column)
 		}
 		fmt.Fprintf(&b, "%s %s: %s", v.Code, cmp.Or(v.Path, "the document"), v.Message)
 	}
-	if more := len(p.list) - maxProblems; more > 0 {
+	if more := len(p.list) - MaxProblems; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more, which -o json lists", more)
 	}
 	return b.String()
@@ -96,14 +93,14 @@ func (p *problems) Error() string {
 // read returns a plan and its document as JSON. An invalid plan is a usage error that names every violation and its
 // line; it wraps *problems.
 func (p *planCommands) read(name string, stdin io.Reader) (plan.Plan, []byte, error) {
-	text, err := readDocument(name, stdin)
+	text, err := document.ReadText(name, stdin)
 	if err != nil {
 		return plan.Plan{}, nil, cmdline.Usage(err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return plan.Plan{}, nil, cmdline.Usage(fmt.Errorf("%s is empty", documentName(name)))
+		return plan.Plan{}, nil, cmdline.Usage(fmt.Errorf("%s is empty", document.Name(name)))
 	}
-	doc, err := asDocument(name, text)
+	doc, err := document.ToJSON(name, text)
 	if err != nil {
 		return plan.Plan{}, nil, cmdline.Usage(err)
 	}
@@ -175,7 +172,7 @@ func (p *planCommands) testCommand() *cobra.Command {
 			}
 			script := mock.Script{}
 			if file != "" {
-				text, err := readPlan(file, c.InOrStdin())
+				text, err := document.Read(file, c.InOrStdin())
 				if err != nil {
 					return cmdline.Usage(err)
 				}
@@ -212,11 +209,11 @@ func (p *planCommands) show(s mock.Simulation) error {
 		return p.output.Write(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(),
 			"events": s.Events})
 	}
-	t := &table{Display: console.NewDisplay(p.out, console.ColourAuto), whole: p.output == document.Wide}
+	t := &console.Table{Display: console.NewDisplay(p.out, console.ColourAuto), Whole: p.output == document.Wide}
 	for _, e := range s.Events {
-		t.row(e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Notation(), note(e))
+		t.Row(e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Notation(), note(e))
 	}
-	if err := t.print(); err != nil {
+	if err := t.Print(); err != nil {
 		return err
 	}
 	n := s.State.Counts

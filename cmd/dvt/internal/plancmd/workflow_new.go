@@ -1,4 +1,4 @@
-package main
+package plancmd
 
 import (
 	"cmp"
@@ -17,9 +17,10 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// scaffoldCommand returns the command that writes a sample workflow: a plan, its tests and a README.
-func scaffoldCommand(output *document.Format) *cobra.Command {
-	var m sample
+// NewWorkflow returns the command that writes a sample workflow: a plan, its tests and a README. receiver returns
+// the URL for its notifications.
+func NewWorkflow(output *document.Format, receiver func() string) *cobra.Command {
+	m := sample{receiver: receiver}
 	c := &cobra.Command{
 		Use: "new DIRECTORY", Short: "Write a sample workflow: a plan, its tests and a README",
 		Args: cmdline.ExactArgs(1),

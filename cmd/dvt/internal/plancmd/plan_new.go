@@ -1,4 +1,4 @@
-package main
+package plancmd
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 )
 
 func (p *planCommands) newCommand() *cobra.Command {
-	m := sample{ID: "my-plan"}
+	m := sample{ID: "my-plan", receiver: p.receiver}
 	c := &cobra.Command{
 		Use: "new [FILE]", Short: "Write a valid sample plan with comments", Args: cobra.MaximumNArgs(1),
 		Long: "Writes a valid plan in YAML with comments that explain its parts, to standard output or to a file that " +
