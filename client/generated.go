@@ -10411,6 +10411,9 @@ func (v *ShowRunRunStepsStep) GetWait() *StepWait { return v.Wait }
 // GetStepId returns ShowRunRunStepsStep.StepId, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetStepId() string { return v.StepRow.StepId }
 
+// GetName returns ShowRunRunStepsStep.Name, and is useful for accessing the field via an interface.
+func (v *ShowRunRunStepsStep) GetName() *string { return v.StepRow.Name }
+
 // GetType returns ShowRunRunStepsStep.Type, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetType() string { return v.StepRow.Type }
 
@@ -10477,6 +10480,8 @@ type __premarshalShowRunRunStepsStep struct {
 
 	StepId string `json:"stepId"`
 
+	Name *string `json:"name"`
+
 	Type string `json:"type"`
 
 	Status StepStatus `json:"status"`
@@ -10515,6 +10520,7 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 
 	retval.Wait = v.Wait
 	retval.StepId = v.StepRow.StepId
+	retval.Name = v.StepRow.Name
 	retval.Type = v.StepRow.Type
 	retval.Status = v.StepRow.Status
 	retval.StatusRaw = v.StepRow.StatusRaw
@@ -11501,6 +11507,7 @@ var AllStepChangeKind = []StepChangeKind{
 // StepRow includes the GraphQL fields of Step requested by the fragment StepRow.
 type StepRow struct {
 	StepId    string        `json:"stepId"`
+	Name      *string       `json:"name"`
 	Type      string        `json:"type"`
 	Status    StepStatus    `json:"status"`
 	StatusRaw string        `json:"statusRaw"`
@@ -11520,6 +11527,9 @@ type StepRow struct {
 
 // GetStepId returns StepRow.StepId, and is useful for accessing the field via an interface.
 func (v *StepRow) GetStepId() string { return v.StepId }
+
+// GetName returns StepRow.Name, and is useful for accessing the field via an interface.
+func (v *StepRow) GetName() *string { return v.Name }
 
 // GetType returns StepRow.Type, and is useful for accessing the field via an interface.
 func (v *StepRow) GetType() string { return v.Type }
@@ -12450,6 +12460,9 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetStepId() string {
 	return v.StepRow.StepId
 }
 
+// GetName returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Name, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetName() *string { return v.StepRow.Name }
+
 // GetType returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Type, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetType() string { return v.StepRow.Type }
 
@@ -12536,6 +12549,8 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) UnmarshalJSON(b []by
 type __premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep struct {
 	StepId string `json:"stepId"`
 
+	Name *string `json:"name"`
+
 	Type string `json:"type"`
 
 	Status StepStatus `json:"status"`
@@ -12573,6 +12588,7 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) __premarshalJSON() (
 	var retval __premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep
 
 	retval.StepId = v.StepRow.StepId
+	retval.Name = v.StepRow.Name
 	retval.Type = v.StepRow.Type
 	retval.Status = v.StepRow.Status
 	retval.StatusRaw = v.StepRow.StatusRaw
@@ -12770,6 +12786,9 @@ type WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep struct {
 // GetStepId returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.StepId, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetStepId() string { return v.StepRow.StepId }
 
+// GetName returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Name, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetName() *string { return v.StepRow.Name }
+
 // GetType returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Type, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetType() string { return v.StepRow.Type }
 
@@ -12856,6 +12875,8 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) UnmarshalJSON(b []byte
 type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRunStepsStep struct {
 	StepId string `json:"stepId"`
 
+	Name *string `json:"name"`
+
 	Type string `json:"type"`
 
 	Status StepStatus `json:"status"`
@@ -12893,6 +12914,7 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) __premarshalJSON() (*_
 	var retval __premarshalWatchRunRunUpdatesRunUpdateSnapshotRunStepsStep
 
 	retval.StepId = v.StepRow.StepId
+	retval.Name = v.StepRow.Name
 	retval.Type = v.StepRow.Type
 	retval.Status = v.StepRow.Status
 	retval.StatusRaw = v.StepRow.StatusRaw
@@ -16561,6 +16583,7 @@ fragment RunRow on Run {
 }
 fragment StepRow on Step {
 	stepId
+	name
 	type
 	status
 	statusRaw
@@ -17109,6 +17132,7 @@ fragment RunRow on Run {
 }
 fragment StepRow on Step {
 	stepId
+	name
 	type
 	status
 	statusRaw

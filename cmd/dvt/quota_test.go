@@ -56,7 +56,7 @@ func TestQuotaAndQueue_ShowSetHistoryAndList(t *testing.T) {
 	ask("dev-engineer", 3, "QUEUE_FULL", "run", "start", plan, "--request-id", "r4")
 	list := strings.Split(ask("dev-viewer", 0, "2 runs of the tenant waiting", "queue", "list"), "\n")
 	if !strings.HasPrefix(list[1], fast) || !strings.Contains(list[1], "quota") || !strings.HasPrefix(list[2], slow) ||
-		!strings.Contains(list[2], "turn") {
+		!strings.Contains(list[2], "runs ahead") {
 		t.Errorf("the queue is %q, want the run of priority 8 before that of priority 1", list)
 	}
 	ask("dev-mallory", 0, "0 runs of the tenant waiting", "queue", "list")

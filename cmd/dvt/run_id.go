@@ -81,11 +81,8 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 	if strings.HasPrefix(given, "@") {
 		return s.namedRun(ctx, given)
 	}
-	if uuid.Validate(given) == nil {
+	if len(given) < shortestRunID || uuid.Validate(given) == nil {
 		return given, nil
-	}
-	if len(given) < shortestRunID {
-		return s.wholeRunID(ctx, given)
 	}
 	var found []client.RunRow
 	var after *string
@@ -122,19 +119,23 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 	return "", cmdline.Usage(errors.New(ambiguous(given, found)))
 }
 
-// wholeRunID returns given if it is the whole id of a run. Shorter beginnings of ids are not looked up, because they
-// match too many runs.
-func (s *session) wholeRunID(ctx context.Context, given string) (string, error) {
-	out, err := client.HeadOfRun(ctx, s.client, given)
-	switch {
-	case err != nil:
-		return "", cmdline.Failure(err)
-	case out.Run == nil:
-		return "", &cmdline.Error{Status: 4, Err: fmt.Errorf(
-			"NOT_FOUND: there is no run %q; a short id needs %d or more characters", given, shortestRunID)}
+// explainShortID adds to the error of an unknown run that a short id needs more characters, if the argument RUN has
+// fewer. Such beginnings are not looked up, because they match too many runs.
+func explainShortID(words, args []string, err error) error {
+	if cmdline.ExitStatus(err) != notFound {
+		return err
 	}
-	return given, nil
+	for i, arg := range args {
+		if i < len(words) && strings.Trim(words[i], "[]") == "RUN" && len(arg) < shortestRunID {
+			return &cmdline.Error{Status: notFound, Err: fmt.Errorf("%w\n  a short id of a run needs %d or more characters",
+				err, shortestRunID)}
+		}
+	}
+	return err
 }
+
+// notFound is the exit status for an object that does not exist.
+const notFound = 4
 
 // ambiguous returns the message that lists the runs whose ids begin with given.
 func ambiguous(given string, found []client.RunRow) string {

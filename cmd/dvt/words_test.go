@@ -28,7 +28,7 @@ func TestWords_WrongArgumentsAreNamedInPlainWords(t *testing.T) {
 		"run update-params r1 " + empty + " --yes":          {2, "must contain a value for each name"},
 		"run start " + empty + " --param x":                 {2, "is not a plan"},
 		"service mode foo":                                  {2, "MODE must be one of NORMAL, READ_ONLY, DRAINED"},
-		"run show 88":                                       {4, "a short id needs 4 or more characters"},
+		"run show 88":                                       {4, "a short id of a run needs 4 or more characters"},
 	} {
 		out, status, err := dvt(t, address, "dev-admin", strings.Fields(args)...)
 		if status != want.status || err == nil || !strings.Contains(err.Error(), want.says) ||

@@ -224,7 +224,7 @@ func (v *View) nextLines(failed []client.StepRow) []console.Line {
 		add("open", v.Server+"/runs/"+v.Run.RunId)
 	}
 	if !v.IsOver() {
-		out = append(out, console.Line{{Text: "Ctrl-C stops watching; the run continues", Style: console.Dim}})
+		out = append(out, console.Line{{Text: "Ctrl-C stops watching, not the run", Style: console.Dim}})
 	}
 	return out
 }
