@@ -33,7 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   timeline: "address api api/gen format messages runstate status topology ui",
   step: "actions address api api/gen format logs messages page runstate status topology ui",
   steps: "actions address api format messages runstate status step timeline topology ui",
-  run: "actions address api api/gen dag events format freshness messages mosaic page receipts runstate session status step steps timeline topology ui",
+  run: "actions address api api/gen dag events format freshness logs messages mosaic page receipts runstate session status step steps timeline topology ui",
   runlist: "address api api/gen format messages runstate status ui",
   bulk: "api api/gen format forms messages receipts runstate ui",
   start: "api api/gen messages ui",

@@ -52,6 +52,9 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 	if w.Artifacts {
 		r.Artifacts = MapSlice(h.Artifacts, mapArtifact)
 	}
+	if h.Policy != nil {
+		r.RetryWindowMs = new(milliseconds(h.Policy.RetryWindowMS))
+	}
 	if r.CreatedAt.IsZero() {
 		r.CreatedAt = v.Run.CreatedAt
 	}

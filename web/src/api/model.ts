@@ -20,7 +20,7 @@ export type RunRow = Timed<
   cancellation: Timed<NonNullable<RunRowFragment["cancellation"]>, "at"> | null;
   queue: Timed<NonNullable<RunRowFragment["queue"]>, "createdAt" | "notBefore"> | null;
 };
-export type RunHeader = RunRow & Pick<RunHeaderFragment, "tenantId" | "parentRunId" | "engine">;
+export type RunHeader = RunRow & Pick<RunHeaderFragment, "tenantId" | "parentRunId" | "engine" | "retryWindowMs">;
 export type Attempt = Timed<StepFieldsFragment["attempts"][number], "startedAt" | "completedAt">;
 export type Wait = Timed<NonNullable<StepFieldsFragment["wait"]>, "since" | "until">;
 export type Step = Timed<Omit<StepFieldsFragment, "attempts" | "wait">, "startedAt" | "completedAt"> & {
@@ -63,7 +63,13 @@ export function toRow(run: RunRowFragment): RunRow {
 }
 
 export function toHeader(run: RunHeaderFragment): RunHeader {
-  return { ...toRow(run), tenantId: run.tenantId, parentRunId: run.parentRunId, engine: run.engine };
+  return {
+    ...toRow(run),
+    tenantId: run.tenantId,
+    parentRunId: run.parentRunId,
+    engine: run.engine,
+    retryWindowMs: run.retryWindowMs,
+  };
 }
 
 export function toStep(step: StepFieldsFragment): Step {

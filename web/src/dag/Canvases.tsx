@@ -9,6 +9,7 @@ import { type Region, ZOOM } from "./camera";
 import css from "./Graph.module.css";
 import type { Layout } from "./layout";
 import { type EdgeKind, FAR, type Scene, type Seen } from "./scene";
+import { holdOf } from "../topology/hold";
 import { at, type Shape } from "../topology/shape";
 import type { View } from "./useCamera";
 
@@ -51,7 +52,15 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
     };
     const drawNode = (i: number): void => {
       const step = store.step(shape.ids[i] ?? "");
-      if (step) scene.node(nodeCtx, i, scale, seenOf(step, blocked.has(i)), palette, scale >= ZOOM.labels);
+      if (step)
+        scene.node(
+          nodeCtx,
+          i,
+          scale,
+          seenOf(step, blocked.has(i), holdOf(store).held.has(step.stepId)),
+          palette,
+          scale >= ZOOM.labels,
+        );
     };
     const inSight = scene.within(region);
     const loud = (i: number): boolean => LOUD.has(store.step(shape.ids[i] ?? "")?.status ?? "");
@@ -99,10 +108,10 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
   );
 }
 
-function seenOf(step: Step, behind: boolean): Seen {
+function seenOf(step: Step, behind: boolean, held: boolean): Seen {
   return {
     tone: stepLook(step).tone,
-    glyph: glyphOf(step, behind),
+    glyph: glyphOf(step, behind, held),
     label: step.name ?? step.stepId,
     loud: LOUD.has(step.status),
   };

@@ -4,7 +4,7 @@ import { useRunState, useRunStore } from "../runstate/context";
 import { nextFailed, worstStep } from "../runstate/failed";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
-import { Blocked } from "../topology/blocked";
+import { Blocked, waitingSteps } from "../topology/blocked";
 import { centred, fitting, type Size, ZOOM } from "./camera";
 import { Canvases } from "./Canvases";
 import frame from "../styles/Frame.module.css";
@@ -15,6 +15,7 @@ import { GroupBar } from "./GroupBar";
 import { type Layout, NODE } from "./layout";
 import { Minimap } from "./Minimap";
 import { Scene } from "./scene";
+import { holdOf } from "../topology/hold";
 import { at, type Shape } from "../topology/shape";
 import { useCamera } from "./useCamera";
 import { walk } from "./walk";
@@ -55,6 +56,9 @@ export function Graph({
 }: GraphProps) {
   const store = useRunStore();
   const broken = useRunState(({ header }) => (header()?.failedSteps ?? 0) > 0);
+  // Drawn again when the failure holds more or fewer steps.
+  useRunState(({ header }) => header()?.rootCause?.heldSteps ?? 0);
+  const hold = holdOf(store);
   const scene = useMemo(() => new Scene(layout), [layout]);
   const blocked = useBlocked(shape);
   const [focus, setFocus] = useState<string | null>(null);
@@ -166,6 +170,7 @@ export function Graph({
                   y={at(layout.y, i)}
                   blocked={blocked}
                   behind={blocked.has(i)}
+                  held={hold.held.has(id)}
                   chosen={id === chosen}
                   tabStop={i === stop}
                   choose={choose}
@@ -193,7 +198,7 @@ function nearest(
 /** The steps that wait behind a failed one; renders again when they change. */
 function useBlocked(shape: Shape): Blocked {
   const store = useRunStore();
-  const blocked = useMemo(() => new Blocked(shape, (id) => store.step(id)), [shape, store]);
+  const blocked = useMemo(() => new Blocked(shape, waitingSteps(store)), [shape, store]);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   useEffect(
     () =>

@@ -16,6 +16,8 @@ interface GraphNodeProps {
   y: number;
   blocked: Blocked;
   behind: boolean;
+  /** A failure of a step that it does not need keeps it from starting. */
+  held: boolean;
   chosen: boolean;
   tabStop: boolean;
   choose: (stepId: string) => void;
@@ -33,6 +35,7 @@ export const GraphNode = memo(function GraphNode({
   y,
   blocked,
   behind,
+  held,
   chosen,
   tabStop,
   choose,
@@ -41,7 +44,7 @@ export const GraphNode = memo(function GraphNode({
   if (!step) return null;
   const look = stepLook(step);
   const Icon = look.icon;
-  const name = stepWords(step, blocked.count(i), behind);
+  const name = stepWords(step, blocked.count(i), behind, held);
   return (
     <button
       id={nodeId(id)}
@@ -50,6 +53,7 @@ export const GraphNode = memo(function GraphNode({
       className={css.node}
       data-tone={look.tone}
       data-blocked={behind || undefined}
+      data-held={held || undefined}
       aria-label={name}
       aria-pressed={chosen}
       title={name}

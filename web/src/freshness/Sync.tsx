@@ -5,8 +5,9 @@ import { m } from "../messages";
 import type { Verdict, VerdictState } from "../runstate/store";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
-import { ticking, zoneName } from "../format/format";
+import { clockTime, ticking, zoneName } from "../format/format";
 import { Time, useZone } from "../ui/Time";
+import prose from "../styles/Prose.module.css";
 import css from "./Sync.module.css";
 
 const ICONS: Record<VerdictState, LucideIcon> = {
@@ -22,29 +23,46 @@ const ICONS: Record<VerdictState, LucideIcon> = {
 /** `everyMs`: there is no stream; the list is read again at this interval. */
 type Shown = Pick<Verdict, "state" | "reason" | "asOf" | "lagMs"> & { seq?: number; everyMs?: number };
 
-/** Says in words how true a pane is, and when it was true. */
-export function SyncChip({ verdict, now }: { verdict: Shown; now: number }) {
+interface SyncChipProps {
+  verdict: Shown;
+  now: number;
+  /** For a bar without room: the delay and the position are for screen readers and the tooltip. */
+  short?: boolean;
+}
+
+/** Says in words how true a pane is. A live one is true now; the time of its last frame is in the tooltip. */
+export function SyncChip({ verdict, now, short = false }: SyncChipProps) {
   const zone = useZone();
   const { state, reason, asOf, lagMs, seq, everyMs } = verdict;
   const reread = state === "LIVE" && everyMs !== undefined;
   const Icon = reread ? RefreshCw : ICONS[state];
+  const detail = short ? prose.hidden : css.detail;
   const trouble = state === "STALE" || state === "OFFLINE";
   return (
-    <span className={css.chip} data-state={reread ? undefined : state} data-testid="sync" data-asof={asOf}>
+    <span
+      className={css.chip}
+      data-state={reread ? undefined : state}
+      data-testid="sync"
+      data-asof={asOf}
+      title={asOf > 0 ? `${m.banner.asOf} ${clockTime(asOf, zone)} ${zoneName(zone)}` : undefined}
+    >
       <Icon size={14} aria-hidden="true" />
       <strong>{reread ? m.banner.reread(ticking(everyMs)) : m.sync[state]}</strong>
       {trouble && asOf > 0 && <span>{ticking(now - asOf)}</span>}
-      {trouble && reason && <span>· {reason}</span>}
+      {/* The banner below says why, for the only cause that a browser finds itself. */}
+      {state === "STALE" && reason && <span>· {reason}</span>}
       {state === "LIVE" && reason === "BUS_DEGRADED" && <span>· {m.banner.polling}</span>}
-      {asOf > 0 && (
-        <span className={css.detail}>
-          · {m.banner.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
-        </span>
+      {state === "LIVE" && !reread ? (
+        <span className={css.detail}>· {m.banner.asOfNow}</span>
+      ) : (
+        asOf > 0 && (
+          <span className={detail}>
+            · {m.banner.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
+          </span>
+        )
       )}
-      {state === "LIVE" && lagMs >= 1 && (
-        <span className={css.detail}>· {m.banner.lag(`${Math.round(lagMs)} ms`)}</span>
-      )}
-      {seq !== undefined && seq > 0 && <span className={css.detail}>· seq {seq}</span>}
+      {state === "LIVE" && lagMs >= 1 && <span className={detail}>· {m.banner.lag(`${Math.round(lagMs)} ms`)}</span>}
+      {seq !== undefined && seq > 0 && <span className={detail}>· seq {seq}</span>}
     </span>
   );
 }

@@ -32,7 +32,27 @@ it("names the shown position, and goes to the position of the slider", async () 
 });
 
 it("has no event after the newest, and offers no way back while it is now", async () => {
-  await machine(null);
+  const { user } = await machine(null);
+  await user.click(screen.getByRole("button", { name: "Time machine" }));
   expect(screen.getByRole("button", { name: "The event after" }).getAttribute("aria-disabled")).toBe("true");
   expect(screen.queryByRole("button", { name: /^Live/ })).toBeNull();
+});
+
+it("is a thin line until one opens it, with marks where something happened", async () => {
+  const events = {
+    edges: [{ node: { runSeq: 900, eventType: "StepFailed", stepId: "load", payload: {} } }],
+  };
+  const { user, container, search } = await show(
+    <TimeMachine runId={RUN} live={store(header())} at={null} diff={null} />,
+    {
+      answers: { ...MOMENTS, RunMarks: { run: { events } } },
+    },
+  );
+  expect(screen.queryByRole("button", { name: "Play the log" })).toBeNull();
+  expect(screen.getByRole("slider", { name: "Position in the log" })).toBeDefined();
+  await user.click(screen.getByRole("button", { name: "Time machine" }));
+  expect(screen.getByRole("button", { name: "Play the log" })).toBeDefined();
+  await vi.waitFor(() => expect(container.querySelector('[data-mark="failure"]')).not.toBeNull());
+  fireEvent.change(screen.getByRole("slider"), { target: { value: "897" } });
+  await vi.waitFor(() => expect(search()).toMatchObject({ at: 900 }));
 });

@@ -1,7 +1,9 @@
 import { useNavigate } from "@tanstack/react-router";
-import { ChevronFirst, ChevronLast, Pause, Play } from "lucide-react";
+import { ChevronFirst, ChevronLast, History, Pause, Play } from "lucide-react";
 import { useState, useSyncExternalStore } from "react";
 import { m } from "../messages";
+import { Marks } from "./Marks";
+import { snapped, useMarks } from "./useMarks";
 import { momentBefore, momentsAfter, SPEEDS, type Speed } from "./moments";
 import type { RunStore } from "../runstate/store";
 import { usePlay } from "./usePlay";
@@ -22,12 +24,19 @@ interface TimeMachineProps {
   diff: number | null;
 }
 
-/** Goes through the log to any moment, event by event or played, and compares two moments. */
+/**
+ * Goes through the log to any moment, event by event or played, and compares two moments. It is a thin line until one
+ * opens it. The line has marks at failures, at retries, and at what people did.
+ */
 export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
   const navigate = useNavigate({ from: "/runs/$runId" });
   const head = useSyncExternalStore(live.subscribe, () => Math.max(0, live.seq));
   const [speed, setSpeed] = useState<Speed>(1);
   const [dragged, setDragged] = useState<number | null>(null);
+  const [wanted, setWanted] = useState(false);
+  // A moment of the past keeps it open.
+  const open = wanted || at !== null;
+  const marks = useMarks(runId, head, open);
   const go = (to: number | null, replace = false): void => {
     setDragged(null);
     void navigate({
@@ -58,54 +67,70 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
     y: { does: m.runKeys.copyLink, run: () => void navigator.clipboard.writeText(linkTo(position)) },
   });
   if (head < 2) return null;
+  const words = (seq: number): string => {
+    const mark = marks.find((other) => other.seq === seq);
+    return m.time.of(seq, head) + (mark ? `: ${m.time.mark(mark.kind, mark.stepId)}` : "");
+  };
   return (
     <>
       <div className={css.bar} role="group" aria-label={m.time.title} data-past={at !== null || undefined}>
-        <Button kind="quiet" label={m.time.first} onClick={() => go(1)}>
-          <ChevronFirst size={16} aria-hidden="true" />
-        </Button>
-        <Button kind="quiet" label={m.time.back} onClick={back}>
-          <kbd>[</kbd>
-        </Button>
-        <Button
-          kind="quiet"
-          label={play.playing ? m.time.stop : m.time.play}
-          onClick={() => (play.playing ? play.stop() : play.start(at === null ? 1 : at))}
-        >
-          {play.playing ? <Pause size={16} aria-hidden="true" /> : <Play size={16} aria-hidden="true" />}
-        </Button>
-        <select
-          aria-label={m.time.speed}
-          value={speed}
-          onChange={(event) => setSpeed(SPEEDS.find((one) => String(one) === event.target.value) ?? 1)}
-        >
-          {SPEEDS.map((one) => (
-            <option key={one} value={one}>
-              {one}×
-            </option>
-          ))}
-        </select>
-        <Button kind="quiet" label={m.time.forth} onClick={forth} refusal={at === null ? m.time.atHead : null}>
-          <kbd>]</kbd>
-        </Button>
-        <Button kind="quiet" label={m.time.last} onClick={() => go(head)}>
-          <ChevronLast size={16} aria-hidden="true" />
-        </Button>
-        <input
-          className={css.slider}
-          type="range"
-          min={1}
-          max={head}
-          value={dragged ?? position}
-          aria-label={m.time.slider}
-          aria-valuetext={m.time.of(dragged ?? position, head)}
-          onChange={(event) => {
-            const to = Number(event.target.value);
-            setDragged(to);
-            go(to, at !== null);
-          }}
-        />
-        <span className={css.seq}>{m.time.of(dragged ?? position, head)}</span>
+        {at === null && (
+          <Button kind="quiet" expanded={open} onClick={() => setWanted(!open)}>
+            <History size={14} aria-hidden="true" /> {m.time.title}
+          </Button>
+        )}
+        {open && (
+          <>
+            <Button kind="quiet" label={m.time.first} onClick={() => go(1)}>
+              <ChevronFirst size={16} aria-hidden="true" />
+            </Button>
+            <Button kind="quiet" label={m.time.back} onClick={back}>
+              <kbd>[</kbd>
+            </Button>
+            <Button
+              kind="quiet"
+              label={play.playing ? m.time.stop : m.time.play}
+              onClick={() => (play.playing ? play.stop() : play.start(at === null ? 1 : at))}
+            >
+              {play.playing ? <Pause size={16} aria-hidden="true" /> : <Play size={16} aria-hidden="true" />}
+            </Button>
+            <select
+              aria-label={m.time.speed}
+              value={speed}
+              onChange={(event) => setSpeed(SPEEDS.find((one) => String(one) === event.target.value) ?? 1)}
+            >
+              {SPEEDS.map((one) => (
+                <option key={one} value={one}>
+                  {one}×
+                </option>
+              ))}
+            </select>
+            <Button kind="quiet" label={m.time.forth} onClick={forth} refusal={at === null ? m.time.atHead : null}>
+              <kbd>]</kbd>
+            </Button>
+            <Button kind="quiet" label={m.time.last} onClick={() => go(head)}>
+              <ChevronLast size={16} aria-hidden="true" />
+            </Button>
+          </>
+        )}
+        <span className={css.slide}>
+          <input
+            className={css.slider}
+            type="range"
+            min={1}
+            max={head}
+            value={dragged ?? position}
+            aria-label={m.time.slider}
+            aria-valuetext={words(dragged ?? position)}
+            onChange={(event) => {
+              const to = snapped(marks, Number(event.target.value), position, head);
+              setDragged(to);
+              go(to, at !== null);
+            }}
+          />
+          <Marks marks={marks} head={head} />
+        </span>
+        <span className={css.seq}>{words(dragged ?? position)}</span>
         {at !== null && (
           <>
             <Button onClick={() => void navigate({ search: (old) => ({ ...old, diff: head }) })}>{m.time.diff}</Button>

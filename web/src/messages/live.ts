@@ -36,6 +36,7 @@ export const banner = {
   resyncing: (seq: number, head: number) => `Resyncing: ${seq} of ${head} events.`,
   restored: (seq: number) => `History was restored to seq ${seq}. Nothing of the former history is shown.`,
   asOf: "as of",
+  asOfNow: "as of now",
   lag: (age: string) => `lag ${age}`,
 };
 

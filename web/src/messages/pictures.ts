@@ -4,6 +4,7 @@ import { count, plural } from "../format/format";
 export const graph = {
   blocks: (n: number) => `blocks ${n}`,
   blocked: "blocked",
+  held: "held by a failure",
   nextFailed: "Next failed",
   previousFailed: "Previous failed",
   whole: "All as a graph",

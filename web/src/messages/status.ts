@@ -16,6 +16,6 @@ export const status = {
   failed: "Failed",
   cancelled: "Cancelled",
   skipped: "Skipped",
-  retryLatched: "Retry latched",
+  retryLatched: "Retry pending",
   unknown: (raw: string) => `Unknown "${raw}"`,
 };

@@ -1,6 +1,7 @@
 import type { Blocked } from "../topology/blocked";
 import { stepWords } from "../status/stepLabel";
-import { useStep } from "../runstate/context";
+import { useRunStore, useStep } from "../runstate/context";
+import { holdOf } from "../topology/hold";
 import css from "./Mosaic.module.css";
 import type { Mosaic } from "./place";
 
@@ -22,9 +23,10 @@ interface CellProps {
 
 /** Marks one cell and labels it. */
 export function Cell({ step: i, id, places, blocked, choose, focusOn, hovered = true }: CellProps) {
+  const store = useRunStore();
   const step = useStep(id);
   if (!step) return null;
-  const words = stepWords(step, blocked.count(i), blocked.has(i));
+  const words = stepWords(step, blocked.count(i), blocked.has(i), holdOf(store).held.has(id));
   const place = { left: places.x[i] ?? 0, top: places.y[i] ?? 0, width: places.pitch, height: places.pitch };
   const tip = (
     <span

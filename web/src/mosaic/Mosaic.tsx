@@ -8,7 +8,8 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { Blocked } from "../topology/blocked";
+import { Blocked, waitingSteps } from "../topology/blocked";
+import { holdOf } from "../topology/hold";
 import type { Shape } from "../topology/shape";
 import { m } from "../messages";
 import { useRunStore } from "../runstate/context";
@@ -64,7 +65,7 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
     () => (box ? placeCells(layers, shape.ids.length, box.width, box.height) : null),
     [layers, shape, box],
   );
-  const blocked = useMemo(() => new Blocked(shape, (id) => store.step(id)), [shape, store]);
+  const blocked = useMemo(() => new Blocked(shape, waitingSteps(store)), [shape, store]);
   const canvas = usePainting(shape, places, blocked);
 
   const [cursor, setCursor] = useState<string | null>(null);
@@ -187,9 +188,10 @@ function usePainting(shape: Shape, places: Places | null, blocked: Blocked): Rea
   const canvas = useRef<HTMLCanvasElement>(null);
   const paint = useCallback(
     (painter: Painter, steps: Iterable<number>) => {
+      const { held } = holdOf(store);
       for (const i of steps) {
         const step = store.step(shape.ids[i] ?? "");
-        if (step) painter.paint(i, glyphOf(step, blocked.has(i)));
+        if (step) painter.paint(i, glyphOf(step, blocked.has(i), held.has(step.stepId)));
       }
       if (canvas.current) canvas.current.dataset["painted"] = String(painter.painted);
     },
@@ -205,9 +207,14 @@ function usePainting(shape: Shape, places: Places | null, blocked: Blocked): Rea
     performance.mark("dvt:mosaic");
     const dirty = new Set<number>();
     let frame = 0;
+    let held = holdOf(store).held.size;
     const stop = store.subscribeSteps((changed) => {
       for (const id of changed) dirty.add(shape.index.get(id) ?? -1);
       for (const i of blocked.update(changed)) dirty.add(i);
+      // A failure holds steps that have not changed themselves.
+      const holds = holdOf(store).held.size;
+      if (holds !== held) for (const i of shape.index.values()) dirty.add(i);
+      held = holds;
       frame ||= requestAnimationFrame(() => {
         frame = 0;
         paint(painter, dirty);

@@ -9,7 +9,7 @@ import { request } from "../api/request";
 import { CauseCard } from "../run/CauseCard";
 import { PanelHandle, usePanelShare } from "../step/PanelHandle";
 import { RunActionsProvider } from "../run/RunActionsProvider";
-import { RunHeaderView, RunTruthBanner } from "../run/RunHeader";
+import { RunFacts, RunHeaderView, RunTruthBanner } from "../run/RunHeader";
 import { RunKeys } from "../run/RunKeys";
 import { RunMoment } from "../history/RunMoment";
 import { RunRefused } from "../run/RunRefused";
@@ -131,32 +131,37 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           </p>
         )}
         <RunHeaderView />
-        <CauseCard />
-        <RunTabs runId={runId} view={view} />
-        <TimeMachine runId={runId} live={live} at={at} diff={diff} />
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
           className={css.split}
           data-open={chosen !== null || undefined}
         >
-          <div className={css.main} data-stale={frozen || undefined}>
-            <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
-              {whole ? (
-                <RunViews runId={runId} chosen={chosen} choose={choose} />
-              ) : (
-                <Skeleton rows={6} label={m.sync.LOADING} />
-              )}
-            </Suspense>
+          <div className={css.left}>
+            <RunFacts />
+            <CauseCard folded={chosen !== null} />
+            <RunTabs runId={runId} view={view} />
+            <div className={css.main} data-stale={frozen || undefined}>
+              <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
+                {whole ? (
+                  <RunViews runId={runId} chosen={chosen} choose={choose} />
+                ) : (
+                  <Skeleton rows={6} label={m.sync.LOADING} />
+                )}
+              </Suspense>
+            </div>
+            <TimeMachine runId={runId} live={live} at={at} diff={diff} />
           </div>
           {chosen !== null && <PanelHandle share={share} change={setShare} />}
           {chosen !== null && whole && (
-            <StepPanel
-              runId={runId}
-              stepId={chosen}
-              place={{ attempt, tab: tab ?? "log", line, q, nodes, sql }}
-              open={open}
-              close={close}
-            />
+            <div className={css.panel}>
+              <StepPanel
+                runId={runId}
+                stepId={chosen}
+                place={{ attempt, tab: tab ?? "log", line, q, nodes, sql }}
+                open={open}
+                close={close}
+              />
+            </div>
           )}
         </div>
       </div>

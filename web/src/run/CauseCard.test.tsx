@@ -1,7 +1,9 @@
-import { expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { ANSWERS, header, RUNS, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import { CauseCard } from "./CauseCard";
+
+beforeEach(() => sessionStorage.clear());
 
 const NODES = { CauseNodes: { run: ANSWERS.data["run"] } };
 
@@ -57,4 +59,33 @@ it("is not there while nothing has failed", async () => {
     { run: store(RUNS["running"] ?? header()) },
   );
   expect(screen.queryByRole("region")).toBeNull();
+});
+
+it("quotes the line of the log that its button names, with the lines around it", async () => {
+  const lines = [410, 411, 412, 413, 414].map((no) => ({
+    no,
+    at: "2026-11-21T03:08:00Z",
+    stream: "stdout",
+    text: `line ${no}`,
+  }));
+  const { sent } = await show(<CauseCard />, {
+    run: store(header()),
+    actions: { causeLine: 412 },
+    answers: { ...NODES, StepLog: { stepLog: { lines } } },
+  });
+  const quote = await screen.findByLabelText("The log around line 412");
+  expect(quote.textContent).toContain("412line 412");
+  expect(quote.querySelector("[aria-current]")?.textContent).toBe("412line 412");
+  expect(sent.find(({ name }) => name === "StepLog")?.variables).toMatchObject({ fromLine: 410, first: 5 });
+});
+
+it("folds beside an open step, and stays folded once it was read", async () => {
+  const first = await show(<CauseCard folded />, { run: store(header()), answers: NODES });
+  expect(screen.queryByText(/Also failed/)).toBeNull();
+  expect(screen.getByTestId("held")).toBeDefined();
+  first.unmount();
+  const { user } = await show(<CauseCard />, { run: store(header()), answers: NODES });
+  expect(screen.queryByText(/Also failed/)).toBeNull();
+  await user.click(screen.getByRole("button", { name: "More" }));
+  expect(screen.getByText(/Also failed/)).toBeDefined();
 });

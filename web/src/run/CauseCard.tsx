@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { Copy, OctagonX } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { useRunActions } from "../actions/context";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
@@ -15,20 +15,40 @@ import button from "../ui/Button.module.css";
 import prose from "../styles/Prose.module.css";
 import css from "./CauseCard.module.css";
 import { CancelledCard } from "./CancelledCard";
+import { CauseLog, quotesMessage, useCauseLines } from "./CauseLog";
 import { CauseMore } from "./CauseMore";
 import { HeldLinks } from "./HeldLinks";
 
 type Cause = NonNullable<RunHeader["rootCause"]>;
 
-/** The root cause: the step and its error, the steps that it blocks, and the next action. */
-export function CauseCard() {
+/**
+ * The root cause: the step and its error, the steps that it holds, and the next action. It folds to its first lines
+ * while a step is open, which shows more of it, and stays folded once it was read.
+ */
+export function CauseCard({ folded = false }: { folded?: boolean }) {
   const header = useHeader();
   const cause = header?.rootCause;
   if (header?.cancellation) return <CancelledCard header={header} cancellation={header.cancellation} />;
-  return cause && <Known header={header} cause={cause} />;
+  return cause && <Known key={cause.firstSeq} header={header} cause={cause} besideStep={folded} />;
 }
 
-function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
+/** Whether the card is folded, and how to turn it. The tab of the browser remembers what was read. */
+function useFolding(key: string, besideStep: boolean): [boolean, () => void] {
+  const [wanted, setWanted] = useState<boolean | null>(null);
+  const [read] = useState(() => sessionStorage.getItem(key) !== null);
+  useEffect(() => {
+    if (besideStep) sessionStorage.setItem(key, "read");
+  }, [key, besideStep]);
+  const folded = wanted ?? (besideStep || read);
+  const turn = (): void => {
+    if (folded) sessionStorage.removeItem(key);
+    else sessionStorage.setItem(key, "read");
+    setWanted(!folded);
+  };
+  return [folded, turn];
+}
+
+function Known({ header, cause, besideStep }: { header: RunHeader; cause: Cause; besideStep: boolean }) {
   const { stepId, logicalAttemptId, code, category, message, retryable, firstSeq } = cause;
   const step = useStep(stepId ?? "");
   const failedAt = step?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
@@ -45,11 +65,26 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
     retryable ? m.run.retryable : m.run.notRetryable,
     `seq ${firstSeq}`,
   ].filter((fact) => fact !== null);
+  const line = useRunActions().actions?.causeLine ?? null;
+  const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
+  // The log says it already.
+  const quotes = message !== null && quotesMessage(lines, message);
+  const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep);
   return (
-    <section className={css.card} aria-labelledby="root-cause" data-testid="root-cause">
-      <h2 id="root-cause" className={css.title}>
-        {m.run.rootCause}
-      </h2>
+    <section
+      className={css.card}
+      aria-labelledby="root-cause"
+      data-testid="root-cause"
+      data-folded={folded || undefined}
+    >
+      <div className={css.head}>
+        <h2 id="root-cause" className={css.title}>
+          {m.run.rootCause}
+        </h2>
+        <Button kind="quiet" expanded={!folded} onClick={turn}>
+          {folded ? m.run.more : m.run.less}
+        </Button>
+      </div>
       <p className={css.line}>
         <OctagonX size={16} aria-hidden="true" className={css.icon} />
         {stepId && (
@@ -59,9 +94,10 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
             search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId, tab: "error" })}
             className={css.step}
           >
-            {stepId}
+            {step?.name ?? stepId}
           </Link>
         )}
+        {stepId && step?.name && <code className={css.id}>{stepId}</code>}
         {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
         <code className={css.code}>{code}</code>
         <span className={css.facts}>
@@ -77,12 +113,13 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
         </span>
       </p>
       <HeldLinks cause={cause} />
-      {message && (
+      {message && !(quotes && !folded) && (
         <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
           {message}
         </pre>
       )}
-      <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />
+      {!folded && line !== null && <CauseLog line={line} lines={lines} />}
+      {!folded && <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />}
       <div className={css.buttons}>
         {stepId && <LogLink stepId={stepId} attempt={attempt} />}
         <CopyError text={[stepId, code, message].filter((part) => part !== null).join("\n")} />
@@ -101,7 +138,7 @@ function LogLink({ stepId, attempt }: { stepId: string; attempt: number | undefi
       to="."
       search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId, attempt, tab: "log" })}
       state={readLog}
-      className={`${button.button} ${css.log}`}
+      className={`${button.button} ${css.logLink}`}
       aria-keyshortcuts="l"
     >
       {line === null ? m.run.openLog : m.run.logLine(line)}{" "}

@@ -61,7 +61,7 @@ function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null
           search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: id, tab: "error" })}
           title={id}
         >
-          {id}
+          {store.step(id)?.name ?? id}
         </Link>
       ))}
       {others > named.length && (

@@ -1,14 +1,20 @@
 import { expect, it } from "vitest";
-import { available, header, RUN, RUNS, store } from "../testing/fixtures";
+import { available, header, NOW, RUN, RUNS, store } from "../testing/fixtures";
 import { screen, show } from "../testing/render";
-import { RunHeaderView } from "./RunHeader";
+import { RunFacts, RunHeaderView } from "./RunHeader";
 
 function buttons(): (string | null)[] {
   return screen.getAllByRole("button").map((button) => button.getAttribute("aria-label") ?? button.textContent);
 }
 
 it("names the place, the plan and the status, and counts the steps", async () => {
-  await show(<RunHeaderView />, { run: store(RUNS["running"] ?? header()) });
+  await show(
+    <>
+      <RunHeaderView />
+      <RunFacts />
+    </>,
+    { run: store(RUNS["running"] ?? header()) },
+  );
   expect(screen.getByRole("heading", { level: 1 }).textContent).toBe("acme / shop / PROD nightly@1.4.2");
   expect(screen.getByTestId("run-status").textContent).toBe("Running");
   for (const word of [
@@ -44,7 +50,7 @@ it("offers the approval of a run that waits for it", async () => {
 
 it("says how many tasks a pause waits for, who asked for it and why", async () => {
   await show(<RunHeaderView />, { run: store(RUNS["draining"] ?? header()) });
-  expect(screen.getByText("Waiting for 2 in-flight tasks · by ops: “warehouse maintenance”")).toBeDefined();
+  expect(screen.getByText("Waiting for 2 running steps · by ops: “warehouse maintenance”")).toBeDefined();
 });
 
 it("copies the run's id and opens the list of all actions", async () => {
@@ -53,4 +59,41 @@ it("copies the run's id and opens the list of all actions", async () => {
   expect(await navigator.clipboard.readText()).toBe(RUN);
   await user.click(screen.getByRole("button", { name: "Actions" }));
   expect(menu).toHaveBeenCalledOnce();
+});
+
+it("names the failure in one line, counts down, and is urgent in the last minutes", async () => {
+  const soon = header({ substatus: "AWAITING_OPERATOR", retryDeadline: NOW + 90_000 });
+  await show(<RunHeaderView />, { run: store(soon) });
+  const words = screen.getByText("window closes in 1 m 30 s · stg_orders failed: DBT_TEST_FAILED");
+  expect(words.hasAttribute("data-urgent")).toBe(true);
+});
+
+it("is not urgent while there is time", async () => {
+  await show(<RunHeaderView />, { run: store(RUNS["awaitingOperator"] ?? header()) });
+  expect(screen.getByText(/window closes in 6 m 40 s/).hasAttribute("data-urgent")).toBe(false);
+});
+
+it("says that the window closed unanswered", async () => {
+  await show(<RunHeaderView />, { run: store(RUNS["failed"] ?? header()) });
+  expect(
+    screen.getByText("stg_orders failed: DBT_TEST_FAILED · nobody retried within 10 m 0 s", { exact: false }),
+  ).toBeDefined();
+});
+
+it("says who cancelled the run, and that its steps never started", async () => {
+  await show(
+    <>
+      <RunHeaderView />
+      <RunFacts />
+    </>,
+    { run: store(RUNS["cancelled"] ?? header()) },
+  );
+  expect(screen.getByText("cancelled by ben: “wrong day”")).toBeDefined();
+  expect(screen.getByText("14 never started")).toBeDefined();
+});
+
+it("does not call a queued run started", async () => {
+  await show(<RunFacts />, { run: store(RUNS["queued"] ?? header()) });
+  expect(screen.getByText(/requested by ana/)).toBeDefined();
+  expect(screen.queryByText(/started by/)).toBeNull();
 });

@@ -21,7 +21,7 @@ import { Env } from "../ui/Env";
 import prose from "../styles/Prose.module.css";
 import { useFlash } from "../ui/useFlash";
 import css from "./RunHeader.module.css";
-import { statusWords } from "./statusWords";
+import { isUrgent, statusWords } from "./statusWords";
 import { took } from "../status/runWords";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
 
@@ -42,15 +42,18 @@ export function RunHeaderView() {
 
 function Known({ header }: { header: RunHeader }) {
   return (
-    <header className={css.header}>
-      <div className={css.line}>
-        <h1 className={css.name}>
-          <span className={css.crumbs}>
-            {header.tenantId} / {header.projectId} / <Env id={header.environmentId} />
-          </span>{" "}
-          {header.plan.planId}
-          <span className={css.version}>@{header.plan.planVersion}</span>
-        </h1>
+    <header className={css.bar}>
+      <h1 className={css.name} title={`${header.plan.planId}@${header.plan.planVersion}`}>
+        <span className={css.crumbs}>
+          <span className={css.places}>
+            {header.tenantId} / {header.projectId} /{" "}
+          </span>
+          <Env id={header.environmentId} />
+        </span>{" "}
+        {header.plan.planId}
+        <span className={css.version}>@{header.plan.planVersion}</span>
+      </h1>
+      <span className={css.id}>
         <Button
           kind="quiet"
           label={`${m.run.copyId} ${shortId(header.runId)}`}
@@ -58,21 +61,24 @@ function Known({ header }: { header: RunHeader }) {
         >
           <code title={header.runId}>{shortId(header.runId)}</code> <Copy size={13} aria-hidden="true" />
         </Button>
-        <span className={css.push}>
-          <Truth />
-        </span>
-      </div>
-      <div className={css.line}>
-        <span data-testid="run-status" className={css.status}>
-          <StatusBadge look={runLook(header)} large />
-        </span>
-        <Announce text={runLook(header).word} />
-        <Words header={header} />
-        <RunButtons header={header} />
-      </div>
-      <Facts header={header} />
+      </span>
+      <span data-testid="run-status" className={css.status}>
+        <StatusBadge look={runLook(header)} />
+      </span>
+      <Announce text={runLook(header).word} />
+      <Words header={header} />
+      <RunButtons header={header} />
+      <span className={css.truth}>
+        <Truth />
+      </span>
     </header>
   );
+}
+
+/** How long the run took, its steps by status, and who started it when. */
+export function RunFacts() {
+  const header = useHeader();
+  return header && <Facts header={header} />;
 }
 
 /** The freshness of the page. It ticks only while it is stale. */
@@ -80,7 +86,7 @@ function Truth() {
   const store = useRunStore();
   const verdict = useVerdict();
   useTick(1_000, store.frozen());
-  return <SyncChip verdict={verdict} now={store.clock.now()} />;
+  return <SyncChip verdict={verdict} now={store.clock.now()} short />;
 }
 
 /** A banner for a page that may not show the present run. */
@@ -105,12 +111,19 @@ function Words({ header }: { header: RunHeader }) {
   );
   if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0)
     return <Waiting tasks={actions.tasks} />;
-  const words = statusWords(header, store.now(), actions, quiescent);
-  return words && <p className={css.words}>{words}</p>;
+  const words = statusWords(header, store.now(), actions, quiescent, (id) => store.step(id)?.name ?? id);
+  return (
+    words && (
+      <p className={css.words} title={words} data-urgent={isUrgent(header, store.now()) || undefined}>
+        {words}
+      </p>
+    )
+  );
 }
 
 /** Links to the steps that wait for a person, which have the instructions. */
 function Waiting({ tasks }: { tasks: readonly Task[] }) {
+  const store = useRunStore();
   return (
     <p className={css.words}>
       {m.run.toComplete}{" "}
@@ -118,7 +131,7 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
         <Fragment key={stepId}>
           {i > 0 && ", "}
           <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId })}>
-            {stepId}
+            {store.step(stepId)?.name ?? stepId}
           </Link>
         </Fragment>
       ))}
@@ -183,6 +196,8 @@ function Facts({ header }: { header: RunHeader }) {
   useTick(1_000, !ended(header));
   const ran = useRunState((store) => (store.whole() ? store.tally().running : null));
   const manual = manualOf(header, ran);
+  // What the cancellation ended has not failed.
+  const stopped = header.cancellation !== null && header.rootCause === null;
   const stepCounts = { ...header.stepCounts, running: header.stepCounts.running - manual, manual };
   const total = took(header, store.now(), store.frozen());
   return (
@@ -193,14 +208,25 @@ function Facts({ header }: { header: RunHeader }) {
         <StepCount
           key={key}
           n={stepCounts[key]}
-          tone={tone}
-          word={key === "pending" && ended(header) ? m.run.counts.neverStarted : word}
+          tone={key === "failed" && stopped ? "skipped" : tone}
+          word={
+            key === "pending" && ended(header)
+              ? m.run.counts.neverStarted
+              : key === "failed" && stopped
+                ? m.run.counts.stopped
+                : word
+          }
         />
       ))}
       {stepCounts.total > 0 && <span>{m.run.ofSteps(stepCounts.total)}</span>}
       {(total || stepCounts.total > 0) && " · "}
       <Ends header={header} />
-      {header.triggeredBy && <span>{m.run.startedBy(header.triggeredBy)} · </span>}
+      {header.triggeredBy && (
+        <span>
+          {header.startedAt === null ? m.run.requestedBy(header.triggeredBy) : m.run.startedBy(header.triggeredBy)}{" "}
+          ·{" "}
+        </span>
+      )}
       <span>
         <Time at={header.startedAt ?? header.createdAt} format="full" />
       </span>

@@ -14,14 +14,14 @@ export function RunTabs({ runId, view }: { runId: string; view: RunView }) {
   const count = useRunReceipts(runId).length;
   const row = useCurrentInSight<HTMLElement>(view);
   return (
-    <nav ref={row} className={tabs.tabs} aria-label={m.run.views}>
+    <nav ref={row} className={`${tabs.tabs} ${css.tabs}`} aria-label={m.run.views}>
       {RUN_VIEWS.map((name, i) => (
         <Link
           key={name}
           from="/runs/$runId"
           to="."
           search={(old) => ({ ...old, view: name === FIRST_VIEW ? undefined : name })}
-          className={tabs.tab}
+          className={`${tabs.tab} ${css.tab}`}
           activeOptions={EXACTLY}
           aria-current={name === view ? "page" : undefined}
           aria-keyshortcuts={String(i + 1)}

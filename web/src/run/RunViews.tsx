@@ -5,7 +5,6 @@ import { m } from "../messages";
 import { useHeader, useOrder } from "../runstate/context";
 import type { StepQuery } from "../steps/selection";
 import { STEP_SORTS, type StepFilter } from "../address/views";
-import { Timeline } from "../timeline/Timeline";
 import { Button } from "../ui/Button";
 import { lazyPart } from "../ui/lazyPart";
 import { useNarrow } from "../ui/narrow";
@@ -17,6 +16,7 @@ import { StepsGrid } from "../steps/StepsGrid";
 const Details = lazyPart(() => import("./Details").then((part) => part.default));
 const Events = lazyPart(() => import("../events/Events").then((part) => part.default));
 const RunArtifacts = lazyPart(() => import("./RunArtifacts").then((part) => part.default));
+const Timeline = lazyPart(() => import("../timeline/Timeline").then((part) => part.Timeline));
 const RunReceipts = lazyPart(() => import("./RunReceipts").then((part) => part.default));
 
 const route = getRouteApi("/runs/$runId");

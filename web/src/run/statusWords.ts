@@ -2,7 +2,7 @@
 import type { AvailableActions } from "../actions/useAvailability";
 import { instant, type RunHeader, type Signal } from "../api/model";
 import { m } from "../messages";
-import { ticking } from "../format/format";
+import { duration, ticking } from "../format/format";
 import { cancelledWords } from "../status/runWords";
 
 function sentence(parts: readonly (string | null | false)[]): string | null {
@@ -16,6 +16,7 @@ export function statusWords(
   now: number,
   actions: AvailableActions | null,
   quiescent: Signal | undefined,
+  nameOf: (stepId: string) => string = (stepId) => stepId,
 ): string | null {
   const { substatus, status, failedSteps, retryDeadline, pause, message, cancellation } = header;
   if (cancellation) return cancelledWords(cancellation);
@@ -28,13 +29,37 @@ export function statusWords(
   if (substatus === "AWAITING_OPERATOR" || retryDeadline !== null) {
     const left = retryDeadline === null ? null : retryDeadline - now;
     return sentence([
-      failedSteps > 0 && m.run.stepsFailed(failedSteps),
       left !== null && (left > 0 ? m.run.windowCloses(ticking(left)) : m.run.windowClosed),
+      failedSteps > 0 && failureWords(header, nameOf),
     ]);
   }
+  if (status === "FAILED") return endWords(header, nameOf);
   if (message !== null && message !== "") return message;
   if (status === "UNKNOWN") return m.run.unknownMeans;
   return substatus === "COMPENSATING" ? m.run.compensatingMeans : null;
+}
+
+const URGENT_MS = 120_000;
+
+/** Whether the window in which somebody can retry closes within two minutes. */
+export function isUrgent({ retryDeadline }: Pick<RunHeader, "retryDeadline">, now: number): boolean {
+  return retryDeadline !== null && retryDeadline - now < URGENT_MS;
+}
+
+/** The failed step with its error, and the number of other failed steps. */
+function failureWords({ rootCause, failedSteps }: RunHeader, nameOf: (stepId: string) => string): string {
+  if (!rootCause?.stepId) return m.run.stepsFailed(failedSteps);
+  return m.run.failure(nameOf(rootCause.stepId), rootCause.code, failedSteps - 1);
+}
+
+/** Why a run ended as failed. A run with a window that has a failed step ends because nobody answered within it. */
+function endWords(header: RunHeader, nameOf: (stepId: string) => string): string | null {
+  const { rootCause, retryWindowMs, failedSteps } = header;
+  if (failedSteps === 0 || !rootCause?.stepId) return rootCause?.code ?? null;
+  return sentence([
+    failureWords(header, nameOf),
+    retryWindowMs !== null && retryWindowMs > 0 && m.run.nobodyRetried(duration(retryWindowMs)),
+  ]);
 }
 
 /** Explains why a run has not started: approval or queue, since when, until when. */

@@ -11,6 +11,7 @@ export const GLYPHS = [
   "latched",
   "running",
   "blocked",
+  "held",
   "pending",
   "skipped",
   "success",
@@ -24,15 +25,19 @@ const TONES: Record<Glyph, Tone> = {
   latched: "running",
   running: "running",
   blocked: "failed",
+  held: "pending",
   pending: "pending",
   skipped: "skipped",
   success: "success",
 };
 
-export function glyphOf(step: Step, blocked: boolean): Glyph {
+/** The shape of a step; `held` steps cannot start while a step that they do not need is failed. */
+export function glyphOf(step: Step, blocked: boolean, held = false): Glyph {
   if (step.pendingRetry) return "latched";
   if (blocked) return "blocked";
+  if (held) return "held";
   const { tone }: Look = stepLook(step);
+  if (tone === "cancelled") return "skipped";
   return GLYPHS.find((glyph) => glyph === tone) ?? "unknown";
 }
 
@@ -72,6 +77,11 @@ export function drawGlyph(ctx: CanvasRenderingContext2D, glyph: Glyph, size: num
       ctx.stroke();
       return;
     case "blocked":
+      ctx.setLineDash([size / 4, size / 6]);
+      ctx.strokeRect(inset, inset, size - thin, size - thin);
+      ctx.setLineDash([]);
+      return;
+    case "held":
       ctx.setLineDash([size / 4, size / 6]);
       ctx.strokeRect(inset, inset, size - thin, size - thin);
       ctx.setLineDash([]);

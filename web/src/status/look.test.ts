@@ -20,5 +20,7 @@ it("gives each status a silhouette of its own", () => {
   const statuses = ["PENDING", "RUNNING", "SUCCESS", "FAILED", "SKIPPED", "UNKNOWN"] as const;
   const looks = statuses.map((status) => stepLook({ status, statusRaw: status, pendingRetry: false }));
   expect(new Set(looks.map((look) => look.icon)).size).toBe(statuses.length);
-  expect(stepLook({ status: "FAILED", statusRaw: "FAILED", pendingRetry: true }).word).toBe("Retry latched");
+  expect(stepLook({ status: "FAILED", statusRaw: "FAILED", pendingRetry: true }).word).toBe("Retry pending");
+  const error = { code: "CANCELLED", message: null, retryable: true, category: null, source: null };
+  expect(stepLook({ status: "FAILED", statusRaw: "FAILED", pendingRetry: false, error }).word).toBe("Cancelled");
 });

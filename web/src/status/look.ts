@@ -19,6 +19,9 @@ import type { RunRow, Step } from "../api/model";
 import { m } from "../messages";
 import type { Look } from "../ui/tones";
 
+/** The errors of attempts that somebody stopped: they have not failed by themselves. */
+export const STOPPED: ReadonlySet<string> = new Set(["CANCELLED", "CANCELLED_BY_PAUSE", "TERMINATED"]);
+
 type RunState = Pick<RunRow, "status" | "statusRaw" | "substatus"> & { pause: { draining: number } | null };
 
 export function runLook(run: RunState): Look {
@@ -62,8 +65,10 @@ function runningLook(run: RunState): Look {
 }
 
 export function stepLook(
-  step: Pick<Step, "status" | "statusRaw" | "pendingRetry"> & Partial<Pick<Step, "substatus">>,
+  step: Pick<Step, "status" | "statusRaw" | "pendingRetry"> & Partial<Pick<Step, "substatus" | "error">>,
 ): Look {
+  if (step.status === "FAILED" && !step.pendingRetry && STOPPED.has(step.error?.code ?? ""))
+    return { tone: "cancelled", word: m.status.cancelled, icon: Ban };
   if (step.pendingRetry) return { tone: "running", word: m.status.retryLatched, icon: RotateCcw };
   if (step.status === "RUNNING" && step.substatus === "WAITING_MANUAL")
     return { tone: "person", word: m.status.waitingManual, icon: UserCheck };

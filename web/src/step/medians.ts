@@ -1,6 +1,7 @@
 import { StepMediansDocument } from "../api/gen/graphql";
 import type { Step } from "../api/model";
 import { queryOnce } from "../api/useQuery";
+import { STOPPED } from "../status/look";
 
 export type Medians = ReadonlyMap<string, number>;
 
@@ -19,8 +20,6 @@ export const useMedians = queryOnce(
 /** A difference below this time, or below this part of the median, does not count. */
 const SAME_MS = 1_000;
 const SAME_PART = 0.1;
-
-const STOPPED: ReadonlySet<string> = new Set(["CANCELLED", "CANCELLED_BY_PAUSE", "TERMINATED"]);
 
 export type Pace = { kind: "slower" | "faster"; byMs: number; times: number } | { kind: "usual" };
 

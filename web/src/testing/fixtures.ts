@@ -47,6 +47,7 @@ export function header(over: Partial<RunHeader> = {}): RunHeader {
     cancellation: null,
     pause: null,
     retryDeadline: null,
+    retryWindowMs: 600_000,
     queue: null,
     engine: { provider: "TEMPORAL", workflowId: `dvt-${RUN}` },
     ...over,

@@ -1,4 +1,5 @@
 import type { Step } from "../api/model";
+import type { RunStore } from "../runstate/store";
 import { listOf, type Shape } from "./shape";
 
 /**
@@ -47,6 +48,16 @@ export class Blocked {
   #status(i: number): Step["status"] | undefined {
     return this.#step(this.#shape.ids[i] ?? "")?.status;
   }
+}
+
+/** The steps of a run as `Blocked` sees them: in a run that has ended, no step waits for another. */
+export function waitingSteps(store: RunStore): Look {
+  return (stepId) => (hasEnded(store) ? undefined : store.step(stepId));
+}
+
+function hasEnded(store: RunStore): boolean {
+  const status = store.header()?.status;
+  return status === "COMPLETED" || status === "FAILED" || status === "CANCELLED";
 }
 
 type Look = (stepId: string) => Pick<Step, "status"> | undefined;

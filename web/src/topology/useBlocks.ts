@@ -1,6 +1,6 @@
 import { useCallback, useMemo } from "react";
 import { useOrder, useRunStore } from "../runstate/context";
-import { blocksOf } from "./blocked";
+import { blocksOf, waitingSteps } from "./blocked";
 import { shapeOf } from "./shape";
 
 /** Returns a function that counts the pending steps behind a step. It stays the same while the plan does. */
@@ -8,5 +8,5 @@ export function useBlocks(): (stepId: string) => number {
   const store = useRunStore();
   const order = useOrder();
   const shape = useMemo(() => shapeOf(order.flatMap((id) => store.step(id) ?? [])), [store, order]);
-  return useCallback((stepId) => blocksOf(shape, (id) => store.step(id), stepId), [shape, store]);
+  return useCallback((stepId) => blocksOf(shape, waitingSteps(store), stepId), [shape, store]);
 }

@@ -11,6 +11,8 @@ interface ButtonProps {
   /** The id of a visible text with the reason; without it the reason is a tooltip. */
   saidBy?: string;
   pressed?: boolean;
+  /** What it opens is open. */
+  expanded?: boolean;
   /** The way back of a dialog: Esc moves the focus here when a field was changed. */
   back?: boolean;
   label?: string;
@@ -27,6 +29,7 @@ export function Button({
   refusal = null,
   saidBy,
   pressed,
+  expanded,
   back,
   label,
   shortcut,
@@ -45,6 +48,7 @@ export function Button({
         aria-disabled={off || undefined}
         aria-describedby={off ? (saidBy ?? id) : undefined}
         aria-pressed={pressed}
+        aria-expanded={expanded}
         aria-label={label}
         aria-keyshortcuts={shortcut}
         onClick={(event) => {

@@ -1,0 +1,58 @@
+import { StepLogDocument, type StepLogQuery } from "../api/gen/graphql";
+import { queryOnce } from "../api/useQuery";
+import { spans } from "../logs/ansi";
+import { m } from "../messages";
+import prose from "../styles/Prose.module.css";
+import css from "./CauseCard.module.css";
+
+/** The number of lines on each side of the line that says why. */
+const AROUND = 2;
+
+type Lines = NonNullable<StepLogQuery["stepLog"]>["lines"];
+
+const useLines = queryOnce(
+  StepLogDocument,
+  ({ stepLog }): Lines | null => stepLog?.lines ?? null,
+  ({ stepLog }) => (stepLog?.lines?.length ?? 0) > 0,
+);
+
+/** The lines of the failed attempt's log around the one that says why; undefined while unknown. They do not change. */
+export function useCauseLines(
+  runId: string,
+  stepId: string | null,
+  attempt: number | null,
+  line: number | null,
+): Lines | null | undefined {
+  return useLines(
+    line === null || stepId === null
+      ? null
+      : { runId, stepId, attempt, fromLine: Math.max(1, line - AROUND), first: 2 * AROUND + 1, find: null },
+  );
+}
+
+/** Whether one of the lines has the message, so that it need not stand there twice. */
+export function quotesMessage(lines: Lines | null | undefined, message: string): boolean {
+  return (lines ?? []).some(({ text }) => text.trim().length > 0 && plain(text).includes(message.trim()));
+}
+
+/** Quotes the log line that the button below names, with the lines around it. */
+export function CauseLog({ line, lines }: { line: number; lines: Lines | null | undefined }) {
+  if (lines === undefined) return <div className={css.unread} />;
+  if (!lines || lines.length === 0) return null;
+  return (
+    <pre className={`${prose.said} ${css.quoted}`} tabIndex={0} aria-label={m.run.logAround(line)}>
+      {lines.map(({ no, text }) => (
+        <span key={no} className={css.quote} aria-current={no === line || undefined}>
+          <span className={css.no}>{no}</span>
+          <span>{plain(text)}</span>
+        </span>
+      ))}
+    </pre>
+  );
+}
+
+function plain(text: string): string {
+  return spans(text)
+    .map((part) => part.text)
+    .join("");
+}
