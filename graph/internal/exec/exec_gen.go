@@ -943,6 +943,7 @@ type ComplexityRoot struct {
 		Queue           func(childComplexity int) int
 		Request         func(childComplexity int) int
 		RetryDeadline   func(childComplexity int) int
+		RetryWindowMs   func(childComplexity int) int
 		RootCause       func(childComplexity int) int
 		RunID           func(childComplexity int) int
 		RunSeq          func(childComplexity int) int
@@ -5310,6 +5311,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.RetryDeadline(childComplexity), true
+	case "Run.retryWindowMs":
+		if e.ComplexityRoot.Run.RetryWindowMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.RetryWindowMs(childComplexity), true
 	case "Run.rootCause":
 		if e.ComplexityRoot.Run.RootCause == nil {
 			break
@@ -7778,6 +7785,11 @@ type Run implements Node {
   pause: PauseInfo
   "When the run will fail if nobody retries; null unless the retry window is open."
   retryDeadline: Time
+  """
+  How long a run with a failed step waits for a retry before it fails, as its plan or the server sets; 0 for not at all. Null
+  before the start.
+  """
+  retryWindowMs: Duration
   "Null unless the run waits to be started, and in lists and subscriptions."
   queue: QueueEntry
   "The approval and its decisions; null when the run needs none. Not available in lists and subscriptions."
@@ -11497,6 +11509,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_pause(ctx, field)
 	case "retryDeadline":
 		return ec.fieldContext_Run_retryDeadline(ctx, field)
+	case "retryWindowMs":
+		return ec.fieldContext_Run_retryWindowMs(ctx, field)
 	case "queue":
 		return ec.fieldContext_Run_queue(ctx, field)
 	case "approval":
@@ -29417,6 +29431,29 @@ func (ec *executionContext) _Run_retryDeadline(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_Run_retryDeadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Run_retryWindowMs(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_retryWindowMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RetryWindowMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_retryWindowMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
 func (ec *executionContext) _Run_queue(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
@@ -47906,6 +47943,11 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 		case "retryDeadline":
 			out.Values[i] = ec._Run_retryDeadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "retryWindowMs":
+			out.Values[i] = ec._Run_retryWindowMs(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

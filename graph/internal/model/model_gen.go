@@ -1452,6 +1452,9 @@ type Run struct {
 	Pause *PauseInfo `json:"pause,omitempty"`
 	// When the run will fail if nobody retries; null unless the retry window is open.
 	RetryDeadline *time.Time `json:"retryDeadline,omitempty"`
+	// How long a run with a failed step waits for a retry before it fails, as its plan or the server sets; 0 for not at all. Null
+	// before the start.
+	RetryWindowMs *time.Duration `json:"retryWindowMs,omitempty"`
 	// Null unless the run waits to be started, and in lists and subscriptions.
 	Queue *QueueEntry `json:"queue,omitempty"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.

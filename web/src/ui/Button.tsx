@@ -11,7 +11,7 @@ interface ButtonProps {
   /** The id of a visible text with the reason; without it the reason is a tooltip. */
   saidBy?: string;
   pressed?: boolean;
-  /** What it opens is open. */
+  /** Whether the part that the button opens is shown. */
   expanded?: boolean;
   /** The way back of a dialog: Esc moves the focus here when a field was changed. */
   back?: boolean;
