@@ -26,6 +26,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/internal/testtime"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // answer is an HTTP response with its whole body.
@@ -256,6 +257,17 @@ func testOperationsEndpoints(t *testing.T, data, base string) {
 	if a := get(t, base+"/schema.graphqls"); a.StatusCode != http.StatusOK || a.body != dvt.Schema {
 		t.Errorf("/schema.graphqls: %d with %d bytes, want the schema of %d bytes", a.StatusCode, len(a.body),
 			len(dvt.Schema))
+	}
+	for _, version := range plan.SupportedSchemas() {
+		want, _ := plan.JSONSchema(version)
+		if a := get(t, base+"/schemas/plan/"+version+".json"); a.StatusCode != http.StatusOK || a.body != string(want) {
+			t.Errorf("the JSON Schema of %s: %d with %d bytes, want %d bytes", version, a.StatusCode, len(a.body), len(want))
+		}
+	}
+	for _, name := range []string{"v9.json", "v1.2"} {
+		if a := get(t, base+"/schemas/plan/"+name); a.StatusCode != http.StatusNotFound {
+			t.Errorf("/schemas/plan/%s: %d, want 404", name, a.StatusCode)
+		}
 	}
 	metrics := get(t, base+"/metrics", "Authorization: Bearer "+devToken(t, data, "dev-sre"))
 	for _, name := range []string{"dvt_watched_runs", "dvt_streams", "dvt_bus_up 1", "go_goroutines"} {

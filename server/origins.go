@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -39,8 +40,8 @@ func isCrossOrigin(r *http.Request) bool {
 // that window.
 func opensPage(mux *http.ServeMux, r *http.Request) bool {
 	_, route := mux.Handler(r)
-	return (route == "/" || route == "GET /schema.graphqls") && (r.Method == http.MethodGet ||
-		r.Method == http.MethodHead) &&
+	public := route == "/" || route == "GET /schema.graphqls" || route == "GET "+plan.SchemaPath+"{file}"
+	return public && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dvt-engine/dvt/graph/limit"
@@ -18,6 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // routes returns the handler of all HTTP routes of this process. Call it once, because it registers metrics.
@@ -46,6 +48,7 @@ func (p *parts) routes() http.Handler {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte(dvt.Schema))
 		})
+		mux.HandleFunc("GET "+plan.SchemaPath+"{file}", planSchema)
 		if p.dev != nil {
 			p.devRoutes(mux)
 		}
@@ -55,6 +58,21 @@ func (p *parts) routes() http.Handler {
 		return p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux)))
 	}
 	return p.withHeaders(p.requireOwnOrigin(mux))
+}
+
+// planSchema serves the JSON Schema of a version of plans, such as /schemas/plan/v1.2.json, to editors. It is the same
+// for everybody and says nothing about this installation, so it needs no token.
+func planSchema(w http.ResponseWriter, r *http.Request) {
+	version, isJSON := strings.CutSuffix(r.PathValue("file"), ".json")
+	doc, ok := plan.JSONSchema(version)
+	if !isJSON || !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/schema+json")
+	h.Set("Cache-Control", "public, max-age=3600")
+	_, _ = w.Write(doc)
 }
 
 // withHeaders sets headers on every response that prevent a browser from guessing content types and from sharing a

@@ -25,12 +25,12 @@ function check(page: Page) {
 test("25 one form is one run: a double click, a reload and the way back start no second one", async ({ page, url }) => {
   const planId = `e2e-once-${Date.now()}`;
   await page.goto(`${url}/start`);
-  await page.getByLabel("Plan (JSON)").fill(plan(planId, [NAP]));
+  await page.getByLabel("Plan (YAML or JSON)").fill(plan(planId, [NAP]));
   await expect(page.locator("main").getByLabel("Project", { exact: true })).toHaveValue("shop");
   await expect(check(page)).toHaveAttribute("data-outcome", "APPLY");
   await expect(check(page)).toContainText("1 step would start at once, nap first.");
   await page.reload();
-  await expect(page.getByLabel("Plan (JSON)")).toHaveValue(plan(planId, [NAP]));
+  await expect(page.getByLabel("Plan (YAML or JSON)")).toHaveValue(plan(planId, [NAP]));
   await page.locator("main").getByRole("button", { name: "Start run" }).dblclick();
   await expect(status(page)).toHaveText(/Approved|Pending|Running|Completed/);
   const run = page.url();
@@ -43,22 +43,22 @@ test("25 one form is one run: a double click, a reload and the way back start no
   await page.goto(`${url}/runs?plan=${planId}`);
   await expect(page.locator("tr[data-run]")).toHaveCount(1);
   await page.goto(`${url}/start`);
-  await expect(page.getByLabel("Plan (JSON)")).toHaveValue("");
+  await expect(page.getByLabel("Plan (YAML or JSON)")).toHaveValue("");
 });
 
 test("what is wrong is said all at once, in place, before and after it is sent", async ({ page, url }) => {
   await page.goto(`${url}/start`);
-  await page.getByLabel("Plan (JSON)").fill("{");
-  await expect(page.locator("main").getByRole("alert")).toContainText("This is not JSON");
+  await page.getByLabel("Plan (YAML or JSON)").fill("{");
+  await expect(page.locator("main").getByRole("alert")).toContainText("Line ");
   const broken = plan("e2e-broken-plan", [
     { ...NAP, dependsOn: ["none"] },
     { stepId: "b", type: "NO_SUCH", inputs: {} },
   ]);
-  await page.getByLabel("Plan (JSON)").fill(broken);
+  await page.getByLabel("Plan (YAML or JSON)").fill(broken);
   await expect(page.locator("main").getByRole("alert").getByRole("listitem").nth(1)).toBeVisible();
   await page.locator("main").getByRole("button", { name: "Start run" }).click();
   await expect(page.locator("main").getByRole("alert")).toContainText("PLAN_INVALID");
-  const text = page.getByLabel("Plan (JSON)");
+  const text = page.getByLabel("Plan (YAML or JSON)");
   await expect(text).toBeFocused();
   await expect(text).toHaveAttribute("aria-invalid", "true");
   const selected = (): Promise<string> =>
@@ -78,7 +78,7 @@ test("a refusal that says when to come back is counted down on the button", asyn
   });
   await page.clock.install();
   await page.goto(`${url}/start`);
-  await page.getByLabel("Plan (JSON)").fill(plan("e2e-later", [NAP]));
+  await page.getByLabel("Plan (YAML or JSON)").fill(plan("e2e-later", [NAP]));
   await expect(check(page)).toHaveAttribute("data-outcome", "APPLY");
   await page.locator("main").getByRole("button", { name: "Start run" }).click();
   await expect(page.locator("main").getByRole("alert")).toContainText("STORE_OVERLOADED");
@@ -100,7 +100,7 @@ test("a plan comes from a file, production is a band, and one who may not is tol
   });
   await expect(page.getByText("PROD: this run acts on production.")).toBeVisible();
   await become(page, "dev-viewer");
-  await expect(page.getByLabel("Plan (JSON)")).toHaveValue(/e2e-file/);
+  await expect(page.getByLabel("Plan (YAML or JSON)")).toHaveValue(/e2e-file/);
   await expect(check(page)).toHaveAttribute("data-outcome", "REFUSED");
   const start = page.locator("main").getByRole("button", { name: "Start run" });
   await expect(start).toHaveAttribute("aria-disabled", "true");

@@ -36,7 +36,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   run: "actions address api api/gen dag events format freshness logs messages mosaic page receipts runstate session status step steps timeline topology ui",
   runlist: "address api api/gen format messages runstate status ui",
   bulk: "api api/gen format forms messages receipts runstate ui",
-  start: "api api/gen messages ui",
+  start: "api api/gen dag messages session ui",
   queue: "api api/gen format messages status ui",
   inbox: "actions api api/gen format messages runstate ui",
   audit: "api api/gen format messages ui",

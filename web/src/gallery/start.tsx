@@ -72,11 +72,29 @@ export function starts(): State[] {
   return [
     ...Object.entries(PLANS).map(([name, given]) => ({
       name: `start-plan-${name}`,
-      show: () => <PlanField draft={newDraft("", given)} change={nothing} invalid={false} describedBy="" ref={null} />,
+      show: () => (
+        <PlanField
+          draft={newDraft("", given)}
+          change={nothing}
+          problems={[]}
+          invalid={false}
+          describedBy=""
+          ref={null}
+        />
+      ),
     })),
     {
       name: "start-plan-invalid",
-      show: () => <PlanField draft={newDraft("", { plan: "{" })} change={nothing} invalid describedBy="" ref={null} />,
+      show: () => (
+        <PlanField
+          draft={newDraft("", { plan: "a: 1\na: 2\n" })}
+          change={nothing}
+          problems={[{ line: 2, message: "twice" }]}
+          invalid
+          describedBy=""
+          ref={null}
+        />
+      ),
     },
     params("rows", '{"day":"2026-11-21"}'),
     params("none", ""),

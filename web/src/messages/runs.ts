@@ -49,8 +49,6 @@ export const runs = {
   onlyPlan: (plan: string) => `Only runs of ${plan}`,
   onlyBy: (who: string) => `Only runs started by ${who}`,
   startLike: "Start this plan again…",
-  emptyAll: "No runs yet.",
-  emptyAllHint: "Start one here, or by the command:",
   emptyFilter: "No run matches this filter.",
   clearFilter: "Clear the filter",
   start: "Start run",

@@ -22,6 +22,7 @@ import { useTick, useZone } from "../ui/Time";
 import button from "../ui/Button.module.css";
 import css from "./RunsPage.module.css";
 
+const FirstSteps = lazyPart(() => import("../start/FirstSteps").then((part) => part.FirstSteps));
 const BulkBar = lazyPart(() => import("../bulk/BulkBar").then((part) => part.BulkBar));
 const route = getRouteApi("/runs");
 
@@ -163,10 +164,8 @@ function Rows({ list, query, menu, selection }: RowsProps) {
     );
   }
   return (
-    <Notice title={m.runs.emptyAll}>
-      <p>
-        {m.runs.emptyAllHint} <code>dvt run start</code>
-      </p>
-    </Notice>
+    <Suspense fallback={<Skeleton rows={8} label={m.runs.loading} />}>
+      <FirstSteps />
+    </Suspense>
   );
 }

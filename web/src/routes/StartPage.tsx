@@ -18,11 +18,18 @@ import { isProduction } from "../ui/Env";
 import form from "../styles/Form.module.css";
 import { shortId } from "../format/format";
 import { useSending } from "../forms/useSending";
-import { showIn, ViolationList, Wrong, wrongProps, wrongWith } from "../forms/Violations";
+import { ViolationList, Wrong, wrongProps, wrongWith } from "../forms/Violations";
+import { FIRST, firstPlan } from "../start/firstPlan";
+import { lineOf, locate } from "../start/language";
+import { MayNot } from "../start/MayNot";
+import type { PlanEditorHandle } from "../start/PlanEditor";
+import { Steps } from "../start/Steps";
+import { useViewer } from "../session/viewer";
 
 const route = getRouteApi("/start");
 /** The fields beside the plan that a violation can be about. */
 const FIELDS = ["projectId", "environmentId"] as const;
+const PRIORITIES = Array.from({ length: 10 }, (_, priority) => 9 - priority);
 
 export function StartPage() {
   const { __TSR_key: place = "" } = useRouter().history.location.state;
@@ -30,15 +37,22 @@ export function StartPage() {
   const [at] = useState(place);
   useDocumentStatus(m.start.title);
   const navigate = route.useNavigate();
-  const { from, project = "", env = "" } = route.useSearch();
+  const { from, project = "", env = "", plan } = route.useSearch();
+  const { tenantId } = useViewer();
   const [draft, setDraft] = useState<Draft>(
     () =>
       keptDraft(sessionStorage, at) ??
-      newDraft(at, { source: from ? "run" : "inline", from: from ?? "", projectId: project, environmentId: env }),
+      newDraft(at, {
+        source: from ? "run" : "inline",
+        from: from ?? "",
+        projectId: project,
+        environmentId: env,
+        ...(plan === "first" ? { plan: firstPlan(tenantId), projectId: FIRST.project, environmentId: FIRST.env } : {}),
+      }),
   );
   const [raw, setRaw] = useState(false);
   const { error, setError, refusal, send } = useSending();
-  const planText = useRef<HTMLTextAreaElement>(null);
+  const planText = useRef<PlanEditorHandle>(null);
   const fields = useRef<HTMLElement>(null);
   const problems = useRef<HTMLDivElement>(null);
   const id = useId();
@@ -47,10 +61,17 @@ export function StartPage() {
   const check = useCheck(asked);
   // Known before the form has anything to ask the server.
   const may = useCan("START");
-  const early = "missing" in asked ? may : null;
+  const early = "missing" in asked || "problem" in asked ? may : null;
   const planProblem = "problem" in asked && asked.problem.field === "plan" ? asked.problem.text : null;
   const shown = error ?? check.error;
   const violations = shown?.violations ?? [];
+  const lineProblems = [
+    ...("problem" in asked && asked.problem.line ? [{ line: asked.problem.line, message: asked.problem.text }] : []),
+    ...violations.flatMap(({ path, message }) => {
+      const found = draft.source === "inline" ? locate(draft.plan, path) : null;
+      return found ? [{ line: lineOf(draft.plan, found[0]), message: `${path}: ${message}` }] : [];
+    }),
+  ];
   const refused = check.preview && check.preview.outcome !== "APPLY" ? explainRefusal(check.preview) : null;
   const change = (part: Partial<Draft>): void => {
     setError(null);
@@ -62,7 +83,10 @@ export function StartPage() {
     const field = FIELDS.find((name) => path === name);
     const input = field && fields.current?.querySelector<HTMLElement>(`[name="${field}"]`);
     input?.focus();
-    return input ? true : showIn(planText.current, path);
+    if (input) return true;
+    const at = locate(draft.plan, path);
+    if (at) planText.current?.select(...at);
+    return at !== null;
   };
   const latest = useRef(goTo);
   latest.current = goTo;
@@ -100,6 +124,7 @@ export function StartPage() {
       }}
     >
       <h1>{m.start.title}</h1>
+      {may !== null && <MayNot reason={may} projectId={draft.projectId} environmentId={draft.environmentId} />}
       {draft.started !== null && (
         <p className={css.started} role="status">
           {m.start.already(shortId(draft.started))}
@@ -113,6 +138,7 @@ export function StartPage() {
         draft={draft}
         change={change}
         invalid={planProblem !== null || violations.length > 0}
+        problems={lineProblems}
         describedBy={id}
         ref={planText}
       />
@@ -133,6 +159,7 @@ export function StartPage() {
           </>
         )}
       </div>
+      {draft.source === "inline" && "start" in asked && <Steps document={asked.start.plan.inline} />}
       {draft.source !== "run" && (
         <>
           <section ref={fields} className={css.part} data-production={production || undefined}>
@@ -163,7 +190,25 @@ export function StartPage() {
                 />
                 <Wrong id={`${id}environment`} text={wrong("environmentId")} />
               </label>
+              <label className={form.field}>
+                <span>{m.start.priority}</span>
+                <select
+                  name="priority"
+                  value={draft.priority}
+                  aria-describedby={`${id}priority`}
+                  onChange={(event) => change({ priority: Number(event.target.value) })}
+                >
+                  {PRIORITIES.map((priority) => (
+                    <option key={priority} value={priority}>
+                      {priority}
+                    </option>
+                  ))}
+                </select>
+              </label>
             </div>
+            <p id={`${id}priority`} className={css.hint}>
+              {m.start.priorityMeans}
+            </p>
           </section>
           <ParamsField
             text={draft.params}
@@ -177,7 +222,7 @@ export function StartPage() {
       <CheckPanel
         no={draft.source === "run" ? 2 : 4}
         check={check}
-        missing={"missing" in asked ? (early ?? asked.missing) : null}
+        missing={early ?? ("missing" in asked ? asked.missing : null) ?? ("problem" in asked ? m.start.correct : null)}
         projectId={draft.projectId}
       />
       <p className={css.end}>

@@ -90,7 +90,7 @@ export const inboxSearch = z.object({
   env: text,
 });
 
-export const startSearch = z.object({ from: text, project: text, env: text });
+export const startSearch = z.object({ from: text, project: text, env: text, plan: text });
 
 export const runSearch = z.object({
   view: z.catch(z.optional(z.enum(RUN_VIEWS)), undefined),

@@ -29,7 +29,8 @@ it("keeps the text when it cannot be rows, and says why", async () => {
 it("takes a plan from a file, and says when it cannot", async () => {
   const change = vi.fn<(part: Partial<Draft>) => void>();
   const { user } = await show(
-    <PlanField draft={newDraft("a")} change={change} invalid={false} describedBy="" ref={null} />,
+    <PlanField draft={newDraft("a")} change={change} problems={[]} invalid={false} describedBy="" ref={null} />,
+    { answers: { KnownPlans: { runs: { edges: [] } } } },
   );
   await user.upload(screen.getByLabelText(/^From a file/), new File(['{"planId":"x"}'], "plan.json"));
   await vi.waitFor(() => expect(change).toHaveBeenCalledExactlyOnceWith({ plan: '{"planId":"x"}', source: "inline" }));

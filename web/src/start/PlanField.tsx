@@ -5,6 +5,8 @@ import { Button } from "../ui/Button";
 import form from "../styles/Form.module.css";
 import type { Draft, Source } from "./draft";
 import { SOURCES } from "./draft";
+import { KnownPlans } from "./KnownPlans";
+import { type LineProblem, PlanEditor, type PlanEditorHandle } from "./PlanEditor";
 import css from "./Start.module.css";
 
 const MOST_BYTES = 4 << 20;
@@ -15,12 +17,13 @@ interface PlanFieldProps {
   change: (change: Partial<Draft>) => void;
   invalid: boolean;
   describedBy: string;
+  problems: readonly LineProblem[];
   /** The text of the plan. */
-  ref: Ref<HTMLTextAreaElement>;
+  ref: Ref<PlanEditorHandle>;
 }
 
 /** The plan: pasted, dropped or from a file, by its address, or from an earlier run. */
-export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFieldProps) {
+export function PlanField({ draft, change, invalid, describedBy, problems, ref }: PlanFieldProps) {
   const [problem, setProblem] = useState<string | null>(null);
   const hint = useId();
   const read = async (file: File | undefined): Promise<void> => {
@@ -51,26 +54,24 @@ export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFiel
       </div>
       {draft.source === "inline" && (
         <>
-          <label className={css.field}>
+          <KnownPlans choose={change} />
+          <div className={css.field}>
             {m.start.plan} <span className={css.hint}>{m.start.planHint}</span>
-            <textarea
-              ref={ref}
-              className={css.plan}
-              rows={14}
-              spellCheck={false}
-              value={draft.plan}
-              aria-invalid={invalid || undefined}
-              aria-describedby={`${hint} ${describedBy}`}
-              onChange={(event) => change({ plan: event.target.value })}
-              onDragOver={(event) => event.preventDefault()}
-              onDrop={drop}
-            />
-          </label>
+          </div>
+          <PlanEditor
+            ref={ref}
+            text={draft.plan}
+            change={(plan) => change({ plan })}
+            problems={problems}
+            invalid={invalid}
+            describedBy={`${hint} ${describedBy}`}
+            onDrop={drop}
+          />
           <label className={css.file}>
             {m.start.file}{" "}
             <input
               type="file"
-              accept="application/json,.json"
+              accept="application/json,.json,.yaml,.yml"
               // Lets the person choose the same file again after a change.
               onClick={(event) => (event.currentTarget.value = "")}
               onChange={(event) => void read(event.target.files?.[0])}

@@ -47,6 +47,24 @@ describe("the form of a new run", () => {
     });
   });
 
+  it("takes YAML as well as JSON, and names the line that cannot be read", () => {
+    const yaml = "scope:\n  projectId: shop\n  environmentId: prod\n";
+    const place = { projectId: "shop", environmentId: "prod" };
+    expect(toAsked(newDraft("a", { plan: yaml, ...place }))).toMatchObject({
+      start: { plan: { inline: JSON.parse(PLAN) } },
+    });
+    expect(scopeOf(yaml)).toEqual(place);
+    expect(toAsked(newDraft("a", { plan: "a: 1\na: 2\n", ...place }))).toMatchObject({
+      problem: { field: "plan", line: 2 },
+    });
+  });
+
+  it("asks for another priority than the usual one only", () => {
+    const whole = { plan: PLAN, projectId: "shop", environmentId: "prod" };
+    expect(toAsked(newDraft("a", { ...whole, priority: 9 }))).toMatchObject({ start: { priority: 9 } });
+    expect(toAsked(newDraft("a", whole))).not.toHaveProperty("start.priority");
+  });
+
   it("reads the place from the plan", () => {
     expect(scopeOf(PLAN)).toEqual({ projectId: "shop", environmentId: "prod" });
     expect(scopeOf("{}")).toBeNull();

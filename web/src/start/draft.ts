@@ -3,6 +3,7 @@ import * as z from "zod/mini";
 import { newId } from "../api/newId";
 import type { PlanRefInput, RerunInput, StartRunInput } from "../api/gen/graphql";
 import { m } from "../messages";
+import { lineOf, planOf } from "./language";
 
 export const SOURCES = ["inline", "ref", "run"] as const;
 export type Source = (typeof SOURCES)[number];
@@ -12,7 +13,7 @@ const stored = z.object({
   at: z.string(),
   runRequestId: z.string(),
   source: z.enum(SOURCES),
-  /** The plan as JSON. */
+  /** The plan as YAML or JSON. */
   plan: z.string(),
   ref: z.object({
     uri: z.string(),
@@ -26,11 +27,14 @@ const stored = z.object({
   projectId: z.string(),
   environmentId: z.string(),
   params: z.string(),
+  /** From 0 to 9: while runs wait, a higher one starts first within its project. */
+  priority: z.number(),
   /** The run that this form has started; null before. */
   started: z.nullable(z.string()),
 });
 export type Draft = z.infer<typeof stored>;
 
+export const USUAL_PRIORITY = 5;
 const KEY = "dvt.start";
 const MOST = 1 << 20;
 
@@ -49,6 +53,7 @@ export function newDraft(at: string, given: Partial<Draft> = {}): Draft {
     projectId: "",
     environmentId: "",
     params: "",
+    priority: USUAL_PRIORITY,
     started: null,
     ...given,
   };
@@ -79,7 +84,7 @@ export function edited(draft: Draft, change: Partial<Draft>): Draft {
 export type StartAsked =
   | { start: StartRunInput }
   | { rerun: RerunInput }
-  | { problem: { field: "plan" | "params"; text: string } }
+  | { problem: { field: "plan" | "params"; text: string; line?: number } }
   | { missing: string };
 
 function json(text: string): { value: unknown } | { text: string } {
@@ -98,8 +103,11 @@ export function toAsked(draft: Draft): StartAsked {
       ? { missing: m.start.noRun }
       : { rerun: { runId: draft.from.trim(), runRequestId, from: { start: true } } };
   if (source === "inline" && draft.plan.trim() === "") return { missing: m.start.noPlan };
-  const plan = source === "inline" ? json(draft.plan) : null;
-  if (plan && "text" in plan) return { problem: { field: "plan", text: plan.text } };
+  const plan = source === "inline" ? planOf(draft.plan) : null;
+  if (plan && "problem" in plan) {
+    const line = lineOf(draft.plan, plan.problem.at[0]);
+    return { problem: { field: "plan", text: m.start.notAPlan(line, plan.problem.message), line } };
+  }
   const ref: PlanRefInput = draft.ref;
   if (source === "ref" && Object.values(draft.ref).some((part) => part.trim() === ""))
     return { missing: m.start.noRef };
@@ -112,6 +120,7 @@ export function toAsked(draft: Draft): StartAsked {
       runRequestId,
       projectId: projectId.trim(),
       environmentId: environmentId.trim(),
+      ...(draft.priority === USUAL_PRIORITY ? {} : { priority: draft.priority }),
       ...(params ? { params: params.value } : {}),
     },
   };
@@ -121,7 +130,7 @@ const scoped = z.object({ scope: z.object({ projectId: z.string(), environmentId
 
 /** The project and environment in the plan's scope; null when it has none. */
 export function scopeOf(plan: string): { projectId: string; environmentId: string } | null {
-  const document = json(plan);
+  const document = planOf(plan);
   const parsed = "value" in document ? scoped.safeParse(document.value) : null;
   return parsed?.success
     ? { projectId: parsed.data.scope.projectId, environmentId: parsed.data.scope.environmentId }

@@ -31,3 +31,11 @@ it("names its key and its pressed state, and runs its action", async () => {
   await user.click(button);
   expect(onClick).toHaveBeenCalledOnce();
 });
+
+it("keeps the reason of a refusal in the window", async () => {
+  const { user } = await show(<Button refusal="The tenant is frozen until the month end is closed.">Start run</Button>);
+  const tip = screen.getByRole("tooltip", { hidden: true });
+  vi.spyOn(tip, "getBoundingClientRect").mockReturnValue(new DOMRect(-180, 0, 320, 40));
+  await user.hover(screen.getByRole("button", { name: "Start run" }));
+  expect(tip.style.getPropertyValue("translate"), "it began 180 px left of the window").toBe("188px");
+});

@@ -1,4 +1,4 @@
-import { type ReactNode, type Ref, useId } from "react";
+import { type ReactNode, type Ref, useId, useRef } from "react";
 import css from "./Button.module.css";
 
 interface ButtonProps {
@@ -36,9 +36,11 @@ export function Button({
   ref,
 }: ButtonProps) {
   const id = useId();
+  const tip = useRef<HTMLSpanElement>(null);
   const off = refusal !== null;
+  const keepInSight = (): void => keepInWindow(tip.current);
   return (
-    <span className={css.wrap}>
+    <span className={css.wrap} onPointerEnter={keepInSight} onFocus={keepInSight}>
       <button
         ref={ref}
         type={type}
@@ -64,10 +66,22 @@ export function Button({
         )}
       </button>
       {off && saidBy === undefined && (
-        <span id={id} role="tooltip" className={css.tip}>
+        <span ref={tip} id={id} role="tooltip" className={css.tip}>
           {refusal}
         </span>
       )}
     </span>
   );
+}
+
+const MARGIN = 8;
+
+/** Moves a tooltip sideways, because a button at the left edge of the window would push it out. */
+function keepInWindow(tip: HTMLElement | null): void {
+  if (!tip) return;
+  tip.style.removeProperty("translate");
+  const { left, right } = tip.getBoundingClientRect();
+  const most = document.documentElement.clientWidth - MARGIN;
+  const shift = left < MARGIN ? MARGIN - left : right > most ? most - right : 0;
+  if (shift !== 0) tip.style.setProperty("translate", `${shift}px`);
 }

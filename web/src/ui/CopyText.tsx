@@ -11,18 +11,23 @@ interface CopyTextProps {
 
 /** A long text with a button that copies it. */
 export function CopyText({ name, text }: CopyTextProps) {
+  return (
+    <>
+      <code>{text}</code> <CopyButton name={name} text={text} />
+    </>
+  );
+}
+
+export function CopyButton({ name, text }: CopyTextProps) {
   const [copied, setCopied] = useState(false);
   const Icon = copied ? Check : Copy;
   return (
-    <>
-      <code>{text}</code>{" "}
-      <Button
-        kind="quiet"
-        label={copied ? m.page.copied : m.page.copy(name)}
-        onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}
-      >
-        <Icon size={13} aria-hidden="true" />
-      </Button>
-    </>
+    <Button
+      kind="quiet"
+      label={copied ? m.page.copied : m.page.copy(name)}
+      onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}
+    >
+      <Icon size={13} aria-hidden="true" />
+    </Button>
   );
 }

@@ -1275,6 +1275,20 @@ export type EndBreakGlassMutationVariables = Exact<{
 
 export type EndBreakGlassMutation = { endBreakGlass: { policyVersion: number } };
 
+export type KnownPlansQueryVariables = Exact<{
+  first: number;
+}>;
+
+
+export type KnownPlansQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, plan: { planId: string, planVersion: string } } }> } };
+
+export type StartingPointQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type StartingPointQuery = { run: { planDocument: unknown, request: { params: unknown } } | null };
+
 export type PausesQueryVariables = Exact<{
   runId: string;
 }>;
@@ -4485,6 +4499,33 @@ export const EndBreakGlassDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<EndBreakGlassMutation, EndBreakGlassMutationVariables>;
+export const KnownPlansDocument = new TypedDocumentString(`
+    query KnownPlans($first: Int!) {
+  runs(first: $first) {
+    edges {
+      node {
+        runId
+        projectId
+        environmentId
+        plan {
+          planId
+          planVersion
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<KnownPlansQuery, KnownPlansQueryVariables>;
+export const StartingPointDocument = new TypedDocumentString(`
+    query StartingPoint($runId: String!) {
+  run(runId: $runId) {
+    planDocument
+    request {
+      params
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<StartingPointQuery, StartingPointQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {

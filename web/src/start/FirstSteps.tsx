@@ -1,0 +1,48 @@
+// What a person sees who opens dvt before anything has run: three ways to begin, each with something to copy.
+import { Link } from "@tanstack/react-router";
+import { m } from "../messages";
+import { useViewer } from "../session/viewer";
+import { CopyButton } from "../ui/CopyText";
+import css from "./FirstSteps.module.css";
+import { firstPlan } from "./firstPlan";
+
+const SAMPLE = "dvt dev sample shop | dvt run start - --watch";
+
+function connecting(origin: string): string {
+  return `export DVT_TOKEN=…\ndvt context set here --server ${origin} --token-env DVT_TOKEN\ndvt context use here\ndvt run list`;
+}
+
+export function FirstSteps() {
+  const { tenantId } = useViewer();
+  const words = m.start.first;
+  return (
+    <section className={css.first} aria-label={words.title}>
+      <h2>{words.title}</h2>
+      <ol className={css.ways}>
+        <Way title={words.sample} means={words.sampleMeans} text={SAMPLE} />
+        <Way title={words.write} means={words.writeMeans} text={firstPlan(tenantId)}>
+          <Link to="/start" search={{ plan: "first" }}>
+            {words.open}
+          </Link>
+        </Way>
+        <Way title={words.connect} means={words.connectMeans} text={connecting(globalThis.location.origin)} />
+      </ol>
+    </section>
+  );
+}
+
+function Way(way: { title: string; means: string; text: string; children?: React.ReactNode }) {
+  return (
+    <li className={css.way}>
+      <h3>{way.title}</h3>
+      <p>{way.means}</p>
+      <pre tabIndex={0} aria-label={way.title}>
+        {way.text}
+      </pre>
+      <p className={css.ends}>
+        <CopyButton text={way.text} name={way.title} />
+        {way.children}
+      </p>
+    </li>
+  );
+}
