@@ -53,6 +53,7 @@ const (
 	EscalateAlert  Action = "ESCALATE_ALERT"
 	EmergencyStop  Action = "EMERGENCY_STOP"
 	CompleteManual Action = "COMPLETE_MANUAL_STEP"
+	Annotate       Action = "ANNOTATE" // tags and notes of runs, and views shared with a project
 
 	ReadDeadLetters Action = "READ_DEAD_LETTERS"
 	Redrive         Action = "REDRIVE"

@@ -336,7 +336,8 @@ func TestSwap_ABrokenPolicyChangesNothing(t *testing.T) {
 func TestAllows_ListsActionsInOrder(t *testing.T) {
 	t.Parallel()
 	a := authorizer(t, directory(t))
-	if diff := cmp.Diff([]authz.Action{authz.Read, authz.Start, authz.Pause, authz.Resume, authz.CreateToken},
+	if diff := cmp.Diff([]authz.Action{authz.Read, authz.Start, authz.Pause, authz.Resume, authz.Annotate,
+		authz.CreateToken},
 		a.Allows(authz.Principal{ID: "x", TenantID: "acme"}, grant(authz.Operator))); diff != "" {
 		t.Errorf("an Operator's actions (-want +got):\n%s", diff)
 	}

@@ -27,11 +27,11 @@ func DefaultPolicy() []Rule {
 		actions []Action
 	}{
 		{Viewer, []Action{Read, CreateToken}},
-		{Operator, []Action{Start, Pause, Resume}},
+		{Operator, []Action{Start, Pause, Resume, Annotate}},
 		{Engineer, []Action{RetryStep, SkipStep, Cancel, Rerun, CompleteManual}},
 		{Admin, []Action{UpdateParams, InjectOverride, UpdateTarget, EmergencyStop, ReadDeadLetters, Redrive, ReadPolicy,
 			SetPolicy, ManageTokens, ReadAudit, SetQuota, FreezeTenant}},
-		{Planner, []Action{Read, CreateToken, Approve}},
+		{Planner, []Action{Read, CreateToken, Approve, Annotate}},
 		{System, []Action{Read, CreateToken, EscalateAlert}},
 		{SRE, []Action{Read, CreateToken, Debug, ReadDeadLetters, Redrive, ReadAudit, FreezeTenant, SetEngineMode}},
 	} {
@@ -45,9 +45,9 @@ func DefaultPolicy() []Rule {
 // Actions lists every action there is, in the order in which people see them.
 func Actions() []Action {
 	return []Action{
-		Read, Start, Pause, Resume, RetryStep, SkipStep, Cancel, Rerun, CompleteManual, UpdateParams, InjectOverride,
-		UpdateTarget, EscalateAlert, EmergencyStop, Approve, Debug, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy,
-		CreateToken, ManageTokens, ReadAudit,
+		Read, Start, Pause, Resume, RetryStep, SkipStep, Cancel, Rerun, CompleteManual, Annotate, UpdateParams,
+		InjectOverride, UpdateTarget, EscalateAlert, EmergencyStop, Approve, Debug, ReadDeadLetters, Redrive, ReadPolicy,
+		SetPolicy, CreateToken, ManageTokens, ReadAudit,
 		SetQuota, FreezeTenant, SetEngineMode,
 	}
 }

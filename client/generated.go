@@ -29,6 +29,7 @@ const (
 	ActionCancel             Action = "CANCEL"
 	ActionRerun              Action = "RERUN"
 	ActionCompleteManualStep Action = "COMPLETE_MANUAL_STEP"
+	ActionAnnotate           Action = "ANNOTATE"
 	ActionApprove            Action = "APPROVE"
 	ActionReadDeadLetters    Action = "READ_DEAD_LETTERS"
 	ActionRedrive            Action = "REDRIVE"
@@ -58,6 +59,7 @@ var AllAction = []Action{
 	ActionCancel,
 	ActionRerun,
 	ActionCompleteManualStep,
+	ActionAnnotate,
 	ActionApprove,
 	ActionReadDeadLetters,
 	ActionRedrive,
@@ -8227,7 +8229,12 @@ type RunFilter struct {
 	ProjectId     *string     `json:"projectId"`
 	EnvironmentId *string     `json:"environmentId"`
 	Statuses      []RunStatus `json:"statuses"`
-	PlanId        *string     `json:"planId"`
+	// True adds the runs with a failed step that await an operator (substatus AWAITING_OPERATOR) to those with one of `statuses`.
+	// Without `statuses`: only them.
+	AwaitingOperator *bool `json:"awaitingOperator"`
+	// The run has exactly this tag. Together with `statuses` the cost grows with the number of runs that have the tag.
+	Tag    *string `json:"tag"`
+	PlanId *string `json:"planId"`
 	// The principal that started the runs; `me` is the viewer.
 	TriggeredBy *string `json:"triggeredBy"`
 	// Beginning of a runId, or part of a planId.
@@ -8244,6 +8251,12 @@ func (v *RunFilter) GetEnvironmentId() *string { return v.EnvironmentId }
 
 // GetStatuses returns RunFilter.Statuses, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetStatuses() []RunStatus { return v.Statuses }
+
+// GetAwaitingOperator returns RunFilter.AwaitingOperator, and is useful for accessing the field via an interface.
+func (v *RunFilter) GetAwaitingOperator() *bool { return v.AwaitingOperator }
+
+// GetTag returns RunFilter.Tag, and is useful for accessing the field via an interface.
+func (v *RunFilter) GetTag() *string { return v.Tag }
 
 // GetPlanId returns RunFilter.PlanId, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetPlanId() *string { return v.PlanId }

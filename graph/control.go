@@ -39,6 +39,8 @@ type UseCases struct {
 	ServiceModes
 	QuotaService
 	InboxReads
+	Annotations
+	ViewService
 	ScopeReads
 	DBTReads
 	PastReads
@@ -66,6 +68,8 @@ func UseCasesOf(c interface { //nolint:interfacebloat // only a parameter: UseCa
 	ServiceModes
 	QuotaService
 	InboxReads
+	Annotations
+	ViewService
 	ScopeReads
 	DBTReads
 	PastReads
@@ -76,7 +80,7 @@ func UseCasesOf(c interface { //nolint:interfacebloat // only a parameter: UseCa
 }) UseCases {
 	return UseCases{Commands: c, RunReads: c, ListReads: c, ManualReads: c, DeadLetterReads: c, AuditReads: c,
 		PreviewService: c, Streams: c, FrameSharer: c, PolicyService: c, TokenService: c,
-		RoleReads: c, ApprovalService: c, ServiceModes: c, QuotaService: c, InboxReads: c,
+		RoleReads: c, ApprovalService: c, ServiceModes: c, QuotaService: c, InboxReads: c, Annotations: c, ViewService: c,
 		ScopeReads: c, DBTReads: c, PastReads: c, PlanReads: c, CountReads: c, BulkService: c, PollerReads: c}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
@@ -13,6 +14,20 @@ import (
 type CountReads interface {
 	// RunHistogram returns the counts of runs in buckets of equal length, in the order of time.
 	RunHistogram(ctx context.Context, p authz.Principal, in reads.RunHistogram) ([]reads.RunCount, error)
+	// CountRuns counts exactly up to reads.MaxCountedRuns, and one more stands for more.
+	CountRuns(ctx context.Context, p authz.Principal, filters []control.RunFilter) ([]int, error)
+}
+
+func (q queries) RunCounts(ctx context.Context, filters []model.RunFilter) ([]int, error) {
+	in := make([]control.RunFilter, len(filters))
+	for i := range filters {
+		one, err := runsQuery(&filters[i], nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		in[i] = one.Filter
+	}
+	return q.control.CountRuns(ctx, principal(ctx), in)
 }
 
 func (q queries) RunHistogram(ctx context.Context, filter *model.RunFilter, from, to time.Time,

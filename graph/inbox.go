@@ -13,6 +13,9 @@ import (
 // InboxReads reads the approvals and manual steps that wait for p.
 type InboxReads interface {
 	InboxCount(ctx context.Context, p authz.Principal) (int, error)
+	Attention(ctx context.Context, p authz.Principal, first int, after string) (watch.AttentionPage, error)
+	AttentionCount(ctx context.Context, p authz.Principal) (int, error)
+	WatchAttention(ctx context.Context, p authz.Principal, first int) (Stream[watch.AttentionFrame], error)
 	WatchInbox(ctx context.Context, p authz.Principal) (Stream[watch.InboxFrame], error)
 }
 
@@ -38,4 +41,60 @@ func mapInboxItem(i watch.InboxItem) model.InboxItem {
 		RunID: i.RunID, StepID: mapping.Text(i.StepID), LogicalAttemptID: mapping.Optional(i.LogicalAttempt),
 		ProjectID: i.ProjectID, EnvironmentID: i.EnvironmentID, Since: i.Since, Yours: i.Yours,
 	}
+}
+
+func (v viewerFields) AttentionCount(ctx context.Context, _ *model.Viewer) (int, error) {
+	return v.control.AttentionCount(ctx, principal(ctx))
+}
+
+func (q queries) Attention(ctx context.Context, first *int, after *string) (*model.AttentionConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	cursor, err := mapping.DecodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.Attention(ctx, principal(ctx), mapping.OrZero(first), cursor)
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]model.AttentionEdge, len(page.Items))
+	for i, item := range page.Items {
+		edges[i] = model.AttentionEdge{Cursor: mapping.EncodeCursor(page.Cursors[i]), Node: new(mapAttention(item))}
+	}
+	return &model.AttentionConnection{
+		Edges: edges, Count: page.Count, AsOf: mapping.Optional(page.AsOf),
+		PageInfo: mapping.PageInfo(edges, func(e model.AttentionEdge) string { return e.Cursor }, page.HasNext,
+			cursor != ""),
+	}, nil
+}
+
+func (s subscriptions) AttentionUpdates(ctx context.Context, first *int) (<-chan *model.AttentionUpdate, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	frames, err := s.control.WatchAttention(ctx, principal(ctx), mapping.OrZero(first))
+	return pump(ctx, frames, err, func(f watch.AttentionFrame) *model.AttentionUpdate {
+		out := &model.AttentionUpdate{Sync: model.SyncState(f.Sync), Reason: mapping.SyncReason(f.Reason),
+			AsOf: mapping.Optional(f.AsOf), Count: f.Count}
+		if f.Items != nil {
+			out.Items = mapping.MapSlice(f.Items, mapAttention)
+		}
+		return out
+	})
+}
+
+func mapAttention(i watch.AttentionItem) model.AttentionItem {
+	out := model.AttentionItem{
+		Kind: model.AttentionKind(i.Kind), RunID: i.RunID, ProjectID: i.ProjectID, EnvironmentID: i.EnvironmentID,
+		PlanID: i.PlanID, PlanVersion: i.PlanVersion, StepID: mapping.Text(i.StepID),
+		LogicalAttemptID: mapping.Optional(i.LogicalAttempt), Since: i.Since, Deadline: i.Deadline, ExpectedBy: i.ExpectedBy,
+		Code: mapping.Text(i.Code), Message: mapping.Text(i.Message), HeldSteps: i.HeldSteps, FailedSteps: i.FailedSteps,
+		Actions: mapping.MapSlice(i.Actions, func(a authz.Action) model.Action { return model.Action(a) }),
+	}
+	if i.Required > 0 {
+		out.Approvals, out.ApprovalsRequired = &i.Approvals, &i.Required
+	}
+	return out
 }

@@ -38,6 +38,7 @@ func runsQuery(f *model.RunFilter, first, last *int) (control.RunsQuery, error) 
 		EnvironmentID: mapping.OrZero(f.EnvironmentID), PlanID: mapping.OrZero(f.PlanID),
 		TriggeredBy: mapping.OrZero(f.TriggeredBy),
 		Text:        mapping.OrZero(f.Text),
+		Tag:         mapping.OrZero(f.Tag), AwaitingOperator: mapping.OrZero(f.AwaitingOperator),
 		CreatedFrom: mapping.OrZero(f.CreatedFrom), CreatedTo: mapping.OrZero(f.CreatedTo),
 	}
 	if f.ProjectID != nil {

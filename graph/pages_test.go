@@ -27,6 +27,27 @@ func (f *fake) Scopes(context.Context, authz.Principal, int) ([]access.Scope, er
 
 func (f *fake) InboxCount(context.Context, authz.Principal) (int, error) { return 3, nil }
 
+func (f *fake) AttentionCount(context.Context, authz.Principal) (int, error) { return 4, nil }
+
+func (f *fake) Attention(context.Context, authz.Principal, int, string) (watch.AttentionPage, error) {
+	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	return watch.AttentionPage{Items: []watch.AttentionItem{
+		{Kind: watch.FailedWaiting, RunID: "r1", StepID: "s1", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "prod",
+			PlanID: "nightly", PlanVersion: "1.0", Since: at, Deadline: new(at.Add(time.Minute)), Code: "EXIT_STATUS",
+			Message: "it ended with 1", HeldSteps: 150, FailedSteps: 1, Actions: []authz.Action{authz.RetryStep}},
+		{Kind: watch.NeedsApproval, RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", PlanID: "nightly",
+			PlanVersion: "1.0", Since: at, Approvals: 1, Required: 2},
+	}, Cursors: []string{"a", "b"}, Count: 2, HasNext: true, AsOf: at}, nil
+}
+
+func TestGolden_Attention(t *testing.T) {
+	t.Parallel()
+	golden(t, "attention", serve(t, newAnsweringFake()).query(`{ attention(first: 2, after: "YQ") { count asOf
+		edges { cursor node { kind runId projectId environmentId planId planVersion stepId logicalAttemptId since deadline
+			expectedBy code message heldSteps failedSteps approvals approvalsRequired actions } }
+		pageInfo { hasNextPage hasPreviousPage endCursor } } }`, nil))
+}
+
 func (f *fake) WatchInbox(context.Context, authz.Principal) (graph.Stream[watch.InboxFrame], error) {
 	approval := watch.InboxItem{RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", Since: instant, Yours: true}
 	task := watch.InboxItem{RunID: "r1", StepID: "look", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "dev",

@@ -8,8 +8,9 @@ import (
 // Annotations reads what people attached to runs: tags and notes. The log does not have them, because they are no facts
 // of the execution and no engine reads them (decision 64).
 type Annotations interface {
-	// ListTags reads the tags of at most MaxPage runs, sorted. Runs without tags are absent.
-	ListTags(ctx context.Context, runIDs []string) (map[string][]string, error)
+	// ListTags reads the tags of those of at most MaxPage runs that are in the scope of f, which is its tenant, projects,
+	// environment and scopes, by run id and sorted. Runs without tags are absent.
+	ListTags(ctx context.Context, f RunFilter, runIDs []string) (map[string][]string, error)
 	// ListNotes reads the notes of a run, the oldest first; at most MaxNotes exist.
 	ListNotes(ctx context.Context, runID string) ([]Note, error)
 }
@@ -32,11 +33,13 @@ type Note struct {
 
 // AnnotationTx changes the tags and notes of the locked run.
 type AnnotationTx interface {
+	// Tags reads the tags of the run, sorted.
+	Tags(ctx context.Context) ([]string, error)
 	// PutTags replaces the tags of the run. ErrTooMany for more than MaxTags distinct tags.
 	PutTags(ctx context.Context, tags []string) error
-	// AddNote adds a note, unless its author added one with the same RequestID before, and returns the stored one.
-	// ErrTooMany when the run has MaxNotes.
-	AddNote(ctx context.Context, n Note) (Note, error)
+	// AddNote adds a note and returns it and true. If its author added one with the same RequestID before, it adds
+	// nothing and returns that one and false. ErrTooMany when the run has MaxNotes.
+	AddNote(ctx context.Context, n Note) (Note, bool, error)
 }
 
 // SavedViews stores views of lists that people saved.

@@ -75,7 +75,17 @@ func exportRun(ctx context.Context, s store.Store, r store.Run, enc *json.Encode
 	if err != nil {
 		return err
 	}
-	if err := enc.Encode(line{Run: runLineOf(r)}); err != nil {
+	of := runLineOf(r)
+	tags, err := s.ListTags(ctx, store.RunFilter{TenantID: r.TenantID}, []string{r.RunID})
+	if err != nil {
+		return err
+	}
+	notes, err := s.ListNotes(ctx, r.RunID)
+	if err != nil {
+		return err
+	}
+	of.annotate(tags[r.RunID], notes)
+	if err := enc.Encode(line{Run: of}); err != nil {
 		return err
 	}
 	end := endLine{RunID: r.RunID, Receipts: len(sent)}

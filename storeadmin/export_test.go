@@ -58,11 +58,17 @@ func TestExport_ImportMakesEqualRunsInAnEmptyStore(t *testing.T) {
 			a, b := adapters[way[0]](t), adapters[way[1]](t)
 			for n := range 20 {
 				id := a.createRandom(n)
+				if n%3 == 0 {
+					a.annotate(id.RunID)
+				}
 				if n%2 == 0 {
 					a.project(id.RunID)
 				}
 			}
 			doc := a.export()
+			if !strings.Contains(doc, `"tags":["odd","team:data"]`) || !strings.Contains(doc, `"body":"late"`) {
+				t.Error("the file lacks the tags and notes")
+			}
 			if n := strings.Count(doc, `{"plan":{"sha256"`); n != 1 {
 				t.Errorf("%d plans in the file, want 1", n)
 			}
@@ -95,6 +101,18 @@ func TestExport_ImportMakesEqualRunsInAnEmptyStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// annotate attaches tags and a note to a run.
+func (d *db) annotate(runID string) {
+	d.Helper()
+	must(d.T, d.InRun(d.Context(), runID, func(tx store.RunTx) error {
+		if err := tx.PutTags(d.Context(), []string{"odd", "team:data"}); err != nil {
+			return err
+		}
+		_, _, err := tx.AddNote(d.Context(), store.Note{Author: "ana", Body: "late", RequestID: "n1"})
+		return err
+	}))
 }
 
 // An export keeps bytes that a JSON encoder would change, such as spaces, HTML characters and a missing payload.

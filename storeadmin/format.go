@@ -74,6 +74,16 @@ type runLine struct {
 	ParamsText    *string         `json:"paramsText,omitempty"`
 	Policy        run.Policy      `json:"policy"`
 	CreatedAt     time.Time       `json:"createdAt"`
+	Tags          []string        `json:"tags,omitempty"`
+	Notes         []noteLine      `json:"notes,omitempty"`
+}
+
+// noteLine is a note that a person attached to the run.
+type noteLine struct {
+	Author    string    `json:"author"`
+	Body      string    `json:"body"`
+	RequestID string    `json:"requestId"`
+	At        time.Time `json:"at"`
 }
 
 func runLineOf(r store.Run) *runLine {
@@ -83,6 +93,21 @@ func runLineOf(r store.Run) *runLine {
 		TriggerSource: r.TriggerSource, ParentRunID: r.ParentRunID, Policy: r.Policy, CreatedAt: r.CreatedAt,
 	}
 	out.Params, out.ParamsText = documentOf(r.Params)
+	return out
+}
+
+// annotate adds what people attached to the run.
+func (l *runLine) annotate(tags []string, notes []store.Note) {
+	l.Tags = tags
+	for _, n := range notes {
+		l.Notes = append(l.Notes, noteLine{Author: n.Author, Body: n.Body, RequestID: n.RequestID, At: n.At})
+	}
+}
+
+func (l *runLine) notes() (out []store.Note) {
+	for _, n := range l.Notes {
+		out = append(out, store.Note{Author: n.Author, Body: n.Body, RequestID: n.RequestID, At: n.At})
+	}
 	return out
 }
 

@@ -107,6 +107,8 @@ type unit struct {
 	run      store.Run
 	events   []run.Event
 	receipts []run.SignalReceipt
+	tags     []string
+	notes    []store.Note
 
 	// The values that must be unique within the run.
 	keys    map[run.Key]bool
@@ -208,7 +210,8 @@ func (w *writing) unit(ctx context.Context, u unit) error {
 	for i := range rows {
 		rows[i].ID = uuid.NewString()
 	}
-	if err := w.s.Import(ctx, store.NewRun{Run: u.run, Receipts: u.receipts, Audit: rows}, u.events); err != nil {
+	if err := w.s.Import(ctx, store.NewRun{Run: u.run, Receipts: u.receipts, Tags: u.tags,
+		Notes: u.notes, Audit: rows}, u.events); err != nil {
 		return fmt.Errorf("import run %s: %w", u.run.RunID, err)
 	}
 	w.out.Runs++

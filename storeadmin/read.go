@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/dvt-engine/dvt/store"
 )
 
 // reader parses a file line by line and passes its contents to a sink.
@@ -124,7 +126,10 @@ func (r *reader) beginRun(l *runLine) {
 	if r.open != nil {
 		r.reject("run", "begins before the end line of run %s", r.open.run.RunID)
 	}
-	r.open = &unit{line: r.no, run: l.run()}
+	r.open = &unit{line: r.no, run: l.run(), tags: l.Tags, notes: l.notes()}
+	if len(l.Tags) > store.MaxTags || len(l.Notes) > store.MaxNotes {
+		r.reject("run", "has more than %d tags or %d notes", store.MaxTags, store.MaxNotes)
+	}
 	if r.seen[l.RunID] {
 		r.reject("run.runId", "run %s is in the file more than once", l.RunID)
 	}

@@ -91,10 +91,28 @@ type Forecast struct {
 // returns nil when there are fewer than minForecastRuns, or when p may not read that scope. Pauses and waits count as
 // part of the duration. It makes one query.
 func (s *RunLists) Forecast(ctx context.Context, p authz.Principal, h run.Header) (*Forecast, error) {
-	f := control.RunFilter{Statuses: []run.Status{run.Completed}, Limit: maxForecastRuns}
-	rows, err := s.earlierRuns(ctx, p, h, f)
+	if !s.mayReadScopeOf(p, h) {
+		return nil, nil //nolint:nilnil // as if nothing were known
+	}
+	f, err := s.forecast(ctx, h)
+	return f, control.Translate(err)
+}
+
+// UsualDuration returns the time within which nine of ten of the newest COMPLETED runs before h ended, and false when
+// there are too few of them. It decides no right: callers show it only with runs of that scope. It makes one query.
+func (s *RunLists) UsualDuration(ctx context.Context, h run.Header) (time.Duration, bool, error) {
+	f, err := s.forecast(ctx, h)
+	if err != nil || f == nil {
+		return 0, false, err
+	}
+	return f.High, true, nil
+}
+
+func (s *RunLists) forecast(ctx context.Context, h run.Header) (*Forecast, error) {
+	rows, err := s.store.List(ctx, before(h, control.RunFilter{Statuses: []run.Status{run.Completed},
+		Limit: maxForecastRuns}))
 	if err != nil {
-		return nil, control.Translate(err)
+		return nil, err
 	}
 	var took []time.Duration
 	for _, row := range rows {
@@ -114,10 +132,19 @@ func (s *RunLists) Forecast(ctx context.Context, p authz.Principal, h run.Header
 // earlierRuns lists runs of the plan, project and environment of h that were created before it, newest first.
 func (s *RunLists) earlierRuns(ctx context.Context, p authz.Principal, h run.Header,
 	f control.RunFilter) ([]store.RunRow, error) {
-	if p.TenantID != h.TenantID || !s.rights.MayRead(p, h.ProjectID, h.EnvironmentID) {
+	if !s.mayReadScopeOf(p, h) {
 		return nil, nil
 	}
+	return s.store.List(ctx, before(h, f))
+}
+
+func (s *RunLists) mayReadScopeOf(p authz.Principal, h run.Header) bool {
+	return p.TenantID == h.TenantID && s.rights.MayRead(p, h.ProjectID, h.EnvironmentID)
+}
+
+// before restricts f to the plan, project and environment of h, and to runs that were created before it.
+func before(h run.Header, f control.RunFilter) control.RunFilter {
 	f.TenantID, f.ProjectIDs, f.EnvironmentID, f.PlanID = h.TenantID, []string{h.ProjectID}, h.EnvironmentID, h.PlanID
 	f.After = &store.RunPos{CreatedAt: h.CreatedAt, RunID: h.RunID}
-	return s.store.List(ctx, f)
+	return f
 }

@@ -21,6 +21,7 @@ type ListStore interface {
 	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
 	Epoch(ctx context.Context) (string, error)
 	Count(ctx context.Context, f store.RunFilter, parts int) ([]store.RunCount, error)
+	CountUpTo(ctx context.Context, f store.RunFilter, limit int) (int, error)
 }
 
 // RunLists lists, counts and compares runs. It is safe for concurrent use.

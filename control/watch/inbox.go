@@ -6,6 +6,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/store"
@@ -16,6 +17,8 @@ type InboxStore interface {
 	ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
 	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
+	ListAwaitingRuns(ctx context.Context, f store.WaitFilter) ([]store.RunRow, error)
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
 }
 
 // InboxReader reads the inbox: runs and steps that wait for people. It is safe for concurrent use.
@@ -24,12 +27,13 @@ type InboxReader struct {
 	store    InboxStore
 	tasks    *runs.TaskReader
 	approver *runs.Approver
+	late     *lateReader
 }
 
 // NewInboxReader makes an InboxReader.
-func NewInboxReader(rights *control.Rights, store InboxStore, tasks *runs.TaskReader,
-	approver *runs.Approver) *InboxReader {
-	return &InboxReader{rights: rights, store: store, tasks: tasks, approver: approver}
+func NewInboxReader(rights *control.Rights, store InboxStore, tasks *runs.TaskReader, approver *runs.Approver,
+	lists *reads.RunLists) *InboxReader {
+	return &InboxReader{rights: rights, store: store, tasks: tasks, approver: approver, late: newLateReader(lists, store)}
 }
 
 // InboxItem is a run that waits for approval or, with a StepID, an attempt of a MANUAL step that waits for a person.
@@ -88,6 +92,9 @@ type inboxView struct {
 	asOf  time.Time
 	items []pending
 	index map[pendingKey]int // into items
+	// failed await an operator, the earliest deadline first; late run longer than earlier runs. readAttention sets them.
+	failed []store.RunRow
+	late   []lateRun
 }
 
 type pendingKey struct {
@@ -98,9 +105,11 @@ type pendingKey struct {
 // pending is an item with the facts that decide whose it is.
 type pending struct {
 	InboxItem
-	triggeredBy string
-	approval    store.Approval // for a task, the approval of its run
-	sod         bool           // for a task: another person must complete it
+	planID, planVersion string
+	deadline            *time.Time // when it expires; nil: never
+	triggeredBy         string
+	approval            store.Approval // for a task, the approval of its run
+	sod                 bool           // for a task: another person must complete it
 }
 
 func (p *pending) key() pendingKey { return pendingKey{p.RunID, p.StepID, p.LogicalAttempt} }
@@ -118,21 +127,25 @@ func (s *InboxReader) readInbox(ctx context.Context, scope control.RunFilter, be
 		return nil, err
 	}
 	for _, a := range open {
-		v.add(pending{triggeredBy: a.TriggeredBy, approval: a, InboxItem: InboxItem{
-			RunID: a.RunID, ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Since: a.CreatedAt,
-		}})
+		v.add(pending{triggeredBy: a.TriggeredBy, planID: a.PlanID, planVersion: a.PlanVersion, deadline: &a.ExpiresAt,
+			approval: a, InboxItem: InboxItem{
+				RunID: a.RunID, ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Since: a.CreatedAt,
+			}})
 	}
 	waits, err := s.store.ListWaits(ctx, store.WaitFilter{
 		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
 		Limit: maxInbox,
 	})
-	if err != nil || len(waits) == 0 {
-		return v, err
+	if err != nil {
+		return nil, err
 	}
 	return v, s.addTasks(ctx, v, waits, before)
 }
 
 func (s *InboxReader) addTasks(ctx context.Context, v *inboxView, waits []store.Wait, before *inboxView) error {
+	if len(waits) == 0 {
+		return nil
+	}
 	ids := make([]string, len(waits))
 	for i, w := range waits {
 		ids[i] = w.RunID
@@ -146,10 +159,11 @@ func (s *InboxReader) addTasks(ctx context.Context, v *inboxView, waits []store.
 		of[a.RunID] = a
 	}
 	for _, w := range waits {
-		task := pending{triggeredBy: w.TriggeredBy, approval: of[w.RunID], InboxItem: InboxItem{
-			RunID: w.RunID, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, ProjectID: w.ProjectID,
-			EnvironmentID: w.EnvironmentID, Since: w.Since,
-		}}
+		task := pending{triggeredBy: w.TriggeredBy, planID: w.PlanID, planVersion: w.PlanVersion, deadline: w.Deadline,
+			approval: of[w.RunID], InboxItem: InboxItem{
+				RunID: w.RunID, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, ProjectID: w.ProjectID,
+				EnvironmentID: w.EnvironmentID, Since: w.Since,
+			}}
 		if at, known := before.find(task.key()); known {
 			task.sod = before.items[at].sod // a plan never changes
 		} else {
@@ -179,31 +193,39 @@ func (v *inboxView) find(k pendingKey) (at int, ok bool) {
 
 // canDecideEach returns for each item of v whether p may decide it now. It does no I/O.
 func (s *InboxReader) canDecideEach(p authz.Principal, v *inboxView) ([]bool, error) {
+	may := s.allowed(p)
+	out := make([]bool, len(v.items))
+	for i := range v.items {
+		item := &v.items[i]
+		action := authz.Approve
+		if item.StepID != "" {
+			action = authz.CompleteManual
+		}
+		allowed, err := may(action, item.ProjectID, item.EnvironmentID)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = allowed && s.canDecide(p, item)
+	}
+	return out, nil
+}
+
+// allowed returns a function that decides the rights of p, each once.
+func (s *InboxReader) allowed(p authz.Principal) func(action authz.Action, project, environment string) (bool, error) {
 	type right struct {
 		action authz.Action
 		object authz.Object
 	}
 	rights := map[right]bool{}
-	out := make([]bool, len(v.items))
-	for i := range v.items {
-		item := &v.items[i]
-		r := right{authz.Approve, authz.Object{TenantID: p.TenantID, ProjectID: item.ProjectID,
-			EnvironmentID: item.EnvironmentID}}
-		if item.StepID != "" {
-			r.action = authz.CompleteManual
+	return func(action authz.Action, project, environment string) (bool, error) {
+		r := right{action, authz.Object{TenantID: p.TenantID, ProjectID: project, EnvironmentID: environment}}
+		if may, known := rights[r]; known {
+			return may, nil
 		}
-		allowed, known := rights[r]
-		if !known {
-			d, err := s.rights.Authz.Decide(p, r.action, r.object)
-			if err != nil {
-				return nil, err
-			}
-			allowed = d.Allowed
-			rights[r] = allowed
-		}
-		out[i] = allowed && s.canDecide(p, item)
+		d, err := s.rights.Authz.Decide(p, r.action, r.object)
+		rights[r] = d.Allowed
+		return d.Allowed, err
 	}
-	return out, nil
 }
 
 // canDecide reports whether p, who has the right, still has a decision to make. It checks a rejection, which the mode

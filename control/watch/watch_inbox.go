@@ -45,7 +45,15 @@ const (
 // requested or approved itself; that is computed in memory. When the rights of the viewer change, the stream continues
 // with Reset. Error: FORBIDDEN for a caller who may read no run.
 func (s *InboxWatcher) WatchInbox(ctx context.Context, p authz.Principal) (control.Stream[InboxFrame], error) {
-	w := &inboxStream{s: s}
+	frames := &inboxFrames{reader: s.reader, p: p}
+	return openInboxStream(ctx, s, p, frames.advance)
+}
+
+// openInboxStream opens a guarded stream. advance returns the frame that brings its viewer to a state of the inbox, and
+// whether the frame has a change; one goroutine calls it.
+func openInboxStream[F any](ctx context.Context, s *InboxWatcher, p authz.Principal,
+	advance func(in *inbox, now inboxState) (F, bool, error)) (control.Stream[F], error) {
+	w := &inboxStream[F]{s: s, advance: advance}
 	w.guard = s.reader.rights.GuardBy(p, func() error {
 		scope, ok := s.reader.rights.Narrow(p, control.RunFilter{})
 		switch {
@@ -159,6 +167,9 @@ func (in *inbox) look(ctx context.Context) time.Duration {
 	defer cancel()
 	up := in.s.bus.Up()
 	view, err := in.s.reader.readInbox(bounded, in.scope, in.now.view)
+	if err == nil {
+		err = in.s.reader.readAttention(bounded, in.scope, view)
+	}
 	switch {
 	case err != nil:
 		in.show(inboxState{view: in.now.view, sync: live.Stale, reason: live.StoreDown})
@@ -187,22 +198,19 @@ func (in *inbox) state() (inboxState, <-chan struct{}) {
 }
 
 // inboxStream is a guarded stream. It moves to another inbox when the rights of its viewer change.
-type inboxStream struct {
-	s     *InboxWatcher
-	guard control.Guard
+type inboxStream[F any] struct {
+	s       *InboxWatcher
+	guard   control.Guard
+	advance func(in *inbox, now inboxState) (F, bool, error)
 
 	mu     sync.Mutex
 	inbox  *inbox
 	closed bool
 
-	// The fields below belong to the goroutine that calls Next.
-	of    *inbox // the inbox of shown
-	shown inboxState
-	yours []bool
-	last  time.Time // time of the last frame
+	last time.Time // time of the last frame; belongs to the goroutine that calls Next
 }
 
-func (w *inboxStream) move(scope store.RunFilter) error {
+func (w *inboxStream[F]) move(scope store.RunFilter) error {
 	in, err := w.s.enterInbox(scope)
 	if err != nil {
 		return err
@@ -220,7 +228,7 @@ func (w *inboxStream) move(scope store.RunFilter) error {
 	return nil
 }
 
-func (w *inboxStream) Next(ctx context.Context) (f InboxFrame, err error) {
+func (w *inboxStream[F]) Next(ctx context.Context) (f F, err error) {
 	err = w.guard.Wait(ctx, func(ctx context.Context) (err error) {
 		f, err = w.next(ctx)
 		return err
@@ -228,7 +236,7 @@ func (w *inboxStream) Next(ctx context.Context) (f InboxFrame, err error) {
 	return f, err
 }
 
-func (w *inboxStream) next(ctx context.Context) (InboxFrame, error) {
+func (w *inboxStream[F]) next(ctx context.Context) (f F, err error) {
 	quiet := w.s.quiet
 	if !w.last.IsZero() {
 		quiet -= time.Since(w.last)
@@ -241,15 +249,15 @@ func (w *inboxStream) next(ctx context.Context) (InboxFrame, error) {
 		w.mu.Unlock()
 		now, changed := in.state()
 		if now.sync != "" {
-			f, moved, err := w.advance(in, now)
+			frame, moved, err := w.advance(in, now)
 			if err != nil || moved || due {
 				w.last = time.Now()
-				return f, err
+				return frame, err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return InboxFrame{}, ctx.Err()
+			return f, ctx.Err()
 		case <-changed:
 		case <-timer.C:
 			due = true
@@ -257,12 +265,21 @@ func (w *inboxStream) next(ctx context.Context) (InboxFrame, error) {
 	}
 }
 
+// inboxFrames makes the frames of one viewer's inbox.
+type inboxFrames struct {
+	reader *InboxReader
+	p      authz.Principal
+	of     *inbox // the inbox of shown
+	shown  inboxState
+	yours  []bool
+}
+
 // advance returns the frame that brings the viewer to the state now, and whether it has a change.
-func (w *inboxStream) advance(in *inbox, now inboxState) (f InboxFrame, moved bool, err error) {
+func (w *inboxFrames) advance(in *inbox, now inboxState) (f InboxFrame, moved bool, err error) {
 	f = InboxFrame{Sync: now.sync, Reason: now.reason, Reset: w.of != in || w.shown.view == nil && now.view != nil}
 	var yours []bool
 	if now.view != nil {
-		if yours, err = w.s.reader.canDecideEach(w.guard.P, now.view); err != nil {
+		if yours, err = w.reader.canDecideEach(w.p, now.view); err != nil {
 			return f, false, err
 		}
 		f.Count, f.AsOf = new(countInbox(yours)), now.view.asOf
@@ -296,7 +313,7 @@ func difference(from *inboxView, was []bool, to *inboxView, is []bool) (changed,
 }
 
 // Close implements control.Stream.
-func (w *inboxStream) Close() {
+func (w *inboxStream[F]) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {

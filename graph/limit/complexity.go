@@ -35,6 +35,9 @@ const (
 	runsOfPlan        = 30
 	usesOfPlan        = 10
 	attemptsOfHistory = 50
+	notesOfRun        = 100
+	viewsOfViewer     = 100
+	attentionItems    = 50
 )
 
 // Weights returns the cost of each field. A list costs the cost of one row times the maximum number of its rows.
@@ -116,6 +119,13 @@ func Weights() exec.ComplexityRoot {
 	c.Viewer.Places = func(child int, first *int) int { return placeReads + page(first, nil, 200)*child }
 	c.Query.HealthHistory = func(child int, last *int) int { return page(nil, last, health.MaxHealthSamples) * child }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
+	c.Viewer.AttentionCount = func(int) int { return 2 * inboxReads }
+	c.Query.Attention = func(child int, first *int, _ *string) int { return 2*inboxReads + page(first, nil, 50)*child }
+	c.AttentionUpdate.Items = times(attentionItems)
+	c.Query.RunCounts = func(_ int, filters []model.RunFilter) int { return countReads / 10 * max(1, len(filters)) }
+	c.Query.RunTags = func(child int, ids []string) int { return 1 + len(ids)*child }
+	c.Query.RunNotes = func(child int, _ string) int { return 1 + notesOfRun*child }
+	c.Query.SavedViews = times(viewsOfViewer)
 	c.RunEventUpdate.Events = times(eventsOfFrame)
 	return c
 }

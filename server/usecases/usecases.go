@@ -116,6 +116,7 @@ type UseCases struct {
 	*runs.Previewer
 	*runs.ActionReader
 	*runs.InputReader
+	*runs.Annotator
 	*reads.RunLists
 	*reads.PlanHistories
 	*reads.Comparer
@@ -127,6 +128,7 @@ type UseCases struct {
 	*reads.DBTReader
 	*reads.Debugger
 	*reads.DeadLetterDesk
+	*reads.ViewKeeper
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -250,6 +252,8 @@ func New(cfg Config) *UseCases {
 	s.ActionReader = runs.NewActionReader(s.Rights, s.Approver)
 	s.InputReader = runs.NewInputReader(s.Rights, st, s.PlanReader, cfg.Blobs)
 
+	s.Annotator = runs.NewAnnotator(s.Rights, st)
+
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st)
 	s.Comparer = reads.NewComparer(s.Views, s.PlanReader)
@@ -262,6 +266,8 @@ func New(cfg Config) *UseCases {
 	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
 
+	s.ViewKeeper = reads.NewViewKeeper(s.Rights, st)
+
 	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.KeepAlive)
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker)
 	s.Estimator = bulk.NewEstimator(s.Rights, st, s.Requester, s.Previewer)
@@ -271,7 +277,7 @@ func New(cfg Config) *UseCases {
 	s.Watcher = watch.NewWatcher(s.Rights, cfg.Hub, cfg.Lists, st, s.Background)
 	s.ReceiptWatcher = watch.NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)
 	s.LogWatcher = watch.NewLogWatcher(s.Rights, st, s.LogReader, cfg.KeepAlive)
-	s.InboxReader = watch.NewInboxReader(s.Rights, st, s.TaskReader, s.Approver)
+	s.InboxReader = watch.NewInboxReader(s.Rights, st, s.TaskReader, s.Approver, s.RunLists)
 	s.InboxWatcher = watch.NewInboxWatcher(s.InboxReader, cfg.Bus, s.Background, cfg.KeepAlive)
 
 	s.Reconciler = duty.NewReconciler(st, st, stopper, s.Background, admission, duty.ReconcileHelp{

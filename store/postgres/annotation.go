@@ -10,14 +10,21 @@ import (
 )
 
 // ListTags implements store.Annotations.
-func (s *Store) ListTags(ctx context.Context, runIDs []string) (map[string][]string, error) {
+func (s *Store) ListTags(ctx context.Context, rf store.RunFilter, runIDs []string) (map[string][]string, error) {
+	var f filter
+	f.scope("g", rf)
+	f.scopes("g", rf.Scopes)
+	if rf.EnvironmentID != "" {
+		f.add("g.environment_id = ?", rf.EnvironmentID)
+	}
+	f.add("g.run_id = ANY(?)", runIDs)
 	type tagged struct {
 		id   string
 		tags []string
 	}
 	rows, err := collect(ctx, s, "tags", func(row pgx.CollectableRow) (t tagged, err error) {
 		return t, row.Scan(&t.id, &t.tags)
-	}, `SELECT run_id, array_agg(tag ORDER BY tag) FROM run_tag WHERE run_id = ANY($1) GROUP BY run_id`, runIDs)
+	}, `SELECT g.run_id, array_agg(g.tag ORDER BY g.tag) FROM run_tag g WHERE `+f.String()+` GROUP BY g.run_id`, f.args...)
 	out := make(map[string][]string, len(rows))
 	for _, t := range rows {
 		out[t.id] = t.tags
@@ -45,6 +52,13 @@ const (
 	putNoteSQL = `INSERT INTO run_note (run_id, author, body, request_id, at) VALUES ($1, $2, $3, $4, $5)`
 )
 
+// Tags implements store.AnnotationTx.
+func (r runTx) Tags(ctx context.Context) (tags []string, err error) {
+	r.t.batch.Queue(`SELECT ARRAY(SELECT tag FROM run_tag WHERE run_id = $1 ORDER BY tag)`, r.t.id.RunID).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&tags) })
+	return tags, translate(ctx, r.t.flush(ctx))
+}
+
 // PutTags implements store.AnnotationTx.
 func (r runTx) PutTags(ctx context.Context, tags []string) error {
 	tags = append([]string{}, slices.Compact(slices.Sorted(slices.Values(tags)))...)
@@ -58,7 +72,7 @@ func (r runTx) PutTags(ctx context.Context, tags []string) error {
 }
 
 // AddNote implements store.AnnotationTx.
-func (r runTx) AddNote(ctx context.Context, n store.Note) (store.Note, error) {
+func (r runTx) AddNote(ctx context.Context, n store.Note) (store.Note, bool, error) {
 	var have []store.Note
 	var count int
 	r.t.batch.Queue(`SELECT `+noteColumns+` FROM run_note WHERE run_id = $1 AND author = $2 AND request_id = $3`,
@@ -70,19 +84,20 @@ func (r runTx) AddNote(ctx context.Context, n store.Note) (store.Note, error) {
 		return row.Scan(&count)
 	})
 	if err := r.t.flush(ctx); err != nil {
-		return store.Note{}, translate(ctx, err)
+		return store.Note{}, false, translate(ctx, err)
 	}
 	switch {
 	case len(have) > 0:
-		return have[0], nil
+		return have[0], false, nil
 	case count >= store.MaxNotes:
-		return store.Note{}, store.ErrTooMany
+		return store.Note{}, false, store.ErrTooMany
 	}
 	n.RunID, n.At = r.t.id.RunID, r.t.at()
 	r.t.batch.Queue(putNoteSQL+` RETURNING pos, at`, n.RunID, n.Author, n.Body, n.RequestID, n.At).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&n.No, utc{&n.At}) })
 	r.t.ops = true
-	return n, translate(ctx, r.t.flush(ctx))
+	err := r.t.flush(ctx)
+	return n, err == nil, translate(ctx, err)
 }
 
 // queueAnnotations writes the tags and notes of an imported run.

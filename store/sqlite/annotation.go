@@ -9,23 +9,34 @@ import (
 )
 
 // ListTags implements store.Annotations.
-func (s *Store) ListTags(ctx context.Context, runIDs []string) (map[string][]string, error) {
+func (s *Store) ListTags(ctx context.Context, f store.RunFilter, runIDs []string) (map[string][]string, error) {
 	out := map[string][]string{}
+	if f.ProjectIDs != nil && len(f.ProjectIDs) == 0 {
+		return out, nil
+	}
+	w := scope(f)
+	if f.EnvironmentID != "" {
+		w.add(`st.environment_id = ?`, f.EnvironmentID)
+	}
+	if term, args := inScopes(`st.`, f.Scopes); term != "" {
+		w.add(term, args...)
+	}
 	err := s.read(ctx, func(c *conn) error {
-		return c.query(ctx, "tags", `SELECT g.run_id, json_group_array(g.tag ORDER BY g.tag) FROM json_each(?) w
-			CROSS JOIN run_tag g ON g.run_id = w.value GROUP BY g.run_id`, []any{array(runIDs)}, func(r row) error {
-			var id string
-			var doc []byte
-			if err := r.Scan(&id, &doc); err != nil {
-				return err
-			}
-			var tags []string
-			if err := json.Unmarshal(doc, &tags); err != nil {
-				return err
-			}
-			out[id] = tags
-			return nil
-		})
+		return c.query(ctx, "tags", `SELECT st.run_id, json_group_array(st.tag ORDER BY st.tag) FROM json_each(?) i
+			CROSS JOIN run_tag st ON st.run_id = i.value WHERE `+w.String()+` GROUP BY st.run_id`,
+			append([]any{array(runIDs)}, w.args...), func(r row) error {
+				var id string
+				var doc []byte
+				if err := r.Scan(&id, &doc); err != nil {
+					return err
+				}
+				var tags []string
+				if err := json.Unmarshal(doc, &tags); err != nil {
+					return err
+				}
+				out[id] = tags
+				return nil
+			})
 	})
 	return out, err
 }
@@ -49,6 +60,12 @@ const putTagSQL = `INSERT INTO run_tag (run_id, tag, tenant_id, project_id, envi
 	SELECT run_id, ?2, tenant_id, project_id, environment_id, plan_id, triggered_by, created_at FROM run WHERE run_id = ?1
 	ON CONFLICT DO NOTHING`
 
+// Tags implements store.AnnotationTx.
+func (t *runTx) Tags(ctx context.Context) ([]string, error) {
+	return collect(ctx, t.conn, "tags of a run", value[string], `SELECT tag FROM run_tag WHERE run_id = ? ORDER BY tag`,
+		t.id.RunID)
+}
+
 // PutTags implements store.AnnotationTx.
 func (t *runTx) PutTags(ctx context.Context, tags []string) error {
 	tags = append([]string{}, slices.Compact(slices.Sorted(slices.Values(tags)))...) // json_each needs an array
@@ -69,23 +86,24 @@ func (t *runTx) PutTags(ctx context.Context, tags []string) error {
 }
 
 // AddNote implements store.AnnotationTx.
-func (t *runTx) AddNote(ctx context.Context, n store.Note) (store.Note, error) {
+func (t *runTx) AddNote(ctx context.Context, n store.Note) (store.Note, bool, error) {
 	have, err := collect(ctx, t.conn, "note of a request", scanNote, `SELECT `+noteColumns+` FROM run_note
 		WHERE run_id = ? AND author = ? AND request_id = ?`, t.id.RunID, n.Author, n.RequestID)
 	if err != nil || len(have) > 0 {
-		return append(have, store.Note{})[0], err
+		return append(have, store.Note{})[0], false, err
 	}
 	count, err := collectOne(ctx, t.conn, "count notes", value[int], `SELECT count(*) FROM run_note WHERE run_id = ?`,
 		t.id.RunID)
 	if err != nil {
-		return store.Note{}, err
+		return store.Note{}, false, err
 	}
 	if count >= store.MaxNotes {
-		return store.Note{}, store.ErrTooMany
+		return store.Note{}, false, store.ErrTooMany
 	}
 	n.RunID, n.At = t.id.RunID, t.at
 	t.bumpOpsRev()
-	return t.putNote(ctx, n)
+	out, err := t.putNote(ctx, n)
+	return out, err == nil, err
 }
 
 func (t *runTx) putNote(ctx context.Context, n store.Note) (store.Note, error) {

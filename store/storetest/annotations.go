@@ -17,7 +17,14 @@ var annotationCases = []testCase{
 }
 
 func (f *fixture) tag(id run.Identity, tags ...string) error {
-	return f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.PutTags(f.ctx(), tags) })
+	return f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		if err := tx.PutTags(f.ctx(), tags); err != nil {
+			return err
+		}
+		got, err := tx.Tags(f.ctx())
+		f.equal(slices.Compact(slices.Sorted(slices.Values(tags))), got, "tags in the transaction")
+		return err
+	})
 }
 
 func testTagsAreReplacedAndListed(f *fixture) {
@@ -32,9 +39,15 @@ func testTagsAreReplacedAndListed(f *fixture) {
 	f.ok(f.tag(b, "team:data"))
 	f.ok(f.tag(foreign, "team:data"))
 	f.equal(before.OpsRev+1, f.head(a).OpsRev, "opsRev, so that viewers learn of the change")
-	got, err := f.store.ListTags(f.ctx(), []string{a.RunID, b.RunID, "nobody"})
+	got, err := f.store.ListTags(f.ctx(), store.RunFilter{TenantID: "t1"}, []string{a.RunID, b.RunID, "nobody"})
 	f.ok(err)
 	f.equal(map[string][]string{a.RunID: {"odd", "team:data"}, b.RunID: {"team:data"}}, got, "tags")
+	for _, scope := range []store.RunFilter{{TenantID: "t2"}, {TenantID: "t1", ProjectIDs: []string{}},
+		{TenantID: "t1", EnvironmentID: "nowhere"}, {TenantID: "t1", Scopes: store.Scopes{}}} {
+		none, err := f.store.ListTags(f.ctx(), scope, []string{a.RunID})
+		f.ok(err)
+		f.equal(map[string][]string{}, none, fmt.Sprintf("tags in the scope %+v", scope))
+	}
 	f.equal([]string{b.RunID, a.RunID}, runIDs(f.list(store.RunFilter{Tag: "team:data", Limit: 10})), "list")
 	f.equal([]string{a.RunID}, runIDs(f.list(store.RunFilter{Tag: "odd", Limit: 10})), "list")
 	f.equal([]string{}, runIDs(f.list(store.RunFilter{Tag: "team", Limit: 10})), "list of a part of a tag")
@@ -49,7 +62,7 @@ func testTagsAreReplacedAndListed(f *fixture) {
 	f.ok(f.tag(a, "odd"))
 	f.equal([]string{b.RunID}, runIDs(f.list(store.RunFilter{Tag: "team:data", Limit: 10})), "list after the change")
 	f.ok(f.tag(a))
-	got, err = f.store.ListTags(f.ctx(), []string{a.RunID})
+	got, err = f.store.ListTags(f.ctx(), store.RunFilter{TenantID: "t1"}, []string{a.RunID})
 	f.ok(err)
 	f.equal(map[string][]string{}, got, "tags of a run without any")
 	many := make([]string, store.MaxTags+1)
@@ -61,7 +74,7 @@ func testTagsAreReplacedAndListed(f *fixture) {
 
 func (f *fixture) note(id run.Identity, n store.Note) (out store.Note, err error) {
 	err = f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) (err error) {
-		out, err = tx.AddNote(f.ctx(), n)
+		out, _, err = tx.AddNote(f.ctx(), n)
 		return err
 	})
 	return out, err
@@ -108,7 +121,7 @@ func testImportKeepsTagsAndNotes(f *fixture) {
 	n.Tags = []string{"team:data"}
 	n.Notes = []store.Note{{Author: "ana", Body: "as it was", RequestID: "q1", At: runtest.Epoch}}
 	f.ok(f.store.Import(f.ctx(), n, nil))
-	tags, err := f.store.ListTags(f.ctx(), []string{"run-001"})
+	tags, err := f.store.ListTags(f.ctx(), store.RunFilter{TenantID: "t1"}, []string{"run-001"})
 	f.ok(err)
 	f.equal(map[string][]string{"run-001": {"team:data"}}, tags, "tags")
 	notes, err := f.store.ListNotes(f.ctx(), "run-001")

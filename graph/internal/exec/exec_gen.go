@@ -71,6 +71,10 @@ type ComplexityRoot struct {
 		Warnings   func(childComplexity int) int
 	}
 
+	AddRunNotePayload struct {
+		Note func(childComplexity int) int
+	}
+
 	ApprovalDecision struct {
 		At        func(childComplexity int) int
 		Decision  func(childComplexity int) int
@@ -84,6 +88,47 @@ type ComplexityRoot struct {
 		Sha256      func(childComplexity int) int
 		SizeBytes   func(childComplexity int) int
 		URI         func(childComplexity int) int
+	}
+
+	AttentionConnection struct {
+		AsOf     func(childComplexity int) int
+		Count    func(childComplexity int) int
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	AttentionEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	AttentionItem struct {
+		Actions           func(childComplexity int) int
+		Approvals         func(childComplexity int) int
+		ApprovalsRequired func(childComplexity int) int
+		Code              func(childComplexity int) int
+		Deadline          func(childComplexity int) int
+		EnvironmentID     func(childComplexity int) int
+		ExpectedBy        func(childComplexity int) int
+		FailedSteps       func(childComplexity int) int
+		HeldSteps         func(childComplexity int) int
+		Kind              func(childComplexity int) int
+		LogicalAttemptID  func(childComplexity int) int
+		Message           func(childComplexity int) int
+		PlanID            func(childComplexity int) int
+		PlanVersion       func(childComplexity int) int
+		ProjectID         func(childComplexity int) int
+		RunID             func(childComplexity int) int
+		Since             func(childComplexity int) int
+		StepID            func(childComplexity int) int
+	}
+
+	AttentionUpdate struct {
+		AsOf   func(childComplexity int) int
+		Count  func(childComplexity int) int
+		Items  func(childComplexity int) int
+		Reason func(childComplexity int) int
+		Sync   func(childComplexity int) int
 	}
 
 	AuditCheck struct {
@@ -349,6 +394,10 @@ type ComplexityRoot struct {
 		RunID         func(childComplexity int) int
 	}
 
+	DeleteViewPayload struct {
+		Deleted func(childComplexity int) int
+	}
+
 	DevPrincipal struct {
 		Principal func(childComplexity int) int
 		Role      func(childComplexity int) int
@@ -523,20 +572,24 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
+		AddRunNote         func(childComplexity int, input model.AddRunNoteInput) int
 		ApproveRun         func(childComplexity int, input model.ApproveRunInput) int
 		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
 		CancelBulk         func(childComplexity int, input model.CancelBulkInput) int
 		CancelRun          func(childComplexity int, input model.CancelRunInput) int
 		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
+		DeleteView         func(childComplexity int, input model.DeleteViewInput) int
 		EndBreakGlass      func(childComplexity int, input model.EndBreakGlassInput) int
 		FreezeTenant       func(childComplexity int, input model.FreezeTenantInput) int
 		RedriveDeadLetters func(childComplexity int, input model.RedriveDeadLettersInput) int
 		Rerun              func(childComplexity int, input model.RerunInput) int
 		RevokeToken        func(childComplexity int, input model.RevokeTokenInput) int
+		SaveView           func(childComplexity int, input model.SaveViewInput) int
 		SetEngineMode      func(childComplexity int, input model.SetEngineModeInput) int
 		SetPolicy          func(childComplexity int, input model.SetPolicyInput) int
 		SetQuota           func(childComplexity int, input model.SetQuotaInput) int
+		SetRunTags         func(childComplexity int, input model.SetRunTagsInput) int
 		SignalRun          func(childComplexity int, input model.SignalRunInput) int
 		SignalRuns         func(childComplexity int, input model.SignalRunsInput) int
 		StartRun           func(childComplexity int, input model.StartRunInput) int
@@ -783,6 +836,7 @@ type ComplexityRoot struct {
 
 	Query struct {
 		Approvals     func(childComplexity int, first *int, after *string) int
+		Attention     func(childComplexity int, first *int, after *string) int
 		Audit         func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
 		AuditCheck    func(childComplexity int, after *string) int
 		Bulk          func(childComplexity int, id string) int
@@ -806,9 +860,13 @@ type ComplexityRoot struct {
 		QuotaSettings func(childComplexity int) int
 		Quotas        func(childComplexity int) int
 		Run           func(childComplexity int, runID string, at *run.Seq) int
+		RunCounts     func(childComplexity int, filters []model.RunFilter) int
 		RunDiff       func(childComplexity int, runID string, a run.Seq, b run.Seq) int
 		RunHistogram  func(childComplexity int, filter *model.RunFilter, from time.Time, to time.Time, buckets int) int
+		RunNotes      func(childComplexity int, runID string) int
+		RunTags       func(childComplexity int, runIds []string) int
 		Runs          func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
+		SavedViews    func(childComplexity int) int
 		Service       func(childComplexity int) int
 		Signal        func(childComplexity int, runID string, signalID string) int
 		StepLog       func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
@@ -1057,6 +1115,13 @@ type ComplexityRoot struct {
 		Sync    func(childComplexity int) int
 	}
 
+	RunNote struct {
+		At     func(childComplexity int) int
+		Author func(childComplexity int) int
+		Body   func(childComplexity int) int
+		No     func(childComplexity int) int
+	}
+
 	RunPayload struct {
 		Run func(childComplexity int) int
 	}
@@ -1076,6 +1141,11 @@ type ComplexityRoot struct {
 		Steps  func(childComplexity int) int
 	}
 
+	RunTags struct {
+		RunID func(childComplexity int) int
+		Tags  func(childComplexity int) int
+	}
+
 	RunUpdate struct {
 		AsOf        func(childComplexity int) int
 		CommittedAt func(childComplexity int) int
@@ -1089,6 +1159,20 @@ type ComplexityRoot struct {
 		Snapshot    func(childComplexity int) int
 		StoreEpoch  func(childComplexity int) int
 		Sync        func(childComplexity int) int
+	}
+
+	SaveViewPayload struct {
+		View func(childComplexity int) int
+	}
+
+	SavedView struct {
+		At        func(childComplexity int) int
+		Name      func(childComplexity int) int
+		Owner     func(childComplexity int) int
+		ProjectID func(childComplexity int) int
+		Query     func(childComplexity int) int
+		ViewID    func(childComplexity int) int
+		Yours     func(childComplexity int) int
 	}
 
 	SecretRef struct {
@@ -1119,6 +1203,10 @@ type ComplexityRoot struct {
 
 	SetQuotaPayload struct {
 		Settings func(childComplexity int) int
+	}
+
+	SetRunTagsPayload struct {
+		Tags func(childComplexity int) int
 	}
 
 	Signal struct {
@@ -1289,14 +1377,15 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
-		BulkUpdates    func(childComplexity int, id string) int
-		InboxUpdates   func(childComplexity int) int
-		RunEvents      func(childComplexity int, runID string, after *run.Seq, storeEpoch *string) int
-		RunListUpdates func(childComplexity int, filter *model.RunFilter, first *int) int
-		RunUpdates     func(childComplexity int, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) int
-		ServiceUpdates func(childComplexity int) int
-		SignalUpdates  func(childComplexity int, runID string, signalID *string) int
-		StepLogUpdates func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int) int
+		AttentionUpdates func(childComplexity int, first *int) int
+		BulkUpdates      func(childComplexity int, id string) int
+		InboxUpdates     func(childComplexity int) int
+		RunEvents        func(childComplexity int, runID string, after *run.Seq, storeEpoch *string) int
+		RunListUpdates   func(childComplexity int, filter *model.RunFilter, first *int) int
+		RunUpdates       func(childComplexity int, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) int
+		ServiceUpdates   func(childComplexity int) int
+		SignalUpdates    func(childComplexity int, runID string, signalID *string) int
+		StepLogUpdates   func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int) int
 	}
 
 	Token struct {
@@ -1332,6 +1421,7 @@ type ComplexityRoot struct {
 	}
 
 	Viewer struct {
+		AttentionCount  func(childComplexity int) int
 		BreakGlass      func(childComplexity int) int
 		BreakGlassUntil func(childComplexity int) int
 		Decisions       func(childComplexity int, first *int) int
@@ -1388,6 +1478,10 @@ type MutationResolver interface {
 	CancelRun(ctx context.Context, input model.CancelRunInput) (*model.SignalRunPayload, error)
 	CompleteManualStep(ctx context.Context, input model.CompleteManualStepInput) (*model.SignalRunPayload, error)
 	Rerun(ctx context.Context, input model.RerunInput) (*model.StartRunPayload, error)
+	SetRunTags(ctx context.Context, input model.SetRunTagsInput) (*model.SetRunTagsPayload, error)
+	AddRunNote(ctx context.Context, input model.AddRunNoteInput) (*model.AddRunNotePayload, error)
+	SaveView(ctx context.Context, input model.SaveViewInput) (*model.SaveViewPayload, error)
+	DeleteView(ctx context.Context, input model.DeleteViewInput) (*model.DeleteViewPayload, error)
 	RedriveDeadLetters(ctx context.Context, input model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error)
 	SetPolicy(ctx context.Context, input model.SetPolicyInput) (*model.SetPolicyPayload, error)
 	BreakGlass(ctx context.Context, input model.BreakGlassInput) (*model.BreakGlassPayload, error)
@@ -1410,6 +1504,11 @@ type QueryResolver interface {
 	Plan(ctx context.Context, projectID string, environmentID string, planID string, runs *int) (*model.PlanHistory, error)
 	PlanStep(ctx context.Context, projectID string, environmentID string, planID string, stepID string, runs *int) (*model.PlanStepHistory, error)
 	CompareRuns(ctx context.Context, a string, b string) (*model.RunComparison, error)
+	RunCounts(ctx context.Context, filters []model.RunFilter) ([]int, error)
+	Attention(ctx context.Context, first *int, after *string) (*model.AttentionConnection, error)
+	RunTags(ctx context.Context, runIds []string) ([]model.RunTags, error)
+	RunNotes(ctx context.Context, runID string) ([]model.RunNote, error)
+	SavedViews(ctx context.Context) ([]model.SavedView, error)
 	Preview(ctx context.Context, action model.ActionInput) (*model.ActionPreview, error)
 	ManualTasks(ctx context.Context, runID *string, first *int, after *string) (*model.ManualTaskConnection, error)
 	Signal(ctx context.Context, runID string, signalID string) (*model.Signal, error)
@@ -1471,12 +1570,14 @@ type SubscriptionResolver interface {
 	BulkUpdates(ctx context.Context, id string) (<-chan *model.BulkUpdate, error)
 	ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error)
 	InboxUpdates(ctx context.Context) (<-chan *model.InboxUpdate, error)
+	AttentionUpdates(ctx context.Context, first *int) (<-chan *model.AttentionUpdate, error)
 }
 type ViewerResolver interface {
 	Places(ctx context.Context, obj *model.Viewer, first *int) ([]model.Place, error)
 	Signals(ctx context.Context, obj *model.Viewer, first *int) ([]model.Signal, error)
 	InboxCount(ctx context.Context, obj *model.Viewer) (int, error)
 	Decisions(ctx context.Context, obj *model.Viewer, first *int) ([]model.DecidedRun, error)
+	AttentionCount(ctx context.Context, obj *model.Viewer) (int, error)
 }
 type WaitResolver interface {
 	PollerSeenAt(ctx context.Context, obj *model.Wait) (*time.Time, error)
@@ -1610,6 +1711,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ActionPreview.Warnings(childComplexity), true
 
+	case "AddRunNotePayload.note":
+		if e.ComplexityRoot.AddRunNotePayload.Note == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AddRunNotePayload.Note(childComplexity), true
+
 	case "ApprovalDecision.at":
 		if e.ComplexityRoot.ApprovalDecision.At == nil {
 			break
@@ -1665,6 +1773,184 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Artifact.URI(childComplexity), true
+
+	case "AttentionConnection.asOf":
+		if e.ComplexityRoot.AttentionConnection.AsOf == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionConnection.AsOf(childComplexity), true
+	case "AttentionConnection.count":
+		if e.ComplexityRoot.AttentionConnection.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionConnection.Count(childComplexity), true
+	case "AttentionConnection.edges":
+		if e.ComplexityRoot.AttentionConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionConnection.Edges(childComplexity), true
+	case "AttentionConnection.pageInfo":
+		if e.ComplexityRoot.AttentionConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionConnection.PageInfo(childComplexity), true
+
+	case "AttentionEdge.cursor":
+		if e.ComplexityRoot.AttentionEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionEdge.Cursor(childComplexity), true
+	case "AttentionEdge.node":
+		if e.ComplexityRoot.AttentionEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionEdge.Node(childComplexity), true
+
+	case "AttentionItem.actions":
+		if e.ComplexityRoot.AttentionItem.Actions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.Actions(childComplexity), true
+	case "AttentionItem.approvals":
+		if e.ComplexityRoot.AttentionItem.Approvals == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.Approvals(childComplexity), true
+	case "AttentionItem.approvalsRequired":
+		if e.ComplexityRoot.AttentionItem.ApprovalsRequired == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.ApprovalsRequired(childComplexity), true
+	case "AttentionItem.code":
+		if e.ComplexityRoot.AttentionItem.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.Code(childComplexity), true
+	case "AttentionItem.deadline":
+		if e.ComplexityRoot.AttentionItem.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.Deadline(childComplexity), true
+	case "AttentionItem.environmentId":
+		if e.ComplexityRoot.AttentionItem.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.EnvironmentID(childComplexity), true
+	case "AttentionItem.expectedBy":
+		if e.ComplexityRoot.AttentionItem.ExpectedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.ExpectedBy(childComplexity), true
+	case "AttentionItem.failedSteps":
+		if e.ComplexityRoot.AttentionItem.FailedSteps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.FailedSteps(childComplexity), true
+	case "AttentionItem.heldSteps":
+		if e.ComplexityRoot.AttentionItem.HeldSteps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.HeldSteps(childComplexity), true
+	case "AttentionItem.kind":
+		if e.ComplexityRoot.AttentionItem.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.Kind(childComplexity), true
+	case "AttentionItem.logicalAttemptId":
+		if e.ComplexityRoot.AttentionItem.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.LogicalAttemptID(childComplexity), true
+	case "AttentionItem.message":
+		if e.ComplexityRoot.AttentionItem.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.Message(childComplexity), true
+	case "AttentionItem.planId":
+		if e.ComplexityRoot.AttentionItem.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.PlanID(childComplexity), true
+	case "AttentionItem.planVersion":
+		if e.ComplexityRoot.AttentionItem.PlanVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.PlanVersion(childComplexity), true
+	case "AttentionItem.projectId":
+		if e.ComplexityRoot.AttentionItem.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.ProjectID(childComplexity), true
+	case "AttentionItem.runId":
+		if e.ComplexityRoot.AttentionItem.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.RunID(childComplexity), true
+	case "AttentionItem.since":
+		if e.ComplexityRoot.AttentionItem.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.Since(childComplexity), true
+	case "AttentionItem.stepId":
+		if e.ComplexityRoot.AttentionItem.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.StepID(childComplexity), true
+
+	case "AttentionUpdate.asOf":
+		if e.ComplexityRoot.AttentionUpdate.AsOf == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionUpdate.AsOf(childComplexity), true
+	case "AttentionUpdate.count":
+		if e.ComplexityRoot.AttentionUpdate.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionUpdate.Count(childComplexity), true
+	case "AttentionUpdate.items":
+		if e.ComplexityRoot.AttentionUpdate.Items == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionUpdate.Items(childComplexity), true
+	case "AttentionUpdate.reason":
+		if e.ComplexityRoot.AttentionUpdate.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionUpdate.Reason(childComplexity), true
+	case "AttentionUpdate.sync":
+		if e.ComplexityRoot.AttentionUpdate.Sync == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionUpdate.Sync(childComplexity), true
 
 	case "AuditCheck.checked":
 		if e.ComplexityRoot.AuditCheck.Checked == nil {
@@ -2688,6 +2974,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DecidedRun.RunID(childComplexity), true
 
+	case "DeleteViewPayload.deleted":
+		if e.ComplexityRoot.DeleteViewPayload.Deleted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteViewPayload.Deleted(childComplexity), true
+
 	case "DevPrincipal.principal":
 		if e.ComplexityRoot.DevPrincipal.Principal == nil {
 			break
@@ -3318,6 +3611,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.MissingSandboxPart.Reason(childComplexity), true
 
+	case "Mutation.addRunNote":
+		if e.ComplexityRoot.Mutation.AddRunNote == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_addRunNote_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.AddRunNote(childComplexity, args["input"].(model.AddRunNoteInput)), true
 	case "Mutation.approveRun":
 		if e.ComplexityRoot.Mutation.ApproveRun == nil {
 			break
@@ -3384,6 +3688,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateToken(childComplexity, args["input"].(model.CreateTokenInput)), true
+	case "Mutation.deleteView":
+		if e.ComplexityRoot.Mutation.DeleteView == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteView_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteView(childComplexity, args["input"].(model.DeleteViewInput)), true
 	case "Mutation.endBreakGlass":
 		if e.ComplexityRoot.Mutation.EndBreakGlass == nil {
 			break
@@ -3439,6 +3754,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RevokeToken(childComplexity, args["input"].(model.RevokeTokenInput)), true
+	case "Mutation.saveView":
+		if e.ComplexityRoot.Mutation.SaveView == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_saveView_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SaveView(childComplexity, args["input"].(model.SaveViewInput)), true
 	case "Mutation.setEngineMode":
 		if e.ComplexityRoot.Mutation.SetEngineMode == nil {
 			break
@@ -3472,6 +3798,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetQuota(childComplexity, args["input"].(model.SetQuotaInput)), true
+	case "Mutation.setRunTags":
+		if e.ComplexityRoot.Mutation.SetRunTags == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setRunTags_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetRunTags(childComplexity, args["input"].(model.SetRunTagsInput)), true
 	case "Mutation.signalRun":
 		if e.ComplexityRoot.Mutation.SignalRun == nil {
 			break
@@ -4458,6 +4795,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Approvals(childComplexity, args["first"].(*int), args["after"].(*string)), true
+	case "Query.attention":
+		if e.ComplexityRoot.Query.Attention == nil {
+			break
+		}
+
+		args, err := ec.field_Query_attention_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Attention(childComplexity, args["first"].(*int), args["after"].(*string)), true
 	case "Query.audit":
 		if e.ComplexityRoot.Query.Audit == nil {
 			break
@@ -4687,6 +5035,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Run(childComplexity, args["runId"].(string), args["at"].(*run.Seq)), true
+	case "Query.runCounts":
+		if e.ComplexityRoot.Query.RunCounts == nil {
+			break
+		}
+
+		args, err := ec.field_Query_runCounts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RunCounts(childComplexity, args["filters"].([]model.RunFilter)), true
 	case "Query.runDiff":
 		if e.ComplexityRoot.Query.RunDiff == nil {
 			break
@@ -4709,6 +5068,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.RunHistogram(childComplexity, args["filter"].(*model.RunFilter), args["from"].(time.Time), args["to"].(time.Time), args["buckets"].(int)), true
+	case "Query.runNotes":
+		if e.ComplexityRoot.Query.RunNotes == nil {
+			break
+		}
+
+		args, err := ec.field_Query_runNotes_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RunNotes(childComplexity, args["runId"].(string)), true
+	case "Query.runTags":
+		if e.ComplexityRoot.Query.RunTags == nil {
+			break
+		}
+
+		args, err := ec.field_Query_runTags_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RunTags(childComplexity, args["runIds"].([]string)), true
 	case "Query.runs":
 		if e.ComplexityRoot.Query.Runs == nil {
 			break
@@ -4720,6 +5101,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Runs(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["filter"].(*model.RunFilter), args["orderBy"].(*model.RunOrder)), true
+	case "Query.savedViews":
+		if e.ComplexityRoot.Query.SavedViews == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.SavedViews(childComplexity), true
 	case "Query.service":
 		if e.ComplexityRoot.Query.Service == nil {
 			break
@@ -5807,6 +6194,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunListUpdate.Sync(childComplexity), true
 
+	case "RunNote.at":
+		if e.ComplexityRoot.RunNote.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunNote.At(childComplexity), true
+	case "RunNote.author":
+		if e.ComplexityRoot.RunNote.Author == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunNote.Author(childComplexity), true
+	case "RunNote.body":
+		if e.ComplexityRoot.RunNote.Body == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunNote.Body(childComplexity), true
+	case "RunNote.no":
+		if e.ComplexityRoot.RunNote.No == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunNote.No(childComplexity), true
+
 	case "RunPayload.run":
 		if e.ComplexityRoot.RunPayload.Run == nil {
 			break
@@ -5869,6 +6281,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunRequest.Steps(childComplexity), true
+
+	case "RunTags.runId":
+		if e.ComplexityRoot.RunTags.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunTags.RunID(childComplexity), true
+	case "RunTags.tags":
+		if e.ComplexityRoot.RunTags.Tags == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunTags.Tags(childComplexity), true
 
 	case "RunUpdate.asOf":
 		if e.ComplexityRoot.RunUpdate.AsOf == nil {
@@ -5942,6 +6367,56 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunUpdate.Sync(childComplexity), true
+
+	case "SaveViewPayload.view":
+		if e.ComplexityRoot.SaveViewPayload.View == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SaveViewPayload.View(childComplexity), true
+
+	case "SavedView.at":
+		if e.ComplexityRoot.SavedView.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SavedView.At(childComplexity), true
+	case "SavedView.name":
+		if e.ComplexityRoot.SavedView.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SavedView.Name(childComplexity), true
+	case "SavedView.owner":
+		if e.ComplexityRoot.SavedView.Owner == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SavedView.Owner(childComplexity), true
+	case "SavedView.projectId":
+		if e.ComplexityRoot.SavedView.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SavedView.ProjectID(childComplexity), true
+	case "SavedView.query":
+		if e.ComplexityRoot.SavedView.Query == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SavedView.Query(childComplexity), true
+	case "SavedView.viewId":
+		if e.ComplexityRoot.SavedView.ViewID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SavedView.ViewID(childComplexity), true
+	case "SavedView.yours":
+		if e.ComplexityRoot.SavedView.Yours == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SavedView.Yours(childComplexity), true
 
 	case "SecretRef.key":
 		if e.ComplexityRoot.SecretRef.Key == nil {
@@ -6037,6 +6512,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SetQuotaPayload.Settings(childComplexity), true
+
+	case "SetRunTagsPayload.tags":
+		if e.ComplexityRoot.SetRunTagsPayload.Tags == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetRunTagsPayload.Tags(childComplexity), true
 
 	case "Signal.acceptedSeq":
 		if e.ComplexityRoot.Signal.AcceptedSeq == nil {
@@ -6761,6 +7243,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepLogUpdate.TotalLines(childComplexity), true
 
+	case "Subscription.attentionUpdates":
+		if e.ComplexityRoot.Subscription.AttentionUpdates == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_attentionUpdates_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.AttentionUpdates(childComplexity, args["first"].(*int)), true
 	case "Subscription.bulkUpdates":
 		if e.ComplexityRoot.Subscription.BulkUpdates == nil {
 			break
@@ -6964,6 +7457,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.TokenGrant.Role(childComplexity), true
 
+	case "Viewer.attentionCount":
+		if e.ComplexityRoot.Viewer.AttentionCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Viewer.AttentionCount(childComplexity), true
 	case "Viewer.breakGlass":
 		if e.ComplexityRoot.Viewer.BreakGlass == nil {
 			break
@@ -7177,6 +7676,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
 		ec.unmarshalInputActionInput,
+		ec.unmarshalInputAddRunNoteInput,
 		ec.unmarshalInputApproveActionInput,
 		ec.unmarshalInputApproveRunInput,
 		ec.unmarshalInputAuditFilter,
@@ -7191,6 +7691,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
+		ec.unmarshalInputDeleteViewInput,
 		ec.unmarshalInputEmergencyStopInput,
 		ec.unmarshalInputEndBreakGlassInput,
 		ec.unmarshalInputEscalateAlertInput,
@@ -7218,9 +7719,11 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRetryStepInput,
 		ec.unmarshalInputRevokeTokenInput,
 		ec.unmarshalInputRunFilter,
+		ec.unmarshalInputSaveViewInput,
 		ec.unmarshalInputSetEngineModeInput,
 		ec.unmarshalInputSetPolicyInput,
 		ec.unmarshalInputSetQuotaInput,
+		ec.unmarshalInputSetRunTagsInput,
 		ec.unmarshalInputSignalActionInput,
 		ec.unmarshalInputSignalInput,
 		ec.unmarshalInputSignalRunInput,
@@ -7391,6 +7894,26 @@ type Query {
   """
   compareRuns(a: String!, b: String!): RunComparison
   """
+  The number of runs that each filter selects and that the viewer may read, in the order of the filters (at most 24): exact up
+  to 100, and 101 for more. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `runCounts(filters: [{statuses: [FAILED], awaitingOperator: true}, {}])` + "`" + `.
+  """
+  runCounts(filters: [RunFilter!]!): [Int!]!
+  """
+  What needs somebody and what the viewer may READ: failed runs whose retry window is open, approvals, manual tasks, and runs
+  that take longer than nine of ten earlier runs of their plan. The one with the least time left comes first, then the one that
+  holds up the most steps. Only the first 500 of each kind are considered; ` + "`" + `first` + "`" + ` is at most 200. Late runs are up to 15 s old.
+  Errors: BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+  Example: ` + "`" + `attention(first: 20) { count edges { node { kind runId deadline actions } } }` + "`" + `.
+  """
+  attention(first: Int = 50, after: String): AttentionConnection!
+  "The tags of those of at most 200 runs that have tags and that the viewer may READ. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE."
+  runTags(runIds: [String!]!): [RunTags!]!
+  "The notes of a run, the oldest first. Errors: NOT_FOUND, STORE_UNAVAILABLE."
+  runNotes(runId: String!): [RunNote!]!
+  "The viewer's own views of the list of runs, and those that others share with projects that the viewer may READ, by name."
+  savedViews: [SavedView!]!
+  """
   What an action would do now, decided by the interpreter and policy that would carry it out, without
   a trace in the log. The preview is valid while nothing else happens: send ` + "`" + `basedOnSeq` + "`" + ` as
   ` + "`" + `expectedRunSeq` + "`" + ` with the action. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
@@ -7553,6 +8076,28 @@ type Mutation {
   """
   rerun(input: RerunInput!): StartRunPayload!
   """
+  Replaces the tags of a run, also of one that has ended. At most 20 tags of the form ` + "`" + `key` + "`" + ` or ` + "`" + `key:value` + "`" + `: a key has at most 32
+  of a-z 0-9 _ . - and a value at most 64 of A-Z a-z 0-9 _ . / @ -. Tags are no part of the log. Requires ANNOTATE, and is audited.
+  Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `setRunTags(input: {runId: "r1", requestId: "t-1", tags: ["team:data", "late"]}) { tags }` + "`" + `.
+  """
+  setRunTags(input: SetRunTagsInput!): SetRunTagsPayload!
+  """
+  Adds a note to a run, also to one that has ended: 1 to 4,096 bytes of text, which never changes. A run has at most 100 notes.
+  Safe to repeat: the same requestId of the same principal returns the first note. Requires ANNOTATE, and is audited.
+  Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `addRunNote(input: {runId: "r1", requestId: "n-1", body: "the source was late"}) { note { at } }` + "`" + `.
+  """
+  addRunNote(input: AddRunNoteInput!): AddRunNotePayload!
+  """
+  Saves a view of the list of runs for the viewer; one with the same id is replaced. At most 100 each. With a projectId everybody
+  who may READ the project sees it, which requires ANNOTATE in the project. Audited. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `saveView(input: {id: "v-1", name: "Failed in prod", query: "status:failed env:prod"}) { view { name } }` + "`" + `.
+  """
+  saveView(input: SaveViewInput!): SaveViewPayload!
+  "Removes one of the viewer's own views; ` + "`" + `deleted` + "`" + ` is false when there is none with this id. Audited. Errors: STORE_UNAVAILABLE."
+  deleteView(input: DeleteViewInput!): DeleteViewPayload!
+  """
   Publishes dead letters again, with the current state of their runs. Harmless if the events were
   delivered in the meantime: viewers that have seen later states ignore the message. Safe to repeat: a letter that was
   redriven is not published again. Requires the action REDRIVE where deadLetters requires READ_DEAD_LETTERS, and is audited.
@@ -7646,6 +8191,12 @@ type Subscription {
   Example: ` + "`" + `subscription { inboxUpdates { count changed { runId stepId yours } removed { runId stepId } } }` + "`" + `.
   """
   inboxUpdates: InboxUpdate!
+  """
+  The first items of ` + "`" + `attention` + "`" + `, at most 100: at once, after each change, and a frame without items at least every 14 s.
+  Errors: FORBIDDEN (nothing to READ), BAD_USER_INPUT.
+  Example: ` + "`" + `subscription { attentionUpdates(first: 20) { sync count items { kind runId deadline } } }` + "`" + `.
+  """
+  attentionUpdates(first: Int = 50): AttentionUpdate!
 }
 
 interface Node {
@@ -7676,6 +8227,8 @@ type Viewer {
   the last 10,000 decisions of the installation are searched. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   decisions(first: Int = 20): [DecidedRun!]!
+  "The number of items of ` + "`" + `attention` + "`" + `; 100 means 100 or more. Errors: STORE_UNAVAILABLE."
+  attentionCount: Int!
   "The principals that the viewer may switch to: those of ` + "`" + `dvt dev` + "`" + `; empty on other servers."
   devPrincipals: [DevPrincipal!]!
   "Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply."
@@ -7719,7 +8272,7 @@ enum Role { VIEWER OPERATOR ENGINEER ADMIN PLANNER SYSTEM SRE }
 "An action that a principal may be allowed to do."
 enum Action {
   READ START PAUSE RESUME RETRY_STEP SKIP_STEP UPDATE_PARAMS INJECT_OVERRIDE ESCALATE_ALERT UPDATE_TARGET EMERGENCY_STOP
-  CANCEL RERUN COMPLETE_MANUAL_STEP APPROVE READ_DEAD_LETTERS REDRIVE READ_AUDIT
+  CANCEL RERUN COMPLETE_MANUAL_STEP ANNOTATE APPROVE READ_DEAD_LETTERS REDRIVE READ_AUDIT
   READ_POLICY SET_POLICY CREATE_TOKEN MANAGE_TOKENS SET_QUOTA FREEZE_TENANT SET_ENGINE_MODE
   DEBUG
 }
@@ -8632,6 +9185,13 @@ input RunFilter {
   projectId: String
   environmentId: String
   statuses: [RunStatus!]
+  """
+  True adds the runs with a failed step that await an operator (substatus AWAITING_OPERATOR) to those with one of ` + "`" + `statuses` + "`" + `.
+  Without ` + "`" + `statuses` + "`" + `: only them.
+  """
+  awaitingOperator: Boolean
+  "The run has exactly this tag. Together with ` + "`" + `statuses` + "`" + ` the cost grows with the number of runs that have the tag."
+  tag: String
   planId: String
   "The principal that started the runs; ` + "`" + `me` + "`" + ` is the viewer."
   triggeredBy: String
@@ -9809,6 +10369,127 @@ type HealthSample {
   "Response time of the engine; null when it did not answer."
   temporalMs: Duration
 }
+
+type AttentionConnection {
+  edges: [AttentionEdge!]!
+  pageInfo: PageInfo!
+  "Of all items; 100 means 100 or more."
+  count: Int!
+  "Time of this knowledge by the store's clock; null when the viewer may read no run."
+  asOf: Time
+}
+type AttentionEdge {
+  cursor: String!
+  node: AttentionItem!
+}
+enum AttentionKind {
+  "A step failed and the retry window is open: the run fails at ` + "`" + `deadline` + "`" + ` unless somebody acts."
+  FAILED_WAITING
+  "The run waits for approval, and is refused at ` + "`" + `deadline` + "`" + `."
+  APPROVAL
+  "A MANUAL step waits for a person, and expires at ` + "`" + `deadline` + "`" + `."
+  MANUAL_TASK
+  "The run takes longer than nine of ten earlier runs of its plan in the same project and environment."
+  LATE
+}
+"Something that needs somebody and that the viewer may READ."
+type AttentionItem {
+  kind: AttentionKind!
+  runId: String!
+  projectId: String!
+  environmentId: String!
+  planId: String!
+  planVersion: String!
+  "The failed step or the manual step; null for other kinds."
+  stepId: String
+  logicalAttemptId: Int
+  since: Time!
+  "When dvt decides by itself; null: never."
+  deadline: Time
+  "When nine of ten earlier runs had ended; only for LATE."
+  expectedBy: Time
+  "Code and message of the failed step's error."
+  code: String
+  message: String
+  "Steps of the run that have not started."
+  heldSteps: Int!
+  failedSteps: Int!
+  "Approvals given and needed; null for other kinds than APPROVAL."
+  approvals: Int
+  approvalsRequired: Int
+  "What the viewer may do about it now; empty: it waits for somebody else."
+  actions: [Action!]!
+}
+type AttentionUpdate {
+  sync: SyncState!
+  reason: SyncReason
+  "Null: nothing could be read yet."
+  asOf: Time
+  "Like Viewer.attentionCount; null: nothing could be read yet."
+  count: Int
+  "All first items, in order; null: they did not change since the frame before."
+  items: [AttentionItem!]
+}
+
+type RunTags {
+  runId: String!
+  tags: [String!]!
+}
+type RunNote {
+  "Grows within a run."
+  no: Int!
+  author: String!
+  at: Time!
+  body: String!
+}
+input SetRunTagsInput {
+  runId: String!
+  requestId: String!
+  tags: [String!]!
+}
+type SetRunTagsPayload {
+  tags: [String!]!
+}
+input AddRunNoteInput {
+  runId: String!
+  requestId: String!
+  body: String!
+}
+type AddRunNotePayload {
+  note: RunNote!
+}
+
+"A named query of the list of runs."
+type SavedView {
+  "Chosen by the owner's client; unique among the views of its owner."
+  viewId: String!
+  owner: String!
+  "The viewer saved it, and may change it."
+  yours: Boolean!
+  "The project it is shared with; null: it is its owner's alone."
+  projectId: String
+  name: String!
+  "As the filter of the UI writes it; dvt does not read it."
+  query: String!
+  at: Time!
+}
+input SaveViewInput {
+  id: String!
+  projectId: String
+  "1 to 60 characters."
+  name: String!
+  "At most 2,000 bytes."
+  query: String!
+}
+type SaveViewPayload {
+  view: SavedView!
+}
+input DeleteViewInput {
+  id: String!
+}
+type DeleteViewPayload {
+  deleted: Boolean!
+}
 `, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
@@ -9865,6 +10546,14 @@ func (ec *executionContext) childFields_ActionPreview(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type ActionPreview", field.Name)
 }
 
+func (ec *executionContext) childFields_AddRunNotePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "note":
+		return ec.fieldContext_AddRunNotePayload_note(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AddRunNotePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ApprovalDecision(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "principal":
@@ -9893,6 +10582,88 @@ func (ec *executionContext) childFields_Artifact(ctx context.Context, field grap
 		return ec.fieldContext_Artifact_contentType(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Artifact", field.Name)
+}
+
+func (ec *executionContext) childFields_AttentionConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_AttentionConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_AttentionConnection_pageInfo(ctx, field)
+	case "count":
+		return ec.fieldContext_AttentionConnection_count(ctx, field)
+	case "asOf":
+		return ec.fieldContext_AttentionConnection_asOf(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AttentionConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_AttentionEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_AttentionEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_AttentionEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AttentionEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_AttentionItem(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_AttentionItem_kind(ctx, field)
+	case "runId":
+		return ec.fieldContext_AttentionItem_runId(ctx, field)
+	case "projectId":
+		return ec.fieldContext_AttentionItem_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_AttentionItem_environmentId(ctx, field)
+	case "planId":
+		return ec.fieldContext_AttentionItem_planId(ctx, field)
+	case "planVersion":
+		return ec.fieldContext_AttentionItem_planVersion(ctx, field)
+	case "stepId":
+		return ec.fieldContext_AttentionItem_stepId(ctx, field)
+	case "logicalAttemptId":
+		return ec.fieldContext_AttentionItem_logicalAttemptId(ctx, field)
+	case "since":
+		return ec.fieldContext_AttentionItem_since(ctx, field)
+	case "deadline":
+		return ec.fieldContext_AttentionItem_deadline(ctx, field)
+	case "expectedBy":
+		return ec.fieldContext_AttentionItem_expectedBy(ctx, field)
+	case "code":
+		return ec.fieldContext_AttentionItem_code(ctx, field)
+	case "message":
+		return ec.fieldContext_AttentionItem_message(ctx, field)
+	case "heldSteps":
+		return ec.fieldContext_AttentionItem_heldSteps(ctx, field)
+	case "failedSteps":
+		return ec.fieldContext_AttentionItem_failedSteps(ctx, field)
+	case "approvals":
+		return ec.fieldContext_AttentionItem_approvals(ctx, field)
+	case "approvalsRequired":
+		return ec.fieldContext_AttentionItem_approvalsRequired(ctx, field)
+	case "actions":
+		return ec.fieldContext_AttentionItem_actions(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AttentionItem", field.Name)
+}
+
+func (ec *executionContext) childFields_AttentionUpdate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sync":
+		return ec.fieldContext_AttentionUpdate_sync(ctx, field)
+	case "reason":
+		return ec.fieldContext_AttentionUpdate_reason(ctx, field)
+	case "asOf":
+		return ec.fieldContext_AttentionUpdate_asOf(ctx, field)
+	case "count":
+		return ec.fieldContext_AttentionUpdate_count(ctx, field)
+	case "items":
+		return ec.fieldContext_AttentionUpdate_items(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AttentionUpdate", field.Name)
 }
 
 func (ec *executionContext) childFields_AuditCheck(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10419,6 +11190,14 @@ func (ec *executionContext) childFields_DecidedRun(ctx context.Context, field gr
 		return ec.fieldContext_DecidedRun_approval(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DecidedRun", field.Name)
+}
+
+func (ec *executionContext) childFields_DeleteViewPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "deleted":
+		return ec.fieldContext_DeleteViewPayload_deleted(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteViewPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_DevPrincipal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11723,6 +12502,20 @@ func (ec *executionContext) childFields_RunListUpdate(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type RunListUpdate", field.Name)
 }
 
+func (ec *executionContext) childFields_RunNote(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "no":
+		return ec.fieldContext_RunNote_no(ctx, field)
+	case "author":
+		return ec.fieldContext_RunNote_author(ctx, field)
+	case "at":
+		return ec.fieldContext_RunNote_at(ctx, field)
+	case "body":
+		return ec.fieldContext_RunNote_body(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunNote", field.Name)
+}
+
 func (ec *executionContext) childFields_RunPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "run":
@@ -11761,6 +12554,16 @@ func (ec *executionContext) childFields_RunRequest(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type RunRequest", field.Name)
 }
 
+func (ec *executionContext) childFields_RunTags(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_RunTags_runId(ctx, field)
+	case "tags":
+		return ec.fieldContext_RunTags_tags(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunTags", field.Name)
+}
+
 func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "sync":
@@ -11789,6 +12592,34 @@ func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field gra
 		return ec.fieldContext_RunUpdate_delta(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunUpdate", field.Name)
+}
+
+func (ec *executionContext) childFields_SaveViewPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "view":
+		return ec.fieldContext_SaveViewPayload_view(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SaveViewPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SavedView(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewId":
+		return ec.fieldContext_SavedView_viewId(ctx, field)
+	case "owner":
+		return ec.fieldContext_SavedView_owner(ctx, field)
+	case "yours":
+		return ec.fieldContext_SavedView_yours(ctx, field)
+	case "projectId":
+		return ec.fieldContext_SavedView_projectId(ctx, field)
+	case "name":
+		return ec.fieldContext_SavedView_name(ctx, field)
+	case "query":
+		return ec.fieldContext_SavedView_query(ctx, field)
+	case "at":
+		return ec.fieldContext_SavedView_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SavedView", field.Name)
 }
 
 func (ec *executionContext) childFields_SecretRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11849,6 +12680,14 @@ func (ec *executionContext) childFields_SetQuotaPayload(ctx context.Context, fie
 		return ec.fieldContext_SetQuotaPayload_settings(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetQuotaPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SetRunTagsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "tags":
+		return ec.fieldContext_SetRunTagsPayload_tags(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetRunTagsPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Signal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12267,6 +13106,8 @@ func (ec *executionContext) childFields_Viewer(ctx context.Context, field graphq
 		return ec.fieldContext_Viewer_inboxCount(ctx, field)
 	case "decisions":
 		return ec.fieldContext_Viewer_decisions(ctx, field)
+	case "attentionCount":
+		return ec.fieldContext_Viewer_attentionCount(ctx, field)
 	case "devPrincipals":
 		return ec.fieldContext_Viewer_devPrincipals(ctx, field)
 	case "policyVersion":
@@ -12483,6 +13324,20 @@ func (ec *executionContext) field_Bulk_rows_args(ctx context.Context, rawArgs ma
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_addRunNote_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.AddRunNoteInput, error) {
+			return ec.unmarshalNAddRunNoteInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAddRunNoteInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_approveRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -12567,6 +13422,20 @@ func (ec *executionContext) field_Mutation_createToken_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_deleteView_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.DeleteViewInput, error) {
+			return ec.unmarshalNDeleteViewInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeleteViewInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_endBreakGlass_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -12637,6 +13506,20 @@ func (ec *executionContext) field_Mutation_revokeToken_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_saveView_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SaveViewInput, error) {
+			return ec.unmarshalNSaveViewInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSaveViewInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_setEngineMode_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -12671,6 +13554,20 @@ func (ec *executionContext) field_Mutation_setQuota_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.SetQuotaInput, error) {
 			return ec.unmarshalNSetQuotaInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetQuotaInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setRunTags_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SetRunTagsInput, error) {
+			return ec.unmarshalNSetRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -12736,6 +13633,28 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 }
 
 func (ec *executionContext) field_Query_approvals_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_attention_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
@@ -13219,6 +14138,20 @@ func (ec *executionContext) field_Query_quotaHistory_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_runCounts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filters",
+		func(ctx context.Context, v any) ([]model.RunFilter, error) {
+			return ec.unmarshalNRunFilter2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunFilterᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filters"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_runDiff_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -13284,6 +14217,34 @@ func (ec *executionContext) field_Query_runHistogram_args(ctx context.Context, r
 		return nil, err
 	}
 	args["buckets"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_runNotes_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "runId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["runId"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_runTags_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "runIds",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["runIds"] = arg0
 	return args, nil
 }
 
@@ -13646,6 +14607,20 @@ func (ec *executionContext) field_Step_inputs_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["attempt"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_attentionUpdates_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
 	return args, nil
 }
 
@@ -14347,6 +15322,38 @@ func (ec *executionContext) fieldContext_ActionPreview_bulk(_ context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _AddRunNotePayload_note(ctx context.Context, field graphql.CollectedField, obj *model.AddRunNotePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AddRunNotePayload_note(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Note, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunNote) graphql.Marshaler {
+			return ec.marshalNRunNote2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunNote(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AddRunNotePayload_note(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AddRunNotePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunNote(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ApprovalDecision_principal(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalDecision) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14552,6 +15559,709 @@ func (ec *executionContext) _Artifact_contentType(ctx context.Context, field gra
 }
 func (ec *executionContext) fieldContext_Artifact_contentType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.AttentionConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.AttentionEdge) graphql.Marshaler {
+			return ec.marshalNAttentionEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AttentionConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AttentionEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AttentionConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.AttentionConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AttentionConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AttentionConnection_count(ctx context.Context, field graphql.CollectedField, obj *model.AttentionConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionConnection_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionConnection_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionConnection_asOf(ctx context.Context, field graphql.CollectedField, obj *model.AttentionConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionConnection_asOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AsOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionConnection_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionConnection", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.AttentionEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.AttentionEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AttentionItem) graphql.Marshaler {
+			return ec.marshalNAttentionItem2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionItem(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AttentionEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AttentionItem(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AttentionItem_kind(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.AttentionKind) graphql.Marshaler {
+			return ec.marshalNAttentionKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type AttentionKind does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_runId(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_projectId(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_planId(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_planVersion(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_planVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_planVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_stepId(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_since(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_deadline(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_expectedBy(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_expectedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpectedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_expectedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_code(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_message(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_heldSteps(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_heldSteps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HeldSteps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_heldSteps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_failedSteps(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_failedSteps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailedSteps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_failedSteps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_approvals(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_approvals(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Approvals, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_approvals(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_approvalsRequired(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_approvalsRequired(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ApprovalsRequired, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_approvalsRequired(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_actions(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_actions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Action) graphql.Marshaler {
+			return ec.marshalNAction2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_actions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Action does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.AttentionUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionUpdate_sync(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sync, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.SyncState) graphql.Marshaler {
+			return ec.marshalNSyncState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionUpdate_sync(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionUpdate", field, false, false, errors.New("field of type SyncState does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionUpdate_reason(ctx context.Context, field graphql.CollectedField, obj *model.AttentionUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionUpdate_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SyncReason) graphql.Marshaler {
+			return ec.marshalOSyncReason2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncReason(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionUpdate_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionUpdate", field, false, false, errors.New("field of type SyncReason does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionUpdate_asOf(ctx context.Context, field graphql.CollectedField, obj *model.AttentionUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionUpdate_asOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AsOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionUpdate_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionUpdate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionUpdate_count(ctx context.Context, field graphql.CollectedField, obj *model.AttentionUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionUpdate_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionUpdate_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionUpdate", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionUpdate_items(ctx context.Context, field graphql.CollectedField, obj *model.AttentionUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionUpdate_items(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Items, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.AttentionItem) graphql.Marshaler {
+			return ec.marshalOAttentionItem2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionItemᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionUpdate_items(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AttentionUpdate",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AttentionItem(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _AuditCheck_checked(ctx context.Context, field graphql.CollectedField, obj *model.AuditCheck) (ret graphql.Marshaler) {
@@ -18626,6 +20336,29 @@ func (ec *executionContext) fieldContext_DecidedRun_approval(_ context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _DeleteViewPayload_deleted(ctx context.Context, field graphql.CollectedField, obj *model.DeleteViewPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteViewPayload_deleted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deleted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteViewPayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteViewPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _DevPrincipal_principal(ctx context.Context, field graphql.CollectedField, obj *model.DevPrincipal) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -21395,6 +23128,182 @@ func (ec *executionContext) fieldContext_Mutation_rerun(ctx context.Context, fie
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_rerun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setRunTags(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setRunTags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetRunTags(ctx, fc.Args["input"].(model.SetRunTagsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SetRunTagsPayload) graphql.Marshaler {
+			return ec.marshalNSetRunTagsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setRunTags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SetRunTagsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setRunTags_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_addRunNote(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_addRunNote(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().AddRunNote(ctx, fc.Args["input"].(model.AddRunNoteInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AddRunNotePayload) graphql.Marshaler {
+			return ec.marshalNAddRunNotePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAddRunNotePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_addRunNote(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AddRunNotePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_addRunNote_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_saveView(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_saveView(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SaveView(ctx, fc.Args["input"].(model.SaveViewInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SaveViewPayload) graphql.Marshaler {
+			return ec.marshalNSaveViewPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSaveViewPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_saveView(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SaveViewPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_saveView_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_deleteView(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_deleteView(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DeleteView(ctx, fc.Args["input"].(model.DeleteViewInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeleteViewPayload) graphql.Marshaler {
+			return ec.marshalNDeleteViewPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeleteViewPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_deleteView(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeleteViewPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_deleteView_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -26013,6 +27922,214 @@ func (ec *executionContext) fieldContext_Query_compareRuns(ctx context.Context, 
 	if fc.Args, err = ec.field_Query_compareRuns_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_runCounts(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_runCounts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RunCounts(ctx, fc.Args["filters"].([]model.RunFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []int) graphql.Marshaler {
+			return ec.marshalNInt2ᚕintᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_runCounts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type Int does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_runCounts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_attention(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_attention(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Attention(ctx, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AttentionConnection) graphql.Marshaler {
+			return ec.marshalNAttentionConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_attention(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AttentionConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_attention_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_runTags(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_runTags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RunTags(ctx, fc.Args["runIds"].([]string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RunTags) graphql.Marshaler {
+			return ec.marshalNRunTags2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunTagsᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_runTags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunTags(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_runTags_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_runNotes(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_runNotes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RunNotes(ctx, fc.Args["runId"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RunNote) graphql.Marshaler {
+			return ec.marshalNRunNote2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunNoteᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_runNotes(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunNote(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_runNotes_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_savedViews(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_savedViews(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().SavedViews(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.SavedView) graphql.Marshaler {
+			return ec.marshalNSavedView2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSavedViewᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_savedViews(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SavedView(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -31305,6 +33422,98 @@ func (ec *executionContext) fieldContext_RunListUpdate_removed(_ context.Context
 	return graphql.NewScalarFieldContext("RunListUpdate", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _RunNote_no(ctx context.Context, field graphql.CollectedField, obj *model.RunNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunNote_no(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.No, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunNote_no(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunNote", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunNote_author(ctx context.Context, field graphql.CollectedField, obj *model.RunNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunNote_author(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Author, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunNote_author(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunNote", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunNote_at(ctx context.Context, field graphql.CollectedField, obj *model.RunNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunNote_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunNote_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunNote", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunNote_body(ctx context.Context, field graphql.CollectedField, obj *model.RunNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunNote_body(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Body, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunNote_body(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunNote", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _RunPayload_run(ctx context.Context, field graphql.CollectedField, obj *model.RunPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31542,6 +33751,52 @@ func (ec *executionContext) _RunRequest_params(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_RunRequest_params(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunRequest", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _RunTags_runId(ctx context.Context, field graphql.CollectedField, obj *model.RunTags) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunTags_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunTags_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunTags", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunTags_tags(ctx context.Context, field graphql.CollectedField, obj *model.RunTags) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunTags_tags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tags, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunTags_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunTags", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _RunUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.RunUpdate) (ret graphql.Marshaler) {
@@ -31836,6 +34091,199 @@ func (ec *executionContext) fieldContext_RunUpdate_delta(_ context.Context, fiel
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _SaveViewPayload_view(ctx context.Context, field graphql.CollectedField, obj *model.SaveViewPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SaveViewPayload_view(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.View, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SavedView) graphql.Marshaler {
+			return ec.marshalNSavedView2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSavedView(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SaveViewPayload_view(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SaveViewPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SavedView(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SavedView_viewId(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SavedView_viewId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ViewID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SavedView_viewId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SavedView_owner(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SavedView_owner(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Owner, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SavedView_owner(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SavedView_yours(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SavedView_yours(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Yours, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SavedView_yours(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _SavedView_projectId(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SavedView_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SavedView_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SavedView_name(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SavedView_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SavedView_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SavedView_query(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SavedView_query(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Query, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SavedView_query(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SavedView_at(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SavedView_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SavedView_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _SecretRef_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretRef) (ret graphql.Marshaler) {
@@ -32208,6 +34656,29 @@ func (ec *executionContext) fieldContext_SetQuotaPayload_settings(_ context.Cont
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _SetRunTagsPayload_tags(ctx context.Context, field graphql.CollectedField, obj *model.SetRunTagsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetRunTagsPayload_tags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tags, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetRunTagsPayload_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SetRunTagsPayload", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Signal_id(ctx context.Context, field graphql.CollectedField, obj *model.Signal) (ret graphql.Marshaler) {
@@ -35482,6 +37953,50 @@ func (ec *executionContext) fieldContext_Subscription_inboxUpdates(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_attentionUpdates(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_attentionUpdates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().AttentionUpdates(ctx, fc.Args["first"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AttentionUpdate) graphql.Marshaler {
+			return ec.marshalNAttentionUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionUpdate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_attentionUpdates(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AttentionUpdate(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_attentionUpdates_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Token_tokenId(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -36232,6 +38747,29 @@ func (ec *executionContext) fieldContext_Viewer_decisions(ctx context.Context, f
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Viewer_attentionCount(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Viewer_attentionCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Viewer().AttentionCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Viewer_attentionCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Viewer", field, true, true, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Viewer_devPrincipals(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
@@ -37921,6 +40459,50 @@ func (ec *executionContext) unmarshalInputActionInput(ctx context.Context, obj a
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputAddRunNoteInput(ctx context.Context, obj any) (model.AddRunNoteInput, error) {
+	var it model.AddRunNoteInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId", "requestId", "body"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "body":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("body"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Body = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputApproveActionInput(ctx context.Context, obj any) (model.ApproveActionInput, error) {
 	var it model.ApproveActionInput
 	if obj == nil {
@@ -38596,6 +41178,36 @@ func (ec *executionContext) unmarshalInputDeadLettersInput(ctx context.Context, 
 				return it, err
 			}
 			it.AllOpen = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputDeleteViewInput(ctx context.Context, obj any) (model.DeleteViewInput, error) {
+	var it model.DeleteViewInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
 		}
 	}
 	return it, nil
@@ -39917,7 +42529,7 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"projectId", "environmentId", "statuses", "planId", "triggeredBy", "text", "createdFrom", "createdTo"}
+	fieldsInOrder := [...]string{"projectId", "environmentId", "statuses", "awaitingOperator", "tag", "planId", "triggeredBy", "text", "createdFrom", "createdTo"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -39945,6 +42557,20 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 				return it, err
 			}
 			it.Statuses = data
+		case "awaitingOperator":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("awaitingOperator"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AwaitingOperator = data
+		case "tag":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tag"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tag = data
 		case "planId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("planId"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -39980,6 +42606,57 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 				return it, err
 			}
 			it.CreatedTo = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSaveViewInput(ctx context.Context, obj any) (model.SaveViewInput, error) {
+	var it model.SaveViewInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "projectId", "name", "query"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "projectId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("projectId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ProjectID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "query":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("query"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Query = data
 		}
 	}
 	return it, nil
@@ -40126,6 +42803,50 @@ func (ec *executionContext) unmarshalInputSetQuotaInput(ctx context.Context, obj
 				return it, err
 			}
 			it.Settings = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSetRunTagsInput(ctx context.Context, obj any) (model.SetRunTagsInput, error) {
+	var it model.SetRunTagsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId", "requestId", "tags"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = data
 		}
 	}
 	return it, nil
@@ -40850,6 +43571,44 @@ func (ec *executionContext) _ActionPreview(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var addRunNotePayloadImplementors = []string{"AddRunNotePayload"}
+
+func (ec *executionContext) _AddRunNotePayload(ctx context.Context, sel ast.SelectionSet, obj *model.AddRunNotePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, addRunNotePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AddRunNotePayload")
+		case "note":
+			out.Values[i] = ec._AddRunNotePayload_note(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var approvalDecisionImplementors = []string{"ApprovalDecision"}
 
 func (ec *executionContext) _ApprovalDecision(ctx context.Context, sel ast.SelectionSet, obj *model.ApprovalDecision) graphql.Marshaler {
@@ -40937,6 +43696,283 @@ func (ec *executionContext) _Artifact(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "contentType":
 			out.Values[i] = ec._Artifact_contentType(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var attentionConnectionImplementors = []string{"AttentionConnection"}
+
+func (ec *executionContext) _AttentionConnection(ctx context.Context, sel ast.SelectionSet, obj *model.AttentionConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, attentionConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AttentionConnection")
+		case "edges":
+			out.Values[i] = ec._AttentionConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._AttentionConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._AttentionConnection_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "asOf":
+			out.Values[i] = ec._AttentionConnection_asOf(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var attentionEdgeImplementors = []string{"AttentionEdge"}
+
+func (ec *executionContext) _AttentionEdge(ctx context.Context, sel ast.SelectionSet, obj *model.AttentionEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, attentionEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AttentionEdge")
+		case "cursor":
+			out.Values[i] = ec._AttentionEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._AttentionEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var attentionItemImplementors = []string{"AttentionItem"}
+
+func (ec *executionContext) _AttentionItem(ctx context.Context, sel ast.SelectionSet, obj *model.AttentionItem) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, attentionItemImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AttentionItem")
+		case "kind":
+			out.Values[i] = ec._AttentionItem_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._AttentionItem_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._AttentionItem_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._AttentionItem_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._AttentionItem_planId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planVersion":
+			out.Values[i] = ec._AttentionItem_planVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._AttentionItem_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "logicalAttemptId":
+			out.Values[i] = ec._AttentionItem_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._AttentionItem_since(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._AttentionItem_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expectedBy":
+			out.Values[i] = ec._AttentionItem_expectedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._AttentionItem_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._AttentionItem_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "heldSteps":
+			out.Values[i] = ec._AttentionItem_heldSteps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failedSteps":
+			out.Values[i] = ec._AttentionItem_failedSteps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "approvals":
+			out.Values[i] = ec._AttentionItem_approvals(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "approvalsRequired":
+			out.Values[i] = ec._AttentionItem_approvalsRequired(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "actions":
+			out.Values[i] = ec._AttentionItem_actions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var attentionUpdateImplementors = []string{"AttentionUpdate"}
+
+func (ec *executionContext) _AttentionUpdate(ctx context.Context, sel ast.SelectionSet, obj *model.AttentionUpdate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, attentionUpdateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AttentionUpdate")
+		case "sync":
+			out.Values[i] = ec._AttentionUpdate_sync(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._AttentionUpdate_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "asOf":
+			out.Values[i] = ec._AttentionUpdate_asOf(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._AttentionUpdate_count(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "items":
+			out.Values[i] = ec._AttentionUpdate_items(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -42936,6 +45972,44 @@ func (ec *executionContext) _DecidedRun(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var deleteViewPayloadImplementors = []string{"DeleteViewPayload"}
+
+func (ec *executionContext) _DeleteViewPayload(ctx context.Context, sel ast.SelectionSet, obj *model.DeleteViewPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deleteViewPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeleteViewPayload")
+		case "deleted":
+			out.Values[i] = ec._DeleteViewPayload_deleted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var devPrincipalImplementors = []string{"DevPrincipal"}
 
 func (ec *executionContext) _DevPrincipal(ctx context.Context, sel ast.SelectionSet, obj *model.DevPrincipal) graphql.Marshaler {
@@ -44298,6 +47372,34 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "rerun":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_rerun(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setRunTags":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setRunTags(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "addRunNote":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_addRunNote(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "saveView":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_saveView(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deleteView":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_deleteView(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -46339,6 +49441,116 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				}()
 				res = ec._Query_compareRuns(ctx, field)
 				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "runCounts":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_runCounts(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "attention":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_attention(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "runTags":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_runTags(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "runNotes":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_runNotes(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "savedViews":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_savedViews(ctx, field)
+				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
@@ -48987,6 +52199,59 @@ func (ec *executionContext) _RunListUpdate(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var runNoteImplementors = []string{"RunNote"}
+
+func (ec *executionContext) _RunNote(ctx context.Context, sel ast.SelectionSet, obj *model.RunNote) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runNoteImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunNote")
+		case "no":
+			out.Values[i] = ec._RunNote_no(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "author":
+			out.Values[i] = ec._RunNote_author(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._RunNote_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "body":
+			out.Values[i] = ec._RunNote_body(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var runPayloadImplementors = []string{"RunPayload"}
 
 func (ec *executionContext) _RunPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RunPayload) graphql.Marshaler {
@@ -49136,6 +52401,49 @@ func (ec *executionContext) _RunRequest(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var runTagsImplementors = []string{"RunTags"}
+
+func (ec *executionContext) _RunTags(ctx context.Context, sel ast.SelectionSet, obj *model.RunTags) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runTagsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunTags")
+		case "runId":
+			out.Values[i] = ec._RunTags_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tags":
+			out.Values[i] = ec._RunTags_tags(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var runUpdateImplementors = []string{"RunUpdate"}
 
 func (ec *executionContext) _RunUpdate(ctx context.Context, sel ast.SelectionSet, obj *model.RunUpdate) graphql.Marshaler {
@@ -49206,6 +52514,112 @@ func (ec *executionContext) _RunUpdate(ctx context.Context, sel ast.SelectionSet
 		case "delta":
 			out.Values[i] = ec._RunUpdate_delta(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var saveViewPayloadImplementors = []string{"SaveViewPayload"}
+
+func (ec *executionContext) _SaveViewPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SaveViewPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, saveViewPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SaveViewPayload")
+		case "view":
+			out.Values[i] = ec._SaveViewPayload_view(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var savedViewImplementors = []string{"SavedView"}
+
+func (ec *executionContext) _SavedView(ctx context.Context, sel ast.SelectionSet, obj *model.SavedView) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, savedViewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SavedView")
+		case "viewId":
+			out.Values[i] = ec._SavedView_viewId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "owner":
+			out.Values[i] = ec._SavedView_owner(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "yours":
+			out.Values[i] = ec._SavedView_yours(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._SavedView_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._SavedView_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "query":
+			out.Values[i] = ec._SavedView_query(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._SavedView_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -49445,6 +52859,44 @@ func (ec *executionContext) _SetQuotaPayload(ctx context.Context, sel ast.Select
 			out.Values[i] = graphql.MarshalString("SetQuotaPayload")
 		case "settings":
 			out.Values[i] = ec._SetQuotaPayload_settings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var setRunTagsPayloadImplementors = []string{"SetRunTagsPayload"}
+
+func (ec *executionContext) _SetRunTagsPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SetRunTagsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, setRunTagsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SetRunTagsPayload")
+		case "tags":
+			out.Values[i] = ec._SetRunTagsPayload_tags(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -50771,6 +54223,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_serviceUpdates(ctx, fields[0])
 	case "inboxUpdates":
 		return ec._Subscription_inboxUpdates(ctx, fields[0])
+	case "attentionUpdates":
+		return ec._Subscription_attentionUpdates(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -51164,6 +54618,44 @@ func (ec *executionContext) _Viewer(ctx context.Context, sel ast.SelectionSet, o
 					}
 				}()
 				res = ec._Viewer_decisions(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "attentionCount":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Viewer_attentionCount(ctx, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -51924,6 +55416,21 @@ func (ec *executionContext) marshalNActionStrength2githubᚗcomᚋdvtᚑengine�
 	return v
 }
 
+func (ec *executionContext) unmarshalNAddRunNoteInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAddRunNoteInput(ctx context.Context, v any) (model.AddRunNoteInput, error) {
+	res, err := ec.unmarshalInputAddRunNoteInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAddRunNotePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAddRunNotePayload(ctx context.Context, sel ast.SelectionSet, v *model.AddRunNotePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AddRunNotePayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx context.Context, v any) (model.AlertLevel, error) {
 	var res model.AlertLevel
 	err := res.UnmarshalGQL(v)
@@ -51977,6 +55484,70 @@ func (ec *executionContext) marshalNArtifact2ᚕgithubᚗcomᚋdvtᚑengineᚋdv
 	}
 
 	return ret
+}
+
+func (ec *executionContext) marshalNAttentionConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionConnection(ctx context.Context, sel ast.SelectionSet, v *model.AttentionConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AttentionConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNAttentionEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionEdge(ctx context.Context, sel ast.SelectionSet, v model.AttentionEdge) graphql.Marshaler {
+	return ec._AttentionEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNAttentionEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.AttentionEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAttentionEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNAttentionItem2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionItem(ctx context.Context, sel ast.SelectionSet, v model.AttentionItem) graphql.Marshaler {
+	return ec._AttentionItem(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNAttentionItem2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionItem(ctx context.Context, sel ast.SelectionSet, v *model.AttentionItem) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AttentionItem(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNAttentionKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionKind(ctx context.Context, v any) (model.AttentionKind, error) {
+	var res model.AttentionKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAttentionKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionKind(ctx context.Context, sel ast.SelectionSet, v model.AttentionKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNAttentionUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionUpdate(ctx context.Context, sel ast.SelectionSet, v *model.AttentionUpdate) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AttentionUpdate(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNAuditCheck2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAuditCheck(ctx context.Context, sel ast.SelectionSet, v *model.AuditCheck) graphql.Marshaler {
@@ -52493,6 +56064,21 @@ func (ec *executionContext) unmarshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvt
 
 func (ec *executionContext) marshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecision(ctx context.Context, sel ast.SelectionSet, v model.Decision) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) unmarshalNDeleteViewInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeleteViewInput(ctx context.Context, v any) (model.DeleteViewInput, error) {
+	res, err := ec.unmarshalInputDeleteViewInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeleteViewPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeleteViewPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteViewPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeleteViewPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNDevPrincipal2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDevPrincipal(ctx context.Context, sel ast.SelectionSet, v model.DevPrincipal) graphql.Marshaler {
@@ -53906,6 +57492,25 @@ func (ec *executionContext) marshalNRunEventUpdate2ᚖgithubᚗcomᚋdvtᚑengin
 	return ec._RunEventUpdate(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNRunFilter2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunFilter(ctx context.Context, v any) (model.RunFilter, error) {
+	res, err := ec.unmarshalInputRunFilter(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNRunFilter2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunFilterᚄ(ctx context.Context, v any) ([]model.RunFilter, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.RunFilter, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNRunFilter2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunFilter(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNRunListUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunListUpdate(ctx context.Context, sel ast.SelectionSet, v *model.RunListUpdate) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -53914,6 +57519,36 @@ func (ec *executionContext) marshalNRunListUpdate2ᚖgithubᚗcomᚋdvtᚑengine
 		return graphql.Null
 	}
 	return ec._RunListUpdate(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRunNote2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunNote(ctx context.Context, sel ast.SelectionSet, v model.RunNote) graphql.Marshaler {
+	return ec._RunNote(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRunNote2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunNoteᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RunNote) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRunNote2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunNote(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRunNote2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunNote(ctx context.Context, sel ast.SelectionSet, v *model.RunNote) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RunNote(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunPayload(ctx context.Context, sel ast.SelectionSet, v *model.RunPayload) graphql.Marshaler {
@@ -53956,6 +57591,26 @@ func (ec *executionContext) marshalNRunStatus2githubᚗcomᚋdvtᚑengineᚋdvt�
 	return v
 }
 
+func (ec *executionContext) marshalNRunTags2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunTags(ctx context.Context, sel ast.SelectionSet, v model.RunTags) graphql.Marshaler {
+	return ec._RunTags(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRunTags2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunTagsᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RunTags) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRunTags2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunTags(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNRunUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunUpdate(ctx context.Context, sel ast.SelectionSet, v *model.RunUpdate) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -53964,6 +57619,51 @@ func (ec *executionContext) marshalNRunUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 		return graphql.Null
 	}
 	return ec._RunUpdate(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSaveViewInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSaveViewInput(ctx context.Context, v any) (model.SaveViewInput, error) {
+	res, err := ec.unmarshalInputSaveViewInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSaveViewPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSaveViewPayload(ctx context.Context, sel ast.SelectionSet, v *model.SaveViewPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SaveViewPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNSavedView2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSavedView(ctx context.Context, sel ast.SelectionSet, v model.SavedView) graphql.Marshaler {
+	return ec._SavedView(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNSavedView2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSavedViewᚄ(ctx context.Context, sel ast.SelectionSet, v []model.SavedView) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSavedView2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSavedView(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNSavedView2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSavedView(ctx context.Context, sel ast.SelectionSet, v *model.SavedView) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SavedView(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSecretRef2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretRef(ctx context.Context, sel ast.SelectionSet, v model.SecretRef) graphql.Marshaler {
@@ -54055,6 +57755,21 @@ func (ec *executionContext) marshalNSetQuotaPayload2ᚖgithubᚗcomᚋdvtᚑengi
 		return graphql.Null
 	}
 	return ec._SetQuotaPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSetRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsInput(ctx context.Context, v any) (model.SetRunTagsInput, error) {
+	res, err := ec.unmarshalInputSetRunTagsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSetRunTagsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsPayload(ctx context.Context, sel ast.SelectionSet, v *model.SetRunTagsPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SetRunTagsPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSignal2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignal(ctx context.Context, sel ast.SelectionSet, v model.Signal) graphql.Marshaler {
@@ -54698,6 +58413,25 @@ func (ec *executionContext) unmarshalOApproveActionInput2ᚖgithubᚗcomᚋdvt�
 	}
 	res, err := ec.unmarshalInputApproveActionInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOAttentionItem2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionItemᚄ(ctx context.Context, sel ast.SelectionSet, v []model.AttentionItem) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAttentionItem2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionItem(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOAuditFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAuditFilter(ctx context.Context, v any) (*model.AuditFilter, error) {

@@ -64,6 +64,16 @@ type ActionPreview struct {
 	Bulk *BulkPreview `json:"bulk,omitempty"`
 }
 
+type AddRunNoteInput struct {
+	RunID     string `json:"runId"`
+	RequestID string `json:"requestId"`
+	Body      string `json:"body"`
+}
+
+type AddRunNotePayload struct {
+	Note *RunNote `json:"note"`
+}
+
 type ApprovalDecision struct {
 	Principal string    `json:"principal"`
 	Decision  Decision  `json:"decision"`
@@ -90,6 +100,60 @@ type Artifact struct {
 	Sha256      *string  `json:"sha256,omitempty"`
 	SizeBytes   *float64 `json:"sizeBytes,omitempty"`
 	ContentType *string  `json:"contentType,omitempty"`
+}
+
+type AttentionConnection struct {
+	Edges    []AttentionEdge `json:"edges"`
+	PageInfo *PageInfo       `json:"pageInfo"`
+	// Of all items; 100 means 100 or more.
+	Count int `json:"count"`
+	// Time of this knowledge by the store's clock; null when the viewer may read no run.
+	AsOf *time.Time `json:"asOf,omitempty"`
+}
+
+type AttentionEdge struct {
+	Cursor string         `json:"cursor"`
+	Node   *AttentionItem `json:"node"`
+}
+
+// Something that needs somebody and that the viewer may READ.
+type AttentionItem struct {
+	Kind          AttentionKind `json:"kind"`
+	RunID         string        `json:"runId"`
+	ProjectID     string        `json:"projectId"`
+	EnvironmentID string        `json:"environmentId"`
+	PlanID        string        `json:"planId"`
+	PlanVersion   string        `json:"planVersion"`
+	// The failed step or the manual step; null for other kinds.
+	StepID           *string   `json:"stepId,omitempty"`
+	LogicalAttemptID *int      `json:"logicalAttemptId,omitempty"`
+	Since            time.Time `json:"since"`
+	// When dvt decides by itself; null: never.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// When nine of ten earlier runs had ended; only for LATE.
+	ExpectedBy *time.Time `json:"expectedBy,omitempty"`
+	// Code and message of the failed step's error.
+	Code    *string `json:"code,omitempty"`
+	Message *string `json:"message,omitempty"`
+	// Steps of the run that have not started.
+	HeldSteps   int `json:"heldSteps"`
+	FailedSteps int `json:"failedSteps"`
+	// Approvals given and needed; null for other kinds than APPROVAL.
+	Approvals         *int `json:"approvals,omitempty"`
+	ApprovalsRequired *int `json:"approvalsRequired,omitempty"`
+	// What the viewer may do about it now; empty: it waits for somebody else.
+	Actions []Action `json:"actions"`
+}
+
+type AttentionUpdate struct {
+	Sync   SyncState   `json:"sync"`
+	Reason *SyncReason `json:"reason,omitempty"`
+	// Null: nothing could be read yet.
+	AsOf *time.Time `json:"asOf,omitempty"`
+	// Like Viewer.attentionCount; null: nothing could be read yet.
+	Count *int `json:"count,omitempty"`
+	// All first items, in order; null: they did not change since the frame before.
+	Items []AttentionItem `json:"items,omitempty"`
 }
 
 // One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows.
@@ -552,6 +616,14 @@ type DecidedRun struct {
 	At            time.Time `json:"at"`
 	// The approval as it is now.
 	Approval *RunApproval `json:"approval"`
+}
+
+type DeleteViewInput struct {
+	ID string `json:"id"`
+}
+
+type DeleteViewPayload struct {
+	Deleted bool `json:"deleted"`
 }
 
 type DevPrincipal struct {
@@ -1604,7 +1676,12 @@ type RunFilter struct {
 	ProjectID     *string     `json:"projectId,omitempty"`
 	EnvironmentID *string     `json:"environmentId,omitempty"`
 	Statuses      []RunStatus `json:"statuses,omitempty"`
-	PlanID        *string     `json:"planId,omitempty"`
+	// True adds the runs with a failed step that await an operator (substatus AWAITING_OPERATOR) to those with one of `statuses`.
+	// Without `statuses`: only them.
+	AwaitingOperator *bool `json:"awaitingOperator,omitempty"`
+	// The run has exactly this tag. Together with `statuses` the cost grows with the number of runs that have the tag.
+	Tag    *string `json:"tag,omitempty"`
+	PlanID *string `json:"planId,omitempty"`
 	// The principal that started the runs; `me` is the viewer.
 	TriggeredBy *string `json:"triggeredBy,omitempty"`
 	// Beginning of a runId, or part of a planId.
@@ -1623,6 +1700,14 @@ type RunListUpdate struct {
 	Runs []Run `json:"runs"`
 	// runIds that no longer match.
 	Removed []string `json:"removed"`
+}
+
+type RunNote struct {
+	// Grows within a run.
+	No     int       `json:"no"`
+	Author string    `json:"author"`
+	At     time.Time `json:"at"`
+	Body   string    `json:"body"`
 }
 
 type RunPayload struct {
@@ -1647,6 +1732,11 @@ type RunRequest struct {
 	Params json.RawMessage `json:"params,omitempty"`
 }
 
+type RunTags struct {
+	RunID string   `json:"runId"`
+	Tags  []string `json:"tags"`
+}
+
 type RunUpdate struct {
 	Sync SyncState `json:"sync"`
 	// The cause of a state other than LIVE, or a restriction of LIVE; else null.
@@ -1667,6 +1757,34 @@ type RunUpdate struct {
 	Reset    bool      `json:"reset"`
 	Snapshot *Run      `json:"snapshot,omitempty"`
 	Delta    *RunDelta `json:"delta,omitempty"`
+}
+
+type SaveViewInput struct {
+	ID        string  `json:"id"`
+	ProjectID *string `json:"projectId,omitempty"`
+	// 1 to 60 characters.
+	Name string `json:"name"`
+	// At most 2,000 bytes.
+	Query string `json:"query"`
+}
+
+type SaveViewPayload struct {
+	View *SavedView `json:"view"`
+}
+
+// A named query of the list of runs.
+type SavedView struct {
+	// Chosen by the owner's client; unique among the views of its owner.
+	ViewID string `json:"viewId"`
+	Owner  string `json:"owner"`
+	// The viewer saved it, and may change it.
+	Yours bool `json:"yours"`
+	// The project it is shared with; null: it is its owner's alone.
+	ProjectID *string `json:"projectId,omitempty"`
+	Name      string  `json:"name"`
+	// As the filter of the UI writes it; dvt does not read it.
+	Query string    `json:"query"`
+	At    time.Time `json:"at"`
 }
 
 type SecretRef struct {
@@ -1726,6 +1844,16 @@ type SetQuotaInput struct {
 
 type SetQuotaPayload struct {
 	Settings *QuotaSettings `json:"settings"`
+}
+
+type SetRunTagsInput struct {
+	RunID     string   `json:"runId"`
+	RequestID string   `json:"requestId"`
+	Tags      []string `json:"tags"`
+}
+
+type SetRunTagsPayload struct {
+	Tags []string `json:"tags"`
 }
 
 // The receipt of a signal: its decision and how far the engine has applied it.
@@ -2087,6 +2215,8 @@ type Viewer struct {
 	// The decisions of the viewer about runs that needed approval and that the viewer may read, newest first; `first` is at most 50. Only
 	// the last 10,000 decisions of the installation are searched. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
 	Decisions []DecidedRun `json:"decisions"`
+	// The number of items of `attention`; 100 means 100 or more. Errors: STORE_UNAVAILABLE.
+	AttentionCount int `json:"attentionCount"`
 	// The principals that the viewer may switch to: those of `dvt dev`; empty on other servers.
 	DevPrincipals []DevPrincipal `json:"devPrincipals"`
 	// Version of the tenant's policy; 0: it has no policy of its own, and the server's settings apply.
@@ -2154,6 +2284,7 @@ const (
 	ActionCancel             Action = "CANCEL"
 	ActionRerun              Action = "RERUN"
 	ActionCompleteManualStep Action = "COMPLETE_MANUAL_STEP"
+	ActionAnnotate           Action = "ANNOTATE"
 	ActionApprove            Action = "APPROVE"
 	ActionReadDeadLetters    Action = "READ_DEAD_LETTERS"
 	ActionRedrive            Action = "REDRIVE"
@@ -2183,6 +2314,7 @@ var AllAction = []Action{
 	ActionCancel,
 	ActionRerun,
 	ActionCompleteManualStep,
+	ActionAnnotate,
 	ActionApprove,
 	ActionReadDeadLetters,
 	ActionRedrive,
@@ -2199,7 +2331,7 @@ var AllAction = []Action{
 
 func (e Action) IsValid() bool {
 	switch e {
-	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadAudit, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens, ActionSetQuota, ActionFreezeTenant, ActionSetEngineMode, ActionDebug:
+	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionAnnotate, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadAudit, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens, ActionSetQuota, ActionFreezeTenant, ActionSetEngineMode, ActionDebug:
 		return true
 	}
 	return false
@@ -2409,6 +2541,69 @@ func (e *AlertLevel) UnmarshalJSON(b []byte) error {
 }
 
 func (e AlertLevel) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type AttentionKind string
+
+const (
+	// A step failed and the retry window is open: the run fails at `deadline` unless somebody acts.
+	AttentionKindFailedWaiting AttentionKind = "FAILED_WAITING"
+	// The run waits for approval, and is refused at `deadline`.
+	AttentionKindApproval AttentionKind = "APPROVAL"
+	// A MANUAL step waits for a person, and expires at `deadline`.
+	AttentionKindManualTask AttentionKind = "MANUAL_TASK"
+	// The run takes longer than nine of ten earlier runs of its plan in the same project and environment.
+	AttentionKindLate AttentionKind = "LATE"
+)
+
+var AllAttentionKind = []AttentionKind{
+	AttentionKindFailedWaiting,
+	AttentionKindApproval,
+	AttentionKindManualTask,
+	AttentionKindLate,
+}
+
+func (e AttentionKind) IsValid() bool {
+	switch e {
+	case AttentionKindFailedWaiting, AttentionKindApproval, AttentionKindManualTask, AttentionKindLate:
+		return true
+	}
+	return false
+}
+
+func (e AttentionKind) String() string {
+	return string(e)
+}
+
+func (e *AttentionKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AttentionKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AttentionKind", str)
+	}
+	return nil
+}
+
+func (e AttentionKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AttentionKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AttentionKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

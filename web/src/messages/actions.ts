@@ -17,6 +17,7 @@ export const action = {
   CANCEL: "Cancel run",
   RERUN: "Run again",
   COMPLETE_MANUAL_STEP: "Complete step",
+  ANNOTATE: "Annotate",
   APPROVE: "Approve",
   READ_DEAD_LETTERS: "Read dead letters",
   READ_AUDIT: "Read the audit",

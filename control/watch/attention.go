@@ -1,0 +1,284 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// AttentionKind is the reason why a run needs somebody.
+type AttentionKind string
+
+// Kinds of attention.
+const (
+	FailedWaiting AttentionKind = "FAILED_WAITING" // a step failed and the retry window is open
+	NeedsApproval AttentionKind = "APPROVAL"
+	NeedsTask     AttentionKind = "MANUAL_TASK"
+	Late          AttentionKind = "LATE" // it runs longer than earlier runs of its plan
+)
+
+// AttentionItem is a run, or a step of one, that needs somebody.
+type AttentionItem struct {
+	Kind                     AttentionKind
+	RunID, StepID            string // StepID is that of the failed or of the manual step
+	LogicalAttempt           int    // of the step; 0 without one
+	ProjectID, EnvironmentID string
+	PlanID, PlanVersion      string
+	Since                    time.Time
+	// Deadline is when dvt decides by itself: the run fails, the approval or the task expires. Nil: never.
+	Deadline *time.Time
+	// ExpectedBy is the time by which nine of ten earlier runs of the plan had ended; only for Late.
+	ExpectedBy  *time.Time
+	Code        string // of the failed step's error
+	Message     string
+	HeldSteps   int // steps that wait for the decision
+	FailedSteps int
+	// Approvals and Required count the approvals that were given and that are needed; only for NeedsApproval.
+	Approvals, Required int
+	// Actions are what the viewer may do about it now.
+	Actions []authz.Action
+}
+
+// AttentionPage is a page of the items that need attention.
+type AttentionPage struct {
+	Items   []AttentionItem
+	Cursors []string
+	HasNext bool
+	Count   int // of all items, up to MaxInboxCount
+	AsOf    time.Time
+}
+
+// AttentionFrame is the first page of a viewer's items. Items is nil when they did not change since the frame before.
+type AttentionFrame struct {
+	Sync   live.Sync
+	Reason live.Reason
+	AsOf   time.Time // the store's clock; zero when nothing could be read yet
+	Count  *int      // nil when nothing could be read yet
+	Items  []AttentionItem
+}
+
+// Attention reads a page of the runs that need somebody and that p may read: with the least time left first, then the
+// one that holds up the most steps. It considers the first maxInbox of each kind. Errors: BAD_USER_INPUT,
+// CURSOR_INVALID.
+func (s *InboxReader) Attention(ctx context.Context, p authz.Principal, first int, after string) (AttentionPage,
+	error) {
+	n, err := control.PageSize(first, 50)
+	if err != nil {
+		return AttentionPage{}, err
+	}
+	scope, ok := s.rights.Narrow(p, control.RunFilter{})
+	if !ok {
+		return AttentionPage{}, nil
+	}
+	v, err := s.readInbox(ctx, scope, nil)
+	if err == nil {
+		err = s.readAttention(ctx, scope, v)
+	}
+	if err != nil {
+		return AttentionPage{}, control.Translate(err)
+	}
+	items, err := s.attentionOf(p, v)
+	if err != nil {
+		return AttentionPage{}, control.Translate(err)
+	}
+	out := AttentionPage{Count: min(len(items), MaxInboxCount), AsOf: v.asOf}
+	if after != "" {
+		i := slices.IndexFunc(items, func(i AttentionItem) bool { return i.cursor() == after })
+		if i < 0 {
+			return AttentionPage{}, control.CursorInvalid()
+		}
+		items = items[i+1:]
+	}
+	out.HasNext = len(items) > n
+	out.Items = items[:min(n, len(items))]
+	for _, i := range out.Items {
+		out.Cursors = append(out.Cursors, i.cursor())
+	}
+	return out, nil
+}
+
+// AttentionCount counts the items of Attention, up to MaxInboxCount.
+func (s *InboxReader) AttentionCount(ctx context.Context, p authz.Principal) (int, error) {
+	page, err := s.Attention(ctx, p, 1, "")
+	return page.Count, err
+}
+
+// cursor names the item: a cursor is invalid after its item has gone.
+func (i *AttentionItem) cursor() string { return string(i.Kind) + " " + i.RunID + " " + i.StepID }
+
+// attentionOf returns the items of a view as p sees them. It does no I/O.
+func (s *InboxReader) attentionOf(p authz.Principal, v *inboxView) ([]AttentionItem, error) {
+	yours, err := s.canDecideEach(p, v)
+	if err != nil {
+		return nil, err
+	}
+	may := s.allowed(p)
+	out := []AttentionItem{}
+	for _, row := range v.failed {
+		out = append(out, failedItem(row.Header))
+	}
+	for i := range v.items {
+		out = append(out, v.items[i].attention(yours[i]))
+	}
+	for _, l := range v.late {
+		out = append(out, l.item())
+	}
+	for i := range out {
+		item := &out[i]
+		for _, action := range answers[item.Kind] {
+			ok, err := may(action, item.ProjectID, item.EnvironmentID)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				item.Actions = append(item.Actions, action)
+			}
+		}
+	}
+	slices.SortStableFunc(out, compareAttention)
+	return out, nil
+}
+
+// answers are the actions that answer each kind. Those of approvals and tasks depend on more than a right.
+var answers = map[AttentionKind][]authz.Action{ //nolint:gochecknoglobals // a table
+	FailedWaiting: {authz.RetryStep, authz.SkipStep, authz.Cancel},
+	Late:          {authz.Pause, authz.Cancel},
+}
+
+// compareAttention orders by the time left, then by the number of steps that are held up, then by age.
+func compareAttention(a, b AttentionItem) int {
+	switch {
+	case a.Deadline != nil && b.Deadline != nil:
+		if c := a.Deadline.Compare(*b.Deadline); c != 0 {
+			return c
+		}
+	case a.Deadline != nil:
+		return -1
+	case b.Deadline != nil:
+		return 1
+	}
+	return cmp.Or(cmp.Compare(b.HeldSteps, a.HeldSteps), a.Since.Compare(b.Since), strings.Compare(a.RunID, b.RunID),
+		strings.Compare(a.StepID, b.StepID))
+}
+
+func failedItem(h run.Header) AttentionItem {
+	item := itemOf(FailedWaiting, h)
+	item.Deadline = h.AwaitingUntil()
+	if c := h.RootCause; c != nil {
+		item.StepID, item.LogicalAttempt = c.StepID, c.LogicalAttempt
+		if c.Error != nil {
+			item.Code, item.Message = c.Error.Code, c.Error.Message
+		}
+	}
+	if h.Policy != nil && item.Deadline != nil {
+		item.Since = item.Deadline.Add(-time.Duration(h.Policy.RetryWindowMS) * time.Millisecond)
+	}
+	return item
+}
+
+func itemOf(kind AttentionKind, h run.Header) AttentionItem {
+	item := AttentionItem{
+		Kind: kind, RunID: h.RunID, ProjectID: h.ProjectID, EnvironmentID: h.EnvironmentID, PlanID: h.PlanID,
+		PlanVersion: h.PlanVersion, Since: h.CreatedAt, HeldSteps: h.Counts.Pending, FailedSteps: h.Counts.Failed,
+	}
+	if h.StartedAt != nil {
+		item.Since = *h.StartedAt
+	}
+	return item
+}
+
+// attention returns the item; yours says that the viewer may decide it now.
+func (p *pending) attention(yours bool) AttentionItem {
+	item := AttentionItem{
+		Kind: NeedsApproval, RunID: p.RunID, StepID: p.StepID, LogicalAttempt: p.LogicalAttempt, ProjectID: p.ProjectID,
+		EnvironmentID: p.EnvironmentID, PlanID: p.planID, PlanVersion: p.planVersion, Since: p.Since, Deadline: p.deadline,
+	}
+	action := authz.Approve
+	if p.StepID != "" {
+		item.Kind, action = NeedsTask, authz.CompleteManual
+	} else {
+		item.Required = p.approval.Required
+		for _, d := range p.approval.Decisions {
+			if d.Approved {
+				item.Approvals++
+			}
+		}
+	}
+	if yours {
+		item.Actions = []authz.Action{action}
+	}
+	return item
+}
+
+// readAttention adds to a view the runs that await an operator and those that are late.
+func (s *InboxReader) readAttention(ctx context.Context, scope control.RunFilter, v *inboxView) (err error) {
+	if v.failed, err = s.store.ListAwaitingRuns(ctx, store.WaitFilter{
+		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
+		Limit: maxInbox,
+	}); err != nil {
+		return err
+	}
+	v.late, err = s.late.read(ctx, scope, v.asOf)
+	return err
+}
+
+// WatchAttention returns a stream of the first page of Attention, at most first items (1 to 100): at once, after each
+// change, and a frame without items at least once in the quiet interval. It reads as WatchInbox does, and viewers with
+// the same scope share the reads. Errors: BAD_USER_INPUT; FORBIDDEN for a caller who may read no run.
+func (s *InboxWatcher) WatchAttention(ctx context.Context, p authz.Principal,
+	first int) (control.Stream[AttentionFrame], error) {
+	n, err := control.PageSize(first, 50)
+	if err != nil {
+		return nil, err
+	}
+	frames := &attentionFrames{reader: s.reader, p: p, first: n}
+	return openInboxStream(ctx, s, p, frames.advance)
+}
+
+// attentionFrames makes the frames of one viewer.
+type attentionFrames struct {
+	reader *InboxReader
+	p      authz.Principal
+	first  int
+
+	began bool
+	shown inboxState
+	items []AttentionItem
+}
+
+// advance returns the frame that brings the viewer to the state now, and whether it has a change.
+func (a *attentionFrames) advance(_ *inbox, now inboxState) (f AttentionFrame, moved bool, err error) {
+	f = AttentionFrame{Sync: now.sync, Reason: now.reason}
+	moved = now.sync != a.shown.sync || now.reason != a.shown.reason
+	if now.view != nil {
+		items, err := a.reader.attentionOf(a.p, now.view)
+		if err != nil {
+			return f, false, err
+		}
+		f.AsOf, f.Count = now.view.asOf, new(min(len(items), MaxInboxCount))
+		items = items[:min(len(items), a.first)]
+		if !a.began || !slices.EqualFunc(a.items, items, equalAttention) {
+			f.Items, moved, a.began, a.items = items, true, true, items
+		}
+	}
+	a.shown = now
+	return f, moved, nil
+}
+
+func equalAttention(a, b AttentionItem) bool {
+	return a.cursor() == b.cursor() && a.LogicalAttempt == b.LogicalAttempt && a.HeldSteps == b.HeldSteps &&
+		a.FailedSteps == b.FailedSteps && a.Approvals == b.Approvals && slices.Equal(a.Actions, b.Actions) &&
+		equalTimes(a.Deadline, b.Deadline) && equalTimes(a.ExpectedBy, b.ExpectedBy)
+}
+
+func equalTimes(a, b *time.Time) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
+}

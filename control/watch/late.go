@@ -1,0 +1,127 @@
+package watch
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Limits of the search for late runs.
+const (
+	// maxRunning bounds the running runs that are considered: the oldest ones, which are the likeliest to be late.
+	maxRunning = 200
+	// lateEvery is the least time between two searches in one scope.
+	lateEvery = 15 * time.Second
+	// usualKept is how long the usual duration of a plan in one scope is remembered.
+	usualKept = 5 * time.Minute
+	// maxUsual bounds the durations that one search reads. The others follow with later searches.
+	maxUsual = 20
+)
+
+// usualReader reads how long runs usually take.
+type usualReader interface {
+	UsualDuration(ctx context.Context, h run.Header) (time.Duration, bool, error)
+}
+
+// lateReader finds runs that take longer than earlier runs of their plan. It is safe for concurrent use.
+type lateReader struct {
+	store interface {
+		List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+	}
+	usual usualReader
+
+	found  *lru.Cache[string, lateRuns] // by class of scope
+	usuals *lru.Cache[string, usual]    // by scope and plan
+	mu     sync.Mutex                   // one search at a time
+}
+
+type lateRuns struct {
+	at   time.Time
+	runs []lateRun
+}
+
+// lateRun is a run that did not end by the time by which nine of ten earlier ones had ended.
+type lateRun struct {
+	header     run.Header
+	expectedBy time.Time
+}
+
+type usual struct {
+	at    time.Time
+	took  time.Duration
+	known bool
+}
+
+func newLateReader(lists *reads.RunLists, s InboxStore) *lateReader {
+	return &lateReader{store: s, usual: lists, found: control.NewLRU[lateRuns](maxInboxes),
+		usuals: control.NewLRU[usual](maxInboxes)}
+}
+
+// read returns the late runs of a scope, at most lateEvery old. now is the store's clock.
+func (s *lateReader) read(ctx context.Context, scope control.RunFilter, now time.Time) ([]lateRun, error) {
+	class, err := classOf(scope)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, known := s.found.Get(string(class)); known && now.Sub(old.at) < lateEvery && !now.Before(old.at) {
+		return old.runs, nil
+	}
+	f := scope
+	f.Statuses, f.Ascending, f.Limit = []run.Status{run.Running}, true, maxRunning
+	rows, err := s.store.List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := []lateRun{}
+	budget := maxUsual
+	for _, row := range rows {
+		h := row.Header
+		// Runs with a failed step or a step that waits for a person are items of another kind.
+		if h.StartedAt == nil || h.Counts.Failed > 0 || h.Counts.Manual > 0 {
+			continue
+		}
+		took, known, err := s.usualOf(ctx, h, now, &budget)
+		if err != nil {
+			return nil, err
+		}
+		if by := h.StartedAt.Add(took); known && now.After(by) {
+			out = append(out, lateRun{header: h, expectedBy: by})
+		}
+	}
+	s.found.Add(string(class), lateRuns{at: now, runs: out})
+	return out, nil
+}
+
+// usualOf returns the duration that a run should not exceed, from memory or while budget lasts from the store.
+func (s *lateReader) usualOf(ctx context.Context, h run.Header, now time.Time, budget *int) (time.Duration, bool,
+	error) {
+	key := strings.Join([]string{h.TenantID, h.ProjectID, h.EnvironmentID, h.PlanID}, "\x00")
+	if u, known := s.usuals.Get(key); known && now.Sub(u.at) < usualKept {
+		return u.took, u.known, nil
+	}
+	if *budget == 0 {
+		return 0, false, nil
+	}
+	*budget--
+	took, known, err := s.usual.UsualDuration(ctx, h)
+	if err == nil {
+		s.usuals.Add(key, usual{at: now, took: took, known: known})
+	}
+	return took, known, err
+}
+
+func (l lateRun) item() AttentionItem {
+	item := itemOf(Late, l.header)
+	item.ExpectedBy = &l.expectedBy
+	return item
+}

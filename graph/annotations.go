@@ -1,0 +1,90 @@
+package graph
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+)
+
+// Annotations reads and changes the tags and notes of runs.
+type Annotations interface {
+	Tags(ctx context.Context, p authz.Principal, runIDs []string) (map[string][]string, error)
+	Notes(ctx context.Context, p authz.Principal, runID string) ([]runs.Note, error)
+	TagRun(ctx context.Context, p authz.Principal, in runs.TagRun) ([]string, error)
+	AddNote(ctx context.Context, p authz.Principal, in runs.NoteRun) (runs.Note, error)
+}
+
+// ViewService keeps the saved views of lists.
+type ViewService interface {
+	SavedViews(ctx context.Context, p authz.Principal) ([]reads.SavedView, error)
+	SaveView(ctx context.Context, p authz.Principal, in reads.SaveView) (reads.SavedView, error)
+	DeleteView(ctx context.Context, p authz.Principal, id string) (bool, error)
+}
+
+func (q queries) RunTags(ctx context.Context, runIDs []string) ([]model.RunTags, error) {
+	tags, err := q.control.Tags(ctx, principal(ctx), runIDs)
+	out := make([]model.RunTags, 0, len(tags))
+	for _, id := range slices.Sorted(maps.Keys(tags)) {
+		out = append(out, model.RunTags{RunID: id, Tags: tags[id]})
+	}
+	return out, err
+}
+
+func (q queries) RunNotes(ctx context.Context, runID string) ([]model.RunNote, error) {
+	notes, err := q.control.Notes(ctx, principal(ctx), runID)
+	return mapping.MapSlice(notes, mapNote), err
+}
+
+func mapNote(n runs.Note) model.RunNote {
+	return model.RunNote{No: int(n.No), Author: n.Author, At: n.At, Body: n.Body}
+}
+
+func (m mutations) SetRunTags(ctx context.Context, in model.SetRunTagsInput) (*model.SetRunTagsPayload, error) {
+	tags, err := m.control.TagRun(ctx, principal(ctx), runs.TagRun{RunID: in.RunID, RequestID: in.RequestID,
+		Tags: in.Tags})
+	if err != nil {
+		return nil, err
+	}
+	return &model.SetRunTagsPayload{Tags: append([]string{}, tags...)}, nil
+}
+
+func (m mutations) AddRunNote(ctx context.Context, in model.AddRunNoteInput) (*model.AddRunNotePayload, error) {
+	note, err := m.control.AddNote(ctx, principal(ctx), runs.NoteRun{RunID: in.RunID, RequestID: in.RequestID,
+		Body: in.Body})
+	if err != nil {
+		return nil, err
+	}
+	return &model.AddRunNotePayload{Note: new(mapNote(note))}, nil
+}
+
+func (q queries) SavedViews(ctx context.Context) ([]model.SavedView, error) {
+	p := principal(ctx)
+	views, err := q.control.SavedViews(ctx, p)
+	return mapping.MapSlice(views, func(v reads.SavedView) model.SavedView { return mapView(p, v) }), err
+}
+
+func mapView(p authz.Principal, v reads.SavedView) model.SavedView {
+	return model.SavedView{ViewID: v.ID, Owner: v.Owner, Yours: v.Owner == p.ID, ProjectID: mapping.Text(v.ProjectID),
+		Name: v.Name, Query: v.Query, At: v.At}
+}
+
+func (m mutations) SaveView(ctx context.Context, in model.SaveViewInput) (*model.SaveViewPayload, error) {
+	p := principal(ctx)
+	v, err := m.control.SaveView(ctx, p, reads.SaveView{ID: in.ID, ProjectID: mapping.OrZero(in.ProjectID), Name: in.Name,
+		Query: in.Query})
+	if err != nil {
+		return nil, err
+	}
+	return &model.SaveViewPayload{View: new(mapView(p, v))}, nil
+}
+
+func (m mutations) DeleteView(ctx context.Context, in model.DeleteViewInput) (*model.DeleteViewPayload, error) {
+	deleted, err := m.control.DeleteView(ctx, principal(ctx), in.ID)
+	return &model.DeleteViewPayload{Deleted: deleted}, err
+}
