@@ -6,6 +6,7 @@ export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' |
 import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
 /** An action that a principal may be allowed to do. */
 export type Action =
+  | 'ANNOTATE'
   | 'APPROVE'
   | 'CANCEL'
   | 'COMPLETE_MANUAL_STEP'
@@ -460,12 +461,19 @@ export type Role =
   | 'VIEWER';
 
 export type RunFilter = {
+  /**
+   * True adds the runs with a failed step that await an operator (substatus AWAITING_OPERATOR) to those with one of `statuses`.
+   * Without `statuses`: only them.
+   */
+  awaitingOperator?: boolean | null | undefined;
   createdFrom?: string | null | undefined;
   createdTo?: string | null | undefined;
   environmentId?: string | null | undefined;
   planId?: string | null | undefined;
   projectId?: string | null | undefined;
   statuses?: Array<RunStatus> | null | undefined;
+  /** The run has exactly this tag. Together with `statuses` the cost grows with the number of runs that have the tag. */
+  tag?: string | null | undefined;
   /** Beginning of a runId, or part of a planId. */
   text?: string | null | undefined;
   /** The principal that started the runs; `me` is the viewer. */
