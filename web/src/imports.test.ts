@@ -31,9 +31,11 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   dag: "api format messages runstate status topology ui",
   mosaic: "address format messages runstate status topology ui",
   timeline: "address api api/gen format messages runstate status topology ui",
-  step: "actions address api api/gen format logs messages page runstate status topology ui",
+  plans: "api api/gen format messages page status ui",
+  compare: "api/gen format messages plans ui",
+  step: "actions address api api/gen format logs messages page plans runstate status topology ui",
   steps: "actions address api format messages runstate status step timeline topology ui",
-  run: "actions address api api/gen dag events format freshness logs messages mosaic page receipts runstate session status step steps timeline topology ui",
+  run: "actions address api api/gen compare dag events format freshness logs messages mosaic page plans receipts runstate session status step steps timeline topology ui",
   runlist: "address api api/gen format messages runstate status ui",
   bulk: "api api/gen format forms messages receipts runstate ui",
   start: "api api/gen dag messages session ui",
@@ -44,7 +46,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   admin: "api api/gen format forms messages page session ui",
   shell: "api api/gen format inbox messages receipts session status ui",
   routes:
-    "address admin api api/gen audit bulk format forms freshness health history inbox messages page queue receipts run runlist runstate session shell start status step ui",
+    "address admin api api/gen audit bulk compare format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:

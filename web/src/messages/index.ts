@@ -8,6 +8,8 @@ import { run, runKeys, details, artifacts, events, time, diff } from "./run";
 import { step, log } from "./step";
 import { graph, grid, timeline, mosaic } from "./pictures";
 import { planDiff } from "./planDiff";
+import { plans } from "./plans";
+import { compare } from "./compare";
 import { several } from "./several";
 import { bulk } from "./bulk";
 import { start } from "./start";
@@ -54,6 +56,8 @@ export const m = {
   timeline,
   mosaic,
   planDiff,
+  plans,
+  compare,
   several,
   bulk,
   start,

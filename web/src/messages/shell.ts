@@ -4,6 +4,7 @@ export const nav = {
   label: "Pages",
   skip: "Skip to content",
   runs: "Runs",
+  plans: "Plans",
   inbox: "Inbox",
   queue: "Queue",
   dlq: "Dead letters",

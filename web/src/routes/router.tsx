@@ -11,9 +11,12 @@ import {
   ADMIN_PARTS,
   auditSearch,
   bulkSearch,
+  compareSearch,
   dlqSearch,
   inboxSearch,
   parseSearch,
+  planSearch,
+  plansSearch,
   rootSearch,
   runSearch,
   runsSearch,
@@ -73,6 +76,31 @@ const start = createRoute({
   path: "/start",
   validateSearch: (search) => startSearch.parse(search),
   component: lazyPage(() => import("./StartPage").then((part) => part.StartPage)),
+});
+
+const plans = createRoute({
+  getParentRoute: () => root,
+  path: "/plans",
+  validateSearch: (search) => plansSearch.parse(search),
+  component: lazyPage(() => import("./PlansPage").then((part) => part.PlansPage)),
+});
+const plan = createRoute({
+  getParentRoute: () => root,
+  path: "/plans/$planId",
+  validateSearch: (search) => planSearch.parse(search),
+  component: lazyPage(() => import("./PlanPage").then((part) => part.PlanPage)),
+});
+const planStep = createRoute({
+  getParentRoute: () => root,
+  path: "/plans/$planId/steps/$stepId",
+  validateSearch: (search) => planSearch.parse(search),
+  component: lazyPage(() => import("./PlanStepPage").then((part) => part.PlanStepPage)),
+});
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: "/compare",
+  validateSearch: (search) => compareSearch.parse(search),
+  component: lazyPage(() => import("./ComparePage").then((part) => part.ComparePage)),
 });
 
 const inbox = createRoute({
@@ -142,6 +170,10 @@ export const router = createRouter({
     bulks,
     bulk,
     start,
+    plans,
+    plan,
+    planStep,
+    compare,
     inbox,
     queue,
     dlq,

@@ -92,6 +92,18 @@ export const inboxSearch = z.object({
 
 export const startSearch = z.object({ from: text, project: text, env: text, plan: text });
 
+export const plansSearch = z.object({ project: text, env: text, q: text });
+
+/** A plan is named by its id, its project and its environment. */
+export const planSearch = z.object({ project: text, env: text });
+
+export const compareSearch = z.object({
+  a: text,
+  b: text,
+  all: z.catch(z.optional(z.literal("yes")), undefined),
+  sort: z.catch(z.optional(z.enum(["slower", "name"])), undefined),
+});
+
 export const runSearch = z.object({
   view: z.catch(z.optional(z.enum(RUN_VIEWS)), undefined),
   step: text,

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { useRunActions } from "../actions/context";
 import { instant, type RunHeader } from "../api/model";
+import { CompareWithGreen } from "../compare/CompareLinks";
 import { m } from "../messages";
 import { useOrder, useRunStore } from "../runstate/context";
 import type { Failing } from "../step/dbt";
@@ -27,7 +28,7 @@ export function CauseMore({ header, cause, nodes }: CauseMoreProps) {
         <AlsoFailed header={header} cause={cause} />
       </li>
       <li>
-        <LastGreen />
+        <LastGreen of={header.runId} />
       </li>
       {nodes && <li>{nodes.failing && <Nodes stepId={cause} attempt={nodes.attempt} failing={nodes.failing} />}</li>}
     </ul>
@@ -79,7 +80,7 @@ function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null
 }
 
 /** The last successful run, to compare with. */
-function LastGreen() {
+function LastGreen({ of }: { of: string }) {
   const { actions } = useRunActions();
   if (!actions) return null;
   if (!actions.lastGreen) return <>{m.run.neverGreen}</>;
@@ -90,7 +91,7 @@ function LastGreen() {
       <Link to="/runs/$runId" params={{ runId }} search={{}}>
         {shortId(runId)}
       </Link>
-      , <Time at={instant(completedAt ?? createdAt)} format="full" />
+      , <Time at={instant(completedAt ?? createdAt)} format="full" /> · <CompareWithGreen runId={of} greenId={runId} />
     </span>
   );
 }

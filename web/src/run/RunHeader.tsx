@@ -7,6 +7,7 @@ import { useReceipts } from "../receipts/context";
 import type { Task } from "../actions/useAvailability";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
+import { PlanLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useVerdict } from "../runstate/context";
 import { forecastWords, useForecast } from "./forecast";
 import { manualOf } from "../status/stepGroup";
@@ -50,7 +51,7 @@ function Known({ header }: { header: RunHeader }) {
           </span>
           <Env id={header.environmentId} />
         </span>{" "}
-        {header.plan.planId}
+        <PlanLink of={{ ...header, planId: header.plan.planId }}>{header.plan.planId}</PlanLink>
         <span className={css.version}>@{header.plan.planVersion}</span>
       </h1>
       <span className={css.id}>

@@ -1,6 +1,7 @@
 /** The pages of the navigation, with the key that follows `g`. */
 export const PAGES = [
   { to: "/runs", name: "runs", key: "r" },
+  { to: "/plans", name: "plans", key: "p" },
   { to: "/inbox", name: "inbox", key: "i" },
   { to: "/queue", name: "queue", key: "q" },
   { to: "/dlq", name: "dlq", key: "d" },

@@ -7,7 +7,8 @@ import { instant, type Step } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { LogView } from "../logs/LogView";
 import { m } from "../messages";
-import { useRunState, useRunStore, useStep } from "../runstate/context";
+import { StepLink } from "../plans/links";
+import { useHeader, useRunState, useRunStore, useStep } from "../runstate/context";
 import { isDbt } from "./dbt";
 import { useMedians } from "./medians";
 import { RESET_STEP_PARAMS, STEP_TABS } from "../address/views";
@@ -69,6 +70,7 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
         <h2 id="step-title" className={css.title}>
           {step.name ?? step.stepId}
         </h2>
+        <History step={step} />
         <StepButtons step={step} />
         <Button kind="quiet" label={m.step.close} onClick={close}>
           <X size={16} aria-hidden="true" />
@@ -240,4 +242,21 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
     case "worker":
       return <StepWorker step={step} />;
   }
+}
+
+/** Leads to the step in all runs of its plan. */
+function History({ step }: { step: Step }) {
+  const header = useHeader();
+  if (!header) return null;
+  return (
+    <span className={css.quiet}>
+      <StepLink
+        of={{ ...header, planId: header.plan.planId }}
+        stepId={step.stepId}
+        label={m.plans.historyOf(step.name ?? step.stepId)}
+      >
+        {m.plans.history}
+      </StepLink>
+    </span>
+  );
 }

@@ -176,6 +176,21 @@ export type CancelRunInput = {
   signalId: string;
 };
 
+export type ComparedChange =
+  /** Only `b` has the step. */
+  | 'ADDED'
+  /** The number of attempts. */
+  | 'ATTEMPTS'
+  /** The error code of the newest attempt. */
+  | 'ERROR'
+  /** In `a` it took at least 25 % and at least 1 s longer. */
+  | 'FASTER'
+  /** Only `a` has the step. */
+  | 'REMOVED'
+  /** In `b` it took at least 25 % and at least 1 s longer. */
+  | 'SLOWER'
+  | 'STATUS';
+
 export type CompleteManualStepInput = {
   /** If given, it must be the caller. */
   actor?: string | null | undefined;
@@ -287,6 +302,22 @@ export type PlanInput =
   inline: unknown; ref?: never; }
   |  { inline?: never;   /** A plan at an address. A control activity fetches and checks it. */
   ref: PlanRefInput; };
+
+/** What a person can do next about a plan, the most urgent first. */
+export type PlanNext =
+  /** A run waits for approval. */
+  | 'APPROVE'
+  /** A run waits for a person to complete a step. */
+  | 'COMPLETE'
+  /** The newest run FAILED. */
+  | 'RERUN'
+  /** A run is paused. */
+  | 'RESUME'
+  /** A run waits for an operator after a failed step. */
+  | 'RETRY'
+  | 'START'
+  /** A run is active. */
+  | 'WATCH';
 
 export type PlanRefInput = {
   compression?: string | null | undefined;
@@ -1313,6 +1344,66 @@ export type RunMarksQueryVariables = Exact<{
 
 export type RunMarksQuery = { run: { events: { edges: Array<{ node: { runSeq: number, eventType: string, stepId: string | null, payload: unknown } }> } } | null };
 
+export type PlanRunFieldsFragment = { runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null };
+
+export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null }> };
+
+export type PastAttemptFieldsFragment = { runId: string, planVersion: string, logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, errorCode: string | null };
+
+export type PlansQueryVariables = Exact<{
+  projectId?: string | null | undefined;
+  environmentId?: string | null | undefined;
+  text?: string | null | undefined;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type PlanQueryVariables = Exact<{
+  projectId: string;
+  environmentId: string;
+  planId: string;
+  runs: number;
+}>;
+
+
+export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
+
+export type PlanStepQueryVariables = Exact<{
+  projectId: string;
+  environmentId: string;
+  planId: string;
+  stepId: string;
+  runs: number;
+}>;
+
+
+export type PlanStepQuery = { planStep: { countedRuns: number, ran: number, succeeded: number, flaky: number, medianMs: number | null, p90Ms: number | null, attempts: Array<{ runId: string, planVersion: string, logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, errorCode: string | null }>, failures: Array<{ code: string, count: number, message: string | null, last: { runId: string, planVersion: string, logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, errorCode: string | null } }>, lastGreen: { runId: string, planVersion: string, logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, errorCode: string | null } | null } | null };
+
+export type PlanPartFieldsFragment = { path: string, from: string | null, to: string | null };
+
+export type ComparePlansQueryVariables = Exact<{
+  a: string;
+  b: string;
+}>;
+
+
+export type ComparePlansQuery = { compareRuns: { plan: { added: number, removed: number, changed: number, parts: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, change: PlanChange, parts: Array<{ path: string, from: string | null, to: string | null }> }> } | null } | null };
+
+export type ComparedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
+
+export type ComparedStepFieldsFragment = { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null };
+
+export type CompareRunsQueryVariables = Exact<{
+  a: string;
+  b: string;
+}>;
+
+
+export type CompareRunsQuery = { compareRuns: { a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
+
 export class TypedDocumentString<TResult, TVariables>
   extends String
   implements DocumentTypeDecoration<TResult, TVariables>
@@ -1944,6 +2035,92 @@ export const BulkRowFieldsFragmentDoc = new TypedDocumentString(`
   deliveredAt
   appliedAt
 }`, {"fragmentName":"BulkRowFields"}) as unknown as TypedDocumentString<BulkRowFieldsFragment, unknown>;
+export const PlanRunFieldsFragmentDoc = new TypedDocumentString(`
+    fragment PlanRunFields on PlanRun {
+  runId
+  planVersion
+  status
+  statusRaw
+  triggeredBy
+  createdAt
+  durationMs
+}
+    `, {"fragmentName":"PlanRunFields"}) as unknown as TypedDocumentString<PlanRunFieldsFragment, unknown>;
+export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
+    fragment PlanSummaryFields on PlanSummary {
+  projectId
+  environmentId
+  planId
+  lastRunAt
+  open
+  ended
+  succeeded
+  successRate
+  medianMs
+  p90Ms
+  recentMedianMs
+  next
+  nextRunId
+  runs {
+    ...PlanRunFields
+  }
+}
+    fragment PlanRunFields on PlanRun {
+  runId
+  planVersion
+  status
+  statusRaw
+  triggeredBy
+  createdAt
+  durationMs
+}`, {"fragmentName":"PlanSummaryFields"}) as unknown as TypedDocumentString<PlanSummaryFieldsFragment, unknown>;
+export const PastAttemptFieldsFragmentDoc = new TypedDocumentString(`
+    fragment PastAttemptFields on PastAttempt {
+  runId
+  planVersion
+  logicalAttemptId
+  engineAttemptId
+  status
+  statusRaw
+  startedAt
+  completedAt
+  durationMs
+  errorCode
+}
+    `, {"fragmentName":"PastAttemptFields"}) as unknown as TypedDocumentString<PastAttemptFieldsFragment, unknown>;
+export const PlanPartFieldsFragmentDoc = new TypedDocumentString(`
+    fragment PlanPartFields on PlanPartDiff {
+  path
+  from
+  to
+}
+    `, {"fragmentName":"PlanPartFields"}) as unknown as TypedDocumentString<PlanPartFieldsFragment, unknown>;
+export const ComparedRunFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ComparedRunFields on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  createdAt
+  totalDurationMs
+  triggeredBy
+  plan {
+    planId
+    planVersion
+  }
+}
+    `, {"fragmentName":"ComparedRunFields"}) as unknown as TypedDocumentString<ComparedRunFieldsFragment, unknown>;
+export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ComparedStepFields on ComparedStep {
+  status
+  statusRaw
+  durationMs
+  attempts
+  errorCode
+}
+    `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -4573,3 +4750,245 @@ export const RunMarksDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunMarksQuery, RunMarksQueryVariables>;
+export const PlansDocument = new TypedDocumentString(`
+    query Plans($projectId: String, $environmentId: String, $text: String, $first: Int!, $after: String) {
+  plans(
+    projectId: $projectId
+    environmentId: $environmentId
+    text: $text
+    first: $first
+    after: $after
+  ) {
+    edges {
+      node {
+        ...PlanSummaryFields
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment PlanRunFields on PlanRun {
+  runId
+  planVersion
+  status
+  statusRaw
+  triggeredBy
+  createdAt
+  durationMs
+}
+fragment PlanSummaryFields on PlanSummary {
+  projectId
+  environmentId
+  planId
+  lastRunAt
+  open
+  ended
+  succeeded
+  successRate
+  medianMs
+  p90Ms
+  recentMedianMs
+  next
+  nextRunId
+  runs {
+    ...PlanRunFields
+  }
+}`) as unknown as TypedDocumentString<PlansQuery, PlansQueryVariables>;
+export const PlanDocument = new TypedDocumentString(`
+    query Plan($projectId: String!, $environmentId: String!, $planId: String!, $runs: Int!) {
+  plan(
+    projectId: $projectId
+    environmentId: $environmentId
+    planId: $planId
+    runs: $runs
+  ) {
+    summary {
+      ...PlanSummaryFields
+    }
+    countedRuns
+    moreRuns
+    versions {
+      planVersion
+      sha256
+      firstUsedAt
+      lastUsedAt
+      runs
+      lastRunId
+    }
+    starters {
+      principal
+      runs
+      lastRunAt
+      lastRunId
+    }
+    grid {
+      leftOut
+      runs {
+        ...PlanRunFields
+      }
+      steps {
+        stepId
+        name
+        cells {
+          status
+          statusRaw
+          durationMs
+          attempts
+        }
+      }
+    }
+  }
+}
+    fragment PlanRunFields on PlanRun {
+  runId
+  planVersion
+  status
+  statusRaw
+  triggeredBy
+  createdAt
+  durationMs
+}
+fragment PlanSummaryFields on PlanSummary {
+  projectId
+  environmentId
+  planId
+  lastRunAt
+  open
+  ended
+  succeeded
+  successRate
+  medianMs
+  p90Ms
+  recentMedianMs
+  next
+  nextRunId
+  runs {
+    ...PlanRunFields
+  }
+}`) as unknown as TypedDocumentString<PlanQuery, PlanQueryVariables>;
+export const PlanStepDocument = new TypedDocumentString(`
+    query PlanStep($projectId: String!, $environmentId: String!, $planId: String!, $stepId: String!, $runs: Int!) {
+  planStep(
+    projectId: $projectId
+    environmentId: $environmentId
+    planId: $planId
+    stepId: $stepId
+    runs: $runs
+  ) {
+    countedRuns
+    ran
+    succeeded
+    flaky
+    medianMs
+    p90Ms
+    attempts {
+      ...PastAttemptFields
+    }
+    failures {
+      code
+      count
+      message
+      last {
+        ...PastAttemptFields
+      }
+    }
+    lastGreen {
+      ...PastAttemptFields
+    }
+  }
+}
+    fragment PastAttemptFields on PastAttempt {
+  runId
+  planVersion
+  logicalAttemptId
+  engineAttemptId
+  status
+  statusRaw
+  startedAt
+  completedAt
+  durationMs
+  errorCode
+}`) as unknown as TypedDocumentString<PlanStepQuery, PlanStepQueryVariables>;
+export const ComparePlansDocument = new TypedDocumentString(`
+    query ComparePlans($a: String!, $b: String!) {
+  compareRuns(a: $a, b: $b) {
+    plan {
+      added
+      removed
+      changed
+      parts {
+        ...PlanPartFields
+      }
+      steps {
+        stepId
+        change
+        parts {
+          ...PlanPartFields
+        }
+      }
+    }
+  }
+}
+    fragment PlanPartFields on PlanPartDiff {
+  path
+  from
+  to
+}`) as unknown as TypedDocumentString<ComparePlansQuery, ComparePlansQueryVariables>;
+export const CompareRunsDocument = new TypedDocumentString(`
+    query CompareRuns($a: String!, $b: String!) {
+  compareRuns(a: $a, b: $b) {
+    a {
+      ...ComparedRunFields
+    }
+    b {
+      ...ComparedRunFields
+    }
+    params {
+      ...PlanPartFields
+    }
+    steps {
+      stepId
+      name
+      changes
+      a {
+        ...ComparedStepFields
+      }
+      b {
+        ...ComparedStepFields
+      }
+    }
+  }
+}
+    fragment PlanPartFields on PlanPartDiff {
+  path
+  from
+  to
+}
+fragment ComparedRunFields on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  createdAt
+  totalDurationMs
+  triggeredBy
+  plan {
+    planId
+    planVersion
+  }
+}
+fragment ComparedStepFields on ComparedStep {
+  status
+  statusRaw
+  durationMs
+  attempts
+  errorCode
+}`) as unknown as TypedDocumentString<CompareRunsQuery, CompareRunsQueryVariables>;

@@ -1,0 +1,86 @@
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import type { ComparedRunFieldsFragment, ComparedStepFieldsFragment } from "../api/gen/graphql";
+import { duration } from "../format/format";
+import { m } from "../messages";
+import { stepCell, toneStyle } from "../plans/glyphs";
+import { Button } from "../ui/Button";
+import { type Column, Table } from "../ui/Table";
+import { type ComparedStep, slowedBy } from "./order";
+import css from "../plans/Plans.module.css";
+
+/** Rows that are shown at once; more cost the browser noticeable time. */
+const MOST_ROWS = 500;
+
+interface Props {
+  a: ComparedRunFieldsFragment;
+  b: ComparedRunFieldsFragment;
+  steps: readonly ComparedStep[];
+}
+
+export function ComparedSteps({ a, b, steps }: Props) {
+  const [all, setAll] = useState(false);
+  const columns: Column<ComparedStep>[] = [
+    { head: m.compare.step, main: true, text: true, cell: (step) => <span title={step.stepId}>{nameOf(step)}</span> },
+    { head: m.compare.change, text: true, cell: ({ changes }) => changes.map((c) => m.compare.changes[c]).join(", ") },
+    { head: m.compare.statusOf("A"), cell: (step) => <Side run={a} step={step} side={step.a} /> },
+    { head: m.compare.statusOf("B"), cell: (step) => <Side run={b} step={step} side={step.b} /> },
+    { head: m.compare.tookIn("A"), cell: (step) => took(step.a) },
+    { head: m.compare.tookIn("B"), cell: (step) => took(step.b) },
+    { head: m.compare.by, cell: (step) => <By ms={slowedBy(step)} /> },
+  ];
+  const shown = all ? steps : steps.slice(0, MOST_ROWS);
+  return (
+    <>
+      <Table label={m.compare.steps} columns={columns} rows={shown} rowKey={({ stepId }) => stepId} />
+      {shown.length < steps.length && <Button onClick={() => setAll(true)}>{m.plans.allSteps(steps.length)}</Button>}
+    </>
+  );
+}
+
+function nameOf({ stepId, name }: ComparedStep): string {
+  return name ?? stepId;
+}
+
+function took(side: ComparedStepFieldsFragment | null): string | null {
+  return side?.durationMs == null ? null : duration(side.durationMs);
+}
+
+/** A step in one run: its status, error and number of attempts, as a link to it. */
+function Side({
+  run,
+  step,
+  side,
+}: {
+  run: ComparedRunFieldsFragment;
+  step: ComparedStep;
+  side: ComparedStepFieldsFragment | null;
+}) {
+  if (!side) return <span className={css.quiet}>{m.compare.absent}</span>;
+  const { glyph, tone, word } = stepCell(side);
+  return (
+    <span>
+      <Link
+        to="/runs/$runId"
+        params={{ runId: run.runId }}
+        search={{ step: step.stepId }}
+        preload={false}
+        style={toneStyle(tone, false)}
+      >
+        <span aria-hidden="true">{glyph}</span> {word}
+      </Link>
+      {side.errorCode !== null && (
+        <>
+          {" "}
+          <code>{side.errorCode}</code>
+        </>
+      )}
+      {side.attempts > 1 && <span className={css.quiet}> {m.compare.attempts(side.attempts)}</span>}
+    </span>
+  );
+}
+
+function By({ ms }: { ms: number | null }) {
+  if (ms === null || ms === 0) return null;
+  return `${ms > 0 ? "+" : "−"}${duration(Math.abs(ms))}`;
+}

@@ -1,0 +1,43 @@
+// The comparison of two runs.
+import type { ComparedChange } from "../api/gen/graphql";
+import { count, plural } from "../format/format";
+
+export const compare = {
+  title: "Compare two runs",
+  withGreen: "Compare with last green",
+  a: "Run A",
+  b: "Run B",
+  swap: "Swap A and B",
+  none: "One of these runs does not exist, or it is not yours.",
+  choose: "Give two runs in the address: /compare?a=…&b=…",
+  params: "Parameters",
+  sameParams: "The parameters are the same.",
+  plan: "Plan",
+  steps: "Steps",
+  all: (n: number) => `All steps (${count(n)})`,
+  differing: (n: number) => `Only differences (${count(n)})`,
+  show: "Show",
+  same: "No step differs.",
+  sort: "Sort by",
+  sorts: { plan: "Order of the plan", slower: "Slowest against A", name: "Name" },
+  step: "Step",
+  change: "Difference",
+  statusOf: (run: string) => `Status in ${run}`,
+  tookIn: (run: string) => `Took in ${run}`,
+  by: "B − A",
+  absent: "not in the plan",
+  attempts: (n: number) => plural(n, "attempt"),
+  changes: {
+    ADDED: "only in B",
+    REMOVED: "only in A",
+    STATUS: "other status",
+    ERROR: "other error",
+    ATTEMPTS: "other number of attempts",
+    SLOWER: "slower",
+    FASTER: "faster",
+  } satisfies Record<ComparedChange, string>,
+  threshold: "Slower and faster: by at least 25 % and 1 s.",
+  started: "Started",
+  took: "Took",
+  starter: "Started by",
+};

@@ -1,0 +1,69 @@
+import { expect, it } from "vitest";
+import { of, screen, show, vi } from "../testing/render";
+import { PlansOverview } from "./PlansOverview";
+
+const run = (runId: string, status: string, durationMs: number | null) => ({
+  runId,
+  planVersion: "1.0",
+  status,
+  statusRaw: status,
+  triggeredBy: "ana",
+  createdAt: "2026-11-21T03:12:07.123Z",
+  durationMs,
+});
+const NIGHTLY = {
+  projectId: "shop",
+  environmentId: "prod",
+  planId: "nightly",
+  lastRunAt: "2026-11-21T03:12:07.123Z",
+  open: 1,
+  ended: 4,
+  succeeded: 3,
+  successRate: 0.75,
+  medianMs: 60_000,
+  p90Ms: 90_000,
+  recentMedianMs: 80_000,
+  next: "RETRY",
+  nextRunId: "r-new",
+  runs: [run("r-new", "RUNNING", null), run("r-old", "FAILED", 61_000)],
+};
+const answer = (nodes: unknown[], hasNextPage = false) => ({
+  plans: { edges: nodes.map((node) => ({ node })), pageInfo: { endCursor: hasNextPage ? "c1" : null, hasNextPage } },
+});
+
+it("shows each plan with its last runs, the newest on the right", async () => {
+  await show(<PlansOverview />, { answers: { Plans: answer([NIGHTLY]) } });
+  const plan = await screen.findByRole("link", { name: "nightly" });
+  expect(plan.getAttribute("href")).toBe("/plans/nightly?project=shop&env=prod");
+  const cells = screen.getAllByRole("link").filter((link) => /, run /.test(link.getAttribute("aria-label") ?? ""));
+  expect(cells.map((cell) => [cell.textContent, cell.getAttribute("aria-label")])).toEqual([
+    ["✕", "Failed, 1 m 1 s, run r-old"],
+    ["▶", "Running, run r-new"],
+  ]);
+  expect(screen.getByText("75 %").getAttribute("title")).toBe("3 of 4 ended runs succeeded");
+  expect(document.body.textContent).toContain("slower lately");
+  expect(screen.getByRole("link", { name: "Retry a failed step" }).getAttribute("href")).toBe("/runs/r-new");
+});
+
+it("starts a plan that needs nothing else from its newest run", async () => {
+  const calm = { ...NIGHTLY, next: "START", nextRunId: null };
+  await show(<PlansOverview />, { answers: { Plans: answer([calm]) } });
+  const start = await screen.findByRole("link", { name: "Start a run" });
+  expect(start.getAttribute("href")).toBe("/start?from=r-new&project=shop&env=prod");
+});
+
+it("reads further pages, and filters on the server", async () => {
+  const { sent, user } = await show(<PlansOverview filter={{ text: "night" }} />, {
+    answers: {
+      Plans: ({ after }: { after: string | null }) => answer([{ ...NIGHTLY, planId: after ?? "first" }], !after),
+    },
+  });
+  await user.click(await screen.findByRole("button", { name: "Show more" }));
+  await vi.waitFor(() => expect(screen.getByRole("link", { name: "c1" })).toBeDefined());
+  expect(of(sent, "Plans").at(-1)).toMatchObject({ text: "night", first: 20, after: "c1" });
+});
+
+it("says why it is empty", async () => {
+  await show(<PlansOverview />, { answers: { Plans: answer([]) } });
+  expect(await screen.findByText("No plan has run here yet.")).toBeDefined();
+});

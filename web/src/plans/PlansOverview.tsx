@@ -1,0 +1,115 @@
+import { Link } from "@tanstack/react-router";
+import { PlansDocument, type PlanSummaryFieldsFragment } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { useConnection } from "../api/useConnection";
+import { duration } from "../format/format";
+import { m } from "../messages";
+import { List } from "../page/List";
+import { Where } from "../ui/Env";
+import type { Column } from "../ui/Table";
+import { Time } from "../ui/Time";
+import { PlanLink } from "./links";
+import { RunCells } from "./RunCells";
+import css from "./Plans.module.css";
+
+const EVERY_MS = 10_000;
+const MUCH = 1.25;
+
+export interface PlansFilter {
+  projectId?: string | undefined;
+  environmentId?: string | undefined;
+  text?: string | undefined;
+}
+
+const columns: readonly Column<PlanSummaryFieldsFragment>[] = [
+  { head: m.plans.plan, main: true, text: true, cell: (plan) => <PlanLink of={plan}>{plan.planId}</PlanLink> },
+  {
+    head: m.plans.where,
+    cell: (plan) => <Where project={plan.projectId} environment={plan.environmentId} />,
+  },
+  { head: m.plans.lastRuns, cell: (plan) => <RunCells runs={plan.runs} /> },
+  { head: m.plans.rate, cell: (plan) => <Rate plan={plan} /> },
+  { head: m.plans.typical, cell: (plan) => <Typical plan={plan} /> },
+  { head: m.plans.open, wide: true, cell: (plan) => (plan.open === 0 ? "" : m.plans.openRuns(plan.open)) },
+  { head: m.plans.lastRun, wide: true, cell: (plan) => <Time at={instant(plan.lastRunAt)} /> },
+  { head: m.plans.next, cell: (plan) => <Next plan={plan} /> },
+];
+
+/** The list of plans with their last runs, the plan with the newest run first. */
+export function usePlans({ projectId, environmentId, text }: PlansFilter) {
+  return useConnection(
+    PlansDocument,
+    { projectId: projectId ?? null, environmentId: environmentId ?? null, text: text ?? null },
+    ({ plans }) => plans,
+    { size: 20, every: EVERY_MS },
+  );
+}
+
+/** Each plan with its last 30 runs. It reads its own data, so that other pages can show it. */
+export function PlansOverview({ filter = {} }: { filter?: PlansFilter }) {
+  return <PlansTable pages={usePlans(filter)} searched={filter.text !== undefined} />;
+}
+
+export function PlansTable({ pages, searched }: { pages: ReturnType<typeof usePlans>; searched: boolean }) {
+  return (
+    <List
+      label={m.plans.title}
+      pages={pages}
+      columns={columns}
+      rowKey={(plan) => `${plan.projectId}/${plan.environmentId}/${plan.planId}`}
+      empty={
+        <>
+          <p>{searched ? m.plans.noMatch : m.plans.empty}</p>
+          {!searched && <Link to="/start">{m.plans.start}</Link>}
+        </>
+      }
+    />
+  );
+}
+
+export function Rate({ plan }: { plan: Pick<PlanSummaryFieldsFragment, "successRate" | "succeeded" | "ended"> }) {
+  if (plan.successRate === null) return null;
+  return <span title={m.plans.rateOf(plan.succeeded, plan.ended)}>{m.plans.percent(plan.successRate)}</span>;
+}
+
+/** The median duration, and whether the newest runs took clearly longer or shorter. */
+export function Typical({ plan }: { plan: Pick<PlanSummaryFieldsFragment, "medianMs" | "recentMedianMs"> }) {
+  const { medianMs, recentMedianMs } = plan;
+  if (medianMs === null) return null;
+  const trend =
+    recentMedianMs === null
+      ? null
+      : recentMedianMs > medianMs * MUCH
+        ? m.plans.slower
+        : recentMedianMs * MUCH < medianMs
+          ? m.plans.faster
+          : null;
+  return (
+    <span title={recentMedianMs === null ? undefined : m.plans.recent(duration(recentMedianMs))}>
+      {duration(medianMs)}
+      {trend !== null && <span className={css.quiet}> · {trend}</span>}
+    </span>
+  );
+}
+
+/** The next action, as a link to where one does it. */
+export function Next({ plan }: { plan: PlanSummaryFieldsFragment }) {
+  const newest = plan.runs[0];
+  if (plan.nextRunId !== null) {
+    return (
+      <Link to="/runs/$runId" params={{ runId: plan.nextRunId }} search={{}} data-urgent={plan.next}>
+        {m.plans.nexts[plan.next]}
+      </Link>
+    );
+  }
+  return newest ? <StartLink plan={plan} /> : null;
+}
+
+/** Opens the form of a start, filled in from the newest run of the plan. */
+export function StartLink({ plan }: { plan: PlanSummaryFieldsFragment }) {
+  return (
+    <Link to="/start" search={{ from: plan.runs[0]?.runId, project: plan.projectId, env: plan.environmentId }}>
+      {m.plans.start}
+    </Link>
+  );
+}

@@ -1,0 +1,40 @@
+// The glyphs of small cells: shape, word and colour, each readable without the others.
+import type { CSSProperties } from "react";
+import { runLook, stepLook } from "../status/look";
+import type { PlanRunFieldsFragment } from "../api/gen/graphql";
+import type { Step } from "../api/model";
+import type { Tone } from "../ui/tones";
+
+const GLYPH: Record<Tone, string> = {
+  pending: "○",
+  approved: "◎",
+  running: "▶",
+  paused: "‖",
+  person: "◆",
+  success: "✓",
+  failed: "✕",
+  cancelled: "⊘",
+  skipped: "»",
+  unknown: "?",
+};
+
+export interface CellLook {
+  glyph: string;
+  tone: Tone;
+  word: string;
+}
+
+export function runCell(run: Pick<PlanRunFieldsFragment, "status" | "statusRaw">): CellLook {
+  const { tone, word } = runLook({ ...run, substatus: null, pause: null });
+  return { glyph: GLYPH[tone], tone, word };
+}
+
+export function stepCell(step: Pick<Step, "status" | "statusRaw">): CellLook {
+  const { tone, word } = stepLook({ ...step, pendingRetry: false });
+  return { glyph: GLYPH[tone], tone, word };
+}
+
+/** The colour of a tone, on its tint. Thousands of cells have it, so it is no rule of a style sheet for each tone. */
+export function toneStyle(tone: Tone, tint = true): CSSProperties {
+  return { color: `var(--${tone})`, ...(tint ? { background: `var(--${tone}-tint)` } : {}) };
+}

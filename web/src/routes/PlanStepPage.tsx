@@ -1,0 +1,140 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type PastAttemptFieldsFragment, PlanStepDocument } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { useQuery } from "../api/useQuery";
+import { attemptName, count, duration, shortId } from "../format/format";
+import { m } from "../messages";
+import { PageHead } from "../page/List";
+import { Problem } from "../page/Problem";
+import { Bars } from "../plans/Bars";
+import { stepCell } from "../plans/glyphs";
+import { PlanLink } from "../plans/links";
+import css from "../plans/Plans.module.css";
+import page from "../styles/Page.module.css";
+import { useDocumentStatus } from "../ui/documentStatus";
+import { Where } from "../ui/Env";
+import { Skeleton } from "../ui/Page";
+import { type Column, Table } from "../ui/Table";
+import { Time } from "../ui/Time";
+import { NoPlan } from "./PlanPage";
+
+const route = getRouteApi("/plans/$planId/steps/$stepId");
+const EVERY_MS = 10_000;
+const RUNS = 50;
+const MOST_BARS = 60;
+
+export function PlanStepPage() {
+  const { planId, stepId } = route.useParams();
+  const { project = "", env = "" } = route.useSearch();
+  useDocumentStatus(`${stepId} · ${planId}`);
+  const {
+    answer: step,
+    error,
+    again,
+    asOf,
+  } = useQuery(
+    PlanStepDocument,
+    { projectId: project, environmentId: env, planId, stepId, runs: RUNS },
+    ({ planStep }) => planStep,
+    { every: EVERY_MS },
+  );
+  if (error && !step) return <Problem error={error} retry={again} />;
+  if (step === undefined) return <Skeleton rows={8} label={m.sync.LOADING} />;
+  if (step === null) return <NoPlan text={m.plans.stepNone} />;
+  const columns: Column<(typeof step.failures)[number]>[] = [
+    { head: m.plans.code, main: true, cell: ({ code }) => <code>{code}</code> },
+    { head: m.plans.times, cell: (failure) => count(failure.count) },
+    {
+      head: m.plans.lastTime,
+      cell: ({ last }) => <Attempt stepId={stepId} attempt={last} />,
+    },
+    { head: m.plans.message, text: true, cell: ({ message }) => message },
+  ];
+  return (
+    <div className={page.measure}>
+      <PageHead title={stepId} asOf={asOf} refresh={again} repeated>
+        <span>
+          <PlanLink of={{ projectId: project, environmentId: env, planId }}>{planId}</PlanLink>{" "}
+          <Where project={project} environment={env} />
+        </span>
+      </PageHead>
+      {error && <Problem error={error} retry={again} />}
+      <dl className={css.facts}>
+        <div>
+          <dt>{m.plans.rate}</dt>
+          <dd>
+            {step.ran > 0 && m.plans.percent(step.succeeded / step.ran)}{" "}
+            <span className={css.quiet}>{m.plans.ran(step.ran, step.countedRuns)}</span>
+          </dd>
+        </div>
+        {step.p90Ms !== null && (
+          <div>
+            <dt>{m.plans.p90}</dt>
+            <dd>{duration(step.p90Ms)}</dd>
+          </div>
+        )}
+        <div>
+          <dt>{m.plans.lastGreen}</dt>
+          <dd>{step.lastGreen ? <Attempt stepId={stepId} attempt={step.lastGreen} /> : m.plans.neverGreen}</dd>
+        </div>
+      </dl>
+      <p>{m.plans.flaky(step.flaky)}</p>
+      <section className={css.section}>
+        <Bars
+          label={m.plans.attempts}
+          medianMs={step.medianMs}
+          bars={step.attempts
+            .slice(0, MOST_BARS)
+            .toReversed()
+            .map((attempt) => {
+              const look = stepCell(attempt);
+              const took = attempt.durationMs === null ? "" : duration(attempt.durationMs);
+              return {
+                key: `${attempt.runId} ${attempt.logicalAttemptId}`,
+                runId: attempt.runId,
+                step: { step: stepId, attempt: attempt.logicalAttemptId },
+                ms: attempt.durationMs,
+                look,
+                name: `${m.plans.cell(look.word, took, shortId(attempt.runId))}, ${attemptName(attempt.logicalAttemptId)}`,
+              };
+            })}
+        />
+      </section>
+      <section className={css.section}>
+        <h2>{m.plans.failures}</h2>
+        {step.failures.length === 0 ? (
+          <p className={css.quiet}>{m.plans.neverFailed}</p>
+        ) : (
+          <Table label={m.plans.failures} columns={columns} rows={step.failures} rowKey={({ code }) => code} />
+        )}
+      </section>
+    </div>
+  );
+}
+
+/** An attempt: its run, when it ended, and its log. */
+function Attempt({ stepId, attempt }: { stepId: string; attempt: PastAttemptFieldsFragment }) {
+  const { runId, logicalAttemptId, completedAt } = attempt;
+  return (
+    <span>
+      <Link to="/runs/$runId" params={{ runId }} search={{ step: stepId, attempt: logicalAttemptId }}>
+        {shortId(runId)}
+      </Link>
+      {completedAt !== null && (
+        <>
+          {" "}
+          <Time at={instant(completedAt)} />
+        </>
+      )}{" "}
+      ·{" "}
+      <Link
+        to="/runs/$runId"
+        params={{ runId }}
+        search={{ step: stepId, attempt: logicalAttemptId, tab: "log" }}
+        aria-label={`${m.plans.log} ${shortId(runId)}`}
+      >
+        {m.plans.log}
+      </Link>
+    </span>
+  );
+}
