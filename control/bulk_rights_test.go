@@ -137,7 +137,7 @@ func TestBulk_HasOnlyReadableRunsAndIsItsRequestersAlone(t *testing.T) {
 		}
 		_, err = w.BulkRows(ctx, other, bulk.BulkRowsQuery{BulkID: b.ID})
 		refusal(t, err, run.CodeNotFound)
-		_, err = w.BulkApplications(ctx, other, b.ID)
+		_, err = w.BulkProgress(ctx, other, b.ID)
 		refusal(t, err, run.CodeNotFound)
 		_, err = w.WatchBulk(ctx, other, b.ID)
 		refusal(t, err, run.CodeNotFound)

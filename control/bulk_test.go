@@ -32,7 +32,7 @@ func TestBulk_Of200RunsThe3RefusalsCanBeRepeatedAlone(t *testing.T) {
 	if diff := cmp.Diff([]int{200, 0, 197, 3, 0}, counts(b)); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
-	applied := must[bulk.BulkApplications](t)(w.BulkApplications(t.Context(), w.eng(), b.ID))
+	applied := must[bulk.BulkProgress](t)(w.BulkProgress(t.Context(), w.eng(), b.ID)).Applications
 	if want := (bulk.BulkApplications{Pending: 197}); applied != want {
 		t.Errorf("applications %+v, want %+v", applied, want)
 	}
@@ -150,7 +150,7 @@ func TestWatchBulk_SendsTheStateAndThenChanges(t *testing.T) {
 	defer s.Close()
 	first := take(t, s, "the first frame", func(bulk.BulkFrame) bool { return true })
 	if !first.Reset || first.Sync != live.Live || len(first.Rows) != 0 || first.Bulk.Waiting() != 20 ||
-		first.Bulk.Applications == nil {
+		first.Bulk.Progress == nil {
 		t.Errorf("the first frame is %+v, want Reset with all counts", first)
 	}
 	w.sends()
@@ -170,7 +170,7 @@ func TestWatchBulk_SendsTheStateAndThenChanges(t *testing.T) {
 	}))
 	moved := take(t, s, "the receipt that moved", func(f bulk.BulkFrame) bool { return len(f.Rows) > 0 })
 	if len(moved.Rows) != 1 || moved.Rows[0].No != 5 || !moved.Rows[0].Failed() ||
-		moved.Bulk.Applications.NotApplied != 1 {
+		moved.Bulk.Progress.Applications.NotApplied != 1 {
 		t.Errorf("the frame is %+v, want the row that moved", moved)
 	}
 	f.down.Store(true)

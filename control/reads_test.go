@@ -206,11 +206,11 @@ func TestReceipts_ArePagedInOrder(t *testing.T) {
 	}
 	_, err := w.Receipts(t.Context(), w.eng(), id, "nothing", 2)
 	refusal(t, err, run.CodeCursorInvalid)
-	if mine := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.eng(), 99)); len(mine) != 3 ||
+	if mine := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.eng(), false, 99)); len(mine) != 3 ||
 		mine[0].Signal.ID != "u2" {
 		t.Errorf("MySignals is %+v, want u2 first", mine)
 	}
-	if theirs := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.who("dev-mallory"), 99)); len(theirs) != 0 {
+	if theirs := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.who("dev-mallory"), false, 99)); len(theirs) != 0 {
 		t.Errorf("another principal sees %+v, want nothing", theirs)
 	}
 }

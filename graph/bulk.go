@@ -25,7 +25,7 @@ type BulkReads interface {
 	Bulk(ctx context.Context, p authz.Principal, id string) (bulk.Bulk, error)
 	Bulks(ctx context.Context, p authz.Principal, first int, after string) (bulk.BulksPage, error)
 	BulkRows(ctx context.Context, p authz.Principal, q bulk.BulkRowsQuery) (bulk.BulkRowsPage, error)
-	BulkApplications(ctx context.Context, p authz.Principal, id string) (bulk.BulkApplications, error)
+	BulkProgress(ctx context.Context, p authz.Principal, id string) (bulk.BulkProgress, error)
 	WatchBulk(ctx context.Context, p authz.Principal, id string) (Stream[bulk.BulkFrame], error)
 }
 
@@ -34,12 +34,13 @@ func (m mutations) SignalRuns(ctx context.Context, in model.SignalRunsInput) (*m
 	if err != nil {
 		return nil, err
 	}
-	signal, err := bulkActionOf(*in.Action)
+	signal, rerun, err := bulkActionOf(*in.Action)
 	if err != nil {
 		return nil, err
 	}
 	made, err := m.control.SignalRuns(ctx, principal(ctx), bulk.SignalRuns{
-		RequestID: in.RequestID, Runs: runs, Signal: signal, Reason: in.Reason, ExpectedCount: in.ExpectedCount,
+		RequestID: in.RequestID, Runs: runs, Signal: signal, Rerun: rerun, Reason: in.Reason,
+		ExpectedCount: in.ExpectedCount,
 	})
 	if err != nil {
 		return nil, err
@@ -73,14 +74,19 @@ func bulkRunsOf(in model.BulkRunsInput) (out bulk.BulkRuns, err error) {
 	return out, nil
 }
 
-func bulkActionOf(in model.BulkActionInput) (runs.SignalRun, error) {
-	if in.Cancel != nil {
-		return cancelOf(model.CancelRunInput{Reason: in.Cancel.Reason})
+// bulkActionOf returns the signal of a bulk, or the rerun, which is nil for a signal.
+func bulkActionOf(in model.BulkActionInput) (signal runs.SignalRun, rerun *runs.Rerun, err error) {
+	switch {
+	case in.Cancel != nil:
+		signal, err = cancelOf(model.CancelRunInput{Reason: in.Cancel.Reason})
+	case in.Signal != nil:
+		signal, err = signalOf("", "", *in.Signal)
+	case in.Rerun != nil:
+		rerun = new(rerunOf(model.RerunInput{From: in.Rerun.From, Params: in.Rerun.Params, Reason: in.Rerun.Reason}))
+	default:
+		err = badInput("action", "MISSING", "choose what to do: signal, cancel or rerun")
 	}
-	if in.Signal != nil {
-		return signalOf("", "", *in.Signal)
-	}
-	return runs.SignalRun{}, badInput("action", "MISSING", "choose what to do: signal or cancel")
+	return signal, rerun, err
 }
 
 func (q queries) Bulk(ctx context.Context, id string) (*model.Bulk, error) {
@@ -110,8 +116,16 @@ func (b bulkFields) Applications(ctx context.Context, obj *model.Bulk) (*model.B
 	if obj.Applications != nil {
 		return obj.Applications, nil
 	}
-	a, err := b.control.BulkApplications(ctx, principal(ctx), mapping.BulkID(obj.ID))
-	return mapping.Applications(a), err
+	p, err := b.control.BulkProgress(ctx, principal(ctx), mapping.BulkID(obj.ID))
+	return mapping.Applications(p.Applications), err
+}
+
+func (b bulkFields) Runs(ctx context.Context, obj *model.Bulk) (*model.BulkRunCounts, error) {
+	if obj.Runs != nil {
+		return obj.Runs, nil
+	}
+	p, err := b.control.BulkProgress(ctx, principal(ctx), mapping.BulkID(obj.ID))
+	return mapping.BulkRunCounts(p.Runs), err
 }
 
 func (b bulkFields) Rows(

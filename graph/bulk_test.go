@@ -27,7 +27,7 @@ type bulks struct {
 }
 
 func newBulk(id string, change ...func(*bulk.Bulk)) bulk.Bulk {
-	b := bulk.Bulk{Signal: run.Signal{Type: run.RetryStep, StepID: "build"},
+	b := bulk.Bulk{Action: authz.RetryStep, Signal: run.Signal{Type: run.RetryStep, StepID: "build"},
 		Payload: json.RawMessage(`{"stepId":"build"}`)}
 	b.ID, b.Reason, b.RequestID, b.CreatedAt, b.Total, b.Accepted, b.Rejected, b.Refused = id, "release", "b-1", instant,
 		200, 77, 2, 1
@@ -94,12 +94,17 @@ func (b *bulks) BulkRows(_ context.Context, _ authz.Principal, q bulk.BulkRowsQu
 		bulkRow(5, "LATER")}, HasNext: true}, nil
 }
 
-func (b *bulks) BulkApplications(context.Context, authz.Principal, string) (bulk.BulkApplications, error) {
-	return bulk.BulkApplications{Pending: 1, Delivered: 2, Applied: 70, Noop: 3, NotApplied: 1}, nil
+func (b *bulks) BulkProgress(context.Context, authz.Principal, string) (bulk.BulkProgress, error) {
+	return bulk.BulkProgress{
+		Applications: bulk.BulkApplications{Pending: 1, Delivered: 2, Applied: 70, Noop: 3, NotApplied: 1},
+		Runs:         bulk.BulkRunCounts{Waiting: 1, Running: 2, Paused: 3, Completed: 64, Failed: 5, Cancelled: 2},
+	}, nil
 }
 
 func (b *bulks) WatchBulk(_ context.Context, _ authz.Principal, id string) (graph.Stream[bulk.BulkFrame], error) {
-	counted := newBulk(id, func(b *bulk.Bulk) { b.Applications = &bulk.BulkApplications{Pending: 77} })
+	counted := newBulk(id, func(b *bulk.Bulk) {
+		b.Progress = &bulk.BulkProgress{Applications: bulk.BulkApplications{Pending: 77}}
+	})
 	ended := &control.Error{Code: run.CodeForbidden, Message: "No longer.", Denial: &control.Denial{Action: authz.Read,
 		Rule: "r"}}
 	return stream[bulk.BulkFrame](ended, bulk.BulkFrame{Sync: live.Live, Reset: true, AsOf: instant, Bulk: counted},
@@ -109,7 +114,7 @@ func (b *bulks) WatchBulk(_ context.Context, _ authz.Principal, id string) (grap
 
 func (b *bulks) PreviewBulk(_ context.Context, _ authz.Principal, in bulk.PreviewBulk) (runs.ActionPreview,
 	error) {
-	b.made = &bulk.SignalRuns{Runs: in.Runs, Signal: in.Signal}
+	b.made = &bulk.SignalRuns{Runs: in.Runs, Signal: in.Signal, Rerun: in.Rerun}
 	return runs.ActionPreview{Outcome: "APPLY", Bulk: &runs.BulkPreview{
 		Count: 200, Excluded: []runs.BulkReason{{Code: run.CodeNotFound, Reason: "There is no such run.", Count: 2}},
 		Refusals: []runs.BulkReason{{Code: run.CodeForbidden, Reason: "Needs the role ENGINEER.", Count: 3}},
@@ -131,7 +136,7 @@ func TestGolden_Bulks(t *testing.T) {
 	a := serve(t, &fake{UseCases: graph.UseCasesOf(&bulks{})})
 	for name, operation := range map[string]string{
 		"bulk":  `{ bulk(id: "` + b1 + `")` + selectAll(t, "Bulk") + `}`,
-		"bulks": `{ bulks(first: 2)` + selectAll(t, "BulkConnection", "Bulk.rows", "Bulk.applications") + `}`,
+		"bulks": `{ bulks(first: 2)` + selectAll(t, "BulkConnection", "Bulk.rows", "Bulk.applications", "Bulk.runs") + `}`,
 		"bulkNode": `{ node(id: "` + b1 +
 			`") { id ... on Bulk { reason } } none: bulk(id: "QnVsazpiMg") { id } other: bulk(id: "UnVuOnIx") { id } }`,
 		"bulkRows": `{ bulk(id: "` + b1 +
@@ -186,6 +191,33 @@ func TestBulk_InputsReachControl(t *testing.T) {
 			if diff := cmp.Diff(bulk.SignalRuns{Runs: wantRuns, Signal: want}, *b.made); diff != "" {
 				t.Errorf("preview of %s (-want +got):\n%s", in, diff)
 			}
+		}
+	}
+}
+
+// A bulk rerun reaches control with what runs again and the new params; null params are those of each run.
+func TestBulk_RerunReachesControl(t *testing.T) {
+	t.Parallel()
+	b := &bulks{}
+	a := serve(t, &fake{UseCases: graph.UseCasesOf(b)})
+	for action, want := range map[string]runs.Rerun{
+		`{from: {failed: true}, reason: "why"}`:               {Failed: true, Reason: "why"},
+		`{from: {start: true}, params: null}`:                 {Start: true},
+		`{from: {steps: ["a"]}, params: {day: "2026-02-17"}}`: {Steps: []string{"a"}, Params: json.RawMessage(`{"day":"2026-02-17"}`)},
+	} {
+		in := `runs: {ids: ["r1"]}, action: {rerun: ` + action + `}`
+		if body := a.query(`mutation { signalRuns(input: {requestId: "b", `+in+
+			`, reason: "r", expectedCount: 1}) { duplicate } }`, nil); code(t, body) != "" {
+			t.Fatalf("signalRuns with %s answered %s, want no error", in, body)
+		}
+		if diff := cmp.Diff(&want, b.made.Rerun); diff != "" {
+			t.Errorf("rerun of %s (-want +got):\n%s", in, diff)
+		}
+		if body := a.query(`{ preview(action: {bulk: {`+in+`}}) { outcome } }`, nil); code(t, body) != "" {
+			t.Fatalf("preview with %s answered %s, want no error", in, body)
+		}
+		if diff := cmp.Diff(&want, b.made.Rerun); diff != "" {
+			t.Errorf("preview of %s (-want +got):\n%s", in, diff)
 		}
 	}
 }

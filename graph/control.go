@@ -134,7 +134,7 @@ type LogReads interface {
 // ListReads reads lists, the viewer, the capabilities of engines and the health of the service.
 type ListReads interface {
 	Runs(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.RunsPage, error)
-	MySignals(ctx context.Context, p authz.Principal, limit int) ([]runs.SignalReceipt, error)
+	MySignals(ctx context.Context, p authz.Principal, single bool, limit int) ([]runs.SignalReceipt, error)
 	Viewer(p authz.Principal) access.Viewer
 	Capabilities(p authz.Principal) []access.EngineCapability
 	SampledHealth(ctx context.Context) health.Health

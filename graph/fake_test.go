@@ -135,7 +135,8 @@ func (f *fake) RedriveDeadLetters(_ context.Context, _ authz.Principal, in reads
 	return f.redrive(in)
 }
 
-func (f *fake) MySignals(_ context.Context, _ authz.Principal, limit int) ([]runs.SignalReceipt, error) {
+func (f *fake) MySignals(_ context.Context, _ authz.Principal, _ bool, limit int) ([]runs.SignalReceipt,
+	error) {
 	return []runs.SignalReceipt{receipt(run.Pause)}[:min(1, limit)], nil
 }
 

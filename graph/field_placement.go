@@ -33,7 +33,7 @@ var (
 	notInStream = fieldSet(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")
 	notInPage   = fieldSet(costly, "Run.step")
 	notInRows   = fieldSet(costly, "Run.steps", "Run.step")
-	notInBulks  = fieldSet(nil, "Bulk.rows", "Bulk.applications")
+	notInBulks  = fieldSet(nil, "Bulk.rows", "Bulk.applications", "Bulk.runs")
 	notInSteps  = fieldSet(nil, "Step.dbtNodes", "Step.inputs")
 	// The list of approvals reads the approval of each run anyway, so it may select them.
 	notInApprovals = fieldSet(slices.DeleteFunc(slices.Clone(costly), func(f string) bool { return f == "Run.approval" }))

@@ -81,11 +81,12 @@ func (e errorFields) LogLine(ctx context.Context, of *model.RunError) (*int, err
 	return mapping.Optional(int(l.ErrorLine)), err
 }
 
-func (v viewerFields) Signals(ctx context.Context, _ *model.Viewer, first *int) ([]model.Signal, error) {
+func (v viewerFields) Signals(ctx context.Context, _ *model.Viewer, first *int, single *bool) ([]model.Signal,
+	error) {
 	if n := mapping.OrZero(first); n < 1 || n > 50 {
 		return nil, badInput("first", "RANGE", "must be from 1 to 50")
 	}
-	receipts, err := v.control.MySignals(ctx, principal(ctx), *first)
+	receipts, err := v.control.MySignals(ctx, principal(ctx), mapping.OrZero(single), *first)
 	return mapping.MapSlice(receipts, mapping.Receipt), err
 }
 

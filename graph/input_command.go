@@ -34,7 +34,16 @@ func rerunOf(in model.RerunInput) runs.Rerun {
 	return runs.Rerun{
 		RunID: in.RunID, RequestID: in.RunRequestID, Reason: mapping.OrZero(in.Reason),
 		Start: mapping.OrZero(in.From.Start), Failed: mapping.OrZero(in.From.Failed), Steps: in.From.Steps,
+		Params: paramsOf(in.Params),
 	}
+}
+
+// paramsOf returns nil for params that are left out or null: the new run then has those of the earlier run.
+func paramsOf(in json.RawMessage) json.RawMessage {
+	if string(in) == "null" {
+		return nil
+	}
+	return in
 }
 
 func completionOf(in model.CompleteManualStepInput) runs.CompleteManualStep {
@@ -133,6 +142,6 @@ func bulkPreviewOf(in model.BulkPreviewInput) (bulk.PreviewBulk, error) {
 	if err != nil {
 		return bulk.PreviewBulk{}, err
 	}
-	signal, err := bulkActionOf(*in.Action)
-	return bulk.PreviewBulk{Runs: runs, Signal: signal}, err
+	signal, rerun, err := bulkActionOf(*in.Action)
+	return bulk.PreviewBulk{Runs: runs, Signal: signal, Rerun: rerun}, err
 }

@@ -220,8 +220,8 @@ func (c *counter) Receipts(ctx context.Context, runID, afterSignalID string, lim
 	return c.count("Receipts").Receipts(ctx, runID, afterSignalID, limit)
 }
 
-func (c *counter) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error) {
-	return c.count("ReceiptsOf").ReceiptsOf(ctx, tenantID, actor, limit)
+func (c *counter) ReceiptsOf(ctx context.Context, f store.SenderFilter) ([]run.SignalReceipt, error) {
+	return c.count("ReceiptsOf").ReceiptsOf(ctx, f)
 }
 
 func (c *counter) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Bulks stores bulks: one signal to many runs, with one row for each run. The row has the result of sending the signal;
-// only the receipt of the signal says how it was applied.
+// Bulks stores bulks: one action on many runs, with one row for each run. The action is a signal or a rerun. The row has
+// the result of sending the signal or of creating the new run; only the receipt of the signal says how it was applied.
 type Bulks interface {
 	BulkReader
 	// PutBulk inserts a bulk with one row for each of b.Runs, numbered from 1, and the audit row, in one transaction.
@@ -111,6 +111,7 @@ func (b Bulk) Waiting() int { return b.Total - b.Accepted - b.Rejected - b.Refus
 type NewBulk struct {
 	Bulk
 	Runs     []run.Identity // 1..MaxBulk, each once
+	Keys     []string       // SignalID of each row, as many as Runs; nil: BulkSignalID of each row
 	MostOpen int            // unfinished bulks that the actor may have
 	Keep     int            // bulks of the actor that are not deleted
 	Audit    AuditRow
@@ -122,12 +123,14 @@ type BulkRow struct {
 	RunID         string
 	ProjectID     string
 	EnvironmentID string
-	SignalID      string
+	SignalID      string // of a rerun: the request key of the new run
 	Outcome       BulkOutcome
 	Code          run.Code // of a REFUSED row, or why a WAITING row waits
 	Message       string
 	At            *time.Time         // of the outcome
 	Receipt       *run.SignalReceipt // nil when there is none, and in WaitingBulkRows
+	NewRunID      string             // the run that the rerun of this row created; "" for signals and before it exists
+	RunStatus     run.Status         // of the new run if there is one, else of the run, by its checkpoint; "" when unknown
 }
 
 // Failed reports whether the signal was rejected or refused, or was accepted and not applied.
@@ -142,6 +145,7 @@ type BulkMark struct {
 	Outcome     BulkOutcome
 	Application run.Application // of the signal of an ACCEPTED row
 	Moving      bool            // an applied PAUSE whose run is not quiescent yet
+	RunStatus   run.Status      // see BulkRow.RunStatus
 }
 
 // BulkFilter selects bulks of one actor of a tenant.
@@ -190,4 +194,12 @@ const BulkSignalPrefix = "bulk."
 // effect.
 func BulkSignalID(bulkID string, no int) string {
 	return fmt.Sprintf("%s%s.%d", BulkSignalPrefix, bulkID, no)
+}
+
+// Key returns the SignalID of the row of Runs[i].
+func (b NewBulk) Key(i int) string {
+	if b.Keys != nil {
+		return b.Keys[i]
+	}
+	return BulkSignalID(b.ID, i+1)
 }

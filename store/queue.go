@@ -81,9 +81,20 @@ type Signals interface {
 
 // Senders finds receipts by the actor who sent the signal.
 type Senders interface {
-	// ReceiptsOf lists the receipts of one actor of a tenant, the newest first, at most limit (≤ MaxPage).
-	ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error)
+	// ReceiptsOf lists the receipts of one actor of a tenant, the newest first.
+	ReceiptsOf(ctx context.Context, f SenderFilter) ([]run.SignalReceipt, error)
 }
+
+// SenderFilter selects the receipts of one actor of a tenant.
+type SenderFilter struct {
+	TenantID string
+	Actor    string
+	Single   bool // without the signals of bulks; only the newest MaxSent receipts are considered
+	Limit    int  // 1..MaxPage
+}
+
+// MaxSent bounds the receipts that SenderFilter.Single looks through.
+const MaxSent = 10_000
 
 // Delivery is a leased run with signals to deliver.
 type Delivery struct {
@@ -122,7 +133,9 @@ type NewRun struct {
 	Written func(Written)
 	// NeedApproval makes the run wait for approval. It excludes Enqueue.
 	NeedApproval *NeedApproval
-	Audit        []AuditRow
+	// Bulk, if set, is the leased bulk whose row asks for the run. CreateRun holds it like HoldBulk, with the same error.
+	Bulk  *Bulk
+	Audit []AuditRow
 	// Receipts are only for Import, which writes them unchanged, including their numbers.
 	Receipts []run.SignalReceipt
 	// Tags and Notes are only for Import, which writes them unchanged.

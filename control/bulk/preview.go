@@ -36,7 +36,15 @@ func NewEstimator(rights *control.Rights, store BulkPreviewStore, requester *Req
 // PreviewBulk asks what a bulk would do now.
 type PreviewBulk struct {
 	Runs   BulkRuns
-	Signal runs.SignalRun // without a run and an id
+	Signal runs.SignalRun // without a run and an id; ignored when Rerun is set
+	Rerun  *runs.Rerun    // without a run and a request id
+}
+
+func (in PreviewBulk) action() authz.Action {
+	if in.Rerun != nil {
+		return authz.Rerun
+	}
+	return authz.Action(in.Signal.Signal.Type)
 }
 
 const bulkSamples = 5
@@ -51,7 +59,7 @@ func (s *Estimator) PreviewBulk(ctx context.Context, p authz.Principal, in Previ
 
 // previewBulk is PreviewBulk with untranslated errors.
 func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in PreviewBulk) (runs.ActionPreview, error) {
-	if err := s.requester.checkBulkAction(ctx, in.Signal); err != nil {
+	if err := s.requester.checkBulkAction(ctx, in.Signal, in.Rerun); err != nil {
 		return runs.ActionPreview{}, err
 	}
 	chosen, err := s.requester.reader.bulkRuns(ctx, p, in.Runs)
@@ -63,11 +71,11 @@ func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in Previ
 		b.Excluded = []runs.BulkReason{{Code: run.CodeNotFound, Reason: control.RunNotFound().Message,
 			Count: chosen.absent}}
 	}
-	if b.Refusals, err = s.bulkRefusals(ctx, p, chosen.runs, authz.Action(in.Signal.Signal.Type)); err != nil {
+	if b.Refusals, err = s.bulkRefusals(ctx, p, chosen.runs, in); err != nil {
 		return runs.ActionPreview{}, err
 	}
 	for _, id := range chosen.runs[:min(bulkSamples, len(chosen.runs))] {
-		sample, err := s.bulkSample(ctx, p, in.Signal, id.RunID)
+		sample, err := s.bulkSample(ctx, p, in, id.RunID)
 		if err != nil {
 			return runs.ActionPreview{}, err
 		}
@@ -80,16 +88,15 @@ func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in Previ
 	}
 	switch {
 	case b.Count == 0:
-		out.Outcome, out.Code, out.Reason = "REFUSED", run.CodeNotFound, "No run is meant."
+		out.Outcome, out.Code, out.Reason = "REFUSED", run.CodeNotFound, "No run is selected."
 	case refusing == b.Count:
 		out.Outcome, out.Code, out.Reason = "REFUSED", b.Refusals[0].Code, b.Refusals[0].Reason
 	}
 	return out, nil
 }
 
-// bulkSample previews the signal to one run. An error about the signal to that run becomes a refused preview.
-func (s *Estimator) bulkSample(ctx context.Context, p authz.Principal, signal runs.SignalRun,
-	runID string) (runs.BulkSample,
+// bulkSample previews the action on one run. An error about that run becomes a refused preview.
+func (s *Estimator) bulkSample(ctx context.Context, p authz.Principal, in PreviewBulk, runID string) (runs.BulkSample,
 	error) {
 	out := runs.BulkSample{RunID: runID}
 	l, err := s.store.Load(ctx, runID)
@@ -97,8 +104,15 @@ func (s *Estimator) bulkSample(ctx context.Context, p authz.Principal, signal ru
 		return out, control.Translate(err)
 	}
 	out.Status = l.State.RunStatus()
-	signal.RunID = runID
-	out.Preview, err = s.previewer.PreviewSignal(ctx, p, signal)
+	if in.Rerun != nil {
+		again := *in.Rerun
+		again.RunID, again.RequestID = runID, "preview"
+		out.Preview, err = s.previewer.PreviewRerun(ctx, p, again)
+	} else {
+		signal := in.Signal
+		signal.RunID = runID
+		out.Preview, err = s.previewer.PreviewSignal(ctx, p, signal)
+	}
 	err = control.Translate(err)
 	var own *control.Error
 	if errors.As(err, &own) && !mustWait(own.Code) && own.Code != run.CodeInternal {
@@ -107,9 +121,11 @@ func (s *Estimator) bulkSample(ctx context.Context, p authz.Principal, signal ru
 	return out, err
 }
 
-// bulkRefusals counts the runs that have ended, and the runs to which p may not send the signal, by code.
+// bulkRefusals counts by code the runs on which p may not do the action, and those that refuse it because they have
+// ended, or have not ended yet for a rerun.
 func (s *Estimator) bulkRefusals(ctx context.Context, p authz.Principal, of []run.Identity,
-	action authz.Action) ([]runs.BulkReason, error) {
+	in PreviewBulk) ([]runs.BulkReason, error) {
+	action := in.action()
 	ids := make([]string, len(of))
 	for i, r := range of {
 		ids[i] = r.RunID
@@ -132,6 +148,10 @@ func (s *Estimator) bulkRefusals(ctx context.Context, p authz.Principal, of []ru
 			return nil, control.Translate(err)
 		case !d.Allowed:
 			count(run.CodeForbidden, s.rights.DenialError(p, action, control.ObjectOf(r), d).Message)
+		case in.Rerun != nil:
+			if !heads.ByRun[r.RunID].Terminal {
+				count(run.CodeInvalidRunState, runs.StillActive)
+			}
 		case heads.ByRun[r.RunID].Terminal:
 			count(run.CodeRunTerminal, "The run has ended.")
 		}

@@ -110,7 +110,8 @@ func (s *Reader) Bulks(ctx context.Context, p authz.Principal, first int, after 
 	return BulksPage{Bulks: bulks, HasNext: more}, err
 }
 
-// BulkRows reads a page of the rows of one of p's own bulks. Rows of runs that p may no longer READ have no receipt.
+// BulkRows reads a page of the rows of one of p's own bulks. Rows of runs that p may no longer READ have neither a
+// receipt nor a new run nor a status.
 // Errors: NOT_FOUND, BAD_USER_INPUT, CURSOR_INVALID.
 func (s *Reader) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuery) (BulkRowsPage, error) {
 	n, err := control.PageSize(q.First, 50)
@@ -130,7 +131,7 @@ func (s *Reader) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuer
 	return BulkRowsPage{Rows: rows[:min(n, len(rows))], HasNext: len(rows) > n}, err
 }
 
-// bulkRows reads rows and removes the receipts of runs that p may no longer READ.
+// bulkRows reads rows and removes the receipts, new runs and statuses of runs that p may no longer READ.
 func (s *Reader) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRowFilter) ([]BulkRow, error) {
 	rows, err := s.store.BulkRows(ctx, f)
 	if err != nil {
@@ -143,7 +144,7 @@ func (s *Reader) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRo
 			return nil, control.Translate(err)
 		}
 		if !d.Allowed {
-			rows[i].Receipt = nil
+			rows[i].Receipt, rows[i].NewRunID, rows[i].RunStatus = nil, "", ""
 		}
 	}
 	return rows, nil
@@ -157,32 +158,53 @@ func (s *Reader) failedRows(ctx context.Context, p authz.Principal, id string) (
 	return s.bulkRows(ctx, p, store.BulkRowFilter{BulkID: id, Failed: true, Limit: MaxBulk})
 }
 
-// BulkApplications counts how far the accepted signals of one of p's own bulks have come. Error: NOT_FOUND.
-func (s *Reader) BulkApplications(ctx context.Context, p authz.Principal, id string) (BulkApplications, error) {
+// BulkProgress counts how far the accepted rows of one of p's own bulks have come. Error: NOT_FOUND.
+func (s *Reader) BulkProgress(ctx context.Context, p authz.Principal, id string) (BulkProgress, error) {
 	if _, err := s.Bulk(ctx, p, id); err != nil {
-		return BulkApplications{}, err
+		return BulkProgress{}, err
 	}
 	marks, err := s.store.BulkMarks(ctx, id)
-	return applicationsOf(marks), control.Translate(err)
+	return progressOf(marks), control.Translate(err)
 }
 
-func applicationsOf(marks []store.BulkMark) (a BulkApplications) {
+func progressOf(marks []store.BulkMark) (p BulkProgress) {
 	for _, m := range marks {
-		if m.Outcome != store.BulkAccepted {
-			continue
-		}
-		switch m.Application {
-		case run.SignalDelivered:
-			a.Delivered++
-		case run.SignalApplied:
-			a.Applied++
-		case run.SignalNoop:
-			a.Noop++
-		case run.SignalNotApply:
-			a.NotApplied++
-		default:
-			a.Pending++
+		if m.Outcome == store.BulkAccepted {
+			p.Applications.count(m.Application)
+			p.Runs.count(m.RunStatus)
 		}
 	}
-	return a
+	return p
+}
+
+func (a *BulkApplications) count(of run.Application) {
+	switch of {
+	case run.SignalDelivered:
+		a.Delivered++
+	case run.SignalApplied, "": // a rerun has no receipt: it is applied when its run exists
+		a.Applied++
+	case run.SignalNoop:
+		a.Noop++
+	case run.SignalNotApply:
+		a.NotApplied++
+	default:
+		a.Pending++
+	}
+}
+
+func (c *BulkRunCounts) count(of run.Status) {
+	switch of {
+	case run.Running:
+		c.Running++
+	case run.Paused:
+		c.Paused++
+	case run.Completed:
+		c.Completed++
+	case run.Failed:
+		c.Failed++
+	case run.Cancelled:
+		c.Cancelled++
+	default:
+		c.Waiting++
+	}
 }

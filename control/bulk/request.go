@@ -1,7 +1,8 @@
-// Package bulk sends one signal to many runs: the request, its preview, the sender, and the results.
+// Package bulk does one action on many runs, a signal to each or a rerun of each: the request, its preview, the sender, and the results.
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,12 +34,15 @@ type Requester struct {
 	store   BulkStore
 	reader  *Reader
 	checker *runs.SignalChecker
+	starter *runs.Starter
 	Wake    chan struct{}
 }
 
 // NewRequester makes a Requester.
-func NewRequester(rights *control.Rights, store BulkStore, reader *Reader, checker *runs.SignalChecker) *Requester {
-	return &Requester{rights: rights, store: store, reader: reader, checker: checker, Wake: make(chan struct{}, 1)}
+func NewRequester(rights *control.Rights, store BulkStore, reader *Reader, checker *runs.SignalChecker,
+	starter *runs.Starter) *Requester {
+	return &Requester{rights: rights, store: store, reader: reader, checker: checker, starter: starter,
+		Wake: make(chan struct{}, 1)}
 }
 
 // Limits of bulks.
@@ -51,11 +55,12 @@ const (
 // actionBulk is the action of a bulk in the audit. The signal to each run is audited under its own action.
 const actionBulk authz.Action = "SIGNAL_RUNS"
 
-// SignalRuns asks to send one signal to many runs.
+// SignalRuns asks for one action on many runs: to send a signal to each, or to rerun each.
 type SignalRuns struct {
 	RequestID     string
 	Runs          BulkRuns
-	Signal        runs.SignalRun // without a run and an id
+	Signal        runs.SignalRun // without a run and an id; ignored when Rerun is set
+	Rerun         *runs.Rerun    // without a run and a request id
 	Reason        string
 	ExpectedCount int
 }
@@ -67,13 +72,24 @@ type BulkRuns struct {
 	FailedOf string             `json:"failedOf,omitempty"` // id of a bulk of the caller
 }
 
-// Bulk is one signal to many runs.
+// Bulk is one action on many runs.
 type Bulk struct {
 	store.Bulk
-	Signal       run.Signal
-	Payload      json.RawMessage
-	Applications *BulkApplications // nil when they were not counted
+	Action   authz.Action
+	Signal   run.Signal // the zero value for a rerun
+	Payload  json.RawMessage
+	Progress *BulkProgress // nil when it was not counted
 }
+
+// BulkProgress is how far the accepted rows of a bulk have come: their receipts, and what became of their runs.
+type BulkProgress struct {
+	Applications BulkApplications
+	Runs         BulkRunCounts
+}
+
+// BulkRunCounts counts the runs of accepted rows by their status now, for a rerun the new runs. Waiting runs have not
+// started.
+type BulkRunCounts struct{ Waiting, Running, Paused, Completed, Failed, Cancelled int }
 
 // State is RUNNING, PACED, STOPPING, STOPPED or DONE.
 func (b Bulk) State() string {
@@ -118,10 +134,25 @@ type bulkAction struct {
 	Signal  run.Signal      `json:"signal"`
 	Payload json.RawMessage `json:"payload"`
 	Reason  string          `json:"reason"`
+	Rerun   *bulkRerun      `json:"rerun,omitempty"` // set for a rerun, which has no signal
+}
+
+// bulkRerun is the stored form of the rerun of a bulk.
+type bulkRerun struct {
+	From   run.RerunFrom   `json:"from"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+func (a bulkAction) action() authz.Action {
+	if a.Rerun != nil {
+		return authz.Rerun
+	}
+	return authz.Action(a.Signal.Type)
 }
 
 // SignalRuns accepts a bulk. The set of runs is fixed when the request is accepted; p may READ all of them. Whether p
-// may send the signal to a run is decided when that signal is sent (SendBulks). The call is safe to repeat. Errors:
+// may do the action on a run is decided when its signal is sent or its new run is created (SendBulks). The call is safe
+// to repeat. Errors:
 // BAD_USER_INPUT; SIGNAL_TOO_LARGE; BULK_MOVED when the selection no longer has ExpectedCount runs; BULK_TOO_LARGE;
 // TOO_MANY_BULKS; REQUEST_ID_CONFLICT; NOT_FOUND for FailedOf; FORBIDDEN for a caller who may READ no run. Accepted
 // bulks and refused selections are audited.
@@ -150,9 +181,11 @@ func (s *Requester) SignalRuns(ctx context.Context, p authz.Principal, in Signal
 			Reason:    in.Reason}, err)
 	}
 	b.Runs = chosen.runs
-	s.rights.Stamp(p, &b.Audit, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q,"signal":%q,"runs":%d}`, b.ID,
-		in.Signal.Signal.Type,
-		len(b.Runs)))
+	action := authz.Action(in.Signal.Signal.Type)
+	if in.Rerun != nil {
+		b.Keys, action = rerunKeys(b), authz.Rerun
+	}
+	s.rights.Stamp(p, &b.Audit, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q,"signal":%q,"runs":%d}`, b.ID, action, len(b.Runs)))
 	made, fresh, err := s.store.PutBulk(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrTooMany):
@@ -177,7 +210,7 @@ func (s *Requester) checkBulk(ctx context.Context, in SignalRuns) error {
 		vs = append(vs, plan.Violation{Path: "expectedCount", Code: plan.CodeRange,
 			Message: "must be at least 1: the count that the preview gave"})
 	}
-	if err := s.checkBulkAction(ctx, in.Signal); err != nil {
+	if err := s.checkBulkAction(ctx, in.Signal, in.Rerun); err != nil {
 		var own *control.Error
 		if !errors.As(err, &own) || own.Code != run.CodeBadInput {
 			return err
@@ -190,8 +223,11 @@ func (s *Requester) checkBulk(ctx context.Context, in SignalRuns) error {
 	return nil
 }
 
-// checkBulkAction checks the signal without a plan, because each run has its own.
-func (s *Requester) checkBulkAction(ctx context.Context, in runs.SignalRun) error {
+// checkBulkAction checks the action without a plan, because each run has its own.
+func (s *Requester) checkBulkAction(ctx context.Context, in runs.SignalRun, rerun *runs.Rerun) error {
+	if rerun != nil {
+		return s.starter.CheckBulkRerun(*rerun)
+	}
 	if n, most := len(in.Payload), s.checker.Limits.MaxSignalBytes; n > most {
 		e := control.Refuse(run.CodeSignalTooLarge, "The signal has %d bytes; at most %d are allowed in a bulk.", n, most)
 		e.Limit = int64(most)
@@ -208,11 +244,7 @@ func newBulk(p authz.Principal, in SignalRuns) (store.NewBulk, error) {
 	if err != nil {
 		return store.NewBulk{}, err
 	}
-	reason := in.Signal.Reason
-	if reason == "" {
-		reason = in.Reason
-	}
-	action, err := json.Marshal(bulkAction{in.Signal.Signal, in.Signal.Payload, reason})
+	action, err := json.Marshal(actionOf(in))
 	if err != nil {
 		return store.NewBulk{}, err
 	}
@@ -228,6 +260,26 @@ func newBulk(p authz.Principal, in SignalRuns) (store.NewBulk, error) {
 		MostOpen: maxOpenBulks, Keep: maxKeptBulks,
 		Audit: store.AuditRow{Action: string(actionBulk), RequestID: in.RequestID, Reason: in.Reason},
 	}, err
+}
+
+func actionOf(in SignalRuns) bulkAction {
+	if r := in.Rerun; r != nil {
+		return bulkAction{Reason: cmp.Or(r.Reason, in.Reason), Rerun: &bulkRerun{
+			From: run.RerunFrom{Start: r.Start, Failed: r.Failed, Steps: r.Steps}, Params: r.Params,
+		}}
+	}
+	return bulkAction{Signal: in.Signal.Signal, Payload: in.Signal.Payload, Reason: cmp.Or(in.Signal.Reason, in.Reason)}
+}
+
+// rerunKeys returns the request keys of the new runs. They follow from the bulk and the row, so that a rerun that is
+// repeated after a crash creates no second run, and the store finds the new run of each row.
+func rerunKeys(b store.NewBulk) []string {
+	out := make([]string, len(b.Runs))
+	for i, r := range b.Runs {
+		out[i] = string(run.RequestKey(r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion,
+			store.BulkSignalID(b.ID, i+1)))
+	}
+	return out
 }
 
 // repeatedBulk answers a repeated request with the stored bulk. A different request with the same id is
@@ -253,5 +305,9 @@ func checkCount(expected, count int) error {
 func bulkView(b store.Bulk) (Bulk, error) {
 	var a bulkAction
 	err := json.Unmarshal(b.Action, &a)
-	return Bulk{Bulk: b, Signal: a.Signal, Payload: a.Payload}, control.Translate(err)
+	out := Bulk{Bulk: b, Action: a.action(), Signal: a.Signal, Payload: a.Payload}
+	if a.Rerun != nil && err == nil {
+		out.Payload, err = json.Marshal(a.Rerun)
+	}
+	return out, control.Translate(err)
 }

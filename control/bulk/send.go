@@ -34,21 +34,22 @@ type BulkWorkStore interface {
 	Receipt(ctx context.Context, runID string, signalID string) (run.SignalReceipt, error)
 }
 
-// Sender sends the signals of bulks. It is safe for concurrent use.
+// Sender sends the signals of bulks and creates their reruns. It is safe for concurrent use.
 type Sender struct {
 	rights     *control.Rights
 	store      BulkWorkStore
 	signaller  *runs.Signaller
+	starter    *runs.Starter
 	background *control.Background
 	settings   SenderSettings
 	sent       *prometheus.CounterVec
 }
 
 // NewSender makes a Sender.
-func NewSender(rights *control.Rights, store BulkWorkStore, signaller *runs.Signaller, background *control.Background,
-	settings SenderSettings, sent *prometheus.CounterVec) *Sender {
-	return &Sender{rights: rights, store: store, signaller: signaller, background: background, settings: settings,
-		sent: sent}
+func NewSender(rights *control.Rights, store BulkWorkStore, signaller *runs.Signaller, starter *runs.Starter,
+	background *control.Background, settings SenderSettings, sent *prometheus.CounterVec) *Sender {
+	return &Sender{rights: rights, store: store, signaller: signaller, starter: starter, background: background,
+		settings: settings, sent: sent}
 }
 
 const (
@@ -60,7 +61,9 @@ const (
 	bulkLife = 24 * time.Hour
 	// Limits of the pause before a waiting row is tried again.
 	bulkPauseLeast, bulkPauseMost = 100 * time.Millisecond, 30 * time.Second
-	bulkStoreRetry                = 500 * time.Millisecond
+	// bulkQuotaPause is the shortest pause of a rerun that a quota refused: a slot in a queue frees no sooner.
+	bulkQuotaPause = time.Second
+	bulkStoreRetry = 500 * time.Millisecond
 )
 
 // SendBulks sends the signals of bulks until ctx ends. It sends at most 16 signals of a bulk concurrently, and only one
@@ -232,7 +235,7 @@ func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.Bul
 }
 
 // outcomesOfStopped returns the outcomes of the rows of a stopped bulk. A server that crashed may have sent a signal
-// without recording it, so rows with a receipt are not NOT_SENT.
+// without recording it, so rows with a receipt or a new run are not NOT_SENT.
 func (j *bulkJob) outcomesOfStopped(ctx context.Context, rows []store.BulkRow) ([]store.BulkEnd, error) {
 	f := store.BulkRowFilter{BulkID: j.bulk.ID}
 	for _, r := range rows {
@@ -247,16 +250,20 @@ func (j *bulkJob) outcomesOfStopped(ctx context.Context, rows []store.BulkRow) (
 		switch ends[i] = (store.BulkEnd{No: r.No, Outcome: store.BulkNotSent}); {
 		case r.Receipt != nil && r.Receipt.Rejected:
 			ends[i].Outcome = store.BulkRejected
-		case r.Receipt != nil:
+		case r.Receipt != nil, r.NewRunID != "":
 			ends[i].Outcome = store.BulkAccepted
 		}
 	}
 	return ends, err
 }
 
-// send sends the signal of one row and returns the outcome. It returns false when this server no longer holds the bulk;
-// then it sent nothing.
+// send sends the signal of one row, or creates its rerun, and returns the outcome. It returns false when this server no
+// longer holds the bulk; then it sent nothing.
 func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd, held bool) {
+	if j.action.Rerun != nil {
+		err := j.rerun(ctx, r)
+		return j.end(ctx, r, runs.SignalReceipt{}, err), !errors.Is(err, store.ErrConflict)
+	}
 	rc, err := j.signal(ctx, r)
 	if errors.Is(err, store.ErrConflict) {
 		return end, false
@@ -270,7 +277,13 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 			err = control.Translate(lookErr)
 		}
 	}
-	end = store.BulkEnd{No: r.No, Outcome: store.BulkAccepted}
+	return j.end(ctx, r, rc, err), true
+}
+
+// end returns the outcome of a row that was sent with the receipt or the error.
+func (j *bulkJob) end(ctx context.Context, r store.BulkRow, rc runs.SignalReceipt, err error) store.BulkEnd {
+	var own *control.Error
+	end := store.BulkEnd{No: r.No, Outcome: store.BulkAccepted}
 	switch {
 	case err == nil && rc.Rejected:
 		end.Outcome = store.BulkRejected
@@ -279,6 +292,9 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 		end.Outcome, end.Code, end.Message = store.BulkRefused, own.Code, control.Clip(own.Message)
 		if mustWait(own.Code) && j.s.rights.Now().Sub(j.bulk.CreatedAt) < bulkLife {
 			end.Outcome, end.Delay = store.BulkWaiting, max(bulkPauseLeast, min(own.RetryAfter, bulkPauseMost))
+			if isQuota(own.Code) {
+				end.Delay = max(bulkQuotaPause, end.Delay)
+			}
 		}
 		if own.Code == run.CodeInternal {
 			j.s.rights.Log.WarnContext(ctx, "a signal of a bulk failed; its row of the bulk is REFUSED",
@@ -287,28 +303,55 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 	default: // ctx ended
 		end.Outcome, end.Code, end.Delay = store.BulkWaiting, run.CodeUnavailable, bulkPauseLeast
 	}
-	return end, true
+	return end
 }
 
 // mustWait reports whether a row that failed with the code is tried again.
 func mustWait(c run.Code) bool {
 	return c == run.CodeSignalRate || c == run.CodeStoreUnavailable || c == run.CodeStoreOverloaded ||
-		c == run.CodeUnavailable
+		c == run.CodeUnavailable || isQuota(c)
+}
+
+// isQuota reports whether a new run was refused by a limit that frees itself.
+func isQuota(c run.Code) bool { return c == run.CodeQuotaExceeded || c == run.CodeQueueFull }
+
+// rerun creates the new run of a row with the current rights of the principal that requested the bulk. A row that has
+// its run, because a server crashed before it recorded that, needs nothing more.
+func (j *bulkJob) rerun(ctx context.Context, r store.BulkRow) error {
+	if r.NewRunID != "" {
+		return nil
+	}
+	if err := j.checkAlive(ctx, store.AuditRow{Action: string(authz.Rerun), RunID: r.RunID}); err != nil {
+		return err
+	}
+	from := j.action.Rerun.From
+	_, err := j.s.starter.RerunOfBulk(ctx, j.asker, runs.Rerun{
+		RunID: r.RunID, RequestID: store.BulkSignalID(j.bulk.ID, r.No), Start: from.Start, Failed: from.Failed,
+		Steps: from.Steps, Params: j.action.Rerun.Params, Reason: j.action.Reason,
+	}, j.bulk)
+	return control.Translate(err)
+}
+
+// checkAlive returns FORBIDDEN, and writes row to the audit, when the account, token or session that requested the bulk
+// has ended.
+func (j *bulkJob) checkAlive(ctx context.Context, row store.AuditRow) error {
+	alive, err := j.s.rights.Authz.IsAlive(j.asker)
+	if err != nil || alive {
+		return control.Translate(err)
+	}
+	row.Code = run.CodeForbidden
+	j.s.rights.AuditDenied(ctx, j.asker, row)
+	return control.Refuse(
+		run.CodeForbidden, "The account, token or session that requested the bulk is no longer valid.")
 }
 
 // signal is SignalRun with the current rights of the principal that requested the bulk. A denial is written to the
 // audit but not to the log of the run, because a bulk would flood the log.
 func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (runs.SignalReceipt, error) {
 	s, action := j.s, authz.Action(j.action.Signal.Type)
-	alive, err := s.rights.Authz.IsAlive(j.asker)
-	if err != nil {
-		return runs.SignalReceipt{}, control.Translate(err)
-	}
 	audit := store.AuditRow{Action: string(action), RunID: r.RunID, SignalID: r.SignalID, Code: run.CodeForbidden}
-	if !alive {
-		s.rights.AuditDenied(ctx, j.asker, audit)
-		return runs.SignalReceipt{}, control.Refuse(
-			run.CodeForbidden, "The account, token or session that requested the bulk is no longer valid.")
+	if err := j.checkAlive(ctx, audit); err != nil {
+		return runs.SignalReceipt{}, err
 	}
 	of, err := s.rights.GetVisible(ctx, j.asker, action, r.RunID)
 	if err != nil {

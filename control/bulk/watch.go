@@ -22,11 +22,12 @@ type BulkFrame struct {
 	Rows   []BulkRow
 }
 
-// Intervals at which a watched bulk is read: longer while nothing changes. Once all rows are final, it is read only for
-// the quiet frames.
+// Intervals at which a watched bulk is read: longer while nothing changes. Once all rows are final, it is read every
+// bulkRunsEvery until all runs have ended, and then only for the quiet frames.
 const (
 	bulkLookEvery = 200 * time.Millisecond
 	bulkLookMost  = 2 * time.Second
+	bulkRunsEvery = 5 * time.Second
 )
 
 // WatchBulk returns a stream of the state of one of p's own bulks: first the current state, then each change of the
@@ -109,7 +110,8 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 		return f, false, err
 	}
 	back := w.shown.Sync == live.Stale
-	if w.marks != nil && b.Rev == w.shown.Bulk.Rev && isSettled(w.marks) {
+	settled := w.marks != nil && b.Rev == w.shown.Bulk.Rev && isSettled(w.marks)
+	if settled && haveEnded(w.marks) {
 		w.every = s.quiet
 		return f, back, nil
 	}
@@ -117,11 +119,11 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 	if err != nil {
 		return f, false, err
 	}
-	applications := applicationsOf(marks)
+	progress := progressOf(marks)
 	if f.Bulk, err = bulkView(b); err != nil {
 		return f, false, err
 	}
-	f.Bulk.Applications = &applications
+	f.Bulk.Progress = &progress
 	// This is the first frame, or the store was restored.
 	if w.marks == nil || b.Rev < w.shown.Bulk.Rev || len(marks) != len(w.marks) {
 		w.marks, w.every, f.Reset = marks, bulkLookEvery, true
@@ -134,6 +136,9 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 		}
 	}
 	if len(nos) == 0 {
+		if settled {
+			w.every = bulkRunsEvery
+		}
 		return f, back || b.Rev != w.shown.Bulk.Rev, nil
 	}
 	if f.Rows, err = s.bulkRows(ctx, w.guard.P, store.BulkRowFilter{BulkID: id, Nos: nos}); err != nil {
@@ -146,10 +151,18 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 	return f, true, nil
 }
 
-// isSettled reports whether no row will change again.
+// haveEnded reports whether the runs of all accepted rows have ended.
+func haveEnded(marks []store.BulkMark) bool {
+	return !slices.ContainsFunc(marks, func(m store.BulkMark) bool {
+		return m.Outcome == store.BulkAccepted && !m.RunStatus.Terminal()
+	})
+}
+
+// isSettled reports whether no row will change again, except for the status of its run.
 func isSettled(marks []store.BulkMark) bool {
 	return !slices.ContainsFunc(marks, func(m store.BulkMark) bool {
-		return m.Outcome == store.BulkWaiting || m.Outcome == store.BulkAccepted && !m.Application.Final() || m.Moving
+		sent := m.Outcome == store.BulkAccepted && m.Application != "" && !m.Application.Final()
+		return m.Outcome == store.BulkWaiting || sent || m.Moving
 	})
 }
 

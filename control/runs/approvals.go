@@ -131,12 +131,15 @@ func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, trigg
 	}
 }
 
-// addApproval changes the preview of a new run that needs approvals: the run would stay PENDING.
-func (v *previewing) addApproval(s *Approver, o authz.Object) {
-	if n := s.rights.Authz.Approval(o.TenantID, o.ProjectID, o.EnvironmentID); n > 0 {
-		v.out.Status = run.Pending
-		v.warn("The run waits for %s before it starts.", Plural(n, "approval", "approvals"))
+// addApproval changes the preview of a new run that needs approvals, and reports whether it does: the run would stay
+// PENDING.
+func (v *previewing) addApproval(s *Approver, o authz.Object) bool {
+	n := s.rights.Authz.Approval(o.TenantID, o.ProjectID, o.EnvironmentID)
+	if n > 0 {
+		v.out.Status, v.out.Reason = run.Pending, "A new run is created."
+		v.warn("The run waits for %s. Nothing starts before.", Plural(n, "approval", "approvals"))
 	}
+	return n > 0
 }
 
 // Approval is the approval of a run with the decisions of people.

@@ -39,24 +39,35 @@ func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in Star
 	}
 	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running,
 		Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
-	v.addApproval(s.approver, o)
+	approvals := v.addApproval(s.approver, o)
 	if pinned.plan == nil {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
 	}
 	v.sk = pinned.plan.Skeleton(s.checker.plans.Queues)
 	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: pinned.policy}, s.rights.Now())
-	v.changes()
+	if v.changes(); approvals {
+		v.holdChanges()
+	}
 	return v.out, nil
 }
 
-// previewRerun makes the checks of Rerun, except that it does not look for an earlier run of the same request id.
-func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Rerun) (ActionPreview, error) {
+// holdChanges corrects the changes of a new run that waits for approval: nothing starts before.
+func (v *previewing) holdChanges() {
+	for i, c := range v.out.Changes {
+		if c.To == run.StepRunning {
+			v.out.Changes[i].To, v.out.Changes[i].Why = run.StepPending, "Starts when the run is approved."
+		}
+	}
+}
+
+// PreviewRerun makes the checks of Rerun, except that it does not look for an earlier run of the same request id.
+func (s *Previewer) PreviewRerun(ctx context.Context, p authz.Principal, in Rerun) (ActionPreview, error) {
 	r, err := s.rights.GetVisible(ctx, p, authz.Rerun, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
-	from, err := checkRerun(in)
+	from, err := s.starter.checkRerun(in, false)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -90,7 +101,10 @@ func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Reru
 	v := previewing{st: l.State, sk: pl.Skeleton(s.checker.plans.Queues), out: ActionPreview{
 		BasedOnSeq: l.State.Seq, Outcome: "APPLY", Status: run.Running, Reason: "A new run of the same plan starts.",
 	}}
-	v.addApproval(s.approver, control.ObjectOf(r.Identity))
+	approvals := v.addApproval(s.approver, control.ObjectOf(r.Identity))
+	if in.Params != nil && len(reuse) > 0 && !sameJSON(in.Params, r.Params) {
+		v.warn("The kept results were computed with the earlier parameters.")
+	}
 	if !known {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
@@ -98,7 +112,9 @@ func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Reru
 	reused := ordsOf(pl, reuse)
 	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: s.starter.rules.Policy.For(pl), Reused: reused},
 		s.rights.Now())
-	v.rerun(reused)
+	if v.rerun(reused); approvals {
+		v.holdChanges()
+	}
 	return v.out, nil
 }
 
@@ -114,12 +130,12 @@ func (v *previewing) rerun(reused []run.Ord) {
 	for i, s := range v.sk.Steps {
 		o := run.Ord(i)
 		c := StepChange{StepID: s.StepID, Kind: "RERUN", From: v.status(s.StepID), To: run.StepPending,
-			Why: "It runs again when its dependencies are done."}
+			Why: "Runs again after its dependencies finish."}
 		switch {
 		case over[o]:
-			c.Kind, c.To, c.Why = "REUSE", run.StepSuccess, "Its result is taken over."
+			c.Kind, c.To, c.Why = "REUSE", run.StepSuccess, "Its result is kept."
 		case first[o]:
-			c.To, c.Why = run.StepRunning, "It runs again at once."
+			c.To, c.Why = run.StepRunning, "Runs again at once."
 		}
 		v.out.Changes = append(v.out.Changes, c)
 	}

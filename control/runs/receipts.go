@@ -30,7 +30,7 @@ type ReceiptStore interface {
 	After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error)
 	Receipt(ctx context.Context, runID string, signalID string) (run.SignalReceipt, error)
 	Receipts(ctx context.Context, runID string, afterSignalID string, limit int) ([]run.SignalReceipt, error)
-	ReceiptsOf(ctx context.Context, tenantID string, actor string, limit int) ([]run.SignalReceipt, error)
+	ReceiptsOf(ctx context.Context, f store.SenderFilter) ([]run.SignalReceipt, error)
 }
 
 // ReceiptReader shows the receipts of signals. It is safe for concurrent use.
@@ -88,9 +88,12 @@ func (s *ReceiptReader) Receipts(ctx context.Context, p authz.Principal, runID, 
 	return out, nil
 }
 
-// MySignals reads the newest signals that p sent, newest first. limit is clamped to 1 to 50.
-func (s *ReceiptReader) MySignals(ctx context.Context, p authz.Principal, limit int) ([]SignalReceipt, error) {
-	rs, err := s.Store.ReceiptsOf(ctx, p.TenantID, p.ID, max(1, min(limit, 50)))
+// MySignals reads the newest signals that p sent, newest first; single leaves out those of bulks, and then only the
+// newest store.MaxSent are considered. limit is clamped to 1 to 50.
+func (s *ReceiptReader) MySignals(ctx context.Context, p authz.Principal, single bool, limit int) ([]SignalReceipt,
+	error) {
+	rs, err := s.Store.ReceiptsOf(ctx, store.SenderFilter{TenantID: p.TenantID, Actor: p.ID, Single: single,
+		Limit: max(1, min(limit, 50))})
 	if err != nil {
 		return nil, control.Translate(err)
 	}

@@ -1,12 +1,15 @@
 package runs
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -20,14 +23,15 @@ type Rerun struct {
 	RunID, RequestID string
 	Start, Failed    bool
 	Steps            []string
+	Params           json.RawMessage // of the new run; nil for those of the earlier run
 	Reason           string
 }
 
 // maxReason bounds the reason of a rerun, in bytes.
 const maxReason = 4096
 
-// Rerun creates a new run with the plan digest and the params of a run that has ended, without its overlays, and with
-// the current policy. It takes over the results and artifacts of the steps that need not run again (contract O2, T209),
+// Rerun creates a new run with the plan digest of a run that has ended, with its params or with others, without its
+// overlays, and with the current policy. It takes over the results and artifacts of the steps that need not run again (contract O2, T209),
 // but not files that steps left in the workspace of the run. The new run is durable before the answer, and a repetition
 // is as safe as that of StartRun.
 //
@@ -35,11 +39,21 @@ const maxReason = 4096
 // with a violation for each unknown step; REQUEST_ID_CONFLICT when the request id created another run; and those of
 // StartRun.
 func (s *Starter) Rerun(ctx context.Context, p authz.Principal, in Rerun) (StartedRun, error) {
+	return s.rerun(ctx, p, in, nil)
+}
+
+// RerunOfBulk is Rerun for a row of a bulk, whose request id clients cannot use. The run is created under the fence of
+// the bulk: the error matches store.ErrConflict when the caller no longer holds the bulk.
+func (s *Starter) RerunOfBulk(ctx context.Context, p authz.Principal, in Rerun, b store.Bulk) (StartedRun, error) {
+	return s.rerun(ctx, p, in, &b)
+}
+
+func (s *Starter) rerun(ctx context.Context, p authz.Principal, in Rerun, b *store.Bulk) (StartedRun, error) {
 	parent, err := s.rights.GetVisible(ctx, p, authz.Rerun, in.RunID)
 	if err != nil {
 		return StartedRun{}, err
 	}
-	from, err := checkRerun(in)
+	from, err := s.checkRerun(in, b != nil)
 	if err != nil {
 		return StartedRun{}, err
 	}
@@ -61,49 +75,116 @@ func (s *Starter) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 	if refusal != nil {
 		return StartedRun{}, refusal
 	}
-	return s.createRerun(ctx, p, parent, in, run.Rerun{RunID: in.RunID, From: from, Reuse: reuse})
+	return s.createRerun(ctx, p, parent, in, run.Rerun{RunID: in.RunID, From: from, Reuse: reuse}, b)
 }
 
 func (s *Starter) createRerun(ctx context.Context, p authz.Principal, parent store.Run, in Rerun,
-	pin run.Rerun) (StartedRun, error) {
-	detail, err := json.Marshal(map[string]any{"parentRunId": parent.RunID, "from": pin.From, "reused": len(pin.Reuse)})
+	pin run.Rerun, b *store.Bulk) (StartedRun, error) {
+	params := parent.Params
+	described := map[string]any{"parentRunId": parent.RunID, "from": pin.From, "reused": len(pin.Reuse)}
+	if in.Params != nil {
+		params = in.Params
+		described["changedParams"] = changedMembers(parent.Params, in.Params)
+	}
+	detail, err := json.Marshal(described)
 	if err != nil {
 		return StartedRun{}, control.Translate(err)
 	}
-	r, created, err := s.approve(ctx, p, store.NewRun{Run: store.Run{
+	r, created, err := s.approve(ctx, p, store.NewRun{Bulk: b, Run: store.Run{
 		Identity: parent.Identity, RequestID: in.RequestID, PlanRef: parent.PlanRef, TriggerSource: "rerun",
 		ParentRunID: parent.RunID,
-		Params:      parent.Params, Policy: s.rules.Policy,
+		Params:      params, Policy: s.rules.Policy,
 	}}, DefaultPriority, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, RequestID: in.RequestID,
 		Detail: detail}, &pin, nil)
 	if err != nil {
 		return StartedRun{}, err
 	}
 	if !created {
-		if err := s.sameRerun(ctx, r, in.RequestID, pin); err != nil {
+		if err := s.sameRerun(ctx, r, params, pin); err != nil {
 			return StartedRun{}, err
 		}
 	}
 	return s.answerStart(ctx, r, created)
 }
 
+// maxNamedParams bounds the names in the audit row of a rerun with other params.
+const maxNamedParams = 50
+
+// changedMembers returns the names of the members that differ between two JSON objects, sorted, at most maxNamedParams.
+// The audit has the names only, because a value may be a secret. It returns an empty list for anything but objects.
+func changedMembers(before, after json.RawMessage) []string {
+	var was, is map[string]json.RawMessage
+	if json.Unmarshal([]byte(cmp.Or(string(before), "{}")), &was) != nil || json.Unmarshal(after, &is) != nil {
+		return []string{}
+	}
+	out := []string{}
+	for name := range is {
+		if old, ok := was[name]; !ok || !sameJSON(old, is[name]) {
+			out = append(out, name)
+		}
+	}
+	for name := range was {
+		if _, ok := is[name]; !ok {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), maxNamedParams)]
+}
+
+// sameJSON reports whether two documents have the same value.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return bytes.Equal(a, b) || json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
 // sameRerun returns REQUEST_ID_CONFLICT when the request id created a run that is not this rerun.
-func (s *Starter) sameRerun(ctx context.Context, r store.Run, requestID string, pin run.Rerun) error {
+func (s *Starter) sameRerun(ctx context.Context, r store.Run, params json.RawMessage, pin run.Rerun) error {
 	was, err := RerunOf(ctx, s.store, r)
 	if err != nil {
 		return control.Translate(err)
 	}
-	if was == nil || was.RunID != pin.RunID || !reflect.DeepEqual(was.From, pin.From) {
+	if was == nil || was.RunID != pin.RunID || !reflect.DeepEqual(was.From, pin.From) || !sameJSON(r.Params, params) {
 		return control.Refuse(run.CodeRequestConflict,
 			"The request id %s already started another run of this plan. Use a new id.",
-			requestID)
+			r.RequestID)
 	}
 	return nil
 }
 
-// checkRerun checks the input and returns every violation, or the steps that are to run again.
-func checkRerun(in Rerun) (run.RerunFrom, error) {
+// CheckBulkRerun checks the input of a rerun of many runs: all but the ids.
+func (s *Starter) CheckBulkRerun(in Rerun) error {
+	if _, vs := s.rerunProblems(in); len(vs) > 0 {
+		return control.BadInput(vs)
+	}
+	return nil
+}
+
+// checkRerun checks the input and returns every violation, or the steps that are to run again. Only a bulk may use its
+// reserved request ids.
+func (s *Starter) checkRerun(in Rerun, ofBulk bool) (run.RerunFrom, error) {
 	vs := control.CheckID(nil, "runRequestId", in.RequestID)
+	if !ofBulk {
+		vs = checkRequestNotReserved(vs, in.RequestID)
+	}
+	from, problems := s.rerunProblems(in)
+	if vs = append(vs, problems...); len(vs) > 0 {
+		return run.RerunFrom{}, control.BadInput(vs)
+	}
+	return from, nil
+}
+
+// checkRequestNotReserved adds a violation for a client's request id that could be the id of a bulk's rerun.
+func checkRequestNotReserved(vs []plan.Violation, id string) []plan.Violation {
+	if !strings.HasPrefix(id, store.BulkSignalPrefix) {
+		return vs
+	}
+	return append(vs, plan.Violation{Path: "runRequestId", Code: "INVALID", Message: "must not begin with " +
+		store.BulkSignalPrefix + ", which the reruns of bulks have"})
+}
+
+func (s *Starter) rerunProblems(in Rerun) (run.RerunFrom, []plan.Violation) {
+	var vs []plan.Violation
 	bad := func(path, code, format string, args ...any) {
 		vs = append(vs, plan.Violation{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
 	}
@@ -119,15 +200,21 @@ func checkRerun(in Rerun) (run.RerunFrom, error) {
 	if len(in.Steps) > plan.MaxSteps {
 		bad("from.steps", "RANGE", "must be at most %d", plan.MaxSteps)
 	}
+	if len(in.Params) > s.rules.MaxParamsBytes {
+		bad("params", "RANGE", "must be at most %d bytes", s.rules.MaxParamsBytes)
+	}
 	if len(in.Reason) > maxReason {
 		bad("reason", "RANGE", "must be at most %d bytes", maxReason)
 	}
-	if vs = control.CheckText(vs, "reason", in.Reason); len(vs) > 0 {
-		return run.RerunFrom{}, control.BadInput(vs)
-	}
 	return run.RerunFrom{Start: in.Start, Failed: in.Failed,
-		Steps: slices.Compact(slices.Sorted(slices.Values(in.Steps)))}, nil
+		Steps: slices.Compact(slices.Sorted(slices.Values(in.Steps)))}, control.CheckText(vs, "reason", in.Reason)
 }
+
+// Why a run cannot be rerun.
+const (
+	StillActive         = "The run has not ended, and only a run that has ended can be rerun."
+	EverythingSucceeded = "Every step succeeded. Rerun it from the start, or choose the steps to run again."
+)
 
 // rerunPlan returns the steps whose results a rerun takes over, in canonical order: those that succeeded and depend on
 // no step that runs again. A step that an operator skipped did not succeed. It returns a *Error when the rerun is not
@@ -135,8 +222,7 @@ func checkRerun(in Rerun) (run.RerunFrom, error) {
 func rerunPlan(st run.State, from run.RerunFrom) ([]string, *control.Error) {
 	if !st.RunStatus().Terminal() {
 		return nil, control.Refuse(
-			run.CodeInvalidRunState, "The run is %s. Only a run that has ended can be rerun; cancel it or wait for its end.",
-			st.RunStatus())
+			run.CodeInvalidRunState, "%s Cancel it or wait for its end.", StillActive)
 	}
 	known := make(map[string]bool, len(st.Steps))
 	again := make(map[string]bool, len(st.Steps))
@@ -153,7 +239,7 @@ func rerunPlan(st run.State, from run.RerunFrom) ([]string, *control.Error) {
 	}
 	if from.Failed && len(todo) == 0 && len(st.Steps) > 0 {
 		return nil, control.Refuse(
-			run.CodeInvalidRunState, "Every step of the run succeeded. Name the steps to run again, or rerun it from the start.")
+			run.CodeInvalidRunState, EverythingSucceeded)
 	}
 	var vs []plan.Violation
 	for i, id := range from.Steps {

@@ -294,7 +294,7 @@ func (s *Starter) warnOfVersion(ctx context.Context, r store.Run) {
 
 func (s *Starter) checkStart(in StartRun) error {
 	var vs []plan.Violation
-	vs = control.CheckID(vs, "runRequestId", in.RequestID)
+	vs = checkRequestNotReserved(control.CheckID(vs, "runRequestId", in.RequestID), in.RequestID)
 	vs = control.CheckID(vs, "projectId", in.ProjectID)
 	vs = control.CheckID(vs, "environmentId", in.EnvironmentID)
 	if (in.Inline == nil) == (in.Ref == nil) {

@@ -65,7 +65,7 @@ func Weights() exec.ComplexityRoot {
 	}
 	c.Query.AuditCheck = func(child int, _ *string) int { return control.CheckedObjects * child }
 	c.RedriveDeadLettersPayload.Results = times(reads.MaxRedrive)
-	c.Viewer.Signals = func(child int, first *int) int { return page(first, nil, 20) * child }
+	c.Viewer.Signals = func(child int, first *int, _ *bool) int { return page(first, nil, 20) * child }
 	c.Viewer.Decisions = func(child int, first *int) int { return page(first, nil, 20) * child }
 	c.Run.Events = func(child int, first *int, _ *run.Seq, last *int, _ *run.Seq, _ []string) int {
 		return page(first, last, 100) * child

@@ -269,9 +269,9 @@ func New(cfg Config) *UseCases {
 	s.ViewKeeper = reads.NewViewKeeper(s.Rights, st)
 
 	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.KeepAlive)
-	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker)
+	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)
 	s.Estimator = bulk.NewEstimator(s.Rights, st, s.Requester, s.Previewer)
-	s.Sender = bulk.NewSender(s.Rights, st, s.Signaller, s.Background,
+	s.Sender = bulk.NewSender(s.Rights, st, s.Signaller, s.Starter, s.Background,
 		bulk.SenderSettings{LeaseTTL: leases.TTL, Wake: s.Wake}, bulk.NewRowsSent(cfg.Metrics))
 
 	s.Watcher = watch.NewWatcher(s.Rights, cfg.Hub, cfg.Lists, st, s.Background)

@@ -82,8 +82,7 @@ func putBulk(ctx context.Context, c *pgx.Conn, b store.NewBulk, out *store.Bulk)
 	n := len(b.Runs)
 	runs, projects, environments, signals := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	for i, r := range b.Runs {
-		runs[i], projects[i], environments[i], signals[i] = r.RunID, r.ProjectID, r.EnvironmentID,
-			store.BulkSignalID(b.ID, i+1)
+		runs[i], projects[i], environments[i], signals[i] = r.RunID, r.ProjectID, r.EnvironmentID, b.Key(i)
 	}
 	var batch pgx.Batch
 	batch.Queue(putBulkRowsSQL, b.ID, runs, projects, environments, signals)
@@ -144,13 +143,16 @@ func (s *Store) Bulks(ctx context.Context, bf store.BulkFilter) ([]store.Bulk, e
 }
 
 const (
-	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at`
-	fromBulkRows   = ` FROM bulk_row b LEFT JOIN signal s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
+	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at,
+  coalesce(n.run_id, ''), coalesce(st.status, '')`
+	fromBulkRows = ` FROM bulk_row b LEFT JOIN run n ON n.request_key = b.signal_id
+  LEFT JOIN run_state st ON st.run_id = coalesce(n.run_id, b.run_id) `
+	withReceipts = `LEFT JOIN signal s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
 )
 
 func scanBulkRow(row pgx.CollectableRow) (r store.BulkRow, err error) {
 	return r, row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message,
-		utcOrNil{&r.At})
+		utcOrNil{&r.At}, &r.NewRunID, &r.RunStatus)
 }
 
 // BulkRows implements store.Bulks. It reads the rows and then their receipts in a second statement.
@@ -164,9 +166,9 @@ func (s *Store) BulkRows(ctx context.Context, rf store.BulkRowFilter) ([]store.B
 	if rf.Outcome != "" {
 		f.add("b.outcome = ?", rf.Outcome)
 	}
-	from := ` FROM bulk_row b `
+	from := fromBulkRows
 	if rf.Failed {
-		from = fromBulkRows
+		from += withReceipts
 		f.add("(b.outcome IN ('REJECTED', 'REFUSED') OR s.application = 'NOT_APPLIED')")
 	}
 	query := `SELECT ` + bulkRowColumns + from + `WHERE ` + f.String() + f.bind(` ORDER BY b.no LIMIT ?`,
@@ -192,8 +194,9 @@ func (s *Store) BulkRows(ctx context.Context, rf store.BulkRowFilter) ([]store.B
 // BulkMarks implements store.Bulks.
 func (s *Store) BulkMarks(ctx context.Context, id string) ([]store.BulkMark, error) {
 	return collect(ctx, s, "bulk marks", func(row pgx.CollectableRow) (m store.BulkMark, err error) {
-		return m, row.Scan(&m.No, &m.Outcome, &m.Application, &m.Moving)
-	}, `SELECT b.no, b.outcome, coalesce(s.application, ''), coalesce(s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0, FALSE)`+fromBulkRows+`WHERE b.bulk_id = $1 ORDER BY b.no`, id)
+		return m, row.Scan(&m.No, &m.Outcome, &m.Application, &m.Moving, &m.RunStatus)
+	}, `SELECT b.no, b.outcome, coalesce(s.application, ''), coalesce(s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0, FALSE),
+		coalesce(st.status, '')`+fromBulkRows+withReceipts+`WHERE b.bulk_id = $1 ORDER BY b.no`, id)
 }
 
 // Identities implements store.Bulks.
@@ -218,7 +221,7 @@ func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out 
 	err error) {
 	err = s.do(ctx, "waiting bulk rows", func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
-		b.Queue(`SELECT `+bulkRowColumns+` FROM bulk_row b WHERE b.bulk_id = $1 AND b.outcome = 'WAITING'
+		b.Queue(`SELECT `+bulkRowColumns+fromBulkRows+`WHERE b.bulk_id = $1 AND b.outcome = 'WAITING'
 			AND (b.due_at <= clock_timestamp() OR (SELECT stopped_at IS NOT NULL FROM bulk WHERE id = $1))
 			ORDER BY b.no LIMIT $2`, id, pageSize(limit)).Query(func(rows pgx.Rows) (err error) {
 			out, err = pgx.CollectRows(rows, scanBulkRow)
@@ -297,13 +300,38 @@ func (r runTx) HoldBulk(ctx context.Context, b store.Bulk) error {
 		return translate(ctx, err)
 	}
 	var one int
-	err := r.t.conn.QueryRow(
-		ctx, `SELECT 1 FROM bulk WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL AND stopped_at IS NULL FOR SHARE`,
-		b.ID, b.Generation).Scan(&one)
+	err := r.t.conn.QueryRow(ctx, holdBulkSQL, b.ID, b.Generation).Scan(&one)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
 	}
 	return translate(ctx, err)
+}
+
+const holdBulkSQL = `SELECT 1 FROM bulk WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL
+  AND stopped_at IS NULL FOR SHARE`
+
+// queueHolds queues the locks of the bulks that ask for the runs, each once. After the batch has run, a creation whose
+// bulk is no longer held has the error store.ErrConflict.
+func queueHolds(b *pgx.Batch, runs []*creation) {
+	held := map[string][]*creation{}
+	for _, c := range runs {
+		if c.Bulk == nil {
+			continue
+		}
+		key := fmt.Sprint(c.Bulk.ID, " ", c.Bulk.Generation)
+		if held[key] = append(held[key], c); len(held[key]) > 1 {
+			continue
+		}
+		b.Queue(holdBulkSQL, c.Bulk.ID, c.Bulk.Generation).Query(func(rows pgx.Rows) error {
+			defer rows.Close()
+			if !rows.Next() {
+				for _, c := range held[key] {
+					c.err = fmt.Errorf("bulk %s: %w", c.Bulk.ID, store.ErrConflict)
+				}
+			}
+			return rows.Err()
+		})
+	}
 }
 
 // ReleaseBulk implements store.BulkWork.

@@ -116,6 +116,7 @@ type creation struct {
 func create(ctx context.Context, conn *pgx.Conn, runs []*creation) error {
 	t := &tx{conn: conn}
 	queueBegin(&t.batch)
+	queueHolds(&t.batch, runs)
 	if err := queueRuns(&t.batch, runs); err != nil {
 		return err
 	}
@@ -133,6 +134,9 @@ func create(ctx context.Context, conn *pgx.Conn, runs []*creation) error {
 	}
 	if err := t.flush(ctx); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(runs, func(c *creation) bool { return c.err != nil }) {
+		return errRefused
 	}
 	left := slices.DeleteFunc(slices.Clone(runs), func(c *creation) bool { return c.exists })
 	if len(left) == 0 {

@@ -43,10 +43,16 @@ func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit
 }
 
 // ReceiptsOf implements store.Senders.
-func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error) {
+func (s *Store) ReceiptsOf(ctx context.Context, f store.SenderFilter) ([]run.SignalReceipt, error) {
+	if f.Single {
+		return s.receipts(ctx, `SELECT `+signalColumns+` FROM (SELECT * FROM signal WHERE actor = $1
+			ORDER BY received_at DESC LIMIT $4) s WHERE signal_id NOT LIKE $5 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = $2)
+			ORDER BY received_at DESC, run_id, pos DESC LIMIT $3`, f.Actor, f.TenantID, pageSize(f.Limit), store.MaxSent,
+			store.BulkSignalPrefix+"%")
+	}
 	return s.receipts(ctx, `SELECT `+signalColumns+` FROM signal
 		WHERE actor = $1 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = $2)
-		ORDER BY received_at DESC, run_id, pos DESC LIMIT $3`, actor, tenantID, pageSize(limit))
+		ORDER BY received_at DESC, run_id, pos DESC LIMIT $3`, f.Actor, f.TenantID, pageSize(f.Limit))
 }
 
 // After implements store.Signals.

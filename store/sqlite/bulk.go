@@ -58,7 +58,7 @@ func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, m
 		}
 		args := make([]any, 0, 6*len(b.Runs))
 		for i, r := range b.Runs {
-			args = append(args, b.ID, i+1, r.RunID, r.ProjectID, r.EnvironmentID, store.BulkSignalID(b.ID, i+1))
+			args = append(args, b.ID, i+1, r.RunID, r.ProjectID, r.EnvironmentID, b.Key(i))
 		}
 		if err := putBulkRows.exec(ctx, c, "put bulk rows", 6, args); err != nil {
 			return err
@@ -126,15 +126,19 @@ func (s *Store) Bulks(ctx context.Context, f store.BulkFilter) ([]store.Bulk, er
 }
 
 const (
-	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at`
-	bulkRowWidth   = 9
-	fromBulkRows   = ` FROM bulk_row b LEFT JOIN (SELECT ` + signalColumns +
+	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at,
+	coalesce(n.run_id, ''), coalesce(st.status, '')`
+	bulkRowWidth = 11
+	fromBulkRows = ` FROM bulk_row b LEFT JOIN run n ON n.request_key = b.signal_id
+	LEFT JOIN run_state st ON st.run_id = coalesce(n.run_id, b.run_id) `
+	withReceipts = `LEFT JOIN (SELECT ` + signalColumns +
 		` FROM signal) s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
 )
 
 func scanBulkRow(row scanner) (r store.BulkRow, err error) {
 	var at sql.NullInt64
-	err = row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message, &at)
+	err = row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message, &at,
+		&r.NewRunID, &r.RunStatus)
 	r.At = instantOrNil(at)
 	return r, err
 }
@@ -158,7 +162,7 @@ func (s *Store) BulkRows(ctx context.Context, f store.BulkRowFilter) (out []stor
 		w.add("(b.outcome IN ('REJECTED', 'REFUSED') OR s.application = 'NOT_APPLIED')")
 	}
 	err = s.read(ctx, func(c *conn) error {
-		return c.query(ctx, "bulk rows", `SELECT `+bulkRowColumns+`, s.*`+fromBulkRows+`WHERE `+w.String()+
+		return c.query(ctx, "bulk rows", `SELECT `+bulkRowColumns+`, s.*`+fromBulkRows+withReceipts+`WHERE `+w.String()+
 			` ORDER BY b.no LIMIT ?`,
 			append(w.args, clamp(f.Limit, store.MaxBulk)), func(cells row) error {
 				r, err := scanBulkRow(cells[:bulkRowWidth])
@@ -179,8 +183,9 @@ func (s *Store) BulkRows(ctx context.Context, f store.BulkRowFilter) (out []stor
 // BulkMarks implements store.Bulks.
 func (s *Store) BulkMarks(ctx context.Context, id string) ([]store.BulkMark, error) {
 	return readAll(ctx, s, "bulk marks", func(row scanner) (m store.BulkMark, err error) {
-		return m, row.Scan(&m.No, &m.Outcome, &m.Application, &m.Moving)
-	}, `SELECT b.no, b.outcome, coalesce(s.application, ''), coalesce(s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0, FALSE)`+fromBulkRows+`WHERE b.bulk_id = ? ORDER BY b.no`, id)
+		return m, row.Scan(&m.No, &m.Outcome, &m.Application, &m.Moving, &m.RunStatus)
+	}, `SELECT b.no, b.outcome, coalesce(s.application, ''), coalesce(s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0, FALSE),
+		coalesce(st.status, '')`+fromBulkRows+withReceipts+`WHERE b.bulk_id = ? ORDER BY b.no`, id)
 }
 
 // Identities implements store.Bulks.
@@ -213,7 +218,7 @@ func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration,
 func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause,
 	err error) {
 	now := s.now()
-	out, err = readAll(ctx, s, "waiting bulk rows", scanBulkRow, `SELECT `+bulkRowColumns+` FROM bulk_row b
+	out, err = readAll(ctx, s, "waiting bulk rows", scanBulkRow, `SELECT `+bulkRowColumns+fromBulkRows+`
 		WHERE b.bulk_id = ? AND b.outcome = 'WAITING' AND (b.due_at <= ? OR (SELECT stopped_at IS NOT NULL FROM bulk WHERE id = b.bulk_id))
 		ORDER BY b.no LIMIT ?`, id, micros(now), clamp(limit, store.MaxPage))
 	if err != nil {

@@ -16,6 +16,11 @@ import (
 func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := s.begin(c, n.Run.Identity, store.Head{RunID: n.Run.RunID})
+		if n.Bulk != nil {
+			if err := t.HoldBulk(ctx, *n.Bulk); err != nil {
+				return err
+			}
+		}
 		r = n.Run
 		r.CreatedAt = t.at // the time of its first event
 		if created, err = t.create(ctx, r, n); err != nil {

@@ -27,10 +27,17 @@ func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit
 }
 
 // ReceiptsOf implements store.Senders.
-func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.SignalReceipt, error) {
+func (s *Store) ReceiptsOf(ctx context.Context, f store.SenderFilter) ([]run.SignalReceipt, error) {
+	if f.Single {
+		return readAll(ctx, s, "single receipts of", scanReceipt, `SELECT `+signalColumns+` FROM (SELECT * FROM signal
+			WHERE actor = ?1 ORDER BY received_at DESC LIMIT ?4)
+			WHERE signal_id NOT LIKE ?5 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = ?2)
+			ORDER BY received_at DESC, run_id, pos DESC LIMIT ?3`, f.Actor, f.TenantID, clamp(f.Limit, store.MaxPage),
+			store.MaxSent, store.BulkSignalPrefix+"%")
+	}
 	return readAll(ctx, s, "receipts of", scanReceipt, `SELECT `+signalColumns+` FROM signal
 		WHERE actor = ?1 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = ?2)
-		ORDER BY received_at DESC, run_id, pos DESC LIMIT ?3`, actor, tenantID, clamp(limit, store.MaxPage))
+		ORDER BY received_at DESC, run_id, pos DESC LIMIT ?3`, f.Actor, f.TenantID, clamp(f.Limit, store.MaxPage))
 }
 
 // After implements store.Signals.

@@ -32,6 +32,10 @@ var bulkCases = []testCase{
 	{"HoldBulkIsFenced", testHoldBulkIsFenced},
 	// contract: T128
 	{"HeldBulkIsNotStoppedOrLeased", testHeldBulkIsNotStoppedOrLeased},
+	{"BulkRowsHaveTheirNewRuns", testBulkRowsHaveTheirNewRuns},
+	// contract: T128
+	{"CreateRunOfBulkIsFenced", testCreateRunOfBulkIsFenced},
+	{"SingleReceiptsLeaveOutBulks", testSingleReceiptsLeaveOutBulks},
 	// contract: T101
 	{"IdentitiesAreOfOneTenant", testIdentitiesAreOfOneTenant},
 }
@@ -420,8 +424,9 @@ func testBulkRowsHaveTheirReceipts(f *fixture) {
 	marks, err := f.store.BulkMarks(f.ctx(), b.ID)
 	f.ok(err)
 	f.equal([]store.BulkMark{
-		{No: 1, Outcome: store.BulkAccepted, Application: run.SignalApplied, Moving: true},
-		{No: 2, Outcome: store.BulkAccepted, Application: run.SignalNotApply}, {No: 3, Outcome: store.BulkWaiting},
+		{No: 1, Outcome: store.BulkAccepted, Application: run.SignalApplied, Moving: true, RunStatus: run.Running},
+		{No: 2, Outcome: store.BulkAccepted, Application: run.SignalNotApply, RunStatus: run.Running},
+		{No: 3, Outcome: store.BulkWaiting, RunStatus: run.Running},
 	}, marks, "marks")
 }
 
@@ -501,4 +506,89 @@ func testHeldBulkIsNotStoppedOrLeased(f *fixture) {
 	others.Wait()
 	f.ok(errors.Join(errs...))
 	f.equal([2]bool{}, early, "stopped and leased while it was held")
+}
+
+// rerunBulk creates a bulk that reruns the runs, with the request keys of the new runs, and leases it.
+func (f *fixture) rerunBulk(runs ...run.Identity) (store.Bulk, []run.Key) {
+	f.Helper()
+	b := newBulk(1, "ana", runs...)
+	keys := make([]run.Key, len(runs))
+	for i := range runs {
+		keys[i] = run.Key(fmt.Sprint("key-", i))
+		b.Keys = append(b.Keys, string(keys[i]))
+	}
+	_, _, err := f.store.PutBulk(f.ctx(), b)
+	f.ok(err)
+	return f.leaseBulk(time.Minute), keys
+}
+
+func testBulkRowsHaveTheirNewRuns(f *fixture) {
+	one, two := f.run(), f.run()
+	b, keys := f.rerunBulk(one, two)
+	again := newRun(identity(77))
+	again.Run.RequestKey, again.Bulk = keys[0], &b
+	_, created, err := f.store.CreateRun(f.ctx(), again)
+	f.ok(err)
+	f.equal(true, created, "created")
+	waiting, _, err := f.store.WaitingBulkRows(f.ctx(), b.ID, 9)
+	f.ok(err)
+	f.equal([]string{again.Run.RunID, ""}, []string{waiting[0].NewRunID, waiting[1].NewRunID}, "new runs of waiting rows")
+	f.settleBulk(b, acceptedEnd(1))
+	rows := f.bulkRows(store.BulkRowFilter{BulkID: b.ID})
+	f.equal([]string{again.Run.RunID, ""}, []string{rows[0].NewRunID, rows[1].NewRunID}, "new runs")
+	f.equal([]run.Status{run.Pending, run.Running}, []run.Status{rows[0].RunStatus, rows[1].RunStatus}, "statuses")
+	marks, err := f.store.BulkMarks(f.ctx(), b.ID)
+	f.ok(err)
+	f.equal([]store.BulkMark{{No: 1, Outcome: store.BulkAccepted, RunStatus: run.Pending},
+		{No: 2, Outcome: store.BulkWaiting, RunStatus: run.Running}}, marks, "marks")
+	f.equal(0, len(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})), "failed")
+}
+
+func testCreateRunOfBulkIsFenced(f *fixture) {
+	id := f.run()
+	b, keys := f.rerunBulk(id)
+	create := func(of store.Bulk) error {
+		n := newRun(identity(77))
+		n.Run.RequestKey, n.Bulk = keys[0], &of
+		_, _, err := f.store.CreateRun(f.ctx(), n)
+		return err
+	}
+	late := b
+	late.Generation--
+	f.wantError(create(late), store.ErrConflict)
+	_, _, err := f.store.StopBulk(f.ctx(), b.ID, auditRow("t1"))
+	f.ok(err)
+	f.wantError(create(b), store.ErrConflict)
+	_, err = f.store.ByRequest(f.ctx(), keys[0])
+	f.wantError(err, store.ErrNotFound) // nothing was written
+}
+
+func testSingleReceiptsLeaveOutBulks(f *fixture) {
+	id := f.run()
+	put := func(signalID, actor string) {
+		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+			_, err := tx.PutReceipt(f.ctx(), run.SignalReceipt{Signal: run.Signal{ID: signalID, Type: run.Pause},
+				Actor: actor, Payload: json.RawMessage(`{}`), Application: run.SignalPending}, false)
+			return err
+		}))
+	}
+	put("first", "ana")
+	put(store.BulkSignalID(bulkID(1), 1), "ana")
+	put("bulky", "ana")
+	put("other", "ben")
+	list := func(single bool, limit int) (out []string) {
+		rs, err := f.store.ReceiptsOf(f.ctx(), store.SenderFilter{TenantID: id.TenantID, Actor: "ana", Single: single,
+			Limit: limit})
+		f.ok(err)
+		for _, r := range rs {
+			out = append(out, r.Signal.ID)
+		}
+		return out
+	}
+	f.equal([]string{"bulky", "first"}, list(true, 9), "single receipts")
+	f.equal([]string{"bulky"}, list(true, 1), "the newest single receipt")
+	f.equal([]string{"bulky", store.BulkSignalID(bulkID(1), 1), "first"}, list(false, 9), "all receipts")
+	none, err := f.store.ReceiptsOf(f.ctx(), store.SenderFilter{TenantID: "t2", Actor: "ana", Single: true, Limit: 9})
+	f.ok(err)
+	f.equal(0, len(none), "receipts of another tenant")
 }

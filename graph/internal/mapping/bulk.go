@@ -26,8 +26,8 @@ func BulkNotFound() error {
 // Bulk maps a bulk with its counts.
 func Bulk(b bulk.Bulk) *model.Bulk {
 	out := &model.Bulk{
-		ID: nodeID(BulkNode, b.ID), State: model.BulkState(b.State()), Type: enumOf[model.SignalType](b.Signal.Type),
-		TypeRaw: string(b.Signal.Type),
+		ID: nodeID(BulkNode, b.ID), State: model.BulkState(b.State()), Action: model.Action(b.Action),
+		Type: enumOf[model.SignalType](b.Action), TypeRaw: string(b.Action),
 		StepID:  Text(b.Signal.StepID), Payload: b.Payload, Reason: b.Reason, RequestID: b.RequestID, CreatedAt: b.CreatedAt,
 		FinishedAt: b.FinishedAt, StoppedAt: b.StoppedAt,
 		Counts: &model.BulkCounts{Total: b.Total, Waiting: b.Waiting(), Accepted: b.Accepted, Rejected: b.Rejected,
@@ -36,10 +36,16 @@ func Bulk(b bulk.Bulk) *model.Bulk {
 	if out.State == model.BulkStatePaced {
 		out.PacedCode, out.PacedUntil = Text(b.Paced), b.PacedUntil
 	}
-	if b.Applications != nil {
-		out.Applications = Applications(*b.Applications)
+	if b.Progress != nil {
+		out.Applications, out.Runs = Applications(b.Progress.Applications), BulkRunCounts(b.Progress.Runs)
 	}
 	return out
+}
+
+// BulkRunCounts maps the numbers of runs of a bulk by their status.
+func BulkRunCounts(c bulk.BulkRunCounts) *model.BulkRunCounts {
+	return &model.BulkRunCounts{Waiting: c.Waiting, Running: c.Running, Paused: c.Paused, Completed: c.Completed,
+		Failed: c.Failed, Cancelled: c.Cancelled}
 }
 
 // Applications maps the numbers of signals of a bulk by their application.
@@ -75,6 +81,7 @@ func mapBulkRow(r bulk.BulkRow) model.BulkRow {
 		No: r.No, RunID: r.RunID, ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID,
 		Outcome:    enumOf[model.BulkOutcome](r.Outcome),
 		OutcomeRaw: string(r.Outcome), Code: Text(r.Code), Message: Text(r.Message), At: r.At, Failed: r.Failed(),
+		NewRunID: Text(r.NewRunID), RunStatus: optionalEnum[model.RunStatus](r.RunStatus),
 	}
 	if rc := r.Receipt; rc != nil {
 		out.Signal = new(Receipt(runs.SignalReceipt{SignalReceipt: *rc}))
