@@ -21,7 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   session: "api api/gen format forms messages ui",
   page: "api format messages session ui",
   runstate: "api api/gen format status",
-  receipts: "api format messages runstate session ui",
+  receipts: "api api/gen format messages runstate session ui",
   freshness: "api format messages runstate ui",
   events: "api api/gen format messages page runstate ui",
   history: "api api/gen events format messages page runstate status ui",

@@ -43,7 +43,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const moved = error?.code === "BULK_MOVED";
   const complete =
     reason.trim() !== "" && total !== null && total > 0 && (!strong || typed === String(total)) && asked !== null;
-  const label = m.bulk.verbs[action.kind](total === null ? m.bulk.many : m.bulk.runs(total));
+  const label = m.bulk.verb(action.kind, total === null ? m.bulk.many : m.bulk.runs(total));
 
   const submit = (event: FormEvent): void => {
     event.preventDefault();

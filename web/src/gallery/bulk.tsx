@@ -17,6 +17,7 @@ function progress(over: Partial<BulkProgressFragment>): BulkProgressFragment {
   return {
     id: "bulk",
     state: "RUNNING",
+    action: "CANCEL",
     type: "CANCEL",
     typeRaw: "CANCEL",
     stepId: null,
@@ -29,6 +30,7 @@ function progress(over: Partial<BulkProgressFragment>): BulkProgressFragment {
     pacedUntil: null,
     counts: { total: 200, waiting: 97, accepted: 100, rejected: 2, refused: 1, notSent: 0 },
     applications: { pending: 10, delivered: 20, applied: 64, noop: 4, notApplied: 2 },
+    runs: { waiting: 0, running: 30, paused: 0, completed: 2, failed: 4, cancelled: 64 },
     ...over,
   };
 }
@@ -65,6 +67,8 @@ function row(no: number, over: Partial<BulkRowFieldsFragment>): BulkRowFieldsFra
     message: null,
     at: null,
     failed: false,
+    newRunId: null,
+    runStatus: no === 1 ? "FAILED" : "CANCELLED",
     signal: null,
     ...over,
   };

@@ -145,6 +145,23 @@ export const receipt = {
   applying: "applying…",
   slow: "Accepted and durable. The engine has not picked it up yet; you may close this page.",
   dismiss: "Dismiss",
+  dismissAll: "Dismiss all refused",
+  counted: (all: number, refused: number) =>
+    refused > 0 ? `Receipts: ${all}, ${refused} refused` : `Receipts: ${all}`,
+  refused: (n: number) => `${plural(n, "signal")} refused`,
+  inAudit: "In the audit",
+  followed: {
+    running: "running again",
+    waits: "waits for its turn",
+    failed: (took: string | null) => (took === null ? "failed again" : `failed again after ${took}`),
+    succeeded: (took: string | null) => (took === null ? "succeeded" : `succeeded after ${took}`),
+    skipped: "the step is skipped",
+    paused: "the run is paused, nothing is running",
+    draining: (n: number) => `pausing: ${plural(n, "step is", "steps are")} still running`,
+    resumed: "the run is running",
+    stopping: "stopping",
+    cancelled: "the run is cancelled",
+  },
   by: (actor: string) => `by ${actor}`,
 };
 

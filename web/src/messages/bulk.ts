@@ -1,5 +1,5 @@
 // One action on many runs.
-import type { ActionOutcome, BulkOutcome, BulkState, SignalType } from "../api/gen/graphql";
+import type { Action, ActionOutcome, BulkOutcome, BulkState } from "../api/gen/graphql";
 import { count, plural } from "../format/format";
 
 export const bulk = {
@@ -81,18 +81,21 @@ export const bulk = {
     NOT_SENT: "Not sent",
     UNKNOWN: "Unknown",
   } satisfies Record<BulkOutcome, string>,
-  verbs: {
-    PAUSE: (runs: string) => `Pause ${runs}`,
-    RESUME: (runs: string) => `Resume ${runs}`,
-    RETRY_STEP: (runs: string) => `Retry a step of ${runs}`,
-    SKIP_STEP: (runs: string) => `Skip a step of ${runs}`,
-    UPDATE_PARAMS: (runs: string) => `Change the parameters of ${runs}`,
-    INJECT_OVERRIDE: (runs: string) => `Override inputs of ${runs}`,
-    ESCALATE_ALERT: (runs: string) => `Raise an alert for ${runs}`,
-    UPDATE_TARGET: (runs: string) => `Change the target of ${runs}`,
-    EMERGENCY_STOP: (runs: string) => `Stop ${runs} in an emergency`,
-    CANCEL: (runs: string) => `Cancel ${runs}`,
-    COMPLETE_MANUAL_STEP: (runs: string) => `Complete a step of ${runs}`,
-    UNKNOWN: (runs: string) => `Something with ${runs}`,
-  } satisfies Record<SignalType, (runs: string) => string>,
+  refusedOf: (n: number) => `${count(n)} refused`,
+  verb: (action: Action, runs: string) => VERBS[action]?.(runs) ?? `An action on ${runs}`,
+};
+
+const VERBS: Partial<Record<Action, (runs: string) => string>> = {
+  PAUSE: (runs: string) => `Pause ${runs}`,
+  RESUME: (runs: string) => `Resume ${runs}`,
+  RETRY_STEP: (runs: string) => `Retry a step of ${runs}`,
+  SKIP_STEP: (runs: string) => `Skip a step of ${runs}`,
+  UPDATE_PARAMS: (runs: string) => `Change the parameters of ${runs}`,
+  INJECT_OVERRIDE: (runs: string) => `Override inputs of ${runs}`,
+  ESCALATE_ALERT: (runs: string) => `Raise an alert for ${runs}`,
+  UPDATE_TARGET: (runs: string) => `Change the target of ${runs}`,
+  RERUN: (runs: string) => `Rerun ${runs}`,
+  EMERGENCY_STOP: (runs: string) => `Emergency-stop ${runs}`,
+  CANCEL: (runs: string) => `Cancel ${runs}`,
+  COMPLETE_MANUAL_STEP: (runs: string) => `Complete a step of ${runs}`,
 };

@@ -25,7 +25,7 @@ it("says that a slow receipt is safe, and leads to Health when it is stuck", asy
 
 it("names the action, the step, and the run unless it is the shown one", async () => {
   const { container, unmount } = await show(<ReceiptTitle signal={signal()} />);
-  expect(container.textContent).toContain("RETRY_STEP stg_orders");
+  expect(container.textContent).toContain("Retry step stg_orders");
   expect(screen.getByRole("link").getAttribute("href")).toBe(`/runs/${signal().runId}`);
   unmount();
   await show(<ReceiptTitle signal={signal()} here />);

@@ -1,4 +1,5 @@
 import { CheckCheck, CircleSlash, Equal, type LucideIcon, PackageCheck, Send, ShieldX } from "lucide-react";
+import { Link } from "@tanstack/react-router";
 import type { Signal } from "../api/model";
 import { m } from "../messages";
 import { duration, shortId } from "../format/format";
@@ -50,9 +51,11 @@ interface ReceiptStagesProps {
   /** It has not moved for 5 s, or for 30 s. */
   slow?: boolean;
   stuck?: boolean;
+  /** Leaves out what the place says itself. */
+  brief?: boolean;
 }
 
-export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
+export function ReceiptStages({ signal, slow, stuck, brief = false }: ReceiptStagesProps) {
   const list = stages(signal);
   const moving =
     signal.decision === "ACCEPTED" && (signal.application === "PENDING" || signal.application === "DELIVERED");
@@ -66,8 +69,8 @@ export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
       {moving && (
         <span className={css.note}>{movingReason(signal, slow) ?? (slow ? m.receipt.slow : m.receipt.applying)}</span>
       )}
-      {moving && stuck && <a href="/health">{m.receipt.health}</a>}
-      {signal.type === "PAUSE" && signal.quiescentSeq !== null && (
+      {moving && stuck && <Link to="/health">{m.receipt.health}</Link>}
+      {!brief && signal.type === "PAUSE" && signal.quiescentSeq !== null && (
         <span className={css.note}>{m.receipt.quiescent(signal.quiescentSeq)}</span>
       )}
     </div>
@@ -78,12 +81,12 @@ export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
 export function ReceiptTitle({ signal, here = false }: { signal: Signal; here?: boolean }) {
   return (
     <span className={css.title}>
-      <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : signal.type}</strong>{" "}
+      <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : m.action[signal.type]}</strong>{" "}
       {signal.stepId && <code>{signal.stepId}</code>}{" "}
       {!here && (
-        <a href={`/runs/${encodeURIComponent(signal.runId)}`} title={signal.runId}>
+        <Link to="/runs/$runId" params={{ runId: signal.runId }} title={signal.runId}>
           {shortId(signal.runId)}
-        </a>
+        </Link>
       )}{" "}
       <span className={css.note}>
         <Time at={signal.receivedAt} format="clock" />

@@ -1,81 +1,108 @@
-import { X } from "lucide-react";
-import { useState } from "react";
-import type { Signal } from "../api/model";
-import { m } from "../messages";
+import { useEffect, useRef, useState } from "react";
+import { BulksDocument } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { useQuery } from "../api/useQuery";
 import { DAY_MS } from "../format/format";
-import { useTick } from "../ui/Time";
-import { Button } from "../ui/Button";
-import { receipts, useDismissed, useReceipts } from "./context";
+import { m } from "../messages";
 import { useViewer } from "../session/viewer";
-import { ReceiptStages, ReceiptTitle } from "./Receipt";
-import { failed, settled } from "./receipts";
+import { Announce } from "../ui/Announce";
+import { Button } from "../ui/Button";
+import { useDismissed, useReceipts } from "./context";
+import { useDoneList } from "./done";
+import { failed } from "./receipts";
+import { type Entry, TrayList } from "./TrayList";
 import css from "./Tray.module.css";
 
-const FOLD_MS = 6_000;
-const SLOW_MS = 5_000;
-const STUCK_MS = 30_000;
-const LISTED = 20;
-const IN_SIGHT = 3;
-/** The prefix of signal ids of bulks, which have a page of their own. */
+const BULKS = 5;
+const OPEN_MS = 3_000;
+const CLOSED_MS = 60_000;
+/** The prefix of signal ids of bulks: a bulk is one entry. */
 const BULK_SIGNAL = "bulk.";
 
-/** The viewer's receipts: moving and failed ones stay visible, the others only count. */
+/**
+ * The viewer's receipts behind a count in the bar: nothing of them lies over a page until it is opened. Refused ones
+ * are counted, and stand first until they are dismissed; a bulk is one entry with its progress.
+ */
 export function Tray() {
-  const viewer = useViewer();
-  const own = useReceipts().filter(
-    (signal) => signal.actor === viewer.principal && !signal.signalId.startsWith(BULK_SIGNAL),
-  );
+  const { principal } = useViewer();
   const dismissed = useDismissed();
   const [open, setOpen] = useState(false);
-  const now = Date.now();
-  const sight = own.filter((signal) => {
-    if (dismissed.has(signal.signalId) || now - signal.receivedAt > DAY_MS) return false;
-    return failed(signal) || !settled(signal) || now - (signal.appliedAt ?? signal.receivedAt) < FOLD_MS;
-  });
-  useTick(1_000, sight.length > 0);
-  const shown = open ? own.slice(0, LISTED) : sight.slice(0, IN_SIGHT);
+  const button = useRef<HTMLButtonElement>(null);
+  const done = useDoneList();
+  const { answer: bulks = [] } = useQuery(
+    BulksDocument,
+    { first: BULKS, after: null },
+    (result) => result.bulks.edges.map(({ node }) => node),
+    { every: open ? OPEN_MS : CLOSED_MS },
+  );
+  const since = Date.now() - DAY_MS;
+  const own = useReceipts().filter(({ actor, signalId }) => actor === principal && !signalId.startsWith(BULK_SIGNAL));
+  const entries: Entry[] = [
+    ...own.map((signal): Entry => {
+      const refused = failed(signal) && !dismissed.has(signal.signalId) && signal.receivedAt > since;
+      return { kind: "signal", key: `${signal.runId}/${signal.signalId}`, at: signal.receivedAt, refused, signal };
+    }),
+    ...bulks.map((bulk): Entry => ({ kind: "bulk", key: bulk.id, at: instant(bulk.createdAt), refused: false, bulk })),
+    ...done.map((entry): Entry => ({ kind: "done", key: entry.id, at: entry.at, refused: false, done: entry })),
+  ].toSorted((a, b) => Number(b.refused) - Number(a.refused) || b.at - a.at);
+  const refused = entries.filter((entry) => entry.refused).length;
+  const close = (): void => {
+    setOpen(false);
+    button.current?.focus();
+  };
   return (
-    <>
-      <Button kind="quiet" pressed={open} onClick={() => setOpen(!open)}>
-        {m.receipt.tray} {own.length > 0 && <span className={css.count}>{own.length}</span>}
-      </Button>
-      <section className={css.tray} aria-label={m.receipt.tray}>
-        {open && own.length === 0 && <p className={css.card}>{m.receipt.empty}</p>}
-        {shown.map((signal) => (
-          <Card
-            key={signal.signalId}
-            signal={signal}
-            now={now}
-            dismissible={!dismissed.has(signal.signalId) && failed(signal)}
-          />
-        ))}
-        {!open && sight.length > shown.length && (
-          <Button kind="quiet" onClick={() => setOpen(true)}>
-            {m.receipt.more(sight.length - shown.length)}
-          </Button>
+    <span className={css.place}>
+      <Button
+        ref={button}
+        kind="quiet"
+        pressed={open}
+        label={m.receipt.counted(entries.length, refused)}
+        onClick={() => setOpen(!open)}
+      >
+        {m.receipt.tray} {entries.length > 0 && <span className={css.count}>{entries.length}</span>}
+        {refused > 0 && (
+          <span className={css.count} data-bad>
+            {refused} ✕
+          </span>
         )}
-      </section>
-    </>
+      </Button>
+      <Announce text={refused > 0 ? m.receipt.refused(refused) : ""} />
+      {open && (
+        <Panel close={close}>
+          <TrayList entries={entries} />
+        </Panel>
+      )}
+    </span>
   );
 }
 
-function Card({ signal, now, dismissible }: { signal: Signal; now: number; dismissible: boolean }) {
-  const bad = failed(signal);
+/** The open tray. Esc and a click elsewhere close it; a long list scrolls inside. */
+function Panel({ close, children }: { close: () => void; children: React.ReactNode }) {
+  const panel = useRef<HTMLElement>(null);
+  const latest = useRef(close);
+  latest.current = close;
+  useEffect(() => {
+    const key = (event: KeyboardEvent): void => {
+      if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
+      // One Esc closes one thing: the tray, and not also the panel of a step.
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      latest.current();
+    };
+    const press = (event: PointerEvent): void => {
+      const inside = event.target instanceof Node && panel.current?.parentElement?.contains(event.target);
+      if (!inside) latest.current();
+    };
+    document.addEventListener("keydown", key, { capture: true });
+    document.addEventListener("pointerdown", press);
+    return () => {
+      document.removeEventListener("keydown", key, { capture: true });
+      document.removeEventListener("pointerdown", press);
+    };
+  }, []);
   return (
-    <div className={css.card} role={bad ? "alert" : "status"} data-bad={bad || undefined} data-receipt={signal.type}>
-      <div className={css.head}>
-        <ReceiptTitle signal={signal} />
-        {dismissible && (
-          <Button kind="quiet" label={m.receipt.dismiss} onClick={() => receipts.dismiss(signal.signalId)}>
-            <X size={14} aria-hidden="true" />
-          </Button>
-        )}
-      </div>
-      <ReceiptStages
-        signal={signal}
-        slow={now - signal.receivedAt > SLOW_MS}
-        stuck={now - signal.receivedAt > STUCK_MS}
-      />
-    </div>
+    <section ref={panel} className={css.tray} aria-label={m.receipt.tray}>
+      {children}
+    </section>
   );
 }

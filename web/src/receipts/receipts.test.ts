@@ -26,9 +26,11 @@ it("never takes a receipt back a stage", () => {
 
 it("lists the newest first and keeps a bounded number", () => {
   const receipts = new Receipts(null);
-  for (let i = 0; i < 300; i++) receipts.receive(signal(`s${i}`, { receivedAt: i }));
-  expect(receipts.list()).toHaveLength(200);
-  expect(receipts.list()[0]?.signalId).toBe("s299");
+  receipts.receive(signal("moving", { receivedAt: 0 }));
+  for (let i = 1; i <= 300; i++) receipts.receive(signal(`s${i}`, { receivedAt: i, application: "APPLIED" }));
+  expect(receipts.list()).toHaveLength(201);
+  expect(receipts.list()[0]?.signalId).toBe("s300");
+  expect(receipts.list().at(-1)?.signalId, "what is on its way stays").toBe("moving");
 });
 
 it("tells settled receipts from those that a person must read", () => {

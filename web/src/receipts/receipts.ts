@@ -2,6 +2,8 @@
 import type { Signal } from "../api/model";
 
 const KEPT = 200;
+/** The most receipts that are kept beyond that because they are on their way. */
+const MOVING_KEPT = 1_000;
 const DISMISSED_KEPT = 100;
 const DISMISSED_KEY = "dvt.receipts.dismissed";
 
@@ -64,14 +66,17 @@ export class Receipts {
       if (held && stage(held) > stage(signal)) continue;
       this.#signals.set(key, { ...signal, quiescentSeq: signal.quiescentSeq ?? held?.quiescentSeq ?? null });
     }
-    const sorted = [...this.#signals.values()].toSorted((a, b) => b.receivedAt - a.receivedAt).slice(0, KEPT);
+    // What is on its way stays, however many came after it.
+    const sorted = [...this.#signals.values()]
+      .toSorted((a, b) => b.receivedAt - a.receivedAt)
+      .filter((signal, i) => i < KEPT || (i < MOVING_KEPT && !settled(signal)));
     this.#signals = new Map(sorted.map((signal) => [`${signal.runId}/${signal.signalId}`, signal]));
     this.#list = sorted;
     this.#tell();
   }
 
-  dismiss(signalId: string): void {
-    const kept = [...this.#dismissed, signalId].slice(-DISMISSED_KEPT);
+  dismiss(...signalIds: string[]): void {
+    const kept = [...this.#dismissed, ...signalIds].slice(-DISMISSED_KEPT);
     this.#dismissed = new Set(kept);
     this.#storage?.setItem(DISMISSED_KEY, kept.join(" "));
     this.#tell();

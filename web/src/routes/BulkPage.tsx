@@ -43,7 +43,7 @@ function One({ id }: { id: string }) {
   // The dialog that sent it is gone, so the focus moves here.
   const heading = useCallback((h1: HTMLElement | null) => (sent ? h1?.focus() : undefined), [sent]);
   const failed = bulk ? failedOf(bulk) : 0;
-  const name = bulk ? m.bulk.verbs[bulk.type](m.bulk.runs(bulk.counts.total)) : m.bulk.one;
+  const name = bulk ? m.bulk.verb(bulk.action, m.bulk.runs(bulk.counts.total)) : m.bulk.one;
   useDocumentStatus(
     name,
     bulk && (failed > 0 ? "failed" : done(bulk) ? "success" : "running"),

@@ -17,7 +17,7 @@ const COLUMNS: Column<BulkFieldsFragment>[] = [
     main: true,
     cell: (bulk) => (
       <Link to="/bulk/$id" params={{ id: bulk.id }}>
-        {m.bulk.verbs[bulk.type](m.bulk.runs(bulk.counts.total))}
+        {m.bulk.verb(bulk.action, m.bulk.runs(bulk.counts.total))}
       </Link>
     ),
   },

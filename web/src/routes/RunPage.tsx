@@ -1,6 +1,7 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { Suspense, useCallback, useEffect, useState } from "react";
 import { receipts } from "../receipts/context";
+import { ReceiptLine } from "../receipts/ReceiptLine";
 import { follow } from "../api/follow";
 import { RunSignalsDocument, SignalUpdatesDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
@@ -131,6 +132,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           </p>
         )}
         <RunHeaderView />
+        <ReceiptLine runId={runId} />
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
           className={css.split}

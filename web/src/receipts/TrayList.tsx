@@ -1,0 +1,101 @@
+import { Link } from "@tanstack/react-router";
+import { X } from "lucide-react";
+import type { BulkFieldsFragment } from "../api/gen/graphql";
+import type { Signal } from "../api/model";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { Time, useTick } from "../ui/Time";
+import { receipts } from "./context";
+import type { Done } from "./done";
+import { DoneText } from "./DoneLine";
+import { ReceiptStages, ReceiptTitle } from "./Receipt";
+import receipt from "./Receipt.module.css";
+import { settled } from "./receipts";
+import css from "./Tray.module.css";
+
+const LISTED = 50;
+const SLOW_MS = 5_000;
+const STUCK_MS = 30_000;
+
+/** An entry of the tray. A refused one waits to be dismissed. */
+export type Entry = { key: string; at: number; refused: boolean } & (
+  { kind: "signal"; signal: Signal } | { kind: "bulk"; bulk: BulkFieldsFragment } | { kind: "done"; done: Done }
+);
+
+/** The entries of the tray: the refused ones, then the newest. */
+export function TrayList({ entries }: { entries: readonly Entry[] }) {
+  useTick(
+    1_000,
+    entries.some((entry) => entry.kind === "signal" && !settled(entry.signal)),
+  );
+  if (entries.length === 0) return <p>{m.receipt.empty}</p>;
+  const refused = entries.flatMap((entry) => (entry.refused && entry.kind === "signal" ? [entry.signal] : []));
+  return (
+    <>
+      {refused.length > 0 && (
+        <p className={css.head}>
+          <strong>{m.receipt.refused(refused.length)}</strong>
+          <Button kind="quiet" onClick={() => receipts.dismiss(...refused.map(({ signalId }) => signalId))}>
+            {m.receipt.dismissAll}
+          </Button>
+        </p>
+      )}
+      <ul className={css.list}>
+        {entries.slice(0, LISTED).map((entry) => (
+          <li key={entry.key} className={css.entry} data-bad={entry.refused || undefined}>
+            <EntryText entry={entry} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function EntryText({ entry }: { entry: Entry }) {
+  switch (entry.kind) {
+    case "done":
+      return <DoneText entry={entry.done} />;
+    case "bulk":
+      return <BulkText bulk={entry.bulk} />;
+    case "signal": {
+      const age = Date.now() - entry.signal.receivedAt;
+      return (
+        <div data-receipt={entry.signal.type}>
+          <div className={css.head}>
+            <ReceiptTitle signal={entry.signal} />
+            {entry.refused && (
+              <Button kind="quiet" label={m.receipt.dismiss} onClick={() => receipts.dismiss(entry.signal.signalId)}>
+                <X size={14} aria-hidden="true" />
+              </Button>
+            )}
+          </div>
+          <ReceiptStages signal={entry.signal} slow={age > SLOW_MS} stuck={age > STUCK_MS} />
+        </div>
+      );
+    }
+  }
+}
+
+/** A bulk as one entry, with its progress. */
+function BulkText({ bulk }: { bulk: BulkFieldsFragment }) {
+  const { counts } = bulk;
+  const refused = counts.rejected + counts.refused;
+  return (
+    <div data-bulk={bulk.id}>
+      <Link to="/bulk/$id" params={{ id: bulk.id }}>
+        {m.bulk.verb(bulk.action, m.bulk.runs(counts.total))}
+      </Link>{" "}
+      <span className={receipt.note}>
+        <Time at={Date.parse(bulk.createdAt)} format="clock" />
+      </span>
+      <div className={receipt.stages}>
+        <span>{m.bulk.state(bulk.state, counts.total - counts.waiting - counts.notSent, counts.total)}</span>
+        {refused > 0 && (
+          <span className={receipt.stage} data-tone="failed">
+            {m.bulk.refusedOf(refused)}
+          </span>
+        )}
+      </div>
+    </div>
+  );
+}
