@@ -117,8 +117,8 @@ func TestBulkRerun_EachRunGetsANewRunThatTheRowNames(t *testing.T) {
 	}
 }
 
-// The server dies after new runs were created and before their outcomes are stored. Another server goes on: each run has
-// one new run, also when the requester has lost the right since.
+// The server dies after new runs were created and before their outcomes are stored. Another server continues: each run
+// has one new run, also when the requester has lost the right since.
 // contract: T128
 func TestBulkRerun_CrashInTheMiddleCreatesOneRunEach(t *testing.T) {
 	t.Parallel()

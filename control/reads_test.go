@@ -210,7 +210,8 @@ func TestReceipts_ArePagedInOrder(t *testing.T) {
 		mine[0].Signal.ID != "u2" {
 		t.Errorf("MySignals is %+v, want u2 first", mine)
 	}
-	if theirs := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.who("dev-mallory"), false, 99)); len(theirs) != 0 {
+	mallory := w.who("dev-mallory")
+	if theirs := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), mallory, false, 99)); len(theirs) != 0 {
 		t.Errorf("another principal sees %+v, want nothing", theirs)
 	}
 }

@@ -201,9 +201,10 @@ func TestBulk_RerunReachesControl(t *testing.T) {
 	b := &bulks{}
 	a := serve(t, &fake{UseCases: graph.UseCasesOf(b)})
 	for action, want := range map[string]runs.Rerun{
-		`{from: {failed: true}, reason: "why"}`:               {Failed: true, Reason: "why"},
-		`{from: {start: true}, params: null}`:                 {Start: true},
-		`{from: {steps: ["a"]}, params: {day: "2026-02-17"}}`: {Steps: []string{"a"}, Params: json.RawMessage(`{"day":"2026-02-17"}`)},
+		`{from: {failed: true}, reason: "why"}`: {Failed: true, Reason: "why"},
+		`{from: {start: true}, params: null}`:   {Start: true},
+		`{from: {steps: ["a"]}, params: {day: "2026-02-17"}}`: {Steps: []string{"a"},
+			Params: json.RawMessage(`{"day":"2026-02-17"}`)},
 	} {
 		in := `runs: {ids: ["r1"]}, action: {rerun: ` + action + `}`
 		if body := a.query(`mutation { signalRuns(input: {requestId: "b", `+in+

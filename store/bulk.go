@@ -9,8 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Bulks stores bulks: one action on many runs, with one row for each run. The action is a signal or a rerun. The row has
-// the result of sending the signal or of creating the new run; only the receipt of the signal says how it was applied.
+// Bulks stores bulks: one action on many runs, with one row for each run. The action is a signal or a rerun. The row
+// has the result of sending the signal or of creating the new run; only the receipt of the signal says how it was
+// applied.
 type Bulks interface {
 	BulkReader
 	// PutBulk inserts a bulk with one row for each of b.Runs, numbered from 1, and the audit row, in one transaction.

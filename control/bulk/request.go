@@ -1,4 +1,5 @@
-// Package bulk does one action on many runs, a signal to each or a rerun of each: the request, its preview, the sender, and the results.
+// Package bulk does one action on many runs, a signal to each or a rerun of each: the request, its preview, the sender,
+// and the results.
 package bulk
 
 import (

@@ -18,10 +18,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// SenderSettings sets the leases of a Sender and the channel that wakes it.
+// SenderSettings sets the leases of a Sender, the channel that wakes it, and the counter of rows that it sent.
 type SenderSettings struct {
 	LeaseTTL time.Duration // 30 s (contract O5)
 	Wake     chan struct{}
+	Sent     *prometheus.CounterVec
 }
 
 // BulkWorkStore leases bulks and records the outcomes of their rows.
@@ -42,14 +43,13 @@ type Sender struct {
 	starter    *runs.Starter
 	background *control.Background
 	settings   SenderSettings
-	sent       *prometheus.CounterVec
 }
 
 // NewSender makes a Sender.
 func NewSender(rights *control.Rights, store BulkWorkStore, signaller *runs.Signaller, starter *runs.Starter,
-	background *control.Background, settings SenderSettings, sent *prometheus.CounterVec) *Sender {
+	background *control.Background, settings SenderSettings) *Sender {
 	return &Sender{rights: rights, store: store, signaller: signaller, starter: starter, background: background,
-		settings: settings, sent: sent}
+		settings: settings}
 }
 
 const (
@@ -183,7 +183,7 @@ func (s *Sender) settleBulk(ctx context.Context, b store.Bulk, st store.BulkSett
 		return store.Bulk{}, err
 	}
 	for _, e := range st.Ends {
-		s.sent.WithLabelValues(string(e.Outcome)).Inc()
+		s.settings.Sent.WithLabelValues(string(e.Outcome)).Inc()
 	}
 	return after, nil
 }

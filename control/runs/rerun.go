@@ -31,9 +31,9 @@ type Rerun struct {
 const maxReason = 4096
 
 // Rerun creates a new run with the plan digest of a run that has ended, with its params or with others, without its
-// overlays, and with the current policy. It takes over the results and artifacts of the steps that need not run again (contract O2, T209),
-// but not files that steps left in the workspace of the run. The new run is durable before the answer, and a repetition
-// is as safe as that of StartRun.
+// overlays, and with the current policy. It takes over the results and artifacts of the steps that need not run again
+// (contract O2, T209), but not files that steps left in the workspace of the run. The new run is durable before the
+// answer, and a repetition is as safe as that of StartRun.
 //
 // Errors: INVALID_RUN_STATE when the run has not ended, or when Failed is set and every step succeeded; STEP_NOT_FOUND
 // with a violation for each unknown step; REQUEST_ID_CONFLICT when the request id created another run; and those of

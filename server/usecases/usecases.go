@@ -272,7 +272,7 @@ func New(cfg Config) *UseCases {
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)
 	s.Estimator = bulk.NewEstimator(s.Rights, st, s.Requester, s.Previewer)
 	s.Sender = bulk.NewSender(s.Rights, st, s.Signaller, s.Starter, s.Background,
-		bulk.SenderSettings{LeaseTTL: leases.TTL, Wake: s.Wake}, bulk.NewRowsSent(cfg.Metrics))
+		bulk.SenderSettings{LeaseTTL: leases.TTL, Wake: s.Wake, Sent: bulk.NewRowsSent(cfg.Metrics)})
 
 	s.Watcher = watch.NewWatcher(s.Rights, cfg.Hub, cfg.Lists, st, s.Background)
 	s.ReceiptWatcher = watch.NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)
