@@ -80,7 +80,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "\n  %s is denied by %s", e.Denial.Action, e.Denial.Rule)
 	}
 	if len(e.Denial.WhoCould) > 0 {
-		fmt.Fprintf(&b, "\n  could: %s", strings.Join(e.Denial.WhoCould, ", "))
+		fmt.Fprintf(&b, "\n  who can do this: %s", strings.Join(e.Denial.WhoCould, ", "))
 	}
 	for _, more := range e.More {
 		fmt.Fprintf(&b, "\n  %s", strings.ReplaceAll(more, "\n", "\n  "))

@@ -47,5 +47,5 @@ func ExampleAsAPIError() {
 	// FORBIDDEN [ola]
 	// FORBIDDEN: Your role may not do this.
 	//   PAUSE is denied by OPERATOR may PAUSE
-	//   could: ola
+	//   who can do this: ola
 }

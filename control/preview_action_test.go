@@ -93,15 +93,16 @@ func TestPreview_SignalsOfARunningRun(t *testing.T) {
 	w.begin(id, "c1", 1)
 	w.begin(id, "cp", 1)
 	w.previews(about(id, run.Pause, ""), "APPLY  PAUSED", "CANCEL cp RUNNING>FAILED", "blocked b d",
-		"! Goes on until it ends: a, c1.")
+		"! Still running, will finish: a, c1.")
 	w.previews(about(id, run.Resume, ""), "NOOP ALREADY_IN_STATE RUNNING")
-	w.previews(about(id, run.Cancel, ""), "APPLY  RUNNING", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED",
-		"CANCEL cp RUNNING>FAILED", "! May not stop at once: a.")
+	w.previews(about(id, run.Cancel, ""), "APPLY  CANCELLED", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED",
+		"CANCEL cp RUNNING>FAILED", "! The run stays running until its active steps have stopped.",
+		"! May not stop at once: a.")
 	stop := about(id, run.EmergencyStop, "")
 	stop.Signal.Force = true
 	w.previews(stop, "APPLY  CANCELLED", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED",
 		"CANCEL cp RUNNING>FAILED",
-		"! Running attempts are cut off; their programs may go on for a while outside of dvt.")
+		"! Running attempts are cut off. Their programs may continue outside dvt for a while.")
 	w.previews(about(id, run.SkipStep, "b"), "APPLY  RUNNING", "SKIP b PENDING>SKIPPED")
 	w.previews(about(id, run.SkipStep, "a"), "REFUSED STEP_NOT_SKIPPABLE")
 	w.previews(about(id, run.RetryStep, "a"), "REFUSED STEP_NOT_FAILED")
@@ -159,7 +160,10 @@ func TestPreview_ResumeWaitsForTheDrain(t *testing.T) {
 	w.begin(id, "a", 1)
 	w.send(w.eng(), named(about(id, run.Pause, ""), "p1"))
 	w.applied(id, "p1", runtest.Draft(run.RunPaused, "", 1, M{"signalId": "p1"}))
-	w.previews(about(id, run.Resume, ""), "APPLY  PAUSED", "blocked b", "! The run stays PAUSED until this has ended: a.")
+	w.previews(about(id, run.Resume, ""), "APPLY  RUNNING", "blocked b",
+		"! The run stays paused until these steps have ended: a.")
+	w.previews(about(id, run.Cancel, ""), "APPLY  CANCELLED", "CANCEL a RUNNING>FAILED",
+		"! The run stays paused until its active steps have stopped.", "! May not stop at once: a.")
 }
 
 // contract: O10

@@ -89,7 +89,7 @@ func (s *Rights) CheckVisible(ctx context.Context, p authz.Principal, action aut
 // DenialError returns the FORBIDDEN that explains d to p. When p may not read the scope of o, the error names neither
 // the role that a needs there nor who has it: both are as secret as the runs of that scope.
 func (s *Rights) DenialError(p authz.Principal, a authz.Action, o authz.Object, d authz.Decision) *Error {
-	e := Refuse(run.CodeForbidden, "%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID)
+	e := Refuse(run.CodeForbidden, "%s", authz.NeedsRole(d.RequiredRole, a, o))
 	e.Denial = &Denial{Action: a, PolicyVersion: d.Policy}
 	if p.TokenID+p.SessionID != "" && len(s.Authz.Grants(p)) == 0 {
 		e.Message = "Your token or session gives no rights any more: it has ended or was revoked, or its rights were " +
@@ -98,10 +98,10 @@ func (s *Rights) DenialError(p authz.Principal, a authz.Action, o authz.Object, 
 	}
 	switch whole := o.ProjectID == "*" && o.EnvironmentID == "*"; {
 	case !whole && !s.MayRead(p, o.ProjectID, o.EnvironmentID):
-		e.Message = fmt.Sprintf("You may not %s on %s/%s.", a, o.ProjectID, o.EnvironmentID)
+		e.Message = fmt.Sprintf("You may not %s on %s.", a.Words(), o.Words())
 		return e
 	case d.RequiredRole == "":
-		e.Message = fmt.Sprintf("No role may %s on %s/%s.", a, o.ProjectID, o.EnvironmentID)
+		e.Message = fmt.Sprintf("No role allows anybody to %s on %s.", a.Words(), o.Words())
 	}
 	e.Denial.Rule, e.Denial.WhoCould = d.Rule, s.Authz.WhoCould(a, o)
 	return e
@@ -213,7 +213,7 @@ func (s *Rights) CheckMaySetMode(ctx context.Context, p authz.Principal, row sto
 	}
 	row.Code = run.CodeForbidden
 	s.AuditDenied(ctx, p, row)
-	e := Refuse(run.CodeForbidden, "This takes the action %s in the tenant of the operators.", authz.SetEngineMode)
+	e := Refuse(run.CodeForbidden, "Only an SRE of the operators' tenant can change the mode.")
 	e.Denial = &Denial{Action: authz.SetEngineMode, PolicyVersion: s.Authz.PolicyVersion(p.TenantID)}
 	return e
 }

@@ -14,14 +14,14 @@ const DefaultMaxAttempts = 10
 func Judge(v View, sig Signal) Decision {
 	status := v.RunStatus()
 	if status.Terminal() {
-		return reject(CodeRunTerminal, "The run is %s; that is final. Start a new run instead.", status)
+		return reject(CodeRunTerminal, "The run has ended: it is %s. Rerun it instead.", status.Word())
 	}
 	started := status == Running || status == Paused
 	switch sig.Type {
 	case Pause, Resume, RetryStep, SkipStep, CompleteManual:
 		if !started {
-			return reject(CodeInvalidRunState, "The run is %s and has not started. Try again once it is RUNNING, or cancel it.",
-				status)
+			return reject(CodeInvalidRunState, "The run has not started: it is %s. Try again when it is running, or cancel it.",
+				status.Word())
 		}
 	}
 	switch sig.Type {
@@ -29,9 +29,9 @@ func Judge(v View, sig Signal) Decision {
 		return judgePause(v)
 	case Resume:
 		if status == Running {
-			return noop(CodeAlreadyInState, "The run is RUNNING already.")
+			return noop(CodeAlreadyInState, "The run is already running.")
 		}
-		return accept("The run goes on once no step is in flight.")
+		return accept("The run continues as soon as no step is running.")
 	case RetryStep:
 		return judgeRetry(v, sig)
 	case SkipStep:
@@ -40,13 +40,13 @@ func Judge(v View, sig Signal) Decision {
 		if v.Finalizing() {
 			return finalizing("cancelled")
 		}
-		return accept("The run ends as CANCELLED. This cannot be undone.")
+		return accept("The run is cancelled. This cannot be undone.")
 	case EmergencyStop:
-		return accept("The run stops at once and ends as CANCELLED. This cannot be undone.")
+		return accept("The run stops at once and is cancelled. This cannot be undone.")
 	case UpdateParams, InjectOverride, UpdateTarget:
 		return judgeOverlay(v, sig, started)
 	case EscalateAlert:
-		return accept("An alert is raised; the run itself goes on unchanged.")
+		return accept("An alert is raised; the run itself continues unchanged.")
 	case CompleteManual:
 		return judgeManual(v, sig)
 	}
@@ -56,11 +56,11 @@ func Judge(v View, sig Signal) Decision {
 func judgePause(v View) Decision {
 	switch {
 	case v.RunStatus() == Paused:
-		return noop(CodeAlreadyInState, "The run is PAUSED already.")
+		return noop(CodeAlreadyInState, "The run is already paused.")
 	case v.Finalizing():
 		return noop(CodeRunFinalizing, "The run is ending and starts no more steps; there is nothing to pause.")
 	}
-	return accept("No further step starts; steps in flight finish first.")
+	return accept("No further step starts; running steps finish first.")
 }
 
 // judgeRetry permits the retry of the latest attempt of a step if it is FAILED. A repeated retry of an attempt that was
@@ -76,15 +76,16 @@ func judgeRetry(v View, sig Signal) Decision {
 	case !ok:
 		return stepNotFound(sig.StepID)
 	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt < latest:
-		return noop(CodeSuperseded, "Attempt %d of step %q was retried already; the latest is attempt %d.",
+		return noop(CodeSuperseded, "Attempt %d of step %q was already retried; the latest is attempt %d.",
 			sig.ExpectedAttempt, sig.StepID, latest)
 	case sig.ExpectedAttempt > latest:
 		return reject(CodeStepNotFailed, "Step %q has no attempt %d yet; the latest is attempt %d.", sig.StepID,
 			sig.ExpectedAttempt, latest)
 	case step.Status != StepFailed:
-		return reject(CodeStepNotFailed, "Step %q is %s; only a FAILED step can be retried.", sig.StepID, step.Status)
+		return reject(CodeStepNotFailed, "Step %q is %s; only a failed step can be retried.", sig.StepID,
+			step.Status.Word())
 	case step.RetryPending:
-		return noop(CodeSuperseded, "A retry of attempt %d of step %q is on its way already.", latest, sig.StepID)
+		return noop(CodeSuperseded, "A retry of attempt %d of step %q is already on its way.", latest, sig.StepID)
 	case sig.Force:
 		return accept("Step %q runs again as attempt %d, by force.", sig.StepID, latest+1)
 	case !step.Retryable:
@@ -108,14 +109,14 @@ func judgeSkip(v View, sig Signal) Decision {
 	case !ok:
 		return stepNotFound(sig.StepID)
 	case step.Status == StepSkipped:
-		return noop(CodeAlreadyInState, "Step %q is SKIPPED already.", sig.StepID)
+		return noop(CodeAlreadyInState, "Step %q is already skipped.", sig.StepID)
 	case step.Status == StepRunning, step.Status == StepSuccess:
-		return reject(CodeStepNotSkippable, "Step %q is %s; only a PENDING or FAILED step can be skipped.", sig.StepID,
-			step.Status)
+		return reject(CodeStepNotSkippable, "Step %q is %s; only a pending or failed step can be skipped.", sig.StepID,
+			step.Status.Word())
 	case step.RetryPending:
 		return reject(CodeStepNotSkippable, "A retry of step %q is on its way; skip the step if the retry fails.", sig.StepID)
 	}
-	return accept("Step %q is skipped and the steps that depend on it go on.", sig.StepID)
+	return accept("Step %q is skipped, and the steps that depend on it can run.", sig.StepID)
 }
 
 // judgeManual permits the completion of the attempt that waits for a person (contract T82, R179), also while the run is
@@ -130,14 +131,15 @@ func judgeManual(v View, sig Signal) Decision {
 	case !ok:
 		return stepNotFound(sig.StepID)
 	case !step.WaitsForPerson:
-		return reject(CodeManualNotWaiting, "Step %q is %s and does not wait for a person.", sig.StepID, step.Status)
+		return reject(CodeManualNotWaiting, "Step %q is %s and does not wait for a person.", sig.StepID,
+			step.Status.Word())
 	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt != latest:
 		return reject(CodeManualNotWaiting, "Attempt %d of step %q does not wait for a person; attempt %d does.",
 			sig.ExpectedAttempt, sig.StepID, latest)
 	}
 	switch sig.Outcome {
 	case ManualSucceeded:
-		return accept("Step %q is done and the steps that depend on it go on.", sig.StepID)
+		return accept("Step %q is done, and the steps that depend on it can run.", sig.StepID)
 	case ManualFailed:
 		return accept("Step %q fails; it can be retried.", sig.StepID)
 	case ManualCancelled:
@@ -157,7 +159,7 @@ func judgeOverlay(v View, sig Signal, started bool) Decision {
 		return accept("Attempts that start from now on use the change.")
 	case !started:
 		return reject(CodeInvalidRunState, "The run has not started and its steps are not known yet. Leave the step out, "+
-			"or try again once it is RUNNING.")
+			"or try again when it is running.")
 	}
 	step, ok := v.FindStep(sig.StepID)
 	switch {
@@ -165,7 +167,7 @@ func judgeOverlay(v View, sig Signal, started bool) Decision {
 		return stepNotFound(sig.StepID)
 	case step.Status == StepSuccess, step.Status == StepSkipped:
 		return reject(CodeStepTerminal, "Step %q is %s and will not run again; the change would have no effect.", sig.StepID,
-			step.Status)
+			step.Status.Word())
 	}
 	return accept("Attempts of step %q that start from now on use the change.", sig.StepID)
 }
@@ -183,7 +185,7 @@ func reject(code Code, format string, args ...any) Decision {
 }
 
 func finalizing(what string) Decision {
-	return reject(CodeRunFinalizing, "The run is ending already and can no longer be %s. Wait for its end.", what)
+	return reject(CodeRunFinalizing, "The run is already ending and can no longer be %s. Wait for its end.", what)
 }
 
 func stepNotFound(stepID string) Decision {

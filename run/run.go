@@ -3,6 +3,8 @@
 // same input always gives the same output.
 package run
 
+import "strings"
+
 // Seq is a position in the log of one run. The first event has 1; 0 is the position before it. On the wire it is a JSON
 // number of at most MaxSeq (contract T154).
 type Seq int64
@@ -41,6 +43,9 @@ func Statuses() []Status {
 // Terminal reports whether no later event may change the status.
 func (s Status) Terminal() bool { return s == Completed || s == Failed || s == Cancelled }
 
+// Word returns the status as a word of a sentence.
+func (s Status) Word() string { return strings.ToLower(string(s)) }
+
 // Substatus refines a status for people; it is derived, never an event (contract T50).
 type Substatus string
 
@@ -68,6 +73,14 @@ const (
 // Terminal reports whether the attempt is over.
 func (s StepStatus) Terminal() bool {
 	return s == StepSuccess || s == StepFailed || s == StepSkipped
+}
+
+// Word returns the status as a word of a sentence.
+func (s StepStatus) Word() string {
+	if s == StepSuccess {
+		return "succeeded"
+	}
+	return strings.ToLower(string(s))
 }
 
 // Category classifies a failure by its origin: the work of the user, a system that the step uses, dvt itself, or a

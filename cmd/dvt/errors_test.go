@@ -44,14 +44,14 @@ func TestErrors_HaveAnExitStatusAndTellWhatToDo(t *testing.T) {
 		says                 []string
 	}{
 		{address, "dev-viewer", "run list", 0, []string{"r1"}},
-		{address, "dev-viewer", "run pause r1", 3, []string{"FORBIDDEN: ", "\n  Ask someone who could", "could: "}},
+		{address, "dev-viewer", "run pause r1", 3, []string{"FORBIDDEN: ", "\n  Ask someone who could", "who can do this: "}},
 		{address, "nobody", "run list", 3, []string{"UNAUTHENTICATED: ", "DVT_TOKEN"}},
 		{address, "dev-viewer", "run show r2", 4, []string{"NOT_FOUND: "}},
 		{address, "dev-viewer", "manual list --run r2", 4, []string{"NOT_FOUND: "}},
 		{address, "dev-viewer", "run list --limit 0", 2, nil},
 		{full, "t", "run list", 3, []string{"QUEUE_FULL: It is full.\n  Wait until some have started",
 			"\n  try again in 3s"}},
-		{denied, "t", "run list", 3, []string{"FORBIDDEN: No.\n  CANCEL is denied by prod-freeze\n  could: ana\n"}},
+		{denied, "t", "run list", 3, []string{"FORBIDDEN: No.\n  CANCEL is denied by prod-freeze\n  who can do this: ana\n"}},
 		{broken, "t", "run list", 1, []string{"INTERNAL: ", "\n  request id: req-7"}},
 		{other, "t", "run list", 1, []string{"answered 404 Not Found", "check the address"}},
 		{"http://127.0.0.1:1", "t", "run list", 1, []string{"no dvt answers at http://127.0.0.1:1: ", "connection refused",
@@ -81,7 +81,7 @@ func TestErrors_HaveAnExitStatusAndTellWhatToDo(t *testing.T) {
 		{address, "dev-viewer", "run retry r1 s --timeout soon", 2, []string{"--timeout must be a duration such as"}},
 		{address, "dev-viewer", "bulk signal pause --plan p", 2, []string{"give a --reason: it is kept in the audit"}},
 		{address, "dev-viewer", "service mode normal", 2, []string{"give a --reason: it is kept in the audit"}},
-		{address, "dev-viewer", "run stop r1 --preview", 3, []string{"EMERGENCY_STOP needs the role ADMIN"}},
+		{address, "dev-viewer", "run stop r1 --preview", 3, []string{"You need the Admin role on shop / sandbox to stop a run in an emergency."}},
 		{address, "dev-viewer", "run list --awaiting-approval --text a", 2, []string{"awaiting-approval"}},
 		{address, "dev-viewer", "run", 0, []string{"Available Commands", "watch"}},
 	} {
@@ -135,7 +135,7 @@ func TestErrors_EachViolationHasALine(t *testing.T) {
 		Denial: client.Denial{Action: "PAUSE", Rule: "r1", WhoCould: []string{"ana", "ben"}}, More: []string{"one\n  two"},
 		RequestID: "q",
 	}
-	want := "PLAN_INVALID: m\n  MISSING steps[0]: a\n  CYCLE steps[1]: b\n  PAUSE is denied by r1\n  could: ana, ben\n " +
+	want := "PLAN_INVALID: m\n  MISSING steps[0]: a\n  CYCLE steps[1]: b\n  PAUSE is denied by r1\n  who can do this: ana, ben\n " +
 		" one\n    two\n  request id: q"
 	if e.Error() != want {
 		t.Errorf("the error is\n%s\nwant\n%s", e, want)

@@ -59,7 +59,7 @@ func (s *session) showPreview(d console.Display, p *client.PreviewActionPreview)
 	out := d.Out
 	fmt.Fprintf(out, "%s  %s\n", p.Outcome, runtext.Deref(p.Reason))
 	if p.Status != nil {
-		fmt.Fprintf(out, "The run would be %s then, if nothing else happens.\n", *p.Status)
+		fmt.Fprintf(out, "Result: the run is %s.\n", strings.ToLower(string(*p.Status)))
 	}
 	t := &console.Table{Display: d, Whole: s.whole(), Before: "  "}
 	for _, c := range p.Changes {

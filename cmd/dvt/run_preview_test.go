@@ -34,13 +34,13 @@ func TestRunDryRun_ShowsTheEffectAndChangesNothing(t *testing.T) {
 		status      int
 		says        string
 	}{
-		{"dev-engineer", "pause r1 --dry-run", 0, "The run would be PAUSED then"},
+		{"dev-engineer", "pause r1 --dry-run", 0, "Result: the run is paused."},
 		{"dev-engineer", "pause r1 --dry-run -o json", 0, `"status": "PAUSED"`},
-		{"dev-engineer", "cancel r1 --dry-run", 0, "The run would be CANCELLED then"},
+		{"dev-engineer", "cancel r1 --dry-run", 0, "Result: the run is cancelled."},
 		{"dev-engineer", "retry r1 s2 --dry-run", 3, "STEP_NOT_FAILED"},
 		{"dev-viewer", "pause r1 --dry-run", 3, "FORBIDDEN"},
 		{"dev-mallory", "pause r1 --dry-run", 4, "NOT_FOUND"},
-		{"dev-admin", "stop r1 --reason r --dry-run", 0, "The run would be CANCELLED then"},
+		{"dev-admin", "stop r1 --reason r --dry-run", 0, "Result: the run is cancelled."},
 		{"dev-engineer", "rerun r1 --from failed --dry-run", 3, "INVALID_RUN_STATE"},
 		{"dev-engineer", "start " + file + " --project shop --environment dev --dry-run", 2, "PLAN_"},
 	} {

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"fmt"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -73,7 +72,7 @@ func (s *ActionReader) checkAllowed(p authz.Principal, o authz.Object, t run.Sig
 	case !d.Allowed:
 		a.Outcome, a.Code = "REFUSED", run.CodeForbidden
 		a.WhoCould = s.rights.Authz.WhoCould(a.Action, o)
-		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
+		a.Reason = authz.NeedsRole(d.RequiredRole, a.Action, o)
 	}
 	return a
 }

@@ -152,7 +152,7 @@ func (j *judging) rejectForbidden(ctx context.Context, tx store.RunTx) error {
 		j.refusal.RetryAfter = wait
 		return nil
 	}
-	return j.reject(ctx, tx, run.CodeForbidden, "The role of the caller does not allow this.")
+	return j.reject(ctx, tx, run.CodeForbidden, "The role of the sender does not allow this.")
 }
 
 // checkLimits checks the limit of the run and then that of its tenant (contract T96). Only signals that the caller may

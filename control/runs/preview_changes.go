@@ -50,6 +50,9 @@ func (v *previewing) answer() ActionPreview {
 		v.overlay()
 	case v.sig.Type == run.EmergencyStop && v.sig.Force:
 		v.cutOff()
+	case v.sig.Type.Stops() && !v.found.Status.Terminal():
+		v.out.Status = run.Cancelled
+		v.warn("The run stays %s until its active steps have stopped.", v.found.Status.Word())
 	}
 	v.warnings()
 	return v.out
@@ -70,27 +73,27 @@ func (v *previewing) changes() {
 		change := StepChange{StepID: id, From: v.status(id)}
 		switch c.Kind {
 		case interp.ChangeStart:
-			change.Kind, change.To, change.Why = "SCHEDULE", run.StepRunning, "Nothing holds it back any more."
+			change.Kind, change.To, change.Why = "SCHEDULE", run.StepRunning, "Ready to start."
 			if c.LogicalAttempt > 1 {
-				change.Kind, change.Why = "RERUN", fmt.Sprintf("It runs again, as attempt %d.", c.LogicalAttempt)
+				change.Kind, change.Why = "RERUN", fmt.Sprintf("Runs again, as attempt %d.", c.LogicalAttempt)
 			}
 		case interp.ChangeCancel:
-			change.Kind, change.To, change.Why = "CANCEL", run.StepFailed, "dvt asks it to stop."
+			change.Kind, change.To, change.Why = "CANCEL", run.StepFailed, "Asked to stop."
 			if v.sig.Type == run.Pause {
-				change.Why = "dvt asks it to stop. It starts again when the run is resumed."
+				change.Why = "Asked to stop; it starts again when the run is resumed."
 			}
 		case interp.ChangeSkip:
-			change.Kind, change.To, change.Why = "SKIP", run.StepSkipped, "The run fails, and it never started."
+			change.Kind, change.To, change.Why = "SKIP", run.StepSkipped, "Never starts, because the run fails."
 			if id == v.sig.StepID {
 				change.Why = "Its dependents can run."
 			}
 		case interp.ChangeEnd:
-			change.Kind, change.To, change.Why = "CHANGE", run.StepSuccess, "It ends with the outcome that you chose."
+			change.Kind, change.To, change.Why = "CHANGE", run.StepSuccess, "Ends with the outcome that you chose."
 			if v.sig.Outcome != run.ManualSucceeded {
 				change.To = run.StepFailed
 			}
 		case interp.ChangeUndo:
-			change.Kind, change.To, change.Why = "CHANGE", change.From, "The run fails, and what the step did is undone."
+			change.Kind, change.To, change.Why = "CHANGE", change.From, "Its work is undone, because the run fails."
 		}
 		v.out.Changes = append(v.out.Changes, change)
 	}
@@ -114,11 +117,11 @@ func (v *previewing) overlay() {
 		status := v.status(s.StepID)
 		switch status {
 		case run.StepPending:
-			why = "It sees the change when it starts."
+			why = "Uses the change when it starts."
 		case run.StepRunning:
-			why = "The running attempt does not see the change; the next one would."
+			why = "The running attempt keeps its values; the next one uses the change."
 		case run.StepFailed:
-			why = "It sees the change if it is retried."
+			why = "Uses the change if it is retried."
 		default:
 			continue
 		}
@@ -138,7 +141,7 @@ func (v *previewing) cutOff() {
 		}
 	}
 	if len(v.out.Changes) > 0 {
-		v.warn("Running attempts are cut off; their programs may go on for a while outside of dvt.")
+		v.warn("Running attempts are cut off. Their programs may continue outside dvt for a while.")
 	}
 }
 
@@ -167,9 +170,10 @@ func (v *previewing) warnings() {
 	}
 	switch {
 	case v.sig.Type == run.Pause && len(going) > 0:
-		v.warn("Goes on until it ends: %s.", firstFew(going))
+		v.warn("Still running, will finish: %s.", firstFew(going))
 	case v.found.Later && v.sig.Type == run.Resume:
-		v.warn("The run stays PAUSED until this has ended: %s.", firstFew(going))
+		v.out.Status = run.Running
+		v.warn("The run stays paused until these steps have ended: %s.", firstFew(going))
 	case v.found.Later:
 		v.warn("It takes effect when the run is resumed.")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -173,7 +172,7 @@ func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, sameOne bool
 		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
 		a.Code, a.WhoCould = run.CodeForbidden, s.rights.Authz.WhoCould(a.Action, o)
-		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
+		a.Reason = authz.NeedsRole(d.RequiredRole, a.Action, o)
 	case sameOne:
 		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.rights.OthersWhoCould(a.Action, o, p.ID)
 	case len(s.Keys) == 0:

@@ -1,0 +1,31 @@
+package authz_test
+
+import (
+	"testing"
+
+	"github.com/dvt-engine/dvt/authz"
+)
+
+func TestNeedsRole_NamesRoleAndPlaceInWords(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		role    authz.Role
+		action  authz.Action
+		project string
+		env     string
+		want    string
+	}{
+		{authz.SRE, authz.SetEngineMode, "*", "*", "You need the SRE role to change the mode."},
+		{authz.Admin, authz.ReadAudit, "*", "*", "Only an Admin of the whole tenant can read the audit log."},
+		{authz.Planner, authz.Start, "*", "*", "Only a Planner of the whole tenant can start a run."},
+		{authz.Engineer, authz.RetryStep, "shop", "prod", "You need the Engineer role on shop / prod to retry a step."},
+		{authz.Operator, authz.Pause, "shop", "*",
+			"You need the Operator role on every environment of shop to pause a run."},
+		{authz.Operator, authz.Pause, "*", "prod", "You need the Operator role on prod of every project to pause a run."},
+	} {
+		object := authz.Object{TenantID: "acme", ProjectID: c.project, EnvironmentID: c.env}
+		if got := authz.NeedsRole(c.role, c.action, object); got != c.want {
+			t.Errorf("NeedsRole(%s, %s) is %q, want %q", c.role, c.action, got, c.want)
+		}
+	}
+}
