@@ -210,7 +210,7 @@ test("a token's secret and an edit that is not saved outlast Esc", async ({ page
   await dialog.getByLabel(/Reason/).fill("half typed");
   for (let i = 0; i < 4; i++) await page.keyboard.press("Escape");
   await expect(dialog.getByLabel(/Reason/)).toHaveValue("half typed");
-  await expect(dialog.getByRole("button", { name: "Back" })).toBeFocused();
+  await expect(dialog.getByRole("button", { name: "Cancel", exact: true })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(dialog).toHaveCount(0);
 });

@@ -165,7 +165,7 @@ test("36 a step says its name, how it stands, its retry and what it blocks, in e
     await page.goto(`${url}/runs/${runId}`);
     await expect(status(page)).toHaveText("Awaiting operator");
     await page.keyboard.press("r");
-    await page.getByRole("dialog").getByRole("button", { name: "Send: retry step" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Retry step" }).click();
     await expect(page.getByTestId("root-cause")).toContainText("Retry #1");
     for (const view of ["", "?view=steps", "?view=timeline"]) {
       await page.goto(`${url}/runs/${runId}${view}`);

@@ -81,7 +81,7 @@ for (const [name, viewport] of [
       .getByRole("dialog")
       .getByLabel(/Reason/)
       .fill("from the train");
-    await page.getByRole("dialog").getByRole("button", { name: /^Send/ }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Retry step" }).click();
     await expect(page.locator('[data-receipt="RETRY_STEP"]').first()).toContainText(/Applied at seq \d+/);
 
     await requireApproval(url, "e2e-approved", 1);

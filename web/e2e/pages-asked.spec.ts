@@ -208,7 +208,7 @@ test("a right that is given is there within a minute, and one that was taken is 
   await dialog.getByLabel(/Reason/).fill("to be refused");
   await dialog.getByRole("button", { name: /Freeze/ }).click();
   await expect(dialog).toContainText("FORBIDDEN");
-  await dialog.getByRole("button", { name: "Back" }).click();
+  await dialog.getByRole("button", { name: "Cancel", exact: true }).click();
   await expect(freeze).toHaveAttribute("aria-disabled", "true");
   expect(asked).toBe(2);
 });

@@ -45,9 +45,9 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   await expect(dialog).toContainText(`This concerns ${RUNS} runs`);
   expect.soft(await violationsOfBoth(page)).toEqual([]);
   await dialog.getByLabel(/Reason/).fill("the source was broken");
-  const send = dialog.getByRole("button", { name: `Send: cancel ${RUNS} runs` });
+  const send = dialog.getByRole("button", { name: `Cancel ${RUNS} runs` });
   await expect(send).toBeDisabled();
-  await dialog.getByLabel(/Type the number/).fill(String(RUNS));
+  await dialog.getByLabel(/^Type \d+ to confirm/).fill(String(RUNS));
   await page.keyboard.press("Enter");
   await expect(dialog).toBeVisible();
   await send.click();
@@ -59,7 +59,7 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   const again = await context.newPage();
   await again.goto(address);
   await expect(progress(again)).toContainText(`Done: ${RUNS} of ${RUNS}`, { timeout: 300_000 });
-  await again.getByRole("link", { name: `Failed ${FAILING}` }).click();
+  await again.getByRole("link", { name: `Without effect ${FAILING}` }).click();
   await expect(again).toHaveURL(/result=failed/);
   await expect(again.locator("[data-result=REJECTED]")).toHaveCount(FAILING);
   await expect(again.getByRole("table")).toContainText("RUN_TERMINAL");
@@ -76,8 +76,8 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   const retry = again.getByRole("alertdialog", { name: `Cancel ${FAILING} runs` });
   await expect(retry).toContainText("would be refused");
   await retry.getByLabel(/Reason/).fill("once more");
-  await retry.getByLabel(/Type the number/).fill(String(FAILING));
-  await retry.getByRole("button", { name: `Send: cancel ${FAILING} runs` }).click();
+  await retry.getByLabel(/^Type \d+ to confirm/).fill(String(FAILING));
+  await retry.getByRole("button", { name: `Cancel ${FAILING} runs` }).click();
   await expect(again.getByRole("heading", { name: `Cancel ${FAILING} runs` })).toBeVisible();
   expect(again.url()).not.toContain(address);
   await expect(progress(again)).toContainText(`Done: ${FAILING} of ${FAILING}`);
@@ -101,7 +101,7 @@ test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, an
     await expect(dialog).toContainText("This concerns 2 runs");
     expect.soft(await violationsOfBoth(page)).toEqual([]);
     await dialog.getByLabel(/Reason/).fill("maintenance");
-    await dialog.getByRole("button", { name: "Send: pause 2 runs" }).press("Enter");
+    await dialog.getByRole("button", { name: "Pause 2 runs" }).press("Enter");
     await expect(progress(page)).toHaveAttribute("data-state", "PACED");
     await expect(page.getByRole("heading", { name: "Pause 2 runs" })).toBeFocused();
 
@@ -116,7 +116,7 @@ test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, an
     await expect(progress(page)).toHaveAttribute("data-state", "STOPPED");
     await expect(progress(page)).toContainText("Stopped: 0 of 2 done");
     await expect(page.locator("[data-result=NOT_SENT]")).toHaveCount(2);
-    await expect(page.getByRole("link", { name: "Not sent 2" })).toBeVisible();
+    await expect(page.getByRole("link", { name: "Stopped before 2" })).toBeVisible();
     await expect(page.getByRole("button", { name: "Stop the bulk action…" })).toHaveAccessibleDescription(
       "It is stopped.",
     );

@@ -17,7 +17,7 @@ async function outlasts(page: Page, open: () => Promise<void>): Promise<void> {
   await reason.fill("half typed");
   for (let i = 0; i < 4; i++) await page.keyboard.press("Escape");
   await expect(reason).toHaveValue("half typed");
-  await expect(dialog.getByRole("button", { name: "Back" })).toBeFocused();
+  await expect(dialog.getByRole("button", { name: "Cancel", exact: true })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(dialog).toHaveCount(0);
 }

@@ -277,7 +277,7 @@ test("9 while a pause drains, n falls to 0, nothing new may be started, and then
   const dialog = page.getByRole("dialog");
   await expect(dialog.getByTestId("preview")).toHaveAttribute("data-outcome", "APPLY");
   await dialog.getByLabel(/Reason/).fill("warehouse maintenance");
-  await dialog.getByRole("button", { name: "Send: pause" }).click();
+  await dialog.getByRole("button", { name: "Pause" }).click();
   const resume = page.getByRole("button", { name: "Resume…" });
   for (const [ended, { release }] of wide.entries()) {
     await expect(status(page)).toHaveText(`Paused · draining ${3 - ended}`);
@@ -312,7 +312,7 @@ test("10 attempt 2 is Retry #1, a status from a later version keeps its word, an
   await expect(status(page)).toHaveText("Awaiting operator");
   await page.keyboard.press("r");
   const dialog = page.getByRole("dialog");
-  await dialog.getByRole("button", { name: "Send: retry step" }).click();
+  await dialog.getByRole("button", { name: "Retry step" }).click();
   await expect(page.getByTestId("root-cause")).toContainText("Retry #1");
 
   wire.streamOnly();

@@ -37,7 +37,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   steps: "actions address api format messages runstate status step timeline topology ui",
   run: "actions address api api/gen compare dag events format freshness logs messages mosaic page plans receipts runstate session status step steps timeline topology ui",
   runlist: "address api api/gen format messages runstate status ui",
-  bulk: "api api/gen format forms messages receipts runstate ui",
+  bulk: "actions api api/gen format forms messages receipts runstate status ui",
   start: "api api/gen dag messages session ui",
   queue: "api api/gen format messages status ui",
   inbox: "actions api api/gen format messages runstate ui",

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { available, REFUSED } from "../testing/fixtures";
+import { ANSWERS, available, header, REFUSED, step, store } from "../testing/fixtures";
 import { description, screen, show } from "../testing/render";
 import { ActionButton } from "./ActionButton";
 import { ActionMenu } from "./ActionMenu";
@@ -27,7 +27,7 @@ it("explains a refusal with rule, policy and who could, and writes a request to 
   const cancel = screen.getByRole("button", { name: "Cancel run…" });
   await user.click(cancel);
   expect(act).not.toHaveBeenCalled();
-  for (const word of ["Needs Engineer.", "Could: ana, @data-eng.", "[FORBIDDEN]", "policy version 41"])
+  for (const word of ["Needs Engineer.", "Who can do this: ana, @data-eng.", "[FORBIDDEN]", "policy version 41"])
     expect(description(cancel)).toContain(word);
   await user.click(screen.getByRole("button", { name: "Copy request" }));
   expect(await navigator.clipboard.readText()).toMatch(/^Could you do this for me\? Cancel run: nightly/);
@@ -45,4 +45,15 @@ it("opens the confirmation by a button, which says why when it cannot", async ()
   expect(act).toHaveBeenCalledExactlyOnceWith("PAUSE", null);
   const resume = screen.getByRole("button", { name: "Resume…" });
   expect(description(resume)).toBe("Checking what you may do…");
+});
+
+it("retries all failed steps in one action", async () => {
+  const steps = ["a", "b", "c"].map((id) => step(id, { status: id === "c" ? "SUCCESS" : "FAILED" }));
+  const { user } = await show(<ActionMenu stepId={null} onClose={() => {}} />, {
+    actions: ACTIONS,
+    run: store(header(), {}, steps),
+    answers: { Preview: { preview: ANSWERS.data.preview } },
+  });
+  await user.click(screen.getByRole("button", { name: "Retry all 2 failed steps…" }));
+  expect(screen.getByRole("dialog").textContent).toContain("Retry 2 steps");
 });

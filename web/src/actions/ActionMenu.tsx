@@ -1,6 +1,6 @@
-import { useId } from "react";
+import { useId, useState } from "react";
 import { m } from "../messages";
-import { useHeader } from "../runstate/context";
+import { useHeader, useRunStore } from "../runstate/context";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { useRunActions } from "./context";
@@ -8,7 +8,9 @@ import css from "./ActionMenu.module.css";
 import { useViewer } from "../session/viewer";
 import { SENDABLE, type Sendable } from "./intent";
 import { CopyRequest } from "./PreviewList";
-import { useRefusal } from "./useRefusal";
+import { SeveralDialog } from "./SeveralDialog";
+import { MOST_STEPS } from "./several";
+import { useRefusal, useRefusalOfView } from "./useRefusal";
 
 interface ActionMenuProps {
   stepId: string | null;
@@ -18,6 +20,19 @@ interface ActionMenuProps {
 /** Lists every action on the run and the chosen step. A refused one says why, and who could do it. */
 export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
   const { actions } = useRunActions();
+  const store = useRunStore();
+  const [failed, retry] = useState<readonly string[] | null>(null);
+  const failing = store.order().filter((id) => store.step(id)?.status === "FAILED");
+  const refused = useRefusalOfView("RETRY_STEP");
+  if (failed !== null)
+    return (
+      <SeveralDialog
+        action="RETRY_STEP"
+        runId={store.header()?.runId ?? ""}
+        stepIds={failed.slice(0, MOST_STEPS)}
+        onClose={onClose}
+      />
+    );
   const ofRun = SENDABLE.filter((action) => actions?.run.has(action));
   const step = stepId === null ? undefined : actions?.step(stepId);
   return (
@@ -36,13 +51,20 @@ export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
       <section>
         <h3>{m.menu.run}</h3>
         <ul className={css.list}>
+          {failing.length > 1 && actions?.run.get("CANCEL")?.code !== "RUN_TERMINAL" && (
+            <li className={css.entry}>
+              <Button refusal={refused} onClick={() => retry(failing)}>
+                {m.menu.retryFailed(failing.length)}…
+              </Button>
+            </li>
+          )}
           {ofRun.map((action) => (
             <Entry key={action} action={action} stepId={null} onClose={onClose} />
           ))}
         </ul>
       </section>
       <div className={css.foot}>
-        <Button onClick={onClose}>{m.confirm.back}</Button>
+        <Button onClick={onClose}>{m.menu.close}</Button>
       </div>
     </Dialog>
   );

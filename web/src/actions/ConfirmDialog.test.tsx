@@ -35,8 +35,8 @@ function wire() {
 it("shows the preview, and sends the signal with the reason, its id and the position that was read", async () => {
   const { user, sent, intent, onDone } = await confirm(available("RETRY_STEP", { reasonRequired: true }), "stg_orders");
   expect(await screen.findByText(`If sent now (as of seq ${SEQ}):`)).toBeDefined();
-  expect(screen.getByTestId("preview").textContent).toContain("2 steps would wait on: orders, customers.");
-  const send = screen.getByRole<HTMLButtonElement>("button", { name: "Send: retry step" });
+  expect(screen.getByTestId("preview").textContent).toContain("These 2 steps will not start: orders, customers.");
+  const send = screen.getByRole<HTMLButtonElement>("button", { name: "Retry step" });
   expect(send.disabled, "without a reason").toBe(true);
   await user.type(screen.getByLabelText(/^Reason/), "the file is there now");
   await user.click(send);
@@ -65,7 +65,9 @@ it("asks for the run's short id before a final action, and Enter alone sends not
     CancelRun: { cancelRun: { signal: wire() } },
   });
   expect(screen.getByRole("alertdialog", { name: /^Cancel run nightly in PROD/ })).toBeDefined();
-  expect(document.activeElement, "the focus begins on the way back").toBe(screen.getByRole("button", { name: "Back" }));
+  expect(document.activeElement, "the focus begins on the way back").toBe(
+    screen.getByRole("button", { name: "Keep running" }),
+  );
   await screen.findByTestId("preview");
   await user.type(screen.getByLabelText(/^Type 01KAHW3V to confirm/), "01KAHW3V{Enter}");
   expect(of(sent, "CancelRun")).toEqual([]);
@@ -78,7 +80,7 @@ it("keeps the input when the run has moved, and asks to read again", async () =>
   const { user, sent } = await confirm(available("PAUSE", { strength: "REVERSIBLE" }), null, { SignalRun: moved });
   await screen.findByTestId("preview");
   await user.type(screen.getByLabelText(/^Reason/), "late file");
-  await user.click(screen.getByRole("button", { name: "Send: pause" }));
+  await user.click(screen.getByRole("button", { name: "Pause" }));
   expect(await screen.findByRole("button", { name: "Review again" })).toBeDefined();
   expect(screen.getByTestId("moved").textContent).toContain("Nothing was sent.");
   expect(screen.getByLabelText<HTMLInputElement>(/^Reason/).value).toBe("late file");
@@ -91,9 +93,52 @@ it("sends nothing without a preview, except actions that stop the run", async ()
   const broken = { Preview: refused("INTERNAL", "no preview") };
   const first = await confirm(available("RESUME"), null, broken);
   expect((await screen.findByText(/cannot be sent/)).textContent).toContain("no preview");
-  expect(screen.getByRole<HTMLButtonElement>("button", { name: "Send: resume" }).disabled).toBe(true);
+  expect(screen.getByRole<HTMLButtonElement>("button", { name: "Resume" }).disabled).toBe(true);
   first.unmount();
   await confirm(available("PAUSE"), null, broken);
-  await screen.findByText(/Stopping is allowed/);
-  expect(screen.getByRole<HTMLButtonElement>("button", { name: "Send: pause" }).disabled).toBe(false);
+  await screen.findByText(/Stopping is still allowed/);
+  expect(screen.getByRole<HTMLButtonElement>("button", { name: "Pause" }).disabled).toBe(false);
+});
+
+it("says one truth while offline, and sends nothing", async () => {
+  const run = store(header());
+  run.link(false);
+  const map = new Map([["PAUSE", available("PAUSE", { strength: "REVERSIBLE" })] as const]);
+  await show(
+    <ConfirmDialog
+      kept={{ intent: newIntent("PAUSE", RUN, null, null), draft: EMPTY_DRAFT, sent: null }}
+      onClose={() => {}}
+      onDone={() => {}}
+    />,
+    { run, actions: { run: map, step: () => map }, answers: { Preview: refused("NETWORK", "dvt did not answer.") } },
+  );
+  const dialog = screen.getByRole("dialog");
+  await vi.waitFor(() => expect(dialog.textContent).toContain("Nothing can be sent: there is no connection to dvt."));
+  expect(dialog.textContent).not.toMatch(/still allowed|no longer possible|did not answer|Checking/);
+  expect(screen.getByRole<HTMLButtonElement>("button", { name: "Pause" }).disabled).toBe(true);
+});
+
+it("preselects everything for a rerun of a run that succeeded, and says why the other choice is off", async () => {
+  const counts = { total: 3, pending: 0, running: 0, success: 3, failed: 0, skipped: 0 };
+  const run = store(header({ status: "COMPLETED", stepCounts: counts }));
+  const map = new Map([["RERUN", available("RERUN")] as const]);
+  const { sent, user } = await show(
+    <ConfirmDialog
+      kept={{ intent: newIntent("RERUN", RUN, null, null), draft: EMPTY_DRAFT, sent: null }}
+      onClose={() => {}}
+      onDone={() => {}}
+    />,
+    { run, actions: { run: map, step: () => map }, answers: { Preview: PREVIEW, RerunRun: {} } },
+  );
+  expect(screen.getByRole<HTMLInputElement>("radio", { name: "Everything, from the start" }).checked).toBe(true);
+  const off = screen.getByRole<HTMLInputElement>("radio", { name: /Every step of this run succeeded/ });
+  expect(off.disabled).toBe(true);
+  await user.type(screen.getByLabelText(/^Parameters/), '{{"day":1}');
+  await user.click(screen.getByRole("radio", { name: /^From one step/ }));
+  await user.type(screen.getByLabelText(/^First step/), "load");
+  await vi.waitFor(() =>
+    expect(of(sent, "Preview").at(-1)).toMatchObject({
+      action: { rerun: { from: { steps: ["load"] }, params: { day: 1 } } },
+    }),
+  );
 });

@@ -9,9 +9,11 @@ import { Dialog } from "../ui/Dialog";
 import { attemptName, shortId, ticking } from "../format/format";
 import { useTick } from "../ui/Time";
 import { useRunActions } from "./context";
+import { useDone } from "../receipts/done";
 import css from "../styles/Confirm.module.css";
-import { buildInput, type Draft } from "./draft";
+import { buildInput, type Draft, EMPTY_DRAFT } from "./draft";
 import { Fields } from "./Fields";
+import type { Intent } from "./intent";
 import type { Kept } from "./intents";
 import { PreviewList } from "./PreviewList";
 import { stops } from "./refusal";
@@ -29,6 +31,19 @@ interface ConfirmDialogProps {
   onDone: (answer: Answer) => void;
 }
 
+/** What was done without a signal, so without a receipt; null for a signal. */
+function doneWords({ decision, newRunId }: Answer, header: RunHeader | null): string | null {
+  const run = header ? `${header.plan.planId} ${shortId(header.runId)}` : "";
+  if (newRunId !== null) return m.receipt.reran(run, shortId(newRunId));
+  return decision === undefined ? null : m.receipt.decided[decision](run);
+}
+
+/** The form as it opens: a rerun from the chosen step, of what failed, or of everything. */
+function openingDraft({ action, stepId }: Intent, succeeded: boolean): Draft {
+  if (action !== "RERUN") return EMPTY_DRAFT;
+  return { ...EMPTY_DRAFT, from: stepId !== null ? "step" : succeeded ? "start" : "failed", step: stepId ?? "" };
+}
+
 /** The state that the action is about, as text. When it changes, the preview may be wrong. */
 function concernOf(header: RunHeader, changedSeq: number | null): string {
   return `${header.status}/${header.substatus ?? ""}/${changedSeq ?? ""}`;
@@ -40,9 +55,17 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const header = useHeader();
   const verdict = useVerdict();
   const { actions } = useRunActions();
+  const record = useDone();
   const { action, stepId } = first.intent;
   const { reason: refused, availability } = useRefusal(action, stepId);
-  const { kept, change, sending, error, reviewed, waitUntil, clear, submit, drop } = useSend(first, onDone);
+  // A run in which every step succeeded has nothing to run again but all of it.
+  const succeeded = header !== null && header.stepCounts.success === header.stepCounts.total;
+  const opened = first.draft === EMPTY_DRAFT ? { ...first, draft: openingDraft(first.intent, succeeded) } : first;
+  const { kept, change, sending, error, reviewed, waitUntil, clear, submit, drop } = useSend(opened, (answer) => {
+    const what = doneWords(answer, header);
+    if (what !== null) record({ topic: first.intent.runId, what, audit: { action, run: first.intent.runId } });
+    onDone(answer);
+  });
   const { intent, draft } = kept;
   const [typed, setTyped] = useState("");
   // The input whose preview the person has read, and the effect that it named.
@@ -87,7 +110,8 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
       : previewed.error !== null && stops(action);
   const offered = !sending && refused === null && waitUntil === 0 && applies;
   const complete = (!reasonNeeded || draft.reason.trim() !== "") && (!strong || typed === word);
-  const label = m.action[action];
+  const label = action === "APPROVE" && draft.decision === "REJECT" ? m.confirm.reject : m.action[action];
+  const offline = verdict.state === "OFFLINE";
   const set = (part: Partial<Draft>): void => change({ ...draft, ...part });
   const leave = (): void => {
     if (kept.sent === null) drop();
@@ -121,18 +145,18 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
             ? m.confirm.basedOn(current.basedOnSeq)
             : "missing" in asked
               ? asked.missing
-              : previewed.error
+              : previewed.error || offline
                 ? ""
                 : m.confirm.asking}
         </p>
         {current && (
           <PreviewList
             preview={current}
-            stepId={stepId}
+            stepId={action === "RERUN" ? null : stepId}
             next={action === "RETRY_STEP" ? attemptName((step?.logicalAttemptId ?? 0) + 1) : null}
           />
         )}
-        {previewed.error && !current && (
+        {previewed.error && !current && !offline && (
           <p className={css.warn} role="alert">
             {stops(action) ? m.confirm.noPreviewStop : m.confirm.noPreview} {previewed.error.message}{" "}
             <code>{previewed.error.code}</code>
@@ -146,12 +170,14 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
           draft={draft}
           denied={availability?.code === "RETRY_POLICY_DENIED"}
           task={task}
+          steps={store.order()}
+          succeeded={succeeded}
           change={set}
         />
         <label className={css.field}>
           <span>
             {m.confirm.reason}{" "}
-            <span className={css.hint}>({reasonNeeded ? m.confirm.reasonRequired : m.confirm.reasonHint})</span>
+            <span className={css.hint}>({reasonNeeded ? m.confirm.required : m.confirm.reasonHint})</span>
           </span>
           <input
             ref={reasonRef}
@@ -183,7 +209,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
           )}
           {refused !== null && !sending && (
             <p>
-              {m.confirm.notNow} {refused}
+              {!offline && m.confirm.notNow} {refused}
             </p>
           )}
           {moved && (
@@ -193,7 +219,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
         </div>
         <div className={css.buttons}>
           <Button back ref={backRef} onClick={leave}>
-            {m.confirm.back}
+            {action === "CANCEL" || action === "EMERGENCY_STOP" ? m.confirm.keep : m.confirm.back}
           </Button>
           {reviewAgain ? (
             <Button kind="primary" refusal={unread ? m.confirm.asking : null} onClick={review}>
@@ -210,7 +236,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
                 ? m.confirm.sending
                 : waitUntil > 0
                   ? m.confirm.wait(ticking(waitUntil - Date.now() + 1_000))
-                  : m.confirm.send(label)}
+                  : label}
             </button>
           )}
         </div>

@@ -11,6 +11,8 @@ const LEVELS = ["LOW", "MEDIUM", "HIGH"] as const;
 const OUTCOMES = ["SUCCEEDED", "FAILED", "CANCELLED"] as const;
 const DECISIONS = ["APPROVE", "REJECT"] as const;
 const PATCH_ROWS = 5;
+/** The most steps that the field of a first step offers; any other can be typed. */
+const MOST_OFFERED = 500;
 
 interface FieldsProps {
   intent: Intent;
@@ -18,11 +20,14 @@ interface FieldsProps {
   /** The policy does not retry the last error of the step; only force does. */
   denied: boolean;
   task: Task | undefined;
+  /** The steps of the run, for a rerun from one of them, and whether every one succeeded. */
+  steps?: readonly string[];
+  succeeded?: boolean;
   change: (part: Partial<Draft>) => void;
 }
 
 /** The fields of an action beside its reason. */
-export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
+export function Fields({ intent, draft, denied, task, steps = [], succeeded = false, change }: FieldsProps) {
   switch (intent.action) {
     case "RETRY_STEP":
       return denied ? <Check label={m.confirm.force} checked={draft.force} set={(force) => change({ force })} /> : null;
@@ -71,13 +76,50 @@ export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
       );
     case "RERUN":
       return (
-        <Choice
-          label={m.confirm.again}
-          value={draft.from}
-          options={RERUN_FROM.filter((from) => from !== "step" || intent.stepId !== null)}
-          words={m.confirm.from}
-          set={(from) => change({ from })}
-        />
+        <>
+          <Choice
+            label={m.confirm.again}
+            value={draft.from}
+            options={RERUN_FROM}
+            words={m.confirm.from}
+            off={succeeded ? { failed: m.confirm.nothingFailed } : {}}
+            set={(from) => change({ from })}
+          />
+          {draft.from === "step" && (
+            <label className={css.field}>
+              <span>{m.confirm.fromStep}</span>
+              <input
+                className={css.mono}
+                list="rerun-steps"
+                value={draft.step}
+                placeholder={intent.stepId ?? ""}
+                maxLength={200}
+                spellCheck={false}
+                autoComplete="off"
+                onChange={(event) => change({ step: event.target.value })}
+              />
+              <datalist id="rerun-steps">
+                {steps.slice(0, MOST_OFFERED).map((id) => (
+                  <option key={id} value={id}>
+                    {id}
+                  </option>
+                ))}
+              </datalist>
+            </label>
+          )}
+          <label className={css.field}>
+            <span>
+              {m.confirm.params} <span className={css.hint}>({m.confirm.paramsHint})</span>
+            </span>
+            <textarea
+              className={css.mono}
+              rows={2}
+              spellCheck={false}
+              value={draft.patch}
+              onChange={(event) => change({ patch: event.target.value })}
+            />
+          </label>
+        </>
       );
     case "APPROVE":
       return (
@@ -157,16 +199,25 @@ interface ChoiceProps<T extends string> {
   value: T;
   options: readonly T[];
   words: Record<T, string>;
+  /** Why an option cannot be chosen. */
+  off?: Partial<Record<T, string>>;
   set: (value: T) => void;
 }
 
-function Choice<T extends string>({ label, value, options, words, set }: ChoiceProps<T>) {
+function Choice<T extends string>({ label, value, options, words, off = {}, set }: ChoiceProps<T>) {
   return (
     <fieldset className={css.choice}>
       <legend>{label}</legend>
       {options.map((option) => (
-        <label key={option} className={css.check}>
-          <input type="radio" name={label} checked={option === value} onChange={() => set(option)} /> {words[option]}
+        <label key={option} className={css.check} data-off={off[option] !== undefined || undefined}>
+          <input
+            type="radio"
+            name={label}
+            checked={option === value}
+            disabled={off[option] !== undefined}
+            onChange={() => set(option)}
+          />{" "}
+          {words[option]} {off[option] !== undefined && <span className={css.hint}>({off[option]})</span>}
         </label>
       ))}
     </fieldset>

@@ -17,6 +17,13 @@ export function PreviewList({ preview, stepId, next }: PreviewListProps) {
   const { outcome, code, reason, warnings } = preview;
   return (
     <div data-testid="preview" data-outcome={outcome}>
+      {warnings.length > 0 && (
+        <ul className={css.warnings}>
+          {warnings.map((warning) => (
+            <li key={warning}>{warning}</li>
+          ))}
+        </ul>
+      )}
       <ul className={css.list}>
         <li>
           {reason ?? m.confirm.outcome[outcome]} {outcome !== "APPLY" && code && <code>{code}</code>}
@@ -28,13 +35,6 @@ export function PreviewList({ preview, stepId, next }: PreviewListProps) {
           </li>
         ))}
       </ul>
-      {warnings.length > 0 && (
-        <ul className={css.warnings}>
-          {warnings.map((warning) => (
-            <li key={warning}>{warning}</li>
-          ))}
-        </ul>
-      )}
     </div>
   );
 }

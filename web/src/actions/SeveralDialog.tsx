@@ -155,7 +155,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
           ) : (
             !over && (
               <button type="submit" className={css.send} data-danger={strong || undefined} disabled={!offered}>
-                {sending ? m.several.sending(count(sent.length)) : m.confirm.send(label)}
+                {sending ? m.several.sending(count(sent.length)) : label}
               </button>
             )
           )}

@@ -1,5 +1,5 @@
 // The form of an action, and the input of the API that it gives.
-import type { ActionInput, AlertLevel, Decision, ManualOutcome, SignalInput } from "../api/gen/graphql";
+import type { ActionInput, AlertLevel, Decision, ManualOutcome, RerunFromInput, SignalInput } from "../api/gen/graphql";
 import { m } from "../messages";
 import type { Intent } from "./intent";
 
@@ -16,6 +16,8 @@ export interface Draft {
   schema: string;
   level: AlertLevel;
   from: RerunFrom;
+  /** The step to run again, for a rerun from one step. */
+  step: string;
   decision: Decision;
   outcome: ManualOutcome;
   /** One address on each line. */
@@ -30,6 +32,7 @@ export const EMPTY_DRAFT: Draft = {
   schema: "",
   level: "MEDIUM",
   from: "failed",
+  step: "",
   decision: "APPROVE",
   outcome: "SUCCEEDED",
   evidence: "",
@@ -86,18 +89,14 @@ export function buildInput(intent: Intent, draft: Draft, token: string | null): 
     }
     case "CANCEL":
       return { input: { cancel: { runId } } };
-    case "RERUN":
-      return {
-        input: {
-          rerun: {
-            runId,
-            runRequestId: signalId,
-            reason,
-            from:
-              draft.from === "start" ? { start: true } : draft.from === "step" ? { steps: [stepId] } : { failed: true },
-          },
-        },
-      };
+    case "RERUN": {
+      const first = draft.step.trim() === "" ? stepId : draft.step.trim();
+      const params = draft.patch.trim() === "" ? { value: null } : object(draft.patch);
+      if ("missing" in params) return params;
+      if (draft.from === "step" && first === "") return { missing: m.confirm.stepMissing };
+      const from = rerunFrom(draft.from, first);
+      return { input: { rerun: { runId, runRequestId: signalId, reason, params: params.value, from } } };
+    }
     case "APPROVE":
       return draft.decision === "REJECT" && reason === null
         ? { missing: m.confirm.reasonRequired }
@@ -112,7 +111,13 @@ export function buildInput(intent: Intent, draft: Draft, token: string | null): 
   }
 }
 
-function object(text: string): { value: unknown } | { missing: string } {
+/** What runs again, as the API takes it. */
+export function rerunFrom(from: RerunFrom, step: string): RerunFromInput {
+  return from === "start" ? { start: true } : from === "step" ? { steps: [step] } : { failed: true };
+}
+
+/** Reads a JSON object that a person typed, or says what is wrong with it. */
+export function object(text: string): { value: unknown } | { missing: string } {
   if (text.trim() === "") return { missing: m.confirm.patchMissing };
   try {
     const value: unknown = JSON.parse(text);

@@ -82,9 +82,13 @@ it("23 builds the input of each action, or names the missing part", () => {
     },
   });
   expect(of("RERUN", { from: "step" })).toEqual({
-    input: { rerun: { runId: "r", runRequestId: "id", reason: "why", from: { steps: ["s"] } } },
+    input: { rerun: { runId: "r", runRequestId: "id", reason: "why", params: null, from: { steps: ["s"] } } },
+  });
+  expect(of("RERUN", { from: "step", step: "t", patch: '{"day":1}' })).toEqual({
+    input: { rerun: { runId: "r", runRequestId: "id", reason: "why", params: { day: 1 }, from: { steps: ["t"] } } },
   });
   const missing = [
+    of("RERUN", { patch: "[1]" }),
     of("UPDATE_PARAMS"),
     of("INJECT_OVERRIDE", { patch: "[1]" }),
     of("INJECT_OVERRIDE", { patch: "{" }),

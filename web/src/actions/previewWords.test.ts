@@ -16,6 +16,16 @@ function preview(over: Partial<Preview>): Preview {
   };
 }
 
+function change(stepId: string, kind: "RERUN" | "REUSE"): Preview["changes"][number] {
+  return {
+    stepId,
+    kind,
+    from: "SUCCESS",
+    to: kind === "REUSE" ? "SUCCESS" : "PENDING",
+    why: "Runs again after its dependencies finish.",
+  };
+}
+
 function words(of: Preview, stepId: string | null = null, next: string | null = null): string[] {
   return previewLines(of, stepId, next).map((line) =>
     line.stepId === null ? line.text : `${line.stepId}: ${line.text}`,
@@ -26,39 +36,34 @@ describe("a preview says each thing once", () => {
   it("of a retry: that it runs again is the server's sentence, how the attempt is called ours", () => {
     const retry = preview({
       reason: 'Step "load" runs again as attempt 2.',
-      changes: [{ stepId: "load", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 2." }],
+      changes: [{ stepId: "load", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "Runs again, as attempt 2." }],
     });
     expect(words(retry, "load", "Retry #1")).toEqual([
       "load: Failed → Running.",
       "The new attempt is shown as Retry #1.",
-      "After that the run is Running.",
+      "Result: the run is running.",
     ]);
   });
 
   it("of a cancel: that the run ends as cancelled", () => {
-    expect(
-      words(preview({ status: "CANCELLED", reason: "The run ends as CANCELLED. This cannot be undone." })),
-    ).toEqual([]);
-    expect(words(preview({ status: "PAUSED", reason: "The run ends as CANCELLED. This cannot be undone." }))).toEqual([
-      "Until what runs has stopped, the run is Paused.",
-    ]);
-    expect(
-      words(preview({ status: "PAUSED", reason: "No further step starts; steps in flight finish first." })),
-    ).toEqual(["After that the run is Paused."]);
+    expect(words(preview({ status: "CANCELLED", reason: "The run is cancelled. This cannot be undone." }))).toEqual([]);
+    expect(words(preview({ status: "PAUSED", reason: "No further step starts; running steps finish first." }))).toEqual(
+      ["Result: the run is paused."],
+    );
   });
 
   it("says why other steps change, the step of the action first", () => {
     const skip = preview({
-      reason: 'Step "load" is skipped and the steps that depend on it go on.',
+      reason: 'Step "load" is skipped, and the steps that depend on it can run.',
       changes: [
-        { stepId: "mart", kind: "SCHEDULE", from: "PENDING", to: "RUNNING", why: "Nothing holds it back any more." },
+        { stepId: "mart", kind: "SCHEDULE", from: "PENDING", to: "RUNNING", why: "Ready to start." },
         { stepId: "load", kind: "SKIP", from: "FAILED", to: "SKIPPED", why: "Its dependents can run." },
       ],
     });
     expect(words(skip, "load")).toEqual([
       "load: Failed → Skipped.",
-      "mart: Pending → Running. Nothing holds it back any more.",
-      "After that the run is Running.",
+      "mart: Pending → Running. Ready to start.",
+      "Result: the run is running.",
     ]);
   });
 
@@ -66,9 +71,33 @@ describe("a preview says each thing once", () => {
     const change = preview({
       reason: 'Attempts of step "load" that start from now on use the change.',
       changes: [
-        { stepId: "load", kind: "CHANGE", from: "FAILED", to: "FAILED", why: "It sees the change if it is retried." },
+        { stepId: "load", kind: "CHANGE", from: "FAILED", to: "FAILED", why: "Uses the change if it is retried." },
       ],
     });
-    expect(words(change, "load")[0]).toBe("load: It sees the change if it is retried.");
+    expect(words(change, "load")[0]).toBe("load: Uses the change if it is retried.");
+  });
+
+  it("says a rerun in two numbers, then the steps", () => {
+    const again = ["b", "c", "d", "e", "f", "g"].map((id) => change(id, "RERUN"));
+    expect(
+      words(
+        preview({
+          status: "RUNNING",
+          reason: "A new run of the same plan starts.",
+          changes: [change("a", "REUSE"), ...again],
+        }),
+      ),
+    ).toEqual([
+      "6 steps run again, 1 result is kept.",
+      "Run again: b, c, d, e, f and 1 more.",
+      "Kept: a.",
+      "Result: the run is running.",
+    ]);
+  });
+
+  it("names the steps that will not start", () => {
+    expect(words(preview({ status: null, blocked: ["mart", "report"] }))).toEqual([
+      "These 2 steps will not start: mart, report.",
+    ]);
   });
 });

@@ -1,5 +1,4 @@
 import { m } from "../messages";
-import { plural } from "../format/format";
 import { runLook, stepLook } from "../status/look";
 import type { Preview } from "./usePreview";
 
@@ -20,6 +19,8 @@ export function previewLines(
   stepId: string | null,
   next: string | null,
 ): PreviewLine[] {
+  if (stepId === null && changes.length > 0 && changes.every(({ kind }) => kind === "RERUN" || kind === "REUSE"))
+    return [...rerunLines(changes), ...resultLines(status, reason)];
   const own = changes.filter((change) => change.stepId === stepId);
   const shown = [...own, ...changes.filter((change) => change.stepId !== stepId)].slice(0, LISTED);
   return [
@@ -31,19 +32,31 @@ export function previewLines(
     }),
     ...(changes.length > LISTED ? [ofRun(m.confirm.moreChanges(changes.length - LISTED))] : []),
     ...(outcome === "APPLY" && next !== null ? [ofRun(m.confirm.nextAttempt(next))] : []),
-    ...(blocked.length > 0
-      ? [ofRun(m.confirm.blocked(plural(blocked.length, "step"), blocked.slice(0, LISTED).join(", ")))]
-      : []),
-    ...(status !== null && !reason?.includes(status)
-      ? [ofRun(afterwards(status, reason?.includes("CANCELLED") === true))]
-      : []),
+    ...(blocked.length > 0 ? [ofRun(m.confirm.blocked(blocked.length, named(blocked)))] : []),
+    ...resultLines(status, reason),
   ];
 }
 
-/** A stopped run ends when its last step ends. */
-function afterwards(status: NonNullable<Preview["status"]>, stopped: boolean): string {
-  const { word } = runLook({ status, statusRaw: status, substatus: null, pause: null });
-  return stopped ? m.confirm.untilStopped(word) : m.confirm.after(word);
+/** A rerun in two numbers, then the steps: those that run again, and those whose results are kept. */
+function rerunLines(changes: Preview["changes"]): PreviewLine[] {
+  const of = (kind: string): string[] => changes.filter((change) => change.kind === kind).map(({ stepId }) => stepId);
+  const [again, kept] = [of("RERUN"), of("REUSE")];
+  return [
+    ofRun(m.confirm.rerun(again.length, kept.length)),
+    ...(again.length > 0 ? [ofRun(m.confirm.runsAgain(named(again), Math.max(0, again.length - LISTED)))] : []),
+    ...(kept.length > 0 ? [ofRun(m.confirm.keeps(named(kept), Math.max(0, kept.length - LISTED)))] : []),
+  ];
+}
+
+/** The status that the action leads to, unless the server's sentence says it. */
+function resultLines(status: Preview["status"], reason: string | null): PreviewLine[] {
+  if (status === null) return [];
+  const word = runLook({ status, statusRaw: status, substatus: null, pause: null }).word.toLowerCase();
+  return reason?.includes(`run is ${word}`) ? [] : [ofRun(m.confirm.result(word))];
+}
+
+function named(steps: readonly string[]): string {
+  return steps.slice(0, LISTED).join(", ");
 }
 
 function ofRun(text: string): PreviewLine {

@@ -43,7 +43,7 @@ describe("a button", () => {
       requiredRole: "OPERATOR",
       whoCould: ["ana", "ben"],
     };
-    expect(refusal({ ...base, availability: refused })).toBe("Needs Operator. Could: ana, ben. [FORBIDDEN]");
+    expect(refusal({ ...base, availability: refused })).toBe("Needs Operator. Who can do this: ana, ben. [FORBIDDEN]");
     expect(explain({ ...allowed, outcome: "NOOP" })).toBe("It would change nothing.");
   });
 
@@ -74,8 +74,8 @@ describe("a button", () => {
   });
 
   it("that would start something is off while the run is being paused", () => {
-    expect(refusal({ ...base, action: "RESUME", draining: 2 })).toContain("2 in-flight tasks");
-    expect(refusal({ ...base, action: "RETRY_STEP", draining: 1 })).toContain("1 in-flight task");
+    expect(refusal({ ...base, action: "RESUME", draining: 2 })).toContain("2 running steps");
+    expect(refusal({ ...base, action: "RETRY_STEP", draining: 1 })).toContain("1 running step");
     expect(refusal({ ...base, action: "CANCEL", draining: 2 })).toBeNull();
   });
 

@@ -3,6 +3,7 @@ import {
   ApproveDocument,
   CancelRunDocument,
   CompleteStepDocument,
+  type Decision,
   RerunRunDocument,
   SignalRunDocument,
 } from "../api/gen/graphql";
@@ -15,6 +16,8 @@ import type { Intent } from "./intent";
 export interface Answer {
   signal: Signal | null;
   newRunId: string | null;
+  /** The decision about a run that waits for approval. */
+  decision?: Decision;
 }
 
 /**
@@ -46,7 +49,7 @@ export async function send(intent: Intent, input: ActionInput, draft: Draft, rev
     await request(ApproveDocument, {
       input: { runId, requestId: signalId, decision: draft.decision, reason, expectedRunSeq: reviewed },
     });
-    return { signal: null, newRunId: null };
+    return { signal: null, newRunId: null, decision: draft.decision };
   }
   const { cancelRun } = await request(CancelRunDocument, { input: { runId, signalId, reason } });
   return { signal: toSignal(cancelRun.signal), newRunId: null };

@@ -39,7 +39,7 @@ export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment
         )}
         <div className={css.buttons}>
           <Button kind="primary" onClick={onClose}>
-            {m.confirm.back}
+            {m.menu.close}
           </Button>
         </div>
       </div>

@@ -1,8 +1,39 @@
 import { expect, it } from "vitest";
+import type { BulkRowFieldsFragment } from "../api/gen/graphql";
 import { BULK_PREVIEW, header, RUN } from "../testing/fixtures";
-import { of, refused, screen, show, vi } from "../testing/render";
+import { description, of, refused, screen, show, vi } from "../testing/render";
+import { newAction } from "./action";
 import { BulkBar } from "./BulkBar";
 import { BulkDialog } from "./BulkDialog";
+import { BulkPreview } from "./BulkPreview";
+import { BulkRows } from "./BulkRows";
+
+function sample(runId: string, over: object = {}) {
+  return { runId, outcome: "APPLY", code: null, reason: "It pauses.", ...over };
+}
+
+function text(): string {
+  return screen.getByTestId("bulk-preview").textContent;
+}
+
+function row(over: Partial<BulkRowFieldsFragment>): BulkRowFieldsFragment {
+  return {
+    no: 1,
+    runId: "run-1",
+    projectId: "shop",
+    environmentId: "dev",
+    outcome: "ACCEPTED",
+    outcomeRaw: "ACCEPTED",
+    code: null,
+    message: null,
+    at: null,
+    failed: false,
+    newRunId: null,
+    runStatus: null,
+    signal: null,
+    ...over,
+  };
+}
 
 const PREVIEW = { BulkPreview: { preview: { bulk: BULK_PREVIEW } } };
 
@@ -26,17 +57,93 @@ it("offers the actions on the selected runs, or on all that match", async () => 
 
 it("counts the runs, asks for their number above ten, and sends the count that was read", async () => {
   const { user, sent } = await show(
-    <BulkDialog action={{ kind: "PAUSE", stepId: "", force: false }} runs={{ ids: [RUN] }} onClose={() => {}} />,
+    <BulkDialog action={newAction("PAUSE")} runs={{ ids: [RUN] }} onClose={() => {}} />,
     { answers: { ...PREVIEW, SignalRuns: refused("BULK_MOVED", "It is 201 runs now.") } },
   );
   await vi.waitFor(() => expect(screen.getByTestId("bulk-preview").textContent).toContain("200 runs"));
   expect(screen.getByTestId("bulk-preview").textContent).toContain("3 runs: The run has ended. RUN_TERMINAL");
   await user.type(screen.getByLabelText(/^Reason/), "maintenance");
-  const send = screen.getByRole<HTMLButtonElement>("button", { name: /^Send: pause 200 runs/ });
+  const send = screen.getByRole<HTMLButtonElement>("button", { name: "Pause 200 runs" });
   expect(send.disabled).toBe(true);
-  await user.type(screen.getByLabelText(/^Type the number of runs, 200/), "200");
+  await user.type(screen.getByLabelText(/^Type 200 to confirm/), "200");
   await user.click(send);
   await vi.waitFor(() => expect(of(sent, "SignalRuns")).toHaveLength(1));
   expect(of(sent, "SignalRuns")[0]).toMatchObject({ input: { reason: "maintenance", expectedCount: 200 } });
   expect((await screen.findByRole("alert")).textContent).toMatch(/^The runs that match have changed/);
+});
+
+it("offers only what can apply to the selected runs, and says how many of each there are", async () => {
+  const failed = header({ runId: "f", status: "FAILED", failedSteps: 1 });
+  const { user, sent, unmount } = await show(
+    <BulkBar selected={[failed, header({ runId: "r" })]} filter={{}} more={false} clear={() => {}} />,
+    { answers: PREVIEW },
+  );
+  expect(screen.getByRole("region").textContent).toContain("2 runs selected: 1 ended, 1 active");
+  await user.click(screen.getByRole("button", { name: "Rerun…" }));
+  await vi.waitFor(() =>
+    expect(of(sent, "BulkPreview")[0]).toMatchObject({
+      action: { bulk: { runs: { ids: ["f"] }, action: { rerun: { from: { failed: true }, params: null } } } },
+    }),
+  );
+  unmount();
+  await show(<BulkBar selected={[failed]} filter={{}} more={false} clear={() => {}} />);
+  const pause = screen.getByRole("button", { name: "Pause…" });
+  expect(pause.getAttribute("aria-disabled")).toBe("true");
+  expect(description(pause)).toBe("None of the selected runs is running.");
+});
+
+it("previews a rerun with other parameters and from a chosen step, and sends it", async () => {
+  const { user, sent } = await show(
+    <BulkDialog action={newAction("RERUN")} runs={{ ids: ["f"] }} onClose={() => {}} />,
+    {
+      answers: {
+        BulkPreview: { preview: { bulk: { count: 1, excluded: [], refusals: [], samples: [] } } },
+        SignalRuns: refused("INTERNAL", "not now"),
+      },
+    },
+  );
+  await user.click(screen.getByRole("radio", { name: /^From one step/ }));
+  await user.type(screen.getByLabelText(/^First step/), "load");
+  await user.type(screen.getByLabelText(/^Parameters/), '{{"day":1}');
+  await user.type(screen.getByLabelText(/^Reason/), "again");
+  const send = screen.getByRole<HTMLButtonElement>("button", { name: "Rerun 1 run" });
+  await vi.waitFor(() => expect(send.disabled).toBe(false));
+  await user.click(send);
+  await vi.waitFor(() => expect(of(sent, "SignalRuns")).toHaveLength(1));
+  expect(of(sent, "SignalRuns")[0]).toMatchObject({
+    input: { action: { rerun: { from: { steps: ["load"] }, params: { day: 1 }, reason: "again" } }, expectedCount: 1 },
+  });
+});
+
+it("says each thing once: refusals with their number, the first runs grouped by their answer", async () => {
+  const no = { outcome: "REFUSED", code: "FORBIDDEN", reason: "You need the Admin role." };
+  const refusals = [{ code: "FORBIDDEN", reason: "You need the Admin role.", count: 20 }];
+  const all = { count: 20, excluded: [], refusals, samples: [1, 2, 3, 4, 5].map((n) => sample(`run-${n}`, no)) };
+  const { unmount } = await show(<BulkPreview preview={all as never} error={null} />);
+  expect(text().match(/You need the Admin role/g)).toHaveLength(1);
+  expect(text()).not.toContain("decided when its turn comes");
+  unmount();
+  const good = { count: 20, excluded: [], refusals: [], samples: [1, 2, 3, 4, 5].map((n) => sample(`run-${n}`)) };
+  await show(<BulkPreview preview={good as never} error={null} />);
+  expect(text().match(/It pauses\./g)).toHaveLength(1);
+  expect(text()).toContain("15 more runs: decided when its turn comes.");
+});
+
+it("says what became of the runs, with one column for outcome and receipt", async () => {
+  await show(
+    <BulkRows
+      rows={[
+        row({ newRunId: "again-1", runStatus: "FAILED" }),
+        row({ no: 2, outcome: "REJECTED", message: "The run has ended.", code: "RUN_TERMINAL" }),
+        row({ no: 3, outcome: "REFUSED", message: "You need the Admin role.", code: "FORBIDDEN" }),
+        row({ no: 4, outcome: "NOT_SENT" }),
+      ]}
+    />,
+  );
+  const [, first, second, third, fourth] = screen.getAllByRole("row").map(({ textContent }) => textContent);
+  expect(first).toContain("New run again-1Failed");
+  expect(second).toContain("Refused by dvt: The run has ended.");
+  expect(third).toContain("Could not be sent: You need the Admin role.");
+  expect(fourth).toContain("Stopped before it was sent");
+  expect(screen.getAllByRole("columnheader").map(({ textContent }) => textContent)).not.toContain("Receipt");
 });

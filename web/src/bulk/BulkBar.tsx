@@ -3,7 +3,16 @@ import type { BulkRunsInput, RunFilter } from "../api/gen/graphql";
 import type { RunRow } from "../api/model";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import { BULK_ACTIONS, type BulkAction, type BulkKind, commonFailure, irreversible } from "./action";
+import {
+  applies,
+  BULK_ACTIONS,
+  type BulkAction,
+  type BulkKind,
+  commonFailure,
+  hasEnded,
+  irreversible,
+  newAction,
+} from "./action";
 import css from "../styles/Bulk.module.css";
 import { BulkDialog } from "./BulkDialog";
 
@@ -15,21 +24,31 @@ interface BulkBarProps {
   clear: () => void;
 }
 
-/** The actions on the selected runs, or on all that match the filter. Each button opens a dialog. */
+/**
+ * The actions on the selected runs, or on all that match the filter. Each button opens a dialog for the selected runs
+ * to which its action can apply; it is off when there is none.
+ */
 export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
   const [everything, setEverything] = useState(false);
   const [asking, setAsking] = useState<{ action: BulkAction; runs: BulkRunsInput } | null>(null);
+  const ended = selected.filter(hasEnded).length;
+  const of = (kind: BulkKind): readonly RunRow[] => selected.filter((run) => applies(kind, run));
   const ask = (kind: BulkKind): void =>
     setAsking({
-      action: { kind, stepId: kind === "RETRY_STEP" ? commonFailure(selected) : "", force: false },
-      runs: everything ? { filter } : { ids: selected.map((run) => run.runId) },
+      action: newAction(kind, kind === "RETRY_STEP" ? commonFailure(of(kind)) : ""),
+      runs: everything ? { filter } : { ids: of(kind).map((run) => run.runId) },
     });
   return (
     <>
       <div className={css.bar} data-bar role="region" aria-label={m.bulk.bar}>
-        <strong>{everything ? m.bulk.all : m.bulk.selected(selected.length)}</strong>
+        <strong>{everything ? m.bulk.all : m.bulk.selected(selected.length, ended)}</strong>
         {BULK_ACTIONS.map((kind) => (
-          <Button key={kind} kind={irreversible(kind) ? "danger" : "plain"} onClick={() => ask(kind)}>
+          <Button
+            key={kind}
+            kind={irreversible(kind) ? "danger" : "plain"}
+            refusal={!everything && of(kind).length === 0 ? m.bulk.noneApplies[kind] : null}
+            onClick={() => ask(kind)}
+          >
             {m.action[kind]}…
           </Button>
         ))}

@@ -1,5 +1,6 @@
 import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
+import { RERUN_FROM } from "../actions/draft";
 import { newId } from "../api/newId";
 import { type BulkRunsInput, SignalRunsDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
@@ -7,7 +8,6 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import css from "../styles/Form.module.css";
-import { count as written } from "../format/format";
 import { useSending } from "../forms/useSending";
 import { Violations } from "../forms/Violations";
 import send from "../styles/Confirm.module.css";
@@ -35,8 +35,8 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
   const { error, refusal, send: sendOnce } = useSending();
-  const asked =
-    action.kind === "RETRY_STEP" && action.stepId === "" ? null : { action: toBulkInput(action, "-"), runs };
+  const built = toBulkInput(action, "-");
+  const asked = "input" in built ? { action: built.input, runs } : null;
   const { answer: preview = null, error: failed, again } = useBulkPreview(asked);
   const total = preview?.count ?? null;
   const strong = irreversible(action.kind) || (total ?? 0) > TYPED_ABOVE;
@@ -47,11 +47,12 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
 
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (!complete || total === null) return;
+    const ready = toBulkInput(action, reason.trim());
+    if (!complete || total === null || !("input" in ready)) return;
     const input = {
       requestId,
       runs,
-      action: toBulkInput(action, reason.trim()),
+      action: ready.input,
       reason: reason.trim(),
       expectedCount: total,
     };
@@ -97,16 +98,18 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
             />
           </label>
         )}
+        {action.kind === "RERUN" && <RerunFields action={action} change={setAction} />}
+        {"missing" in built && action.params !== "" && <p role="alert">{built.missing}</p>}
         <BulkPreview preview={preview} error={failed} />
         <label className={css.field}>
           <span>
-            {m.confirm.reason} ({m.confirm.reasonHint})
+            {m.confirm.reason} ({m.confirm.required})
           </span>
           <input value={reason} maxLength={1000} required onChange={(event) => setReason(event.target.value)} />
         </label>
         {strong && total !== null && total > 0 && (
           <label className={css.field}>
-            <span>{m.bulk.typeCount(written(total))}</span>
+            <span>{m.bulk.typeCount(String(total))}</span>
             <input
               inputMode="numeric"
               value={typed}
@@ -118,7 +121,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
         {moved ? <p role="alert">{m.bulk.moved}</p> : <Violations error={error} />}
         <div className={css.buttons}>
           <Button back onClick={onClose}>
-            {m.confirm.back}
+            {irreversible(action.kind) ? m.confirm.keep : m.confirm.back}
           </Button>
           <button
             type="submit"
@@ -126,10 +129,59 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
             data-danger={strong || undefined}
             disabled={refusal !== null || !complete}
           >
-            {refusal ?? m.bulk.send(label)}
+            {refusal ?? label}
           </button>
         </div>
       </form>
     </Dialog>
+  );
+}
+
+interface RerunFieldsProps {
+  action: BulkAction;
+  change: (action: BulkAction) => void;
+}
+
+/** What of each run runs again, and with which parameters. */
+function RerunFields({ action, change }: RerunFieldsProps) {
+  return (
+    <>
+      <fieldset className={send.choice}>
+        <legend>{m.confirm.again}</legend>
+        {RERUN_FROM.map((from) => (
+          <label key={from} className={send.check}>
+            <input
+              type="radio"
+              name="from"
+              checked={from === action.from}
+              onChange={() => change({ ...action, from })}
+            />{" "}
+            {m.confirm.from[from]}
+          </label>
+        ))}
+      </fieldset>
+      {action.from === "step" && (
+        <label className={css.field}>
+          <span>{m.confirm.fromStep}</span>
+          <input
+            value={action.stepId}
+            maxLength={200}
+            spellCheck={false}
+            onChange={(event) => change({ ...action, stepId: event.target.value.trim() })}
+          />
+        </label>
+      )}
+      <label className={css.field}>
+        <span>
+          {m.bulk.params} ({m.bulk.paramsHint})
+        </span>
+        <textarea
+          rows={2}
+          spellCheck={false}
+          value={action.params}
+          onChange={(event) => change({ ...action, params: event.target.value })}
+        />
+      </label>
+    </>
   );
 }

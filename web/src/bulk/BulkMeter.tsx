@@ -5,6 +5,8 @@ import { ticking } from "../format/format";
 import css from "../styles/Bulk.module.css";
 import { failedOf, settled } from "./results";
 
+const STATUSES = ["completed", "failed", "running", "paused", "waiting", "cancelled"] as const;
+
 /** The progress of a bulk, and the limit that slows it down. */
 export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
   const { counts, applications } = bulk;
@@ -28,7 +30,9 @@ export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
       <p className={css.words} role="status">
         <strong>{m.bulk.state(bulk.state, settled(bulk), counts.total)}</strong>
         {(["applied", "noop", "delivered", "pending", "notApplied"] as const).map(
-          (part) => applications[part] > 0 && <span key={part}>{m.bulk.applications[part](applications[part])}</span>,
+          (part) =>
+            applications[part] > 0 &&
+            bulk.action !== "RERUN" && <span key={part}>{m.bulk.applications[part](applications[part])}</span>,
         )}
         {bulk.state === "PACED" && bulk.pacedCode !== null && (
           <span>
@@ -39,6 +43,14 @@ export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
           </span>
         )}
       </p>
+      {bulk.counts.accepted > 0 && (
+        <p className={css.words} data-testid="bulk-runs">
+          <strong>{m.bulk.runsNow[bulk.action === "RERUN" ? "made" : "met"]}</strong>
+          {STATUSES.map(
+            (status) => bulk.runs[status] > 0 && <span key={status}>{m.bulk.runsAre[status](bulk.runs[status])}</span>,
+          )}
+        </p>
+      )}
     </div>
   );
 }

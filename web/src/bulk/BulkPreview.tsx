@@ -22,26 +22,62 @@ export function BulkPreview({ preview, error }: BulkPreviewProps) {
         </p>
       )}
       {!preview && !error && <p>{m.bulk.counting}</p>}
-      {preview && (
-        <>
-          <p>{m.bulk.meant(preview.count)}</p>
-          <ul className={css.samples}>
-            {preview.samples.map(({ runId, outcome, reason, code }) => (
-              <li key={runId} data-outcome={outcome}>
-                <code>{shortId(runId)}</code> {m.bulk.outcomes[outcome]}
-                {reason && `: ${reason}`} {outcome !== "APPLY" && code && <code>{code}</code>}
-              </li>
-            ))}
-          </ul>
-          {preview.count > preview.samples.length && (
-            <p className={css.quiet}>{m.bulk.rest(preview.count - preview.samples.length)}</p>
-          )}
-          <Reasons head={m.bulk.refusals} reasons={preview.refusals} />
-          <Reasons head={m.bulk.excluded} reasons={preview.excluded} />
-        </>
-      )}
+      {preview && <Counted preview={preview} />}
     </div>
   );
+}
+
+function Counted({ preview: { count, samples, refusals, excluded } }: { preview: BulkPreviewed }) {
+  const refused = refusals.reduce((sum, reason) => sum + reason.count, 0);
+  const counted = new Set(refusals.map(({ code }) => code));
+  // A refusal that is counted for all runs is not said once more for the first ones.
+  const groups = grouped(samples.filter(({ outcome, code }) => outcome === "APPLY" || !counted.has(code ?? "")));
+  return (
+    <>
+      <p>{m.bulk.meant(count)}</p>
+      <Reasons head={m.bulk.refusals} reasons={refusals} />
+      {groups.length > 0 && <p>{m.bulk.first(groups.reduce((sum, group) => sum + group.ids.length, 0))}</p>}
+      <ul className={css.samples}>
+        {groups.map(({ key, outcome, text, ids }) => (
+          <li key={key} data-outcome={outcome}>
+            {ids.length > 1 ? `${m.bulk.runs(ids.length)} ` : ""}
+            {ids.map((id) => (
+              <span key={id}>
+                <code>{shortId(id)}</code>{" "}
+              </span>
+            ))}
+            {text}
+          </li>
+        ))}
+      </ul>
+      {refused < count && count > samples.length && (
+        <p className={css.quiet}>{m.bulk.rest(count - Math.max(samples.length, refused))}</p>
+      )}
+      <Reasons head={m.bulk.excluded} reasons={excluded} />
+    </>
+  );
+}
+
+interface Group {
+  key: string;
+  outcome: string;
+  text: string;
+  ids: string[];
+}
+
+/** The samples with the same answer, together. */
+function grouped(samples: BulkPreviewed["samples"]): Group[] {
+  const by = new Map<string, Group>();
+  for (const { runId, outcome, reason, code } of samples) {
+    const text = [
+      `${m.bulk.outcomes[outcome]}${reason ? `: ${reason}` : ""}`,
+      outcome !== "APPLY" && code ? `[${code}]` : "",
+    ].join(" ");
+    const group = by.get(text) ?? { key: text, outcome, text, ids: [] };
+    group.ids.push(runId);
+    by.set(text, group);
+  }
+  return [...by.values()];
 }
 
 function Reasons({ head, reasons }: { head: string; reasons: BulkPreviewed["excluded"] }) {

@@ -3,42 +3,59 @@ import { ReceiptStages } from "../receipts/Receipt";
 import type { BulkRowFieldsFragment } from "../api/gen/graphql";
 import { instant, toSignal } from "../api/model";
 import { m } from "../messages";
+import { runLook } from "../status/look";
 import { Where } from "../ui/Env";
+import { StatusBadge } from "../ui/Status";
 import { shortId } from "../format/format";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 
 const COLUMNS: Column<BulkRowFieldsFragment>[] = [
   { head: m.bulk.no, cell: (row) => row.no, wide: true },
-  {
-    head: m.queue.run,
-    main: true,
-    cell: (row) => (
-      <Link to="/runs/$runId" params={{ runId: row.runId }} title={row.runId}>
-        <code>{shortId(row.runId)}</code>
-      </Link>
-    ),
-  },
+  { head: m.queue.run, main: true, cell: (row) => <RunLink runId={row.runId} /> },
   { head: m.queue.where, wide: true, cell: (row) => <Where project={row.projectId} environment={row.environmentId} /> },
-  { head: m.bulk.result, cell: (row) => <span data-result={row.outcome}>{m.bulk.outcome[row.outcome]}</span> },
-  {
-    head: m.bulk.receipt,
-    text: true,
-    cell: (row) =>
-      row.signal ? (
-        <ReceiptStages signal={toSignal(row.signal)} />
-      ) : (
-        row.message && (
-          <span>
-            {row.message} {row.code && <code>{row.code}</code>}
-          </span>
-        )
-      ),
-  },
+  { head: m.bulk.result, text: true, cell: (row) => <Outcome row={row} /> },
+  { head: m.bulk.runNow, cell: (row) => <RunNow row={row} /> },
   { head: m.audit.at, wide: true, cell: (row) => row.at && <Time at={instant(row.at)} format="clock" /> },
 ];
 
-/** The runs of a bulk with their receipts. */
+/** The runs of a bulk: what became of the action, and what became of the run. */
 export function BulkRows({ rows }: { rows: readonly BulkRowFieldsFragment[] }) {
   return <Table label={m.bulk.rows} columns={COLUMNS} rows={rows} rowKey={(row) => String(row.no)} />;
+}
+
+function RunLink({ runId }: { runId: string }) {
+  return (
+    <Link to="/runs/$runId" params={{ runId }} title={runId}>
+      <code>{shortId(runId)}</code>
+    </Link>
+  );
+}
+
+/** The outcome in one place: the receipt of a signal that was accepted, the new run of a rerun, or why not. */
+function Outcome({ row }: { row: BulkRowFieldsFragment }) {
+  const accepted = row.outcome === "ACCEPTED";
+  return (
+    <span data-result={row.outcome}>
+      {accepted && row.newRunId !== null && (
+        <>
+          {m.bulk.newRun} <RunLink runId={row.newRunId} />
+        </>
+      )}
+      {accepted && row.signal && <ReceiptStages signal={toSignal(row.signal)} />}
+      {accepted && !row.signal && row.newRunId === null && m.bulk.outcome.ACCEPTED}
+      {!accepted && (
+        <>
+          {m.bulk.outcome[row.outcome]}
+          {row.message && `: ${row.message}`} {row.code && <code>{row.code}</code>}
+        </>
+      )}
+    </span>
+  );
+}
+
+/** The present status of the run, for a rerun that of the new run. */
+function RunNow({ row: { outcome, runStatus } }: { row: BulkRowFieldsFragment }) {
+  if (outcome !== "ACCEPTED" || runStatus === null) return null;
+  return <StatusBadge look={runLook({ status: runStatus, statusRaw: runStatus, substatus: null, pause: null })} />;
 }

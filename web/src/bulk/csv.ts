@@ -15,6 +15,8 @@ const HEAD = [
   "applicationReason",
   "acceptedSeq",
   "appliedSeq",
+  "newRunId",
+  "runStatus",
 ];
 
 /** Writes the rows of a bulk as CSV, one line for each run. */
@@ -34,6 +36,8 @@ export function bulkCsv(rows: readonly BulkRowFieldsFragment[]): string {
       signal?.applicationReason,
       signal?.acceptedSeq,
       signal?.appliedSeq,
+      row.newRunId,
+      row.runStatus,
     ]
       .map((value) => cell(String(value ?? "")))
       .join(","),

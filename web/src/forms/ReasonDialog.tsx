@@ -17,12 +17,14 @@ interface ReasonDialogProps {
   /** A word to type first, for a final action. */
   word?: string;
   danger?: boolean;
+  /** The button that leaves things as they are. */
+  back?: string;
   act: (reason: string) => Promise<void>;
   onClose: () => void;
 }
 
 /** Asks for a reason before an action outside a run's page, and stays open when the action fails. */
-export function ReasonDialog({ title, children, verb, reason, word, danger = false, act, onClose }: ReasonDialogProps) {
+export function ReasonDialog({ title, children, verb, reason, word, danger = false, back, act, onClose }: ReasonDialogProps) {
   const [text, setText] = useState("");
   const [typed, setTyped] = useState("");
   const { error, refusal, send: sendOnce } = useSending();
@@ -38,7 +40,7 @@ export function ReasonDialog({ title, children, verb, reason, word, danger = fal
         {reason && (
           <label className={css.field}>
             <span>
-              {m.confirm.reason} ({reason === "required" ? m.confirm.reasonRequired : m.confirm.reasonHint})
+              {m.confirm.reason} ({reason === "required" ? m.confirm.required : m.confirm.reasonHint})
             </span>
             <input
               value={text}
@@ -62,7 +64,7 @@ export function ReasonDialog({ title, children, verb, reason, word, danger = fal
         <Violations error={error} />
         <div className={css.buttons}>
           <Button back onClick={onClose}>
-            {m.confirm.back}
+            {back ?? m.confirm.back}
           </Button>
           <button
             type="submit"

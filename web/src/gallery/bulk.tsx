@@ -1,7 +1,7 @@
 // The states of a bulk, before and after it is sent.
 import type { BulkProgressFragment, BulkRowFieldsFragment } from "../api/gen/graphql";
 import { ApiError } from "../api/error";
-import type { BulkKind } from "../bulk/action";
+import { type BulkKind, newAction } from "../bulk/action";
 import { BulkBar } from "../bulk/BulkBar";
 import { BulkDialog } from "../bulk/BulkDialog";
 import { BulkMeter } from "../bulk/BulkMeter";
@@ -131,7 +131,7 @@ function dialog(name: string, kind: BulkKind, stepId = ""): State {
   return {
     name: `bulk-${name}`,
     alone: true,
-    show: () => <BulkDialog action={{ kind, stepId, force: false }} runs={{ filter: {} }} onClose={nothing} />,
+    show: () => <BulkDialog action={newAction(kind, stepId)} runs={{ filter: {} }} onClose={nothing} />,
   };
 }
 
@@ -158,6 +158,7 @@ export function bulks(): State[] {
     dialog("pause", "PAUSE"),
     dialog("retry", "RETRY_STEP", "stg_orders"),
     dialog("cancel", "CANCEL"),
+    dialog("rerun", "RERUN"),
     { name: "bulk-stop", alone: true, show: () => <BulkStop id="bulk" waiting={97} onClose={nothing} /> },
   ];
 }

@@ -269,7 +269,7 @@ function dialogs(): State[] {
     confirm("stop", available("EMERGENCY_STOP", { strength: "STRONG", reasonRequired: true })),
     confirm(
       "refused",
-      available("RESUME", { outcome: "REFUSED", code: "FORBIDDEN", reason: "Needs the role OPERATOR on shop/prod." }),
+      available("RESUME", { outcome: "REFUSED", code: "FORBIDDEN", reason: "You need the Operator role on shop / prod to resume a run." }),
     ),
     {
       name: "menu",

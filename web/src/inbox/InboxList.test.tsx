@@ -80,7 +80,7 @@ async function decided(yes: boolean) {
       RunRequest: RUN_REQUEST,
     },
   });
-  await screen.findByRole("dialog", { name: /^Approve nightly in PROD/ });
+  await screen.findByRole("dialog", { name: /^(Approve|Reject) nightly in PROD/ });
   await screen.findByTestId("preview");
   return view;
 }
@@ -97,7 +97,7 @@ it("shows what is approved, with its parameters, in the dialog of the run's page
 it("begins with the decision of the button, and rejects only with a reason", async () => {
   const { user } = await decided(false);
   expect(screen.getByRole<HTMLInputElement>("radio", { name: /^Reject/ }).checked).toBe(true);
-  const button = screen.getByRole<HTMLButtonElement>("button", { name: /approve$/i });
+  const button = screen.getByRole<HTMLButtonElement>("button", { name: "Reject" });
   expect(button.disabled).toBe(true);
   await user.type(screen.getByLabelText(/^Reason/), "wrong day");
   await vi.waitFor(() => expect(button.disabled).toBe(false));

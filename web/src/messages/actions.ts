@@ -15,7 +15,7 @@ export const action = {
   ESCALATE_ALERT: "Raise alert",
   EMERGENCY_STOP: "Emergency stop",
   CANCEL: "Cancel run",
-  RERUN: "Run again",
+  RERUN: "Rerun",
   COMPLETE_MANUAL_STEP: "Complete step",
   ANNOTATE: "Annotate",
   APPROVE: "Approve",
@@ -24,7 +24,7 @@ export const action = {
   REDRIVE: "Redrive",
   READ_POLICY: "Read the policy",
   SET_POLICY: "Set the policy",
-  CREATE_TOKEN: "Make a token",
+  CREATE_TOKEN: "Create a token",
   MANAGE_TOKENS: "Manage tokens",
   SET_QUOTA: "Set the quotas",
   FREEZE_TENANT: "Freeze the tenant",
@@ -53,12 +53,16 @@ export const confirm = {
   } satisfies Record<ActionOutcome, string>,
   moreParams: (n: number) => `and ${plural(n, "more parameter")}`,
   moreChanges: (n: number) => `and ${plural(n, "more step")}`,
-  blocked: (steps: string, names: string) => `${steps} would wait on: ${names}.`,
-  after: (word: string) => `After that the run is ${word}.`,
-  untilStopped: (word: string) => `Until what runs has stopped, the run is ${word}.`,
+  blocked: (n: number, names: string) =>
+    n === 1 ? `This step will not start: ${names}.` : `These ${n} steps will not start: ${names}.`,
+  result: (word: string) => `Result: the run is ${word}.`,
+  rerun: (again: number, kept: number) =>
+    `${plural(again, "step runs", "steps run")} again, ${plural(kept, "result is", "results are")} kept.`,
+  runsAgain: (names: string, more: number) => `Run again: ${names}${more > 0 ? ` and ${more} more` : ""}.`,
+  keeps: (names: string, more: number) => `Kept: ${names}${more > 0 ? ` and ${more} more` : ""}.`,
   nextAttempt: (name: string) => `The new attempt is shown as ${name}.`,
   noPreview: "dvt cannot say now what this would do, so it cannot be sent. Try again in a moment.",
-  noPreviewStop: "dvt cannot say now what this would do. Stopping is allowed all the same.",
+  noPreviewStop: "dvt cannot say now what this would do. Stopping is still allowed.",
   sameAgain: "It may have arrived. Sending it again has no second effect.",
   otherwise: "The effect of this action has changed. Read the preview again before you send; your input is kept.",
   wait: (left: string) => `Wait ${left}`,
@@ -81,9 +85,14 @@ export const confirm = {
   again: "Steps to run again",
   from: {
     failed: "The steps that did not succeed, and their dependents",
-    step: "This step and its dependents",
-    start: "Everything",
+    step: "From one step: it, its dependents, and the steps that did not succeed",
+    start: "Everything, from the start",
   },
+  nothingFailed: "Every step of this run succeeded.",
+  fromStep: "First step to run again",
+  stepMissing: "Name the step to run again.",
+  params: "Parameters of the new run",
+  paramsHint: "a JSON object; empty keeps those of this run",
   decisions: {
     APPROVE: "Approve: the run starts when all approvals are given",
     REJECT: "Reject: the run is cancelled and cannot be started again",
@@ -96,15 +105,33 @@ export const confirm = {
   reason: "Reason",
   reasonHint: "kept in the audit",
   reasonRequired: "A reason is required.",
+  required: "required",
   typeToConfirm: (word: string) => `Type ${word} to confirm`,
-  back: "Back",
-  send: (action: string) => `Send: ${action.toLowerCase()}`,
+  back: "Cancel",
+  keep: "Keep running",
+  reject: "Reject",
   sending: "Sending…",
   reviewAgain: "Review again",
   moved: (from: number, to: number) =>
     `Nothing was sent. The run changed between seq ${from}, which you had read, and seq ${to}. Your input is kept.`,
-  stopWhileStale: (age: string) => `Your view is ${age} old. Stopping is allowed all the same.`,
+  stopWhileStale: (age: string) => `Your view is ${age} old. Stopping is still allowed.`,
   notNow: "This is no longer possible:",
+};
+
+/** The roles that have a right by default, when it is not Admin, and the right in words. */
+const RIGHTS: Partial<Record<Action, { role?: Role; to: string }>> = {
+  START: { role: "PLANNER", to: "start a run" },
+  READ_AUDIT: { to: "read the audit log" },
+  READ_DEAD_LETTERS: { to: "read dead letters" },
+  REDRIVE: { to: "redrive dead letters" },
+  READ_POLICY: { to: "read the policy" },
+  SET_POLICY: { to: "change the policy" },
+  CREATE_TOKEN: { to: "create a token" },
+  MANAGE_TOKENS: { to: "manage tokens" },
+  SET_QUOTA: { to: "change the quotas" },
+  FREEZE_TENANT: { to: "freeze the tenant" },
+  SET_ENGINE_MODE: { role: "SRE", to: "change the mode" },
+  DEBUG: { role: "SRE", to: "see the details of the installation" },
 };
 
 export const denied = {
@@ -112,16 +139,19 @@ export const denied = {
   offline: "Nothing can be sent: there is no connection to dvt.",
   stale: (age: string) => `Off while this view may be out of date (${age} old).`,
   past: "Off while an earlier moment is shown. Press L to go back to now.",
-  draining: (n: number) => `Waiting for ${plural(n, "in-flight task")}: nothing new starts before they end.`,
+  draining: (n: number) => `Waiting for ${plural(n, "running step")} to finish: nothing new starts before.`,
   policy: (version: number) => `Decided by ${version === 0 ? "the server's own policy" : `policy version ${version}`}.`,
   copyRequest: "Copy request",
   request: (action: string, subject: string, url: string, why: string) =>
     `Could you do this for me? ${action}: ${subject}\n${url}\n${why}`,
   catchingUp: (seq: number) => `Waiting for the page to show seq ${seq}, where your last signal took effect.`,
   inFlight: "Your last signal has not taken effect yet.",
-  notYours: (right: string) => `None of your roles gives you the right ${right}. [FORBIDDEN]`,
+  notYours: (right: Action) => {
+    const { role: needed = "ADMIN", to } = RIGHTS[right] ?? { to: action[right].toLowerCase() };
+    return `You need the ${role[needed]} role to ${to}.`;
+  },
   needs: (role: string) => `Needs ${role}.`,
-  could: (who: string) => `Could: ${who}.`,
+  could: (who: string) => `Who can do this: ${who}.`,
   noop: "It would change nothing.",
   unsupported: "Not supported by this engine.",
 };
@@ -129,7 +159,7 @@ export const denied = {
 export const receipt = {
   tray: "Receipts",
   more: (n: number) => `and ${n} more`,
-  empty: "Nothing was sent yet. Signals that you send to runs are listed here.",
+  empty: "Nothing yet. What you send to runs, and what you decide, is listed here.",
   ACCEPTED: "Accepted",
   recorded: "Recorded",
   DELIVERED: "Delivered",
@@ -150,6 +180,11 @@ export const receipt = {
     refused > 0 ? `Receipts: ${all}, ${refused} refused` : `Receipts: ${all}`,
   refused: (n: number) => `${plural(n, "signal")} refused`,
   inAudit: "In the audit",
+  reran: (run: string, made: string) => `Reran ${run} as ${made}`,
+  decided: {
+    APPROVE: (run: string) => `Approved ${run}`,
+    REJECT: (run: string) => `Rejected ${run}`,
+  } satisfies Record<Decision, (run: string) => string>,
   followed: {
     running: "running again",
     waits: "waits for its turn",
@@ -165,4 +200,10 @@ export const receipt = {
   by: (actor: string) => `by ${actor}`,
 };
 
-export const menu = { title: "Actions", run: "This run", ofStep: (id: string) => `Actions on ${id}` };
+export const menu = {
+  title: "Actions",
+  run: "This run",
+  ofStep: (id: string) => `Actions on ${id}`,
+  close: "Close",
+  retryFailed: (n: number) => `Retry all ${n} failed steps`,
+};

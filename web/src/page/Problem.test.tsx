@@ -11,7 +11,7 @@ it("says what is forbidden and who could, without a way to ask again", async () 
   });
   await show(<Problem error={error} retry={() => {}} />);
   expect(screen.getByText(/You may not read the audit/).textContent).toContain("FORBIDDEN");
-  expect(screen.getByText("Could: ana, @data-eng.")).toBeDefined();
+  expect(screen.getByText("Who can do this: ana, @data-eng.")).toBeDefined();
   expect(screen.queryByRole("button")).toBeNull();
 });
 

@@ -95,7 +95,7 @@ function One({ id }: { id: string }) {
       <BulkMeter bulk={bulk} />
       {saved && <Problem error={saved} retry={exportRows} />}
       <nav className={`${pills.pills} ${css.results}`} aria-label={m.bulk.byResult}>
-        {[undefined, ...RESULTS].map((name) => (
+        {[undefined, ...RESULTS.filter((name) => name === result || countOf(bulk, name) > 0)].map((name) => (
           <Link
             key={name ?? "all"}
             to="/bulk/$id"

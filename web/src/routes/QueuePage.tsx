@@ -100,7 +100,8 @@ export function QueuePage() {
       {wanted && (
         <ReasonDialog
           title={m.queue.cancel(shortId(wanted.entry.runId))}
-          verb={m.confirm.send(m.action.CANCEL)}
+          verb={m.action.CANCEL}
+          back={m.confirm.keep}
           reason="optional"
           danger
           word={shortId(wanted.entry.runId)}

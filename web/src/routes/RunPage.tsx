@@ -1,6 +1,7 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { Suspense, useCallback, useEffect, useState } from "react";
 import { receipts } from "../receipts/context";
+import { DoneLine } from "../receipts/DoneLine";
 import { ReceiptLine } from "../receipts/ReceiptLine";
 import { follow } from "../api/follow";
 import { RunSignalsDocument, SignalUpdatesDocument } from "../api/gen/graphql";
@@ -133,6 +134,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
         )}
         <RunHeaderView />
         <ReceiptLine runId={runId} />
+        <DoneLine topic={runId} />
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
           className={css.split}

@@ -32,7 +32,7 @@ it.each([
   ["running", ["PauseP", "Cancel run"]],
   ["paused", ["ResumeP", "Cancel run"]],
   ["awaitingOperator", ["Retry stepr", "PauseP", "Cancel run"]],
-  ["completed", ["Run again"]],
+  ["completed", ["Rerun"]],
 ] as const)("offers what a run that is %s can take", async (name, want) => {
   await show(<RunHeaderView />, { run: store(RUNS[name] ?? header()) });
   const offered = buttons().flatMap((word) => (word?.includes("…") ? [word.replace("…", "")] : []));

@@ -18,7 +18,7 @@ it("says the same of a run that is missing and of one of another tenant", async 
 it("says who could see a run that is forbidden", async () => {
   await page("FORBIDDEN", { denial: { whoCould: ["ben"] } });
   expect(screen.getByText("You may not see this run.")).toBeDefined();
-  expect(screen.getByText("Could: ben.")).toBeDefined();
+  expect(screen.getByText("Who can do this: ben.")).toBeDefined();
 });
 
 it("offers to sign in again, or to retry", async () => {
