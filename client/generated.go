@@ -574,6 +574,7 @@ func (v *BreakGlassResponse) GetBreakGlass() BreakGlassBreakGlassBreakGlassPaylo
 type BulkActionInput struct {
 	Signal *SignalInput     `json:"signal"`
 	Cancel *BulkCancelInput `json:"cancel"`
+	Rerun  *BulkRerunInput  `json:"rerun"`
 }
 
 // GetSignal returns BulkActionInput.Signal, and is useful for accessing the field via an interface.
@@ -581,6 +582,9 @@ func (v *BulkActionInput) GetSignal() *SignalInput { return v.Signal }
 
 // GetCancel returns BulkActionInput.Cancel, and is useful for accessing the field via an interface.
 func (v *BulkActionInput) GetCancel() *BulkCancelInput { return v.Cancel }
+
+// GetRerun returns BulkActionInput.Rerun, and is useful for accessing the field via an interface.
+func (v *BulkActionInput) GetRerun() *BulkRerunInput { return v.Rerun }
 
 type BulkCancelInput struct {
 	Reason *string `json:"reason"`
@@ -592,11 +596,12 @@ func (v *BulkCancelInput) GetReason() *string { return v.Reason }
 // BulkHead includes the GraphQL fields of Bulk requested by the fragment BulkHead.
 // The GraphQL type's documentation follows.
 //
-// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type BulkHead struct {
-	Id      string    `json:"id"`
-	State   BulkState `json:"state"`
-	TypeRaw string    `json:"typeRaw"`
+	Id    string    `json:"id"`
+	State BulkState `json:"state"`
+	// The stored value, also when `type` is UNKNOWN; RERUN for a rerun.
+	TypeRaw string `json:"typeRaw"`
 	// Null when the signal concerns no step.
 	StepId    *string   `json:"stepId"`
 	Reason    string    `json:"reason"`
@@ -691,6 +696,10 @@ type BulkLine struct {
 	Message *string `json:"message"`
 	// REJECTED, REFUSED, or NOT_APPLIED.
 	Failed bool `json:"failed"`
+	// The run that a RERUN created; null before it exists, for signals, and for a run that the viewer may no longer READ.
+	NewRunId *string `json:"newRunId"`
+	// The status now of the run, with RERUN of the new run once it exists; null for a run that the viewer may no longer READ.
+	RunStatus *RunStatus `json:"runStatus"`
 	// The receipt; null when there is none, and for a run that the viewer may no longer READ.
 	Signal *BulkLineSignal `json:"signal"`
 }
@@ -712,6 +721,12 @@ func (v *BulkLine) GetMessage() *string { return v.Message }
 
 // GetFailed returns BulkLine.Failed, and is useful for accessing the field via an interface.
 func (v *BulkLine) GetFailed() bool { return v.Failed }
+
+// GetNewRunId returns BulkLine.NewRunId, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetNewRunId() *string { return v.NewRunId }
+
+// GetRunStatus returns BulkLine.RunStatus, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetRunStatus() *RunStatus { return v.RunStatus }
 
 // GetSignal returns BulkLine.Signal, and is useful for accessing the field via an interface.
 func (v *BulkLine) GetSignal() *BulkLineSignal { return v.Signal }
@@ -749,6 +764,23 @@ func (v *BulkPreviewInput) GetRuns() BulkRunsInput { return v.Runs }
 
 // GetAction returns BulkPreviewInput.Action, and is useful for accessing the field via an interface.
 func (v *BulkPreviewInput) GetAction() BulkActionInput { return v.Action }
+
+// A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps.
+type BulkRerunInput struct {
+	From RerunFromInput `json:"from"`
+	// Parameters of the new runs, at most 64 KiB; null for those of each run.
+	Params *json.RawMessage `json:"params"`
+	Reason *string          `json:"reason"`
+}
+
+// GetFrom returns BulkRerunInput.From, and is useful for accessing the field via an interface.
+func (v *BulkRerunInput) GetFrom() RerunFromInput { return v.From }
+
+// GetParams returns BulkRerunInput.Params, and is useful for accessing the field via an interface.
+func (v *BulkRerunInput) GetParams() *json.RawMessage { return v.Params }
+
+// GetReason returns BulkRerunInput.Reason, and is useful for accessing the field via an interface.
+func (v *BulkRerunInput) GetReason() *string { return v.Reason }
 
 // The selection of the runs of a bulk.
 type BulkRunsInput struct {
@@ -812,7 +844,7 @@ func (v *CancelBulkCancelBulkCancelBulkPayload) GetBulk() CancelBulkCancelBulkCa
 // CancelBulkCancelBulkCancelBulkPayloadBulk includes the requested fields of the GraphQL type Bulk.
 // The GraphQL type's documentation follows.
 //
-// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type CancelBulkCancelBulkCancelBulkPayloadBulk struct {
 	BulkHead `json:"-"`
 }
@@ -3196,17 +3228,22 @@ func (v *FreezeTenantResponse) GetFreezeTenant() FreezeTenantFreezeTenantService
 // GetBulkBulk includes the requested fields of the GraphQL type Bulk.
 // The GraphQL type's documentation follows.
 //
-// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type GetBulkBulk struct {
 	BulkHead `json:"-"`
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications GetBulkBulkApplications `json:"applications"`
+	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
+	Runs GetBulkBulkRunsBulkRunCounts `json:"runs"`
 	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
 }
 
 // GetApplications returns GetBulkBulk.Applications, and is useful for accessing the field via an interface.
 func (v *GetBulkBulk) GetApplications() GetBulkBulkApplications { return v.Applications }
+
+// GetRuns returns GetBulkBulk.Runs, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetRuns() GetBulkBulkRunsBulkRunCounts { return v.Runs }
 
 // GetRows returns GetBulkBulk.Rows, and is useful for accessing the field via an interface.
 func (v *GetBulkBulk) GetRows() GetBulkBulkRowsBulkRowConnection { return v.Rows }
@@ -3272,6 +3309,8 @@ func (v *GetBulkBulk) UnmarshalJSON(b []byte) error {
 type __premarshalGetBulkBulk struct {
 	Applications GetBulkBulkApplications `json:"applications"`
 
+	Runs GetBulkBulkRunsBulkRunCounts `json:"runs"`
+
 	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
 
 	Id string `json:"id"`
@@ -3309,6 +3348,7 @@ func (v *GetBulkBulk) __premarshalJSON() (*__premarshalGetBulkBulk, error) {
 	var retval __premarshalGetBulkBulk
 
 	retval.Applications = v.Applications
+	retval.Runs = v.Runs
 	retval.Rows = v.Rows
 	retval.Id = v.BulkHead.Id
 	retval.State = v.BulkHead.State
@@ -3327,7 +3367,7 @@ func (v *GetBulkBulk) __premarshalJSON() (*__premarshalGetBulkBulk, error) {
 // GetBulkBulkApplications includes the requested fields of the GraphQL type BulkApplications.
 // The GraphQL type's documentation follows.
 //
-// Numbers of accepted signals by their progress; their sum is `counts.accepted`.
+// Numbers of accepted signals by their progress; their sum is `counts.accepted`. A rerun is applied when its new run exists.
 type GetBulkBulkApplications struct {
 	Pending    int `json:"pending"`
 	Delivered  int `json:"delivered"`
@@ -3415,6 +3455,16 @@ func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetFailed(
 	return v.BulkLine.Failed
 }
 
+// GetNewRunId returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.NewRunId, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetNewRunId() *string {
+	return v.BulkLine.NewRunId
+}
+
+// GetRunStatus returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.RunStatus, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetRunStatus() *RunStatus {
+	return v.BulkLine.RunStatus
+}
+
 // GetSignal returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Signal, and is useful for accessing the field via an interface.
 func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetSignal() *BulkLineSignal {
 	return v.BulkLine.Signal
@@ -3458,6 +3508,10 @@ type __premarshalGetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow str
 
 	Failed bool `json:"failed"`
 
+	NewRunId *string `json:"newRunId"`
+
+	RunStatus *RunStatus `json:"runStatus"`
+
 	Signal *BulkLineSignal `json:"signal"`
 }
 
@@ -3478,6 +3532,8 @@ func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) __premarsh
 	retval.Code = v.BulkLine.Code
 	retval.Message = v.BulkLine.Message
 	retval.Failed = v.BulkLine.Failed
+	retval.NewRunId = v.BulkLine.NewRunId
+	retval.RunStatus = v.BulkLine.RunStatus
 	retval.Signal = v.BulkLine.Signal
 	return &retval, nil
 }
@@ -3493,6 +3549,38 @@ func (v *GetBulkBulkRowsBulkRowConnectionPageInfo) GetHasNextPage() bool { retur
 
 // GetEndCursor returns GetBulkBulkRowsBulkRowConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
 func (v *GetBulkBulkRowsBulkRowConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// GetBulkBulkRunsBulkRunCounts includes the requested fields of the GraphQL type BulkRunCounts.
+// The GraphQL type's documentation follows.
+//
+// Numbers of runs by status; their sum is `counts.accepted`.
+type GetBulkBulkRunsBulkRunCounts struct {
+	// They have not started.
+	Waiting   int `json:"waiting"`
+	Running   int `json:"running"`
+	Paused    int `json:"paused"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	Cancelled int `json:"cancelled"`
+}
+
+// GetWaiting returns GetBulkBulkRunsBulkRunCounts.Waiting, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRunsBulkRunCounts) GetWaiting() int { return v.Waiting }
+
+// GetRunning returns GetBulkBulkRunsBulkRunCounts.Running, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRunsBulkRunCounts) GetRunning() int { return v.Running }
+
+// GetPaused returns GetBulkBulkRunsBulkRunCounts.Paused, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRunsBulkRunCounts) GetPaused() int { return v.Paused }
+
+// GetCompleted returns GetBulkBulkRunsBulkRunCounts.Completed, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRunsBulkRunCounts) GetCompleted() int { return v.Completed }
+
+// GetFailed returns GetBulkBulkRunsBulkRunCounts.Failed, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRunsBulkRunCounts) GetFailed() int { return v.Failed }
+
+// GetCancelled returns GetBulkBulkRunsBulkRunCounts.Cancelled, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRunsBulkRunCounts) GetCancelled() int { return v.Cancelled }
 
 // GetBulkResponse is returned by GetBulk on success.
 type GetBulkResponse struct {
@@ -4142,7 +4230,7 @@ func (v *ListBulksBulksBulkConnectionEdgesBulkEdge) GetNode() ListBulksBulksBulk
 // ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk includes the requested fields of the GraphQL type Bulk.
 // The GraphQL type's documentation follows.
 //
-// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk struct {
 	BulkHead `json:"-"`
 }
@@ -6619,7 +6707,7 @@ type PreviewBulkPreviewActionPreviewBulkBulkPreview struct {
 	Count int `json:"count"`
 	// Named runs that the bulk would leave out.
 	Excluded []PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason `json:"excluded"`
-	// Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended.
+	// Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended (with `rerun`: has not ended).
 	Refusals []PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason `json:"refusals"`
 	// The first runs, at most 5.
 	Samples []PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample `json:"samples"`
@@ -7815,7 +7903,9 @@ type RerunInput struct {
 	// Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128.
 	RunRequestId string         `json:"runRequestId"`
 	From         RerunFromInput `json:"from"`
-	Reason       *string        `json:"reason"`
+	// Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones.
+	Params *json.RawMessage `json:"params"`
+	Reason *string          `json:"reason"`
 }
 
 // GetRunId returns RerunInput.RunId, and is useful for accessing the field via an interface.
@@ -7826,6 +7916,9 @@ func (v *RerunInput) GetRunRequestId() string { return v.RunRequestId }
 
 // GetFrom returns RerunInput.From, and is useful for accessing the field via an interface.
 func (v *RerunInput) GetFrom() RerunFromInput { return v.From }
+
+// GetParams returns RerunInput.Params, and is useful for accessing the field via an interface.
+func (v *RerunInput) GetParams() *json.RawMessage { return v.Params }
 
 // GetReason returns RerunInput.Reason, and is useful for accessing the field via an interface.
 func (v *RerunInput) GetReason() *string { return v.Reason }
@@ -11039,9 +11132,9 @@ func (v *SignalRunsInput) GetExpectedCount() int { return v.ExpectedCount }
 
 // SignalRunsResponse is returned by SignalRuns on success.
 type SignalRunsResponse struct {
-	// Sends one signal to many runs, on the server: each run gets its own receipt. The set of runs is fixed when the request is
-	// accepted: those that the viewer may READ, at most 5,000. The right to do the action is checked for each run when its signal is
-	// sent. The bulk goes on without a watcher, with the rights of the viewer, and ends with the viewer's token or session. Safe to
+	// Does one action on many runs, on the server: sends a signal to each, which gets its own receipt, or reruns each, which creates
+	// a new run. The set of runs is fixed when the request is accepted: those that the viewer may READ, at most 5,000. The right to
+	// do the action, and with `rerun` the quotas, are checked for each run when its turn comes. The bulk goes on without a watcher, with the rights of the viewer, and ends with the viewer's token or session. Safe to
 	// repeat: the same requestId with the same content returns the same bulk and `duplicate: true`. A principal may have at most 5
 	// open bulks, and dvt keeps the newest 50. Errors: BULK_MOVED with `current{count}` (the number of runs is not `expectedCount`),
 	// BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, FORBIDDEN (nothing to READ), NOT_FOUND (no bulk `failedOf`), SIGNAL_TOO_LARGE (64 KiB), BAD_USER_INPUT, STORE_UNAVAILABLE.
@@ -11072,7 +11165,7 @@ func (v *SignalRunsSignalRunsBulkSignalPayload) GetBulk() SignalRunsSignalRunsBu
 // SignalRunsSignalRunsBulkSignalPayloadBulk includes the requested fields of the GraphQL type Bulk.
 // The GraphQL type's documentation follows.
 //
-// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type SignalRunsSignalRunsBulkSignalPayloadBulk struct {
 	BulkHead `json:"-"`
 }
@@ -11930,16 +12023,23 @@ func (v *WatchBulkBulkUpdatesBulkUpdate) GetRows() []WatchBulkBulkUpdatesBulkUpd
 // WatchBulkBulkUpdatesBulkUpdateBulk includes the requested fields of the GraphQL type Bulk.
 // The GraphQL type's documentation follows.
 //
-// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type WatchBulkBulkUpdatesBulkUpdateBulk struct {
 	BulkHead `json:"-"`
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
+	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
+	Runs WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts `json:"runs"`
 }
 
 // GetApplications returns WatchBulkBulkUpdatesBulkUpdateBulk.Applications, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetApplications() WatchBulkBulkUpdatesBulkUpdateBulkApplications {
 	return v.Applications
+}
+
+// GetRuns returns WatchBulkBulkUpdatesBulkUpdateBulk.Runs, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetRuns() WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts {
+	return v.Runs
 }
 
 // GetId returns WatchBulkBulkUpdatesBulkUpdateBulk.Id, and is useful for accessing the field via an interface.
@@ -12005,6 +12105,8 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) UnmarshalJSON(b []byte) error {
 type __premarshalWatchBulkBulkUpdatesBulkUpdateBulk struct {
 	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
 
+	Runs WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts `json:"runs"`
+
 	Id string `json:"id"`
 
 	State BulkState `json:"state"`
@@ -12040,6 +12142,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) __premarshalJSON() (*__premarshalWa
 	var retval __premarshalWatchBulkBulkUpdatesBulkUpdateBulk
 
 	retval.Applications = v.Applications
+	retval.Runs = v.Runs
 	retval.Id = v.BulkHead.Id
 	retval.State = v.BulkHead.State
 	retval.TypeRaw = v.BulkHead.TypeRaw
@@ -12057,7 +12160,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) __premarshalJSON() (*__premarshalWa
 // WatchBulkBulkUpdatesBulkUpdateBulkApplications includes the requested fields of the GraphQL type BulkApplications.
 // The GraphQL type's documentation follows.
 //
-// Numbers of accepted signals by their progress; their sum is `counts.accepted`.
+// Numbers of accepted signals by their progress; their sum is `counts.accepted`. A rerun is applied when its new run exists.
 type WatchBulkBulkUpdatesBulkUpdateBulkApplications struct {
 	Pending    int `json:"pending"`
 	Delivered  int `json:"delivered"`
@@ -12080,6 +12183,38 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetNoop() int { return 
 
 // GetNotApplied returns WatchBulkBulkUpdatesBulkUpdateBulkApplications.NotApplied, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetNotApplied() int { return v.NotApplied }
+
+// WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts includes the requested fields of the GraphQL type BulkRunCounts.
+// The GraphQL type's documentation follows.
+//
+// Numbers of runs by status; their sum is `counts.accepted`.
+type WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts struct {
+	// They have not started.
+	Waiting   int `json:"waiting"`
+	Running   int `json:"running"`
+	Paused    int `json:"paused"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	Cancelled int `json:"cancelled"`
+}
+
+// GetWaiting returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Waiting, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetWaiting() int { return v.Waiting }
+
+// GetRunning returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Running, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetRunning() int { return v.Running }
+
+// GetPaused returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Paused, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetPaused() int { return v.Paused }
+
+// GetCompleted returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Completed, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetCompleted() int { return v.Completed }
+
+// GetFailed returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Failed, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetFailed() int { return v.Failed }
+
+// GetCancelled returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Cancelled, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetCancelled() int { return v.Cancelled }
 
 // WatchBulkBulkUpdatesBulkUpdateRowsBulkRow includes the requested fields of the GraphQL type BulkRow.
 // The GraphQL type's documentation follows.
@@ -12108,6 +12243,14 @@ func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetMessage() *string { retur
 
 // GetFailed returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Failed, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetFailed() bool { return v.BulkLine.Failed }
+
+// GetNewRunId returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.NewRunId, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetNewRunId() *string { return v.BulkLine.NewRunId }
+
+// GetRunStatus returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.RunStatus, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetRunStatus() *RunStatus {
+	return v.BulkLine.RunStatus
+}
 
 // GetSignal returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Signal, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetSignal() *BulkLineSignal {
@@ -12152,6 +12295,10 @@ type __premarshalWatchBulkBulkUpdatesBulkUpdateRowsBulkRow struct {
 
 	Failed bool `json:"failed"`
 
+	NewRunId *string `json:"newRunId"`
+
+	RunStatus *RunStatus `json:"runStatus"`
+
 	Signal *BulkLineSignal `json:"signal"`
 }
 
@@ -12172,6 +12319,8 @@ func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) __premarshalJSON() (*__prema
 	retval.Code = v.BulkLine.Code
 	retval.Message = v.BulkLine.Message
 	retval.Failed = v.BulkLine.Failed
+	retval.NewRunId = v.BulkLine.NewRunId
+	retval.RunStatus = v.BulkLine.RunStatus
 	retval.Signal = v.BulkLine.Signal
 	return &retval, nil
 }
@@ -14496,6 +14645,14 @@ query GetBulk ($id: ID!, $failed: Boolean!, $first: Int!, $after: String) {
 			noop
 			notApplied
 		}
+		runs {
+			waiting
+			running
+			paused
+			completed
+			failed
+			cancelled
+		}
 		rows(failed: $failed, first: $first, after: $after) {
 			edges {
 				node {
@@ -14536,6 +14693,8 @@ fragment BulkLine on BulkRow {
 	code
 	message
 	failed
+	newRunId
+	runStatus
 	signal {
 		application
 		applicationReason
@@ -16990,6 +17149,14 @@ subscription WatchBulk ($id: ID!) {
 				noop
 				notApplied
 			}
+			runs {
+				waiting
+				running
+				paused
+				completed
+				failed
+				cancelled
+			}
 		}
 		rows {
 			... BulkLine
@@ -17023,6 +17190,8 @@ fragment BulkLine on BulkRow {
 	code
 	message
 	failed
+	newRunId
+	runStatus
 	signal {
 		application
 		applicationReason

@@ -117,7 +117,8 @@ func (b *bulks) PreviewBulk(_ context.Context, _ authz.Principal, in bulk.Previe
 	b.made = &bulk.SignalRuns{Runs: in.Runs, Signal: in.Signal, Rerun: in.Rerun}
 	return runs.ActionPreview{Outcome: "APPLY", Bulk: &runs.BulkPreview{
 		Count: 200, Excluded: []runs.BulkReason{{Code: run.CodeNotFound, Reason: "There is no such run.", Count: 2}},
-		Refusals: []runs.BulkReason{{Code: run.CodeForbidden, Reason: "You need the Engineer role on shop / dev to retry a step.", Count: 3}},
+		Refusals: []runs.BulkReason{{Code: run.CodeForbidden,
+			Reason: "You need the Engineer role on shop / dev to retry a step.", Count: 3}},
 		Samples: []runs.BulkSample{{RunID: "r1", Status: run.Running, Preview: runs.ActionPreview{
 			BasedOnSeq: 7, Outcome: "APPLY", Status: run.Running, Warnings: []string{"w"},
 			Changes: []runs.StepChange{{StepID: "build", Kind: "RERUN", From: run.StepFailed, To: run.StepRunning,

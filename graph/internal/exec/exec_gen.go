@@ -195,6 +195,7 @@ type ComplexityRoot struct {
 	}
 
 	Bulk struct {
+		Action       func(childComplexity int) int
 		Applications func(childComplexity int) int
 		Counts       func(childComplexity int) int
 		CreatedAt    func(childComplexity int) int
@@ -206,6 +207,7 @@ type ComplexityRoot struct {
 		Reason       func(childComplexity int) int
 		RequestID    func(childComplexity int) int
 		Rows         func(childComplexity int, outcome *model.BulkOutcome, failed *bool, first *int, after *string) int
+		Runs         func(childComplexity int) int
 		State        func(childComplexity int) int
 		StepID       func(childComplexity int) int
 		StoppedAt    func(childComplexity int) int
@@ -259,11 +261,13 @@ type ComplexityRoot struct {
 		EnvironmentID func(childComplexity int) int
 		Failed        func(childComplexity int) int
 		Message       func(childComplexity int) int
+		NewRunID      func(childComplexity int) int
 		No            func(childComplexity int) int
 		Outcome       func(childComplexity int) int
 		OutcomeRaw    func(childComplexity int) int
 		ProjectID     func(childComplexity int) int
 		RunID         func(childComplexity int) int
+		RunStatus     func(childComplexity int) int
 		Signal        func(childComplexity int) int
 	}
 
@@ -275,6 +279,15 @@ type ComplexityRoot struct {
 	BulkRowEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	BulkRunCounts struct {
+		Cancelled func(childComplexity int) int
+		Completed func(childComplexity int) int
+		Failed    func(childComplexity int) int
+		Paused    func(childComplexity int) int
+		Running   func(childComplexity int) int
+		Waiting   func(childComplexity int) int
 	}
 
 	BulkSample struct {
@@ -1432,7 +1445,7 @@ type ComplexityRoot struct {
 		PolicyVersion   func(childComplexity int) int
 		Principal       func(childComplexity int) int
 		Roles           func(childComplexity int) int
-		Signals         func(childComplexity int, first *int) int
+		Signals         func(childComplexity int, first *int, single *bool) int
 		TenantID        func(childComplexity int) int
 	}
 
@@ -1468,6 +1481,7 @@ type ComplexityRoot struct {
 
 type BulkResolver interface {
 	Applications(ctx context.Context, obj *model.Bulk) (*model.BulkApplications, error)
+	Runs(ctx context.Context, obj *model.Bulk) (*model.BulkRunCounts, error)
 	Rows(ctx context.Context, obj *model.Bulk, outcome *model.BulkOutcome, failed *bool, first *int, after *string) (*model.BulkRowConnection, error)
 }
 type MutationResolver interface {
@@ -1574,7 +1588,7 @@ type SubscriptionResolver interface {
 }
 type ViewerResolver interface {
 	Places(ctx context.Context, obj *model.Viewer, first *int) ([]model.Place, error)
-	Signals(ctx context.Context, obj *model.Viewer, first *int) ([]model.Signal, error)
+	Signals(ctx context.Context, obj *model.Viewer, first *int, single *bool) ([]model.Signal, error)
 	InboxCount(ctx context.Context, obj *model.Viewer) (int, error)
 	Decisions(ctx context.Context, obj *model.Viewer, first *int) ([]model.DecidedRun, error)
 	AttentionCount(ctx context.Context, obj *model.Viewer) (int, error)
@@ -2194,6 +2208,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.BreakGlassRole.Role(childComplexity), true
 
+	case "Bulk.action":
+		if e.ComplexityRoot.Bulk.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.Action(childComplexity), true
 	case "Bulk.applications":
 		if e.ComplexityRoot.Bulk.Applications == nil {
 			break
@@ -2265,6 +2285,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Bulk.Rows(childComplexity, args["outcome"].(*model.BulkOutcome), args["failed"].(*bool), args["first"].(*int), args["after"].(*string)), true
+	case "Bulk.runs":
+		if e.ComplexityRoot.Bulk.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.Runs(childComplexity), true
 	case "Bulk.state":
 		if e.ComplexityRoot.Bulk.State == nil {
 			break
@@ -2464,6 +2490,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRow.Message(childComplexity), true
+	case "BulkRow.newRunId":
+		if e.ComplexityRoot.BulkRow.NewRunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.NewRunID(childComplexity), true
 	case "BulkRow.no":
 		if e.ComplexityRoot.BulkRow.No == nil {
 			break
@@ -2494,6 +2526,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRow.RunID(childComplexity), true
+	case "BulkRow.runStatus":
+		if e.ComplexityRoot.BulkRow.RunStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.RunStatus(childComplexity), true
 	case "BulkRow.signal":
 		if e.ComplexityRoot.BulkRow.Signal == nil {
 			break
@@ -2526,6 +2564,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRowEdge.Node(childComplexity), true
+
+	case "BulkRunCounts.cancelled":
+		if e.ComplexityRoot.BulkRunCounts.Cancelled == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRunCounts.Cancelled(childComplexity), true
+	case "BulkRunCounts.completed":
+		if e.ComplexityRoot.BulkRunCounts.Completed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRunCounts.Completed(childComplexity), true
+	case "BulkRunCounts.failed":
+		if e.ComplexityRoot.BulkRunCounts.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRunCounts.Failed(childComplexity), true
+	case "BulkRunCounts.paused":
+		if e.ComplexityRoot.BulkRunCounts.Paused == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRunCounts.Paused(childComplexity), true
+	case "BulkRunCounts.running":
+		if e.ComplexityRoot.BulkRunCounts.Running == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRunCounts.Running(childComplexity), true
+	case "BulkRunCounts.waiting":
+		if e.ComplexityRoot.BulkRunCounts.Waiting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRunCounts.Waiting(childComplexity), true
 
 	case "BulkSample.basedOnSeq":
 		if e.ComplexityRoot.BulkSample.BasedOnSeq == nil {
@@ -7543,7 +7618,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Viewer.Signals(childComplexity, args["first"].(*int)), true
+		return e.ComplexityRoot.Viewer.Signals(childComplexity, args["first"].(*int), args["single"].(*bool)), true
 	case "Viewer.tenantId":
 		if e.ComplexityRoot.Viewer.TenantID == nil {
 			break
@@ -7684,6 +7759,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputBulkActionInput,
 		ec.unmarshalInputBulkCancelInput,
 		ec.unmarshalInputBulkPreviewInput,
+		ec.unmarshalInputBulkRerunInput,
 		ec.unmarshalInputBulkRunsInput,
 		ec.unmarshalInputCancelActionInput,
 		ec.unmarshalInputCancelBulkInput,
@@ -8045,9 +8121,9 @@ type Mutation {
   """
   signalRun(input: SignalRunInput!): SignalRunPayload!
   """
-  Sends one signal to many runs, on the server: each run gets its own receipt. The set of runs is fixed when the request is
-  accepted: those that the viewer may READ, at most 5,000. The right to do the action is checked for each run when its signal is
-  sent. The bulk goes on without a watcher, with the rights of the viewer, and ends with the viewer's token or session. Safe to
+  Does one action on many runs, on the server: sends a signal to each, which gets its own receipt, or reruns each, which creates
+  a new run. The set of runs is fixed when the request is accepted: those that the viewer may READ, at most 5,000. The right to
+  do the action, and with ` + "`" + `rerun` + "`" + ` the quotas, are checked for each run when its turn comes. The bulk goes on without a watcher, with the rights of the viewer, and ends with the viewer's token or session. Safe to
   repeat: the same requestId with the same content returns the same bulk and ` + "`" + `duplicate: true` + "`" + `. A principal may have at most 5
   open bulks, and dvt keeps the newest 50. Errors: BULK_MOVED with ` + "`" + `current{count}` + "`" + ` (the number of runs is not ` + "`" + `expectedCount` + "`" + `),
   BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, FORBIDDEN (nothing to READ), NOT_FOUND (no bulk ` + "`" + `failedOf` + "`" + `), SIGNAL_TOO_LARGE (64 KiB), BAD_USER_INPUT, STORE_UNAVAILABLE.
@@ -8215,8 +8291,11 @@ type Viewer {
   ` + "`" + `first` + "`" + ` is at most 500. At most 1,000 with runs are considered. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   places(first: Int = 200): [Place!]!
-  "The signals that the viewer sent, newest first, at most 50."
-  signals(first: Int = 20): [Signal!]!
+  """
+  The signals that the viewer sent, newest first, at most 50. ` + "`" + `single` + "`" + ` leaves out those that a bulk sent; then the newest 10,000
+  are considered. Read ` + "`" + `bulks` + "`" + ` for those.
+  """
+  signals(first: Int = 20, single: Boolean = false): [Signal!]!
   """
   How many approvals and manual tasks the viewer may decide now; 100 means 100 or more. Only the oldest 500 of each that the
   viewer may see are considered. Errors: STORE_UNAVAILABLE.
@@ -9418,8 +9497,16 @@ input BulkRunsInput @oneOf {
 input BulkActionInput @oneOf {
   signal: SignalInput
   cancel: BulkCancelInput
+  rerun: BulkRerunInput
 }
 input BulkCancelInput { reason: String }
+"A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps."
+input BulkRerunInput {
+  from: RerunFromInput!
+  "Parameters of the new runs, at most 64 KiB; null for those of each run."
+  params: JSON
+  reason: String
+}
 type BulkSignalPayload {
   bulk: Bulk!
   "An earlier request with this requestId was accepted already."
@@ -9450,12 +9537,16 @@ enum BulkState {
   DONE
 }
 """
-One signal to many runs. Example: ` + "`" + `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}` + "`" + `
+One action on many runs. Example: ` + "`" + `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}` + "`" + `
 """
 type Bulk implements Node {
   id: ID!
   state: BulkState!
+  "The action on each run: that of a signal, or RERUN."
+  action: Action!
+  "The type of the signal; UNKNOWN for a rerun."
   type: SignalType!
+  "The stored value, also when ` + "`" + `type` + "`" + ` is UNKNOWN; RERUN for a rerun."
   typeRaw: String!
   "Null when the signal concerns no step."
   stepId: String
@@ -9475,6 +9566,8 @@ type Bulk implements Node {
   counts: BulkCounts!
   "The progress of the receipts. Not available in lists of bulks."
   applications: BulkApplications!
+  "The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks."
+  runs: BulkRunCounts!
   "The runs by number; ` + "`" + `first` + "`" + ` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID."
   rows(outcome: BulkOutcome, failed: Boolean = false, first: Int = 50, after: String): BulkRowConnection!
 }
@@ -9487,7 +9580,7 @@ type BulkCounts {
   refused: Int!
   notSent: Int!
 }
-"Numbers of accepted signals by their progress; their sum is ` + "`" + `counts.accepted` + "`" + `."
+"Numbers of accepted signals by their progress; their sum is ` + "`" + `counts.accepted` + "`" + `. A rerun is applied when its new run exists."
 type BulkApplications {
   pending: Int!
   delivered: Int!
@@ -9495,10 +9588,20 @@ type BulkApplications {
   noop: Int!
   notApplied: Int!
 }
+"Numbers of runs by status; their sum is ` + "`" + `counts.accepted` + "`" + `."
+type BulkRunCounts {
+  "They have not started."
+  waiting: Int!
+  running: Int!
+  paused: Int!
+  completed: Int!
+  failed: Int!
+  cancelled: Int!
+}
 enum BulkOutcome {
   "It was not sent yet."
   WAITING
-  "The signal was accepted; the receipt has its progress."
+  "The signal was accepted, and the receipt has its progress; with RERUN, ` + "`" + `newRunId` + "`" + ` exists."
   ACCEPTED
   "Rejected because of the state of the run; the receipt has the reason."
   REJECTED
@@ -9527,6 +9630,10 @@ type BulkRow {
   failed: Boolean!
   "The receipt; null when there is none, and for a run that the viewer may no longer READ."
   signal: Signal
+  "The run that a RERUN created; null before it exists, for signals, and for a run that the viewer may no longer READ."
+  newRunId: String
+  "The status now of the run, with RERUN of the new run once it exists; null for a run that the viewer may no longer READ."
+  runStatus: RunStatus
 }
 type BulkConnection {
   edges: [BulkEdge!]!
@@ -9606,6 +9713,8 @@ input RerunInput {
   "Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128."
   runRequestId: String!
   from: RerunFromInput!
+  "Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones."
+  params: JSON
   reason: String
 }
 "The steps that run again. The new run takes over the outputs of the others."
@@ -9664,7 +9773,7 @@ type BulkPreview {
   count: Int!
   "Named runs that the bulk would leave out."
   excluded: [BulkReason!]!
-  "Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended."
+  "Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended (with ` + "`" + `rerun` + "`" + `: has not ended)."
   refusals: [BulkReason!]!
   "The first runs, at most 5."
   samples: [BulkSample!]!
@@ -10798,6 +10907,8 @@ func (ec *executionContext) childFields_Bulk(ctx context.Context, field graphql.
 		return ec.fieldContext_Bulk_id(ctx, field)
 	case "state":
 		return ec.fieldContext_Bulk_state(ctx, field)
+	case "action":
+		return ec.fieldContext_Bulk_action(ctx, field)
 	case "type":
 		return ec.fieldContext_Bulk_type(ctx, field)
 	case "typeRaw":
@@ -10824,6 +10935,8 @@ func (ec *executionContext) childFields_Bulk(ctx context.Context, field graphql.
 		return ec.fieldContext_Bulk_counts(ctx, field)
 	case "applications":
 		return ec.fieldContext_Bulk_applications(ctx, field)
+	case "runs":
+		return ec.fieldContext_Bulk_runs(ctx, field)
 	case "rows":
 		return ec.fieldContext_Bulk_rows(ctx, field)
 	}
@@ -10934,6 +11047,10 @@ func (ec *executionContext) childFields_BulkRow(ctx context.Context, field graph
 		return ec.fieldContext_BulkRow_failed(ctx, field)
 	case "signal":
 		return ec.fieldContext_BulkRow_signal(ctx, field)
+	case "newRunId":
+		return ec.fieldContext_BulkRow_newRunId(ctx, field)
+	case "runStatus":
+		return ec.fieldContext_BulkRow_runStatus(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BulkRow", field.Name)
 }
@@ -10956,6 +11073,24 @@ func (ec *executionContext) childFields_BulkRowEdge(ctx context.Context, field g
 		return ec.fieldContext_BulkRowEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BulkRowEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkRunCounts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "waiting":
+		return ec.fieldContext_BulkRunCounts_waiting(ctx, field)
+	case "running":
+		return ec.fieldContext_BulkRunCounts_running(ctx, field)
+	case "paused":
+		return ec.fieldContext_BulkRunCounts_paused(ctx, field)
+	case "completed":
+		return ec.fieldContext_BulkRunCounts_completed(ctx, field)
+	case "failed":
+		return ec.fieldContext_BulkRunCounts_failed(ctx, field)
+	case "cancelled":
+		return ec.fieldContext_BulkRunCounts_cancelled(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkRunCounts", field.Name)
 }
 
 func (ec *executionContext) childFields_BulkSample(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -14827,6 +14962,14 @@ func (ec *executionContext) field_Viewer_signals_args(ctx context.Context, rawAr
 		return nil, err
 	}
 	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "single",
+		func(ctx context.Context, v any) (*bool, error) {
+			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["single"] = arg1
 	return args, nil
 }
 
@@ -17252,6 +17395,29 @@ func (ec *executionContext) fieldContext_Bulk_state(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type BulkState does not have child fields"))
 }
 
+func (ec *executionContext) _Bulk_action(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Action) graphql.Marshaler {
+			return ec.marshalNAction2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type Action does not have child fields"))
+}
+
 func (ec *executionContext) _Bulk_type(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17564,6 +17730,38 @@ func (ec *executionContext) fieldContext_Bulk_applications(_ context.Context, fi
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_BulkApplications(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Bulk_runs(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Bulk().Runs(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkRunCounts) graphql.Marshaler {
+			return ec.marshalNBulkRunCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunCounts(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Bulk",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkRunCounts(ctx, field)
 		},
 	}
 	return fc, nil
@@ -18435,6 +18633,52 @@ func (ec *executionContext) fieldContext_BulkRow_signal(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _BulkRow_newRunId(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_newRunId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NewRunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_newRunId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_runStatus(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_runStatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunStatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunStatus) graphql.Marshaler {
+			return ec.marshalORunStatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_runStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type RunStatus does not have child fields"))
+}
+
 func (ec *executionContext) _BulkRowConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.BulkRowConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18552,6 +18796,144 @@ func (ec *executionContext) fieldContext_BulkRowEdge_node(_ context.Context, fie
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _BulkRunCounts_waiting(ctx context.Context, field graphql.CollectedField, obj *model.BulkRunCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRunCounts_waiting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Waiting, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRunCounts_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRunCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRunCounts_running(ctx context.Context, field graphql.CollectedField, obj *model.BulkRunCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRunCounts_running(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Running, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRunCounts_running(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRunCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRunCounts_paused(ctx context.Context, field graphql.CollectedField, obj *model.BulkRunCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRunCounts_paused(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Paused, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRunCounts_paused(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRunCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRunCounts_completed(ctx context.Context, field graphql.CollectedField, obj *model.BulkRunCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRunCounts_completed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Completed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRunCounts_completed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRunCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRunCounts_failed(ctx context.Context, field graphql.CollectedField, obj *model.BulkRunCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRunCounts_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRunCounts_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRunCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRunCounts_cancelled(ctx context.Context, field graphql.CollectedField, obj *model.BulkRunCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRunCounts_cancelled(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cancelled, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRunCounts_cancelled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRunCounts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _BulkSample_runId(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
@@ -38648,7 +39030,7 @@ func (ec *executionContext) _Viewer_signals(ctx context.Context, field graphql.C
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Viewer().Signals(ctx, obj, fc.Args["first"].(*int))
+			return ec.Resolvers.Viewer().Signals(ctx, obj, fc.Args["first"].(*int), fc.Args["single"].(*bool))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []model.Signal) graphql.Marshaler {
@@ -40733,7 +41115,7 @@ func (ec *executionContext) unmarshalInputBulkActionInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"signal", "cancel"}
+	fieldsInOrder := [...]string{"signal", "cancel", "rerun"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -40754,6 +41136,13 @@ func (ec *executionContext) unmarshalInputBulkActionInput(ctx context.Context, o
 				return it, err
 			}
 			it.Cancel = data
+		case "rerun":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("rerun"))
+			data, err := ec.unmarshalOBulkRerunInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRerunInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Rerun = data
 		}
 	}
 	return it, nil
@@ -40821,6 +41210,50 @@ func (ec *executionContext) unmarshalInputBulkPreviewInput(ctx context.Context, 
 				return it, err
 			}
 			it.Action = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputBulkRerunInput(ctx context.Context, obj any) (model.BulkRerunInput, error) {
+	var it model.BulkRerunInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"from", "params", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalNRerunFromInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunFromInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "params":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("params"))
+			data, err := ec.unmarshalOJSON2encodingᚋjsonᚐRawMessage(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Params = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -42349,7 +42782,7 @@ func (ec *executionContext) unmarshalInputRerunInput(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"runId", "runRequestId", "from", "reason"}
+	fieldsInOrder := [...]string{"runId", "runRequestId", "from", "params", "reason"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -42377,6 +42810,13 @@ func (ec *executionContext) unmarshalInputRerunInput(ctx context.Context, obj an
 				return it, err
 			}
 			it.From = data
+		case "params":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("params"))
+			data, err := ec.unmarshalOJSON2encodingᚋjsonᚐRawMessage(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Params = data
 		case "reason":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -44478,6 +44918,11 @@ func (ec *executionContext) _Bulk(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "action":
+			out.Values[i] = ec._Bulk_action(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "type":
 			out.Values[i] = ec._Bulk_type(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -44548,6 +44993,44 @@ func (ec *executionContext) _Bulk(ctx context.Context, sel ast.SelectionSet, obj
 					}
 				}()
 				res = ec._Bulk_applications(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "runs":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Bulk_runs(ctx, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -45010,6 +45493,16 @@ func (ec *executionContext) _BulkRow(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "newRunId":
+			out.Values[i] = ec._BulkRow_newRunId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "runStatus":
+			out.Values[i] = ec._BulkRow_runStatus(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -45093,6 +45586,69 @@ func (ec *executionContext) _BulkRowEdge(ctx context.Context, sel ast.SelectionS
 			}
 		case "node":
 			out.Values[i] = ec._BulkRowEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkRunCountsImplementors = []string{"BulkRunCounts"}
+
+func (ec *executionContext) _BulkRunCounts(ctx context.Context, sel ast.SelectionSet, obj *model.BulkRunCounts) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkRunCountsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkRunCounts")
+		case "waiting":
+			out.Values[i] = ec._BulkRunCounts_waiting(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "running":
+			out.Values[i] = ec._BulkRunCounts_running(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paused":
+			out.Values[i] = ec._BulkRunCounts_paused(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "completed":
+			out.Values[i] = ec._BulkRunCounts_completed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failed":
+			out.Values[i] = ec._BulkRunCounts_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cancelled":
+			out.Values[i] = ec._BulkRunCounts_cancelled(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -55806,6 +56362,16 @@ func (ec *executionContext) marshalNBulkRowEdge2ᚕgithubᚗcomᚋdvtᚑengine�
 	return ret
 }
 
+func (ec *executionContext) marshalNBulkRunCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunCounts(ctx context.Context, sel ast.SelectionSet, v *model.BulkRunCounts) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BulkRunCounts(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNBulkRunsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsInput(ctx context.Context, v any) (*model.BulkRunsInput, error) {
 	res, err := ec.unmarshalInputBulkRunsInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
@@ -58545,6 +59111,14 @@ func (ec *executionContext) unmarshalOBulkPreviewInput2ᚖgithubᚗcomᚋdvtᚑe
 		return nil, nil
 	}
 	res, err := ec.unmarshalInputBulkPreviewInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOBulkRerunInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRerunInput(ctx context.Context, v any) (*model.BulkRerunInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputBulkRerunInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 

@@ -271,12 +271,16 @@ type BreakGlassRole struct {
 	MaxMinutes int  `json:"maxMinutes"`
 }
 
-// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
 type Bulk struct {
-	ID      string     `json:"id"`
-	State   BulkState  `json:"state"`
-	Type    SignalType `json:"type"`
-	TypeRaw string     `json:"typeRaw"`
+	ID    string    `json:"id"`
+	State BulkState `json:"state"`
+	// The action on each run: that of a signal, or RERUN.
+	Action Action `json:"action"`
+	// The type of the signal; UNKNOWN for a rerun.
+	Type SignalType `json:"type"`
+	// The stored value, also when `type` is UNKNOWN; RERUN for a rerun.
+	TypeRaw string `json:"typeRaw"`
 	// Null when the signal concerns no step.
 	StepID *string `json:"stepId,omitempty"`
 	// The action as it was given.
@@ -295,6 +299,8 @@ type Bulk struct {
 	Counts     *BulkCounts `json:"counts"`
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications *BulkApplications `json:"applications"`
+	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
+	Runs *BulkRunCounts `json:"runs"`
 	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Rows *BulkRowConnection `json:"rows"`
 }
@@ -305,9 +311,10 @@ func (Bulk) IsNode() {}
 type BulkActionInput struct {
 	Signal *SignalInput     `json:"signal,omitempty"`
 	Cancel *BulkCancelInput `json:"cancel,omitempty"`
+	Rerun  *BulkRerunInput  `json:"rerun,omitempty"`
 }
 
-// Numbers of accepted signals by their progress; their sum is `counts.accepted`.
+// Numbers of accepted signals by their progress; their sum is `counts.accepted`. A rerun is applied when its new run exists.
 type BulkApplications struct {
 	Pending    int `json:"pending"`
 	Delivered  int `json:"delivered"`
@@ -346,7 +353,7 @@ type BulkPreview struct {
 	Count int `json:"count"`
 	// Named runs that the bulk would leave out.
 	Excluded []BulkReason `json:"excluded"`
-	// Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended.
+	// Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended (with `rerun`: has not ended).
 	Refusals []BulkReason `json:"refusals"`
 	// The first runs, at most 5.
 	Samples []BulkSample `json:"samples"`
@@ -364,6 +371,14 @@ type BulkReason struct {
 	Reason string `json:"reason"`
 	// The number of runs.
 	Count int `json:"count"`
+}
+
+// A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps.
+type BulkRerunInput struct {
+	From *RerunFromInput `json:"from"`
+	// Parameters of the new runs, at most 64 KiB; null for those of each run.
+	Params json.RawMessage `json:"params,omitempty"`
+	Reason *string         `json:"reason,omitempty"`
 }
 
 // One run of a bulk.
@@ -385,6 +400,10 @@ type BulkRow struct {
 	Failed bool `json:"failed"`
 	// The receipt; null when there is none, and for a run that the viewer may no longer READ.
 	Signal *Signal `json:"signal,omitempty"`
+	// The run that a RERUN created; null before it exists, for signals, and for a run that the viewer may no longer READ.
+	NewRunID *string `json:"newRunId,omitempty"`
+	// The status now of the run, with RERUN of the new run once it exists; null for a run that the viewer may no longer READ.
+	RunStatus *RunStatus `json:"runStatus,omitempty"`
 }
 
 type BulkRowConnection struct {
@@ -395,6 +414,17 @@ type BulkRowConnection struct {
 type BulkRowEdge struct {
 	Cursor string   `json:"cursor"`
 	Node   *BulkRow `json:"node"`
+}
+
+// Numbers of runs by status; their sum is `counts.accepted`.
+type BulkRunCounts struct {
+	// They have not started.
+	Waiting   int `json:"waiting"`
+	Running   int `json:"running"`
+	Paused    int `json:"paused"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	Cancelled int `json:"cancelled"`
 }
 
 // The selection of the runs of a bulk.
@@ -1449,7 +1479,9 @@ type RerunInput struct {
 	// Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128.
 	RunRequestID string          `json:"runRequestId"`
 	From         *RerunFromInput `json:"from"`
-	Reason       *string         `json:"reason,omitempty"`
+	// Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones.
+	Params json.RawMessage `json:"params,omitempty"`
+	Reason *string         `json:"reason,omitempty"`
 }
 
 type ResumeInput struct {
@@ -2207,7 +2239,8 @@ type Viewer struct {
 	// Projects and environments in which the viewer may read: those that their grants name and those that have runs, by name;
 	// `first` is at most 500. At most 1,000 with runs are considered. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
 	Places []Place `json:"places"`
-	// The signals that the viewer sent, newest first, at most 50.
+	// The signals that the viewer sent, newest first, at most 50. `single` leaves out those that a bulk sent; then the newest 10,000
+	// are considered. Read `bulks` for those.
 	Signals []Signal `json:"signals"`
 	// How many approvals and manual tasks the viewer may decide now; 100 means 100 or more. Only the oldest 500 of each that the
 	// viewer may see are considered. Errors: STORE_UNAVAILABLE.
@@ -2674,7 +2707,7 @@ type BulkOutcome string
 const (
 	// It was not sent yet.
 	BulkOutcomeWaiting BulkOutcome = "WAITING"
-	// The signal was accepted; the receipt has its progress.
+	// The signal was accepted, and the receipt has its progress; with RERUN, `newRunId` exists.
 	BulkOutcomeAccepted BulkOutcome = "ACCEPTED"
 	// Rejected because of the state of the run; the receipt has the reason.
 	BulkOutcomeRejected BulkOutcome = "REJECTED"

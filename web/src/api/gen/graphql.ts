@@ -111,15 +111,16 @@ export type BreakGlassInput = {
 
 /** The action of a bulk, for each of its runs. */
 export type BulkActionInput =
-  {   cancel: BulkCancelInput; signal?: never; }
-  |  { cancel?: never;   signal: SignalInput; };
+  {   cancel: BulkCancelInput; rerun?: never; signal?: never; }
+  |  { cancel?: never;   rerun: BulkRerunInput; signal?: never; }
+  |  { cancel?: never; rerun?: never;   signal: SignalInput; };
 
 export type BulkCancelInput = {
   reason?: string | null | undefined;
 };
 
 export type BulkOutcome =
-  /** The signal was accepted; the receipt has its progress. */
+  /** The signal was accepted, and the receipt has its progress; with RERUN, `newRunId` exists. */
   | 'ACCEPTED'
   /** The bulk was stopped before the signal was sent. */
   | 'NOT_SENT'
@@ -134,6 +135,14 @@ export type BulkOutcome =
 export type BulkPreviewInput = {
   action: BulkActionInput;
   runs: BulkRunsInput;
+};
+
+/** A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps. */
+export type BulkRerunInput = {
+  from: RerunFromInput;
+  /** Parameters of the new runs, at most 64 KiB; null for those of each run. */
+  params?: unknown;
+  reason?: string | null | undefined;
 };
 
 /** The selection of the runs of a bulk. */
@@ -454,6 +463,8 @@ export type RerunFromInput =
 
 export type RerunInput = {
   from: RerunFromInput;
+  /** Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones. */
+  params?: unknown;
   reason?: string | null | undefined;
   /** The run that has ended. */
   runId: string;
@@ -1232,7 +1243,7 @@ export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>
 
 export type InboxUpdatesSubscription = { inboxUpdates: { reset: boolean, count: number | null, changed: Array<{ runId: string, stepId: string | null }>, removed: Array<{ runId: string, stepId: string | null }> } };
 
-export type BulkFieldsFragment = { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
+export type BulkFieldsFragment = { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
 
 export type CancelBulkMutationVariables = Exact<{
   input: CancelBulkInput;
@@ -1241,9 +1252,9 @@ export type CancelBulkMutationVariables = Exact<{
 
 export type CancelBulkMutation = { cancelBulk: { bulk: { id: string, state: BulkState } } };
 
-export type BulkProgressFragment = { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
+export type BulkProgressFragment = { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
 
-export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
+export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
 
 export type BulksQueryVariables = Exact<{
   first: number;
@@ -1251,7 +1262,7 @@ export type BulksQueryVariables = Exact<{
 }>;
 
 
-export type BulksQuery = { bulks: { edges: Array<{ node: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type BulksQuery = { bulks: { edges: Array<{ node: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type BulkRowsQueryVariables = Exact<{
   id: string | number;
@@ -1262,7 +1273,7 @@ export type BulkRowsQueryVariables = Exact<{
 }>;
 
 
-export type BulkRowsQuery = { bulk: { rows: { edges: Array<{ node: { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } } | null };
+export type BulkRowsQuery = { bulk: { rows: { edges: Array<{ node: { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } } | null };
 
 export type SignalRunsMutationVariables = Exact<{
   input: SignalRunsInput;
@@ -1276,7 +1287,7 @@ export type BulkUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
+export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
 
 export type BulkPreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -1918,6 +1929,7 @@ export const BulkFieldsFragmentDoc = new TypedDocumentString(`
     fragment BulkFields on Bulk {
   id
   state
+  action
   type
   typeRaw
   stepId
@@ -1948,10 +1960,19 @@ export const BulkProgressFragmentDoc = new TypedDocumentString(`
     noop
     notApplied
   }
+  runs {
+    waiting
+    running
+    paused
+    completed
+    failed
+    cancelled
+  }
 }
     fragment BulkFields on Bulk {
   id
   state
+  action
   type
   typeRaw
   stepId
@@ -2008,6 +2029,8 @@ export const BulkRowFieldsFragmentDoc = new TypedDocumentString(`
   message
   at
   failed
+  newRunId
+  runStatus
   signal {
     ...SignalFields
   }
@@ -2144,7 +2167,7 @@ export const ViewerDocument = new TypedDocumentString(`
       environmentId
     }
     policyVersion
-    signals(first: 20) {
+    signals(first: 50, single: true) {
       ...SignalFields
     }
     devPrincipals {
@@ -4443,6 +4466,7 @@ export const BulksDocument = new TypedDocumentString(`
 fragment BulkFields on Bulk {
   id
   state
+  action
   type
   typeRaw
   stepId
@@ -4515,6 +4539,8 @@ fragment BulkRowFields on BulkRow {
   message
   at
   failed
+  newRunId
+  runStatus
   signal {
     ...SignalFields
   }
@@ -4569,6 +4595,7 @@ export const BulkUpdatesDocument = new TypedDocumentString(`
 fragment BulkFields on Bulk {
   id
   state
+  action
   type
   typeRaw
   stepId
@@ -4597,6 +4624,14 @@ fragment BulkProgress on Bulk {
     noop
     notApplied
   }
+  runs {
+    waiting
+    running
+    paused
+    completed
+    failed
+    cancelled
+  }
 }
 fragment BulkRowFields on BulkRow {
   no
@@ -4609,6 +4644,8 @@ fragment BulkRowFields on BulkRow {
   message
   at
   failed
+  newRunId
+  runStatus
   signal {
     ...SignalFields
   }
