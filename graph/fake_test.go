@@ -106,7 +106,7 @@ func (f *fake) SearchLogs(_ context.Context, _ authz.Principal, q reads.LogSearc
 func (f *fake) Actions(_ authz.Principal, v control.RunView) runs.Availability {
 	refused := runs.ActionAvailability{
 		Action: authz.Pause, Outcome: "REFUSED", Code: run.CodeForbidden,
-		Reason: "You need the Operator role on shop / dev to pause a run.",
+		Reason:       "You need the Operator role on shop / dev to pause a run.",
 		Rule:         "operator-pause",
 		RequiredRole: authz.Operator, WhoCould: []string{"olga"}, Strength: "REVERSIBLE",
 	}

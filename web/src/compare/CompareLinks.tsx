@@ -2,7 +2,7 @@
 import { Link } from "@tanstack/react-router";
 import { m } from "../messages";
 
-/** The search parameters of the comparison of two selected runs, of which the older one becomes A. */
+/** The search parameters of the comparison of two selected runs; the older one becomes A. */
 export function compareSearchOf(
   one: { runId: string; createdAt: number },
   other: { runId: string; createdAt: number },
