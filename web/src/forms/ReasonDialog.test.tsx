@@ -37,6 +37,8 @@ it("stays open when the server refuses, and says who could", async () => {
     <ReasonDialog title="Redrive" verb="Send" act={() => Promise.reject(error)} onClose={onClose} />,
   );
   await user.click(screen.getByRole("button", { name: "Send" }));
-  await vi.waitFor(() => expect(screen.getByRole("alert").textContent).toBe("You are Operator. FORBIDDEN Who can do this: ana."));
+  await vi.waitFor(() =>
+    expect(screen.getByRole("alert").textContent).toBe("You are Operator. FORBIDDEN Who can do this: ana."),
+  );
   expect(onClose).not.toHaveBeenCalled();
 });

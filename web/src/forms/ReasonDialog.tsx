@@ -24,7 +24,17 @@ interface ReasonDialogProps {
 }
 
 /** Asks for a reason before an action outside a run's page, and stays open when the action fails. */
-export function ReasonDialog({ title, children, verb, reason, word, danger = false, back, act, onClose }: ReasonDialogProps) {
+export function ReasonDialog({
+  title,
+  children,
+  verb,
+  reason,
+  word,
+  danger = false,
+  back,
+  act,
+  onClose,
+}: ReasonDialogProps) {
   const [text, setText] = useState("");
   const [typed, setTyped] = useState("");
   const { error, refusal, send: sendOnce } = useSending();

@@ -269,7 +269,11 @@ function dialogs(): State[] {
     confirm("stop", available("EMERGENCY_STOP", { strength: "STRONG", reasonRequired: true })),
     confirm(
       "refused",
-      available("RESUME", { outcome: "REFUSED", code: "FORBIDDEN", reason: "You need the Operator role on shop / prod to resume a run." }),
+      available("RESUME", {
+        outcome: "REFUSED",
+        code: "FORBIDDEN",
+        reason: "You need the Operator role on shop / prod to resume a run.",
+      }),
     ),
     {
       name: "menu",
