@@ -11,6 +11,8 @@ import css from "../plans/Plans.module.css";
 
 /** Rows that are shown at once; more cost the browser noticeable time. */
 const MOST_ROWS = 500;
+/** A smaller difference is not shown: durations have one decimal. */
+const SMALLEST_MS = 50;
 
 interface Props {
   a: ComparedRunFieldsFragment;
@@ -65,6 +67,7 @@ function Side({
         params={{ runId: run.runId }}
         search={{ step: step.stepId }}
         preload={false}
+        className={css.side}
         style={toneStyle(tone, false)}
       >
         <span aria-hidden="true">{glyph}</span> {word}
@@ -81,6 +84,6 @@ function Side({
 }
 
 function By({ ms }: { ms: number | null }) {
-  if (ms === null || ms === 0) return null;
+  if (ms === null || Math.abs(ms) < SMALLEST_MS) return null;
   return `${ms > 0 ? "+" : "−"}${duration(Math.abs(ms))}`;
 }

@@ -121,12 +121,14 @@ function Facts({ plan: { summary } }: { plan: Plan }) {
         <dt>{m.plans.open}</dt>
         <dd>{m.plans.openRuns(summary.open)}</dd>
       </div>
-      <div>
-        <dt>{m.plans.next}</dt>
-        <dd>
-          <Next plan={summary} />
-        </dd>
-      </div>
+      {summary.nextRunId !== null && (
+        <div>
+          <dt>{m.plans.next}</dt>
+          <dd>
+            <Next plan={summary} />
+          </dd>
+        </div>
+      )}
     </dl>
   );
 }
