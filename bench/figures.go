@@ -117,6 +117,12 @@ func figures() []rig.Figure {
 		{Name: "list-filters", What: "PostgreSQL: a page of a filter of 10^6 runs, p50, against one of 10^3: the worst " +
 			"of 23 filters",
 			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: postgresLists(filterQueries())},
+		{Name: "list-plans", What: "PostgreSQL: a page of plans with their newest 30 runs, of 10^6 runs, p50, against " +
+			"10^3: the worst of two",
+			Goals: []rig.Goal{rig.AtMost(3)}, Setup: postgresLists(planQueries())},
+		{Name: "sqlite-list-plans", What: "SQLite: a page of plans with their newest 30 runs, of 10^6 runs, p50, " +
+			"against 10^3: the worst of two",
+			Goals: []rig.Goal{rig.AtMost(3)}, Setup: sqliteLists(planQueries())},
 		{Name: "sqlite-list-page", What: "SQLite: a page of 10^6 runs, p50, against one of 10^3: the worst of six, first, " +
 			"last and in the middle, both ways",
 			Goals: []rig.Goal{rig.AtMost(1.5)}, Setup: sqliteLists(pageQueries())},

@@ -33,7 +33,10 @@ const (
 // a thousand runs at equal distances are marked, and of these some are running, failed, of a small project or
 // environment, or of a rare plan. All other runs are completed and alike.
 type runList struct {
-	store store.Runs
+	store interface {
+		store.Runs
+		store.PlanHistories
+	}
 	runs  int
 	runID string // id of one of the runs
 }
@@ -50,10 +53,27 @@ func (l runList) expand(statement string) string {
 	return strings.NewReplacer("$RUNS", strconv.Itoa(l.runs), "$RUN", rig.RunName(0)).Replace(statement)
 }
 
-// query is one list request; i is the number of its earlier calls.
+// query is one list request; i is the number of its earlier calls. If read is set, it makes the request instead of
+// List.
 type query struct {
 	name   string
 	filter func(l runList, i int) store.RunFilter
+	read   func(ctx context.Context, l runList) error
+}
+
+// planQueries are those of the pages of plans. There are about 70 plans.
+func planQueries() []query {
+	key := store.PlanKey{TenantID: runtest.ID.TenantID, ProjectID: "p1", EnvironmentID: "prod", PlanID: "nightly-7"}
+	return []query{
+		{name: "a page of plans", read: func(ctx context.Context, l runList) error {
+			_, err := l.store.ListPlans(ctx, store.PlanFilter{TenantID: key.TenantID, Runs: 30, Limit: 21})
+			return err
+		}},
+		{name: "the runs of one plan", read: func(ctx context.Context, l runList) error {
+			_, err := l.store.PlanRuns(ctx, key, 10)
+			return err
+		}},
+	}
 }
 
 func always(f store.RunFilter) func(runList, int) store.RunFilter {
@@ -62,14 +82,16 @@ func always(f store.RunFilter) func(runList, int) store.RunFilter {
 
 func pageQueries() []query {
 	return []query{
-		{"the first page", always(store.RunFilter{})},
-		{"the oldest first", always(store.RunFilter{Ascending: true})},
-		{"the last page", always(store.RunFilter{Before: &store.RunPos{}})},
-		{"a page in the middle", func(l runList, i int) store.RunFilter { return store.RunFilter{After: l.cursor(i)} }},
-		{"a page in the middle, backward", func(l runList, i int) store.RunFilter {
+		{name: "the first page", filter: always(store.RunFilter{})},
+		{name: "the oldest first", filter: always(store.RunFilter{Ascending: true})},
+		{name: "the last page", filter: always(store.RunFilter{Before: &store.RunPos{}})},
+		{name: "a page in the middle", filter: func(l runList, i int) store.RunFilter {
+			return store.RunFilter{After: l.cursor(i)}
+		}},
+		{name: "a page in the middle, backward", filter: func(l runList, i int) store.RunFilter {
 			return store.RunFilter{Before: l.cursor(i)}
 		}},
-		{"a page in the middle, the oldest first", func(l runList, i int) store.RunFilter {
+		{name: "a page in the middle, the oldest first", filter: func(l runList, i int) store.RunFilter {
 			return store.RunFilter{After: l.cursor(i), Ascending: true}
 		}},
 	}
@@ -79,35 +101,42 @@ func filterQueries() []query {
 	failed, running := []run.Status{run.Failed}, []run.Status{run.Running}
 	small := []string{"small"}
 	return []query{
-		{"a frequent status", always(store.RunFilter{Statuses: []run.Status{run.Completed}})},
-		{"a rare status", always(store.RunFilter{Statuses: running})},
-		{"two rare statuses", always(store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}})},
-		{"two rare statuses, in the middle", func(l runList, i int) store.RunFilter {
+		{name: "a frequent status", filter: always(store.RunFilter{Statuses: []run.Status{run.Completed}})},
+		{name: "a rare status", filter: always(store.RunFilter{Statuses: running})},
+		{name: "two rare statuses", filter: always(
+			store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}})},
+		{name: "two rare statuses, in the middle", filter: func(l runList, i int) store.RunFilter {
 			return store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}, After: l.cursor(i)}
 		}},
-		{"a large project", always(store.RunFilter{ProjectIDs: []string{"p1"}})},
-		{"a small project", always(store.RunFilter{ProjectIDs: small})},
-		{"several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"}})},
-		{"a large environment", always(store.RunFilter{EnvironmentID: "prod"})},
-		{"a small environment", always(store.RunFilter{EnvironmentID: "dev"})},
-		{"a plan", always(store.RunFilter{PlanID: "nightly-7"})},
-		{"a plan of few runs", always(store.RunFilter{PlanID: "once"})},
-		{"a time range", func(l runList, i int) store.RunFilter {
+		{name: "a large project", filter: always(store.RunFilter{ProjectIDs: []string{"p1"}})},
+		{name: "a small project", filter: always(store.RunFilter{ProjectIDs: small})},
+		{name: "several projects", filter: always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"}})},
+		{name: "a large environment", filter: always(store.RunFilter{EnvironmentID: "prod"})},
+		{name: "a small environment", filter: always(store.RunFilter{EnvironmentID: "dev"})},
+		{name: "a plan", filter: always(store.RunFilter{PlanID: "nightly-7"})},
+		{name: "a plan of few runs", filter: always(store.RunFilter{PlanID: "once"})},
+		{name: "a time range", filter: func(l runList, i int) store.RunFilter {
 			to := l.cursor(i).CreatedAt
 			return store.RunFilter{CreatedFrom: to.Add(-pageRows * time.Second), CreatedTo: to}
 		}},
-		{"the runs of a user", always(store.RunFilter{TriggeredBy: "ana"})},
-		{"a status of a user's runs", always(store.RunFilter{TriggeredBy: "ana", Statuses: failed})},
-		{"a substring of many plan ids", always(store.RunFilter{Text: "ight"})},
-		{"a substring of a rare plan id", always(store.RunFilter{Text: "nce"})},
-		{"a prefix of a run id", func(l runList, _ int) store.RunFilter { return store.RunFilter{Text: l.runID[:8]} }},
-		{"a text without matches", always(store.RunFilter{Text: "nowhere"})},
-		{"a status of a project", always(store.RunFilter{ProjectIDs: small, Statuses: failed})},
-		{"a status of several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"},
-			Statuses: failed})},
-		{"a status and a text", always(store.RunFilter{Text: "ight", Statuses: failed})},
-		{"a status of an environment", always(store.RunFilter{EnvironmentID: "dev", Statuses: []run.Status{run.Completed}})},
-		{"an environment of a project", always(store.RunFilter{EnvironmentID: "prod", ProjectIDs: []string{"p1"}})},
+		{name: "the runs of a user", filter: always(store.RunFilter{TriggeredBy: "ana"})},
+		{name: "a status of a user's runs", filter: always(
+			store.RunFilter{TriggeredBy: "ana", Statuses: failed})},
+		{name: "a substring of many plan ids", filter: always(store.RunFilter{Text: "ight"})},
+		{name: "a substring of a rare plan id", filter: always(store.RunFilter{Text: "nce"})},
+		{name: "a prefix of a run id", filter: func(l runList, _ int) store.RunFilter {
+			return store.RunFilter{Text: l.runID[:8]}
+		}},
+		{name: "a text without matches", filter: always(store.RunFilter{Text: "nowhere"})},
+		{name: "a status of a project", filter: always(store.RunFilter{ProjectIDs: small, Statuses: failed})},
+		{name: "a status of several projects", filter: always(
+			store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"},
+				Statuses: failed})},
+		{name: "a status and a text", filter: always(store.RunFilter{Text: "ight", Statuses: failed})},
+		{name: "a status of an environment", filter: always(
+			store.RunFilter{EnvironmentID: "dev", Statuses: []run.Status{run.Completed}})},
+		{name: "an environment of a project", filter: always(
+			store.RunFilter{EnvironmentID: "prod", ProjectIDs: []string{"p1"}})},
 	}
 }
 
@@ -119,6 +148,9 @@ func lists(large, small runList, queries []query, done func() error) *rig.Trial 
 		for _, q := range queries {
 			measure := func(l runList) rig.Measure {
 				return func(ctx context.Context, i int) (time.Duration, error) {
+					if q.read != nil {
+						return rig.Timed(func() error { return q.read(ctx, l) })
+					}
 					f := q.filter(l, i)
 					f.TenantID, f.Limit = runtest.ID.TenantID, pageRows
 					return rig.Timed(func() error {
@@ -189,6 +221,8 @@ var fillListSQL = []string{ //nolint:gochecknoglobals // a table
 	FROM made m, run_state st ORDER BY n`,
 	`INSERT INTO run_status SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at, m.triggered_by FROM made m, run_status ORDER BY n`,
 	`INSERT INTO run_plan SELECT DISTINCT tenant_id, m.plan_id, m.project_id FROM made m, run WHERE run.run_id = '$RUN'`,
+	`INSERT INTO plan_activity SELECT tenant_id, m.project_id, m.environment_id, m.plan_id, max(m.created_at) FROM made m, run
+	WHERE run.run_id = '$RUN' GROUP BY 1, 2, 3, 4`,
 }
 
 const listIndexesSQL = `SELECT 'DROP INDEX ' || indexname, indexdef FROM pg_indexes WHERE tablename IN ('run', 'run_state', 'run_status')

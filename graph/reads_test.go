@@ -22,6 +22,7 @@ func TestReads_TheirNumberDoesNotGrowWithRows(t *testing.T) {
 	small.fill(2, 3)
 	big.fill(40, 30)
 	stream := costly("Run.actions", "Step.actions")
+	plan := `projectId: "shop", environmentId: "dev", planId: "` + runIdentity("r0", "acme", "shop", "dev").PlanID + `"`
 	for name, query := range map[string]string{
 		"runs":            `{ runs(first: 200) ` + selectAll(t, "RunConnection", costly("Run.steps")...) + ` }`,
 		"runs with steps": `{ runs(first: 200) ` + selectAll(t, "RunConnection", costly()...) + ` }`,
@@ -29,6 +30,11 @@ func TestReads_TheirNumberDoesNotGrowWithRows(t *testing.T) {
 			actions { action outcome } steps { stepId actions { action } } one: step(stepId: "s0") { actions { action } }
 			events(last: 200) ` + selectAll(t, "EventConnection") + ` signals(first: 50) ` + selectAll(t, "SignalConnection") +
 			` } }`,
+		"plans":  `{ plans ` + selectAll(t, "PlanConnection") + ` }`,
+		"a plan": `{ plan(` + plan + `, runs: 50) ` + selectAll(t, "PlanHistory") + ` }`,
+		"a step": `{ planStep(` + plan + `, stepId: "s0", runs: 100) ` + selectAll(t, "PlanStepHistory") + ` }`,
+		"a comparison": `{ compareRuns(a: "r0", b: "r1") { params { path } a { runId } b { runId } steps ` +
+			selectAll(t, "StepComparison") + ` } }`,
 		"viewer":      `{ viewer { principal grants { role } inboxCount signals(first: 50) { signalId runId } } }`,
 		"manualTasks": `{ manualTasks(first: 200) { edges { node { runId stepId since } } } }`,
 	} {

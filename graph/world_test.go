@@ -188,6 +188,18 @@ func (c *counter) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, 
 	return c.count("List").List(ctx, f)
 }
 
+func (c *counter) ListPlans(ctx context.Context, f store.PlanFilter) ([]store.PlanRow, error) {
+	return c.count("ListPlans").ListPlans(ctx, f)
+}
+
+func (c *counter) PlanRuns(ctx context.Context, k store.PlanKey, limit int) ([]store.PlanRun, error) {
+	return c.count("PlanRuns").PlanRuns(ctx, k, limit)
+}
+
+func (c *counter) StepEvents(ctx context.Context, tenantID, stepID string, runIDs []string) ([]run.Event, error) {
+	return c.count("StepEvents").StepEvents(ctx, tenantID, stepID, runIDs)
+}
+
 func (c *counter) Load(ctx context.Context, runID string) (store.Loaded, error) {
 	return c.count("Load").Load(ctx, runID)
 }
