@@ -65,6 +65,14 @@ func NewSecret() (secret, hash string) {
 	return secret, hex.EncodeToString(sum[:])
 }
 
+// shownCharacters are the characters of a secret, behind its common prefix, that people may see: 36 of its 256 bits.
+const shownCharacters = 6
+
+// SecretPrefix returns the beginning of a secret, by which its owner recognises a token in a list.
+func SecretPrefix(secret string) string {
+	return secret[:min(len(secret), len(secretPrefix)+shownCharacters)]
+}
+
 // LooksLikeSecret reports whether s has the form of NewSecret's secrets.
 func LooksLikeSecret(s string) bool {
 	return len(s) == len(secretPrefix)+base64.RawURLEncoding.EncodedLen(32) && strings.HasPrefix(s, secretPrefix)

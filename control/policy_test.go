@@ -285,6 +285,9 @@ func TestTokens_ATokenIsMadeUsedAndRevoked(t *testing.T) {
 	if err != nil || !strings.HasPrefix(made.Secret, "dvt_") || made.Token.Principal != "dev-operator" {
 		t.Fatalf("the token is %+v with the error %v, want one of dev-operator with its secret", made, err)
 	}
+	if p := made.Token.Prefix; p != made.Secret[:10] {
+		t.Errorf("the token begins with %q, want the first 10 characters of its secret", p)
+	}
 	if life := made.Token.ExpiresAt.Sub(w.clock.now()); life < 89*24*time.Hour || life > 90*24*time.Hour {
 		t.Errorf("the token lives for %v, want 90 days", life)
 	}

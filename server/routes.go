@@ -49,6 +49,7 @@ func (p *parts) routes() http.Handler {
 			_, _ = w.Write([]byte(dvt.Schema))
 		})
 		mux.HandleFunc("GET "+plan.SchemaPath+"{file}", planSchema)
+		p.apiPageRoutes(mux)
 		if p.dev != nil {
 			p.devRoutes(mux)
 		}

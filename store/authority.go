@@ -76,6 +76,7 @@ type StoredToken struct {
 	Provider   string   // that authenticated the principal; "": the account is in the settings, or it is a service
 	Groups     []string // of the principal, as the provider named them when the token was made
 	SHA256     string   // lower-case hex
+	Prefix     string   // of the secret, for people; "" for a session
 	Grants     json.RawMessage
 	CreatedBy  string
 	CreatedAt  time.Time // set by the store

@@ -136,6 +136,7 @@ func (s *TokenIssuer) putToken(ctx context.Context, p authz.Principal, t store.S
 	row store.AuditRow) (CreatedToken, error) {
 	var secret string
 	secret, t.SHA256 = authz.NewSecret()
+	t.Prefix = authz.SecretPrefix(secret)
 	var err error
 	if t.Grants, err = json.Marshal(grants); err != nil {
 		return CreatedToken{}, control.Translate(err)

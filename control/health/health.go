@@ -121,8 +121,9 @@ func (s *Checks) Health(ctx context.Context) Health {
 			}
 			if h.Message != "" {
 				h.Status = "UNHEALTHY"
+			} else if c.name != checkSecrets { // what does not answer has no time in which it answers
+				h.Latency = s.background.Now().Sub(began)
 			}
-			h.Latency = s.background.Now().Sub(began)
 			out.Checks[i] = h
 		})
 	}
@@ -132,7 +133,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 		_, _, slow := s.modes.Breaker.Stats()
 		switch {
 		case c.Name == checkSecrets:
-			c.Message = "There is none: a plan may name secrets, but this version passes them to no step."
+			c.Message = "No secrets provider is configured. Steps do not receive secrets."
 		case c.Name == CheckTemporal && c.Status == "HEALTHY" && slow:
 			c.Status, c.Message = "DEGRADED", "The engine starts runs too slowly: new ones are refused until a probe succeeds."
 		}

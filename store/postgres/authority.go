@@ -120,12 +120,12 @@ func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64
 		ORDER BY version DESC LIMIT $3`, tenantID, before, pageSize(limit))
 }
 
-const tokenColumns = `id::text, kind, provider, memberships, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at`
+const tokenColumns = `id::text, kind, provider, memberships, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at, prefix`
 
 func scanToken(row pgx.CollectableRow) (t store.StoredToken, err error) {
 	err = row.Scan(&t.ID, &t.Kind, &t.Provider, &t.Groups, &t.TenantID, &t.Name, &t.Principal, &t.SHA256,
 		verbatim{&t.Grants}, &t.CreatedBy, utc{&t.CreatedAt}, utc{&t.ExpiresAt},
-		utcOrNil{&t.RevokedAt}, &t.RevokedBy, utcOrNil{&t.LastUsedAt})
+		utcOrNil{&t.RevokedAt}, &t.RevokedBy, utcOrNil{&t.LastUsedAt}, &t.Prefix)
 	if len(t.Groups) == 0 {
 		t.Groups = nil
 	}
@@ -148,10 +148,10 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 	made, err = s.changeToken(ctx, "put token", store.AuditRowOfToken(audit, t), &out, func(ctx context.Context,
 		c *pgx.Conn) error {
 		tag, err := c.Exec(
-			ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, kind, provider, memberships)
-			VALUES ($1::text::uuid, $2, $3, $4, $5, $6::text::json, $7, $8, $9, $10, coalesce($11::text[], '{}')) ON CONFLICT (id) DO NOTHING`,
+			ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, kind, provider, memberships, prefix)
+			VALUES ($1::text::uuid, $2, $3, $4, $5, $6::text::json, $7, $8, $9, $10, coalesce($11::text[], '{}'), $12) ON CONFLICT (id) DO NOTHING`,
 			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, t.ExpiresAt,
-			cmp.Or(t.Kind, store.TokenAPI), t.Provider, t.Groups)
+			cmp.Or(t.Kind, store.TokenAPI), t.Provider, t.Groups, t.Prefix)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errUnchanged
 		}

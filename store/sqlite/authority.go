@@ -21,11 +21,11 @@ func (s *Store) AuthorityVersion(ctx context.Context) (int64, error) {
 // authoritySQL reads the version, the newest policies, the tokens and the newest settings. They are rows of four kinds
 // in one statement, so that all come from one snapshot.
 const authoritySQL = newestSettingsSQL + `SELECT 0, (` +
-	authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL, 0, 0, 0
-	UNION ALL SELECT 1, ` + policyColumns + `, 0, 0, NULL, '', NULL, 0, 0, 0 FROM policy p
+	authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL, 0, 0, 0, 0
+	UNION ALL SELECT 1, ` + policyColumns + `, 0, 0, NULL, '', NULL, 0, 0, 0, 0 FROM policy p
 		WHERE version = (SELECT max(version) FROM policy q WHERE q.tenant_id = p.tenant_id)
 	UNION ALL SELECT 2, ` + tokenColumns + ` FROM api_token WHERE revoked_at IS NULL AND expires_at > ?
-	UNION ALL SELECT 3, s.kind, s.tenant_id, s.version, doc, actor, reason, request_id, at, 0, NULL, '', NULL, 0, 0, 0 ` +
+	UNION ALL SELECT 3, s.kind, s.tenant_id, s.version, doc, actor, reason, request_id, at, 0, NULL, '', NULL, 0, 0, 0, 0 ` +
 	fromNewestSettings
 
 // Authority implements store.Authority.
@@ -108,14 +108,14 @@ func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64
 		ORDER BY version DESC LIMIT ?3`, tenantID, before, clamp(limit, store.MaxPage))
 }
 
-const tokenColumns = `id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at, kind, provider, memberships`
+const tokenColumns = `id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at, kind, provider, memberships, prefix`
 
 func scanToken(row scanner) (t store.StoredToken, err error) {
 	var grants, groups []byte
 	var created, expires int64
 	var revoked, used sql.NullInt64
 	err = row.Scan(&t.ID, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, &grants, &t.CreatedBy, &created, &expires,
-		&revoked, &t.RevokedBy, &used, &t.Kind, &t.Provider, &groups)
+		&revoked, &t.RevokedBy, &used, &t.Kind, &t.Provider, &groups, &t.Prefix)
 	if err == nil && len(groups) > len(`[]`) {
 		err = json.Unmarshal(groups, &t.Groups)
 	}
@@ -135,10 +135,10 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 	}
 	err = s.write(ctx, func(c *conn) error {
 		at := s.now()
-		n, err := c.exec(ctx, "put token", `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, kind, provider, memberships)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+		n, err := c.exec(ctx, "put token", `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, kind, provider, memberships, prefix)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, micros(at), micros(t.ExpiresAt),
-			string(cmp.Or(t.Kind, store.TokenAPI)), t.Provider, string(groups))
+			string(cmp.Or(t.Kind, store.TokenAPI)), t.Provider, string(groups), t.Prefix)
 		if err != nil {
 			return err
 		}

@@ -202,7 +202,7 @@ test("a browser signs in by the link, once, and the key leaves the address; with
 
   const once = await link("dev-viewer");
   await page.goto(once.replace("/?", "/runs?status=FAILED&"));
-  await expect(page.getByRole("button", { name: "Account: dev-viewer" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "Principal: dev-viewer" })).toBeVisible();
   expect(page.url()).not.toContain("key=");
   expect(page.url()).toContain("status=FAILED");
   await page.goBack().catch(() => null);
@@ -220,5 +220,5 @@ test("a browser signs in by the link, once, and the key leaves the address; with
   await expect(page.getByText(sentence)).toBeVisible();
   await signIn(context);
   await page.reload();
-  await expect(page.getByRole("button", { name: "Account: dev-engineer" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "Principal: dev-engineer" })).toBeVisible();
 });

@@ -58,7 +58,7 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   await page.getByRole("button", { name: "Edit…" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "JSON" }).click();
-  const text = dialog.getByLabel(/whole document/);
+  const text = dialog.getByLabel("JSON", { exact: true });
   await expect(text).toHaveValue(/"completeManual": true/);
   const document = await text.inputValue();
   await text.fill(document.replace('"completeManual": true', '"completeManual": false'));
@@ -68,12 +68,12 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   await expect(dialog).toHaveCount(0);
   await expect.poll(version).toBe(before + 1);
   await page.getByLabel("Action").selectOption("Emergency stop");
-  await page.getByLabel(/on a run/).fill(runId);
-  await page.getByRole("button", { name: "Ask" }).click();
+  await page.getByLabel(/the id of a run/).fill(runId);
+  await page.getByRole("button", { name: "Show who can" }).click();
   await expect(page.getByRole("status").filter({ hasText: "Emergency stop:" })).toContainText("dev-admin");
   await page.getByLabel("Action").selectOption("Start");
-  await page.getByLabel(/on a run/).fill("shop/dev");
-  await page.getByRole("button", { name: "Ask" }).click();
+  await page.getByLabel(/the id of a run/).fill("shop/dev");
+  await page.getByRole("button", { name: "Show who can" }).click();
   await expect(page.getByRole("status").filter({ hasText: "Start:" })).toContainText("dev-engineer");
   // As it was, for the tests that follow.
   await page.getByRole("button", { name: "Edit…" }).click();
@@ -90,7 +90,7 @@ test("what is wrong with a document is selected in it", async ({ page, url }) =>
   await page.getByRole("button", { name: "Edit…" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "JSON" }).click();
-  const text = dialog.getByLabel(/whole document/);
+  const text = dialog.getByLabel("JSON", { exact: true });
   await text.fill(JSON.stringify({ projects: [{ projectId: "shop", limits: { maxActive: -1 } }] }, null, 2));
   await dialog.getByLabel(/Reason/).fill("to see what is wrong");
   await dialog.getByRole("button", { name: "Save" }).click();
@@ -191,7 +191,7 @@ test("a dead letter shows what it was to tell, and redriving says what became of
 test("a token's secret and an edit that is not saved outlast Esc", async ({ page, url }) => {
   await page.goto(`${url}/admin/tokens`);
   await become(page, "dev-admin");
-  await page.getByRole("button", { name: "Make a token…" }).click();
+  await page.getByRole("button", { name: "Create a token…" }).click();
   const dialog = page.getByRole("dialog");
   const name = dialog.getByLabel("Name", { exact: true });
   await name.fill("ci");
@@ -202,7 +202,7 @@ test("a token's secret and an edit that is not saved outlast Esc", async ({ page
   await expect(dialog.getByRole("button", { name: "Copy" })).toBeFocused();
   for (let i = 0; i < 4; i++) await page.keyboard.press("Escape");
   await expect(dialog.locator("code")).toContainText("dvt_");
-  await dialog.getByRole("button", { name: "I have kept it" }).click();
+  await dialog.getByRole("button", { name: "Done" }).click();
   await expect(dialog).toHaveCount(0);
 
   await page.goto(`${url}/admin/policy`);

@@ -82,7 +82,7 @@ test("35 a dialog gives the focus back to what opened it", async ({ page, url })
   await page.goto(`${url}/runs`);
   await become(page, "dev-admin");
   for (const [path, name] of [
-    ["admin/tokens", "Make a token…"],
+    ["admin/tokens", "Create a token…"],
     ["admin/policy", "Edit…"],
     ["admin/service", /Freeze the tenant/],
   ] as const) {

@@ -1410,6 +1410,7 @@ type ComplexityRoot struct {
 		KindRaw    func(childComplexity int) int
 		LastUsedAt func(childComplexity int) int
 		Name       func(childComplexity int) int
+		Prefix     func(childComplexity int) int
 		Principal  func(childComplexity int) int
 		Provider   func(childComplexity int) int
 		RevokedAt  func(childComplexity int) int
@@ -7456,6 +7457,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Token.Name(childComplexity), true
+	case "Token.prefix":
+		if e.ComplexityRoot.Token.Prefix == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Token.Prefix(childComplexity), true
 	case "Token.principal":
 		if e.ComplexityRoot.Token.Principal == nil {
 			break
@@ -10196,6 +10203,8 @@ type Token {
   kind: TokenKind!
   kindRaw: String!
   name: String!
+  "The first characters of the secret, to tell tokens apart; null for sessions and for tokens of earlier versions."
+  prefix: String
   "The principal whose rights are the upper bound."
   principal: String!
   grants: [TokenGrant!]!
@@ -13169,6 +13178,8 @@ func (ec *executionContext) childFields_Token(ctx context.Context, field graphql
 		return ec.fieldContext_Token_kindRaw(ctx, field)
 	case "name":
 		return ec.fieldContext_Token_name(ctx, field)
+	case "prefix":
+		return ec.fieldContext_Token_prefix(ctx, field)
 	case "principal":
 		return ec.fieldContext_Token_principal(ctx, field)
 	case "grants":
@@ -38471,6 +38482,29 @@ func (ec *executionContext) fieldContext_Token_name(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Token", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Token_prefix(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Token_prefix(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Prefix, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Token_prefix(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Token", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Token_principal(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -54816,6 +54850,11 @@ func (ec *executionContext) _Token(ctx context.Context, sel ast.SelectionSet, ob
 		case "name":
 			out.Values[i] = ec._Token_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "prefix":
+			out.Values[i] = ec._Token_prefix(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "principal":

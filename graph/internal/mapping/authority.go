@@ -117,7 +117,8 @@ func DocumentOf(in model.PolicyInput) authz.Document {
 func Token(t access.Token) *model.Token {
 	return &model.Token{
 		TokenID: t.ID, Kind: enumOf[model.TokenKind](t.Kind), KindRaw: string(t.Kind), Provider: Text(t.Provider),
-		Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		Prefix: Text(t.Prefix), Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt,
+		ExpiresAt: t.ExpiresAt,
 		RevokedAt: t.RevokedAt, RevokedBy: Text(t.RevokedBy), LastUsedAt: t.LastUsedAt,
 		Grants: MapSlice(t.Grants, func(g authz.Grant) model.TokenGrant {
 			return model.TokenGrant{Role: string(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}

@@ -2180,6 +2180,8 @@ type Token struct {
 	Kind    TokenKind `json:"kind"`
 	KindRaw string    `json:"kindRaw"`
 	Name    string    `json:"name"`
+	// The first characters of the secret, to tell tokens apart; null for sessions and for tokens of earlier versions.
+	Prefix *string `json:"prefix,omitempty"`
 	// The principal whose rights are the upper bound.
 	Principal string       `json:"principal"`
 	Grants    []TokenGrant `json:"grants"`

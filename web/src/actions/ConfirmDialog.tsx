@@ -1,6 +1,7 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { RunHeader } from "../api/model";
 import { RunDiff } from "../history/RunDiff";
+import { CopyAs } from "../copyas/CopyAs";
 import { Env } from "../ui/Env";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runstate/context";
@@ -217,6 +218,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
           )}
           {otherwise && !moved && <p>{m.confirm.otherwise}</p>}
         </div>
+        <CopyAs subject={{ of: "signal", action, runId: header.runId, stepId, reason: draft.reason.trim() }} />
         <div className={css.buttons}>
           <Button back ref={backRef} onClick={leave}>
             {action === "CANCEL" || action === "EMERGENCY_STOP" ? m.confirm.keep : m.confirm.back}

@@ -17,7 +17,7 @@ it("shows each change, saves the document with a reason, and closes", async () =
   );
   const button = screen.getByRole("button", { name: "Save" });
   expect(button.getAttribute("aria-disabled"), "nothing was changed").toBe("true");
-  const area = screen.getByLabelText("The whole document, as JSON");
+  const area = screen.getByRole("textbox", { name: "JSON" });
   fireEvent.change(area, { target: { value: '{"maxActive": 7}' } });
   expect(screen.getByRole("region", { name: "1 change" }).textContent).toContain("maxActive: 5 → 7");
   await user.type(screen.getByLabelText(/^Reason/), "more load");
@@ -34,7 +34,7 @@ it("selects the part that a violation is about", async () => {
   const { user } = await show(
     <EditDocument title="Quotas" before={{}} save={() => Promise.reject(error)} onClose={() => {}} />,
   );
-  const area = screen.getByLabelText<HTMLTextAreaElement>("The whole document, as JSON");
+  const area = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "JSON" });
   fireEvent.change(area, { target: { value: '{"maxActive": 0}' } });
   await user.type(screen.getByLabelText(/^Reason/), "x");
   await user.click(screen.getByRole("button", { name: "Save" }));
@@ -44,8 +44,8 @@ it("selects the part that a violation is about", async () => {
 
 it("asks the policy who could do something", async () => {
   const { user, sent } = await show(<WhoCan />, { answers: { WhoCould: { whoCould: ["ana", "ben"] } } });
-  await user.type(screen.getByRole("combobox", { name: /^On a project/ }), "shop/prod");
-  await user.click(screen.getByRole("button", { name: "Ask" }));
+  await user.type(screen.getByRole("combobox", { name: /^Project.environment/ }), "shop/prod");
+  await user.click(screen.getByRole("button", { name: "Show who can" }));
   await vi.waitFor(() => expect(screen.getByRole("status").textContent).toBe("Retry step: ana, ben."));
   expect(of(sent, "WhoCould")).toEqual([{ action: "RETRY_STEP", projectId: "shop", environmentId: "prod" }]);
 });
@@ -69,7 +69,7 @@ it("edits a policy by a form, and shows the same document as JSON", async () => 
   await user.click(screen.getByRole("button", { name: "Add an approval" }));
   await user.click(screen.getByRole("checkbox", { name: "The requester of a run may not approve it" }));
   await user.click(screen.getByRole("button", { name: "JSON" }));
-  const area = screen.getByLabelText<HTMLTextAreaElement>("The whole document, as JSON");
+  const area = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "JSON" });
   expect(JSON.parse(area.value)).toMatchObject({
     grants: [POLICY.grants[0], { principal: "zoe", role: "VIEWER", projectId: "*", environmentId: "*" }],
     approvals: [{ environmentId: "prod", required: 1 }],

@@ -42,6 +42,7 @@ export function TokensPanel() {
   const make = useCan("CREATE_TOKEN");
   const columns: Column<TokenFieldsFragment>[] = [
     { head: m.tokens.name, main: true, text: true, cell: (token) => token.name },
+    { head: m.tokens.prefix, cell: (token) => token.prefix && <code>{token.prefix}…</code> },
     { head: m.tokens.principal, cell: (token) => token.principal },
     {
       head: m.tokens.grants,
@@ -85,7 +86,7 @@ export function TokensPanel() {
           {m.tokens.everybody}
         </Button>
         <Button kind="primary" refusal={make} onClick={() => setMaking(true)}>
-          {m.tokens.make}…
+          {m.tokens.create}…
         </Button>
       </PageHead>
       <List
@@ -153,7 +154,7 @@ function Make({ onClose }: { onClose: () => void }) {
   };
   return (
     // The secret is shown once, so Esc does not close the dialog: the person confirms that it is kept.
-    <Dialog title={m.tokens.make} onClose={secret === null ? onClose : () => {}}>
+    <Dialog title={m.tokens.create} onClose={secret === null ? onClose : () => {}}>
       {secret !== null ? (
         <div className={css.stack}>
           <p role="status">{m.tokens.once}</p>
@@ -163,7 +164,7 @@ function Make({ onClose }: { onClose: () => void }) {
               {copied ? m.page.copied : m.tokens.copy}
             </Button>
             <Button kind="primary" onClick={onClose}>
-              {m.tokens.kept}
+              {m.tokens.done}
             </Button>
           </div>
         </div>
@@ -211,7 +212,7 @@ function Make({ onClose }: { onClose: () => void }) {
               {m.confirm.back}
             </Button>
             <Button type="submit" kind="primary" refusal={refusal}>
-              {refusal ?? m.tokens.make}
+              {refusal ?? m.tokens.create}
             </Button>
           </div>
         </form>

@@ -41,8 +41,18 @@ function parts(at: Instant, zone: Zone): { date: string; time: string; millis: s
   return { date: iso.slice(0, 10), time: iso.slice(11, 19), millis: iso.slice(11, 23) };
 }
 
-export function zoneName(zone: Zone): string {
-  return zone === "utc" ? "UTC" : "local";
+/** The offset of a zone at an instant: "UTC", "UTC+1", "UTC+5:30". */
+export function zoneOffset(zone: Zone, at: Instant): string {
+  const minutes = zone === "utc" ? 0 : -new Date(at).getTimezoneOffset();
+  if (minutes === 0) return "UTC";
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `UTC${minutes < 0 ? "-" : "+"}${hours}${rest === 0 ? "" : `:${String(rest).padStart(2, "0")}`}`;
+}
+
+/** The name of a zone with its offset: "UTC", or "Europe/Berlin, UTC+1" for the reader's own. */
+export function zoneName(zone: Zone, at: Instant = Date.now()): string {
+  if (zone === "utc") return "UTC";
+  return `${Intl.DateTimeFormat().resolvedOptions().timeZone}, ${zoneOffset(zone, at)}`;
 }
 
 export function clockTime(at: Instant, zone: Zone): string {

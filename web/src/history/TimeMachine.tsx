@@ -8,6 +8,7 @@ import { momentBefore, momentsAfter, SPEEDS, type Speed } from "./moments";
 import type { RunStore } from "../runstate/store";
 import { usePlay } from "./usePlay";
 import { Button } from "../ui/Button";
+import { copyLink } from "../ui/copyLink";
 import { useKeys } from "../ui/keys";
 import { RunDiff } from "./RunDiff";
 import css from "./TimeMachine.module.css";
@@ -64,7 +65,7 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
     "[": { does: m.runKeys.back, run: back, repeats: true },
     "]": { does: m.runKeys.forth, run: forth, repeats: true },
     L: { does: m.runKeys.live, run: toLive },
-    y: { does: m.runKeys.copyLink, run: () => void navigator.clipboard.writeText(linkTo(position)) },
+    y: { does: m.runKeys.copyLink, run: () => void copyLink(linkTo(position)) },
   });
   if (head < 2) return null;
   const words = (seq: number): string => {

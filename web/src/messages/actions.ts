@@ -28,7 +28,7 @@ export const action = {
   MANAGE_TOKENS: "Manage tokens",
   SET_QUOTA: "Set the quotas",
   FREEZE_TENANT: "Freeze the tenant",
-  SET_ENGINE_MODE: "Set the engine's mode",
+  SET_ENGINE_MODE: "Set the mode of the installation",
   DEBUG: "See the details of the installation",
 } satisfies Record<Action, string>;
 

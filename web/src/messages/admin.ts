@@ -9,7 +9,7 @@ export const admin = {
   edit: "Edit",
   save: "Save",
   cancel: "Cancel",
-  document: "The whole document, as JSON",
+  document: "JSON",
   view: "Edit as",
   views: { form: "Form", json: "JSON" },
   notJsonNow: "The text is not JSON. Mend it, then the form can show it.",
@@ -22,9 +22,10 @@ export const admin = {
 export const tokens = {
   title: "API tokens",
   name: "Name",
-  principal: "Rights of",
-  grants: "At most",
-  created: "Made",
+  prefix: "Begins with",
+  principal: "Acts as",
+  grants: "Maximum role",
+  created: "Created",
   expires: "Expires",
   used: "Last used",
   state: "State",
@@ -34,17 +35,17 @@ export const tokens = {
   revoke: "Revoke",
   revokeMeans:
     "Requests with this token are refused on every server within 2 s, and its streams end. This cannot be undone.",
-  everybody: "Show everybody's",
-  make: "Make a token",
-  role: "Role, at most",
-  project: "Project (*: every)",
-  environment: "Environment (*: every)",
-  service: "For a service: its name (else it is your own)",
-  until: "Expires on (else in 90 days)",
-  once: "Keep it now: it is shown this once and stored nowhere.",
-  shownBefore: "It was shown before and cannot be shown again.",
+  everybody: "Show all tokens",
+  create: "Create a token",
+  role: "Maximum role",
+  project: "Project (* for all)",
+  environment: "Environment (* for all)",
+  service: "Service name (empty: the token acts as you)",
+  until: "Expires on (empty: in 90 days)",
+  once: "Copy this token now. You will not see it again.",
+  shownBefore: "The token was shown before and cannot be shown again.",
   copy: "Copy",
-  kept: "I have kept it",
+  done: "Done",
   empty: "No tokens. Scripts and services sign in with one.",
 };
 
@@ -56,19 +57,19 @@ export const policy = {
   role: "Role",
   where: "Where",
   until: "Until",
-  everywhere: "everywhere",
+  everywhere: "every project",
   scope: (project: string, environment: string) =>
     `${project === "*" ? "every project" : project} / ${environment === "*" ? "every environment" : environment}`,
   breakGlassGrant: "by break-glass",
   action: "Action",
-  rules: (n: number) => `${plural(n, "rule")} of the tenant's own`,
+  rules: (n: number) => `${plural(n, "rule")} set by the tenant`,
   defaultRules: (n: number) => `${plural(n, "rule")}, the defaults of this version of dvt`,
   duties: "Separation of duties, approval, break-glass",
-  sodApprove: "The person who asked for a run may not approve it.",
-  noSodApprove: "The person who asked for a run may approve it.",
-  sodComplete: "A person who asked for or approved a run may not complete its manual steps.",
+  sodApprove: "The person who requested a run may not approve it.",
+  noSodApprove: "The person who requested a run may approve it.",
+  sodComplete: "A person who requested or approved a run may not complete its manual steps.",
   sodCompleteAlways: "A plan cannot lift this by sod: false.",
-  noSodComplete: "The person who asked for a run may complete its manual steps.",
+  noSodComplete: "The person who requested a run may complete its manual steps.",
   approvals: (place: string, required: number) =>
     `Runs of ${place} start when ${plural(required, "person has", "people have")} approved them.`,
   breakGlass: (principal: string, role: string, minutes: number) =>
@@ -94,7 +95,7 @@ export const policy = {
   environment: "Environment",
   required: "People",
   minutes: "Minutes",
-  expires: "Until (UTC, empty: no end)",
+  expires: "Until (UTC)",
   expiresHint: "2026-12-31T18:00:00Z",
   approvalsHead: "Approvals before a run starts",
   breakGlassHead: "Break-glass",
@@ -109,12 +110,12 @@ export const policy = {
   by: "By",
   at: "At",
   reason: "Reason",
-  whoCan: "Who could",
-  on: "On a project/environment, or on a run (its whole id)",
-  ask: "Ask",
-  who: (action: string, names: string) => (names === "" ? `Nobody could: ${action}.` : `${action}: ${names}.`),
+  whoCan: "Who can do something",
+  on: "Project/environment, or the id of a run",
+  ask: "Show who can",
+  who: (action: string, names: string) => (names === "" ? `${action}: nobody can do this.` : `${action}: ${names}.`),
   noHistory: "The tenant has no policy of its own; the server's settings hold.",
-  editing: (version: number) => `Change version ${version} of the policy`,
+  editing: (version: number) => `Edit policy (version ${version})`,
 };
 
 export const quota = {
@@ -131,7 +132,7 @@ export const quota = {
   of: (n: string, most: string) => `${n} of ${most}`,
   actions: { START_RUN: "starts", HEAVY_STEP: "heavy steps", SIGNAL: "signals" } satisfies Record<QuotaAction, string>,
   tier: (tier: string, version: number) =>
-    `Tier ${tier}; ${version === 0 ? "its limits hold as they are" : `version ${version} of the tenant's own settings`}.`,
+    `Tier ${tier}; ${version === 0 ? "its limits apply" : `version ${version} of the tenant's own settings`}.`,
   notYours: "Your role may not read the settings of the quotas.",
   limits: {
     startRunPerMinute: "Starts per minute",
@@ -149,7 +150,7 @@ export const quota = {
   strategies: { "": "As the installation", QUEUE: "Runs wait", REJECT: "Runs are refused", DELAY: "Runs are delayed" },
   ttl: "Longest wait, in seconds",
   noHistory: "The tenant has no settings of its own; those of its tier hold.",
-  editing: (version: number) => `Change version ${version} of the quotas`,
+  editing: (version: number) => `Edit quotas (version ${version})`,
 };
 
 export const service = {
@@ -157,7 +158,7 @@ export const service = {
   mode: "Mode of the installation",
   tenant: "This tenant",
   since: "since",
-  already: "This is set already.",
+  already: "This mode is set already.",
   modes: { NORMAL: "Normal", READ_ONLY: "Read-only", DRAINED: "Drained" } satisfies Record<EngineMode, string>,
   means: {
     NORMAL: "Runs start, and everything is published.",
@@ -171,8 +172,8 @@ export const service = {
   notFrozen: "Not frozen",
   freeze: "Freeze the tenant",
   unfreeze: "Lift the freeze",
-  freezeMeans: "No new run starts in this tenant. Runs in progress continue, and queued runs go on waiting.",
-  unfreezeMeans: "Runs start again, the queued ones first.",
+  freezeMeans: "No new run starts in this tenant. Runs in progress continue, and queued runs keep waiting.",
+  unfreezeMeans: "Runs start again, queued ones first.",
 };
 
 export const breakGlass = {

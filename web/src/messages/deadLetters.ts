@@ -23,6 +23,5 @@ export const dlq = {
   harmless:
     "The present state of the run is published again. Receivers that already have it, or a later state, ignore it.",
   more: "More than 200 were open: redrive again for the rest.",
-  empty:
-    "The bus accepted every message. A message that it refuses for good is listed here; nothing is lost, because the log of the run has it.",
+  empty: "No dead letters. Messages that could not be delivered appear here; the log of the run still has them.",
 };

@@ -8,7 +8,7 @@ export const health = {
   part: "Part",
   status: "Status",
   latency: "Answers in",
-  means: "What it means",
+  means: "Meaning",
   abilities: "What the engine can do",
   ability: "Ability",
   engine: "Engine",
@@ -17,12 +17,12 @@ export const health = {
   words: { HEALTHY: "Healthy", DEGRADED: "Degraded", UNHEALTHY: "Unhealthy" } satisfies Record<HealthStatus, string>,
   says: {
     HEALTHY: "Everything that dvt depends on answers.",
-    DEGRADED: "dvt works, except for what the table shows.",
-    UNHEALTHY: "Nothing can be changed until the store is well; the table says what is wrong with it.",
+    DEGRADED: "dvt is running with reduced service; see below.",
+    UNHEALTHY: "Nothing can be changed until the store answers; see below.",
   } satisfies Record<HealthStatus, string>,
   history: "This server's last hour",
-  notYours: "These measurements need the right DEBUG on the whole tenant. By default the role SRE has it.",
-  first: (seconds: number) => `The server has only just started: the first sample comes within ${seconds} s.`,
+  notYours: "Server metrics are visible to the SRE role.",
+  first: (seconds: number) => `The server has just started. The first sample comes within ${seconds} s.`,
   of: (server: string, since: string, newest: string) =>
     `Measured by ${server} alone, since ${since}; the newest sample is from ${newest}.`,
   unwell: (times: number, word: string, at: string) =>
@@ -34,8 +34,8 @@ export const health = {
     answers: "Answer times",
   },
   lines: {
-    lagP50Ms: "Half within",
-    lagP99Ms: "99 in 100 within",
+    lagP50Ms: "Median (p50)",
+    lagP99Ms: "p99",
     framesPerSecond: "Frames in a second",
     viewers: "Viewers",
     streams: "Streams",

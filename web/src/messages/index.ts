@@ -2,7 +2,7 @@
 import { status } from "./status";
 import { sync, cause, banner, serviceBanner } from "./live";
 import { action, role, confirm, denied, receipt, menu } from "./actions";
-import { nav, page, keys, help, palette, place, viewer, signIn } from "./shell";
+import { nav, page, keys, help, palette, place, viewer, signIn, copyAs, share } from "./shell";
 import { runs } from "./runs";
 import { run, runKeys, details, artifacts, events, time, diff } from "./run";
 import { step, log } from "./step";
@@ -72,4 +72,6 @@ export const m = {
   quota,
   service,
   breakGlass,
+  copyAs,
+  share,
 };

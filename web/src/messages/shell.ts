@@ -17,7 +17,7 @@ export const page = {
   copy: (what: string) => `Copy ${what}`,
   copied: "Copied",
   retryIn: (left: string) => `Retry in ${left}`,
-  tooSoon: "The server asks you to wait a little.",
+  tooSoon: "The server asks you to wait.",
   missing:
     "dvt did not answer, or this page belongs to an older version of dvt. Reload it when dvt answers; the address keeps your view.",
   reload: "Reload the page",
@@ -61,9 +61,11 @@ export const help = {
 
 export const palette = {
   title: "Go to anything",
-  label: "Page, action, plan, or start of a run id",
+  label: "Page, action, step, plan, or start of a run id",
   none: "Nothing has this name.",
   go: (page: string) => `Go to ${page}`,
+  step: (name: string) => `Step ${name}`,
+  run: (status: string, plan: string) => `${plan} · ${status}`,
   failed: "Failed runs",
   bulks: "Bulk actions",
   theme: (name: string) => `Theme: ${name}`,
@@ -73,7 +75,7 @@ export const palette = {
 };
 
 export const place = {
-  label: "Place",
+  label: "Scope",
   tenant: "Tenant",
   project: "Project",
   environment: "Environment",
@@ -83,10 +85,10 @@ export const place = {
 
 export const viewer = {
   signedInAs: "Signed in as",
-  account: (principal: string) => `Account: ${principal}`,
+  account: (principal: string) => `Principal: ${principal}`,
   keys: "Single-key shortcuts",
   times: "Times in",
-  switchFailed: "The account was not changed. Only `dvt dev` has other accounts to try.",
+  switchFailed: "The principal was not changed. Only `dvt dev` has other principals to try.",
   zone: "Time zone",
   theme: "Theme",
   themes: { system: "System", light: "Light", dark: "Dark" },
@@ -106,11 +108,26 @@ export const signIn = {
     "--data",
     ".",
   ],
-  expired: "Your session has expired. Sign in again to go on where you were.",
-  ended: "Your session was ended. Sign in again to go on where you were.",
+  expired: "Your session has expired. Sign in again to continue where you were.",
+  ended: "Your session was ended. Sign in again to continue where you were.",
   refused: "You were not signed in: the answer of the sign-in service could not be verified. Try again.",
   noRights: "You have signed in, but nobody has given you rights here. Ask an administrator of your tenant.",
   unavailable: "Signing in does not work just now. Try again in a minute.",
   out: "Sign out",
   stayed: "You are still signed in: the server did not answer. Try again.",
+};
+
+export const copyAs = {
+  title: "Copy as",
+  forms: { cli: "CLI", curl: "curl", graphql: "GraphQL" },
+  copy: (form: string) => `Copy as ${form}`,
+  done: (form: string) => `Copied as ${form}`,
+};
+
+export const share = {
+  button: "Share",
+  link: "Copy link",
+  key: "Copy a link to this view",
+  copied: "Link copied",
+  failed: "The link could not be copied. Copy it from the address bar.",
 };

@@ -14,7 +14,7 @@ export function Problem({ error, retry }: { error: unknown; retry: () => void })
     return (
       <Notice title={m.page.forbidden}>
         <p>
-          {api.message} <code>{api.code}</code>
+          {api.message} <ErrorCode code={api.code} />
         </p>
         {api.whoCould.length > 0 && <p>{m.denied.could(api.whoCould.join(", "))}</p>}
         <BreakGlassButton />
@@ -25,11 +25,21 @@ export function Problem({ error, retry }: { error: unknown; retry: () => void })
     <div className={css.notice} role="alert">
       <p className={css.noticeTitle}>{m.run.failedToLoad}</p>
       <p>
-        {api ? api.message : String(error)} {api && <code>{api.code}</code>}
+        {api ? api.message : String(error)} {api && <ErrorCode code={api.code} />}
       </p>
       {api?.correlationId && <p>{m.run.correlation(api.correlationId)}</p>}
       <Retry key={api?.correlationId} afterMs={api?.retryAfterMs ?? 0} retry={retry} />
     </div>
+  );
+}
+
+/** A code with its explanation in the page of the API. The UI's own code of a lost connection has none. */
+function ErrorCode({ code }: { code: string }) {
+  if (code === "NETWORK") return <code>{code}</code>;
+  return (
+    <a href={`/docs/api#${code}`} target="_blank" rel="noreferrer">
+      <code>{code}</code>
+    </a>
   );
 }
 

@@ -21,7 +21,7 @@ export function MomentPage() {
   const { runId } = route.useParams();
   useDocumentStatus(m.audit.title);
   return (
-    <Notice title={m.audit.noMoment}>
+    <Notice title={m.audit.noMoment} heading>
       <Link to="/runs/$runId" params={{ runId }}>
         {m.audit.toRun}
       </Link>

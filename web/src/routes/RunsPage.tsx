@@ -8,6 +8,7 @@ import { toRunsSearch } from "../runlist/runsSearch";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
 import { useRowKeys, useSelection, useSelectKeys } from "../ui/useSelection";
 import { useInbox } from "../inbox/inbox";
+import { useCopySubject } from "../copyas/offer";
 import { m } from "../messages";
 import { formatQuery, type RunQuery } from "../runlist/query";
 import { FOLLOWED, type RunList, useRunList } from "../runlist/useRunList";
@@ -69,6 +70,7 @@ export function RunsPage() {
     [navigate, change],
   );
 
+  useCopySubject(() => ({ of: "list", filter: list.filter }));
   return (
     <>
       <SyncBanner verdict={verdict} now={now} />

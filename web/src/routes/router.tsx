@@ -30,7 +30,7 @@ const root = createRootRoute({
   // The time zone stays in the address from page to page.
   search: { middlewares: [({ search, next }) => ({ tz: search.tz, ...next(search) })] },
   notFoundComponent: () => (
-    <Notice title={m.run.gone}>
+    <Notice title={m.run.gone} heading>
       <Link to="/runs">{m.run.toRuns}</Link>
     </Notice>
   ),

@@ -1,10 +1,13 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { useRunActions } from "../actions/context";
+import { useCopySubject } from "../copyas/offer";
 import { m } from "../messages";
 import { useRunStore } from "../runstate/context";
 import { RESET_STEP_PARAMS, readLog, RUN_VIEWS } from "../address/views";
 import { useKeys } from "../ui/keys";
+import { usePaletteEntries } from "../ui/paletteEntries";
+import { runEntries } from "./runEntries";
 import { FIRST_VIEW } from "./RunTabs";
 
 interface RunKeysProps {
@@ -16,7 +19,7 @@ interface RunKeysProps {
 export function RunKeys({ chosen, close }: RunKeysProps) {
   const store = useRunStore();
   const navigate = useNavigate({ from: "/runs/$runId" });
-  const { act, menu } = useRunActions();
+  const { actions, act, menu } = useRunActions();
   const failing = (): string | null => {
     if (chosen !== null && store.step(chosen)?.status === "FAILED") return chosen;
     return store.header()?.rootCause?.stepId ?? null;
@@ -50,6 +53,9 @@ export function RunKeys({ chosen, close }: RunKeysProps) {
     },
     ".": { does: m.runKeys.menu, run: menu },
   });
+  const openStep = (step: string): void => void navigate({ search: (old) => ({ ...old, ...RESET_STEP_PARAMS, step }) });
+  useCopySubject(() => ({ of: "run", runId: store.header()?.runId ?? "" }));
+  usePaletteEntries((typed) => runEntries({ store, actions, chosen, act, openStep }, typed));
   useEffect(() => {
     if (chosen === null) return;
     const onKey = (event: KeyboardEvent): void => {

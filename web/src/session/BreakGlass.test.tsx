@@ -1,9 +1,8 @@
 import { expect, it } from "vitest";
-import { of, refused, screen, show, vi } from "../testing/render";
+import { of, screen, show, vi } from "../testing/render";
 import { Problem } from "../page/Problem";
 import { ApiError } from "../api/error";
 import { BreakGlassButton } from "./BreakGlass";
-import { BreakGlassTimer } from "./BreakGlassTimer";
 
 const ROLES = [{ role: "ADMIN", maxMinutes: 30 } as const];
 
@@ -36,15 +35,4 @@ it("is offered where the viewer is refused", async () => {
   const error = new ApiError("Only an Admin can do this.", { code: "FORBIDDEN", whoCould: ["ben"] });
   await show(<Problem error={error} retry={() => {}} />, { viewer: { breakGlass: ROLES } });
   expect(screen.getByRole("button", { name: "Break glass…" })).toBeDefined();
-});
-
-it("shows the time that is left, and ends the role early", async () => {
-  const { user, sent } = await show(<BreakGlassTimer />, {
-    viewer: { breakGlassRoles: ["ADMIN"], breakGlassUntil: new Date(Date.now() + 90_500).toISOString() },
-    answers: { EndBreakGlass: refused("UNAVAILABLE", "Try again.") },
-  });
-  expect(screen.getByRole("timer").textContent).toMatch(/^Break-glass: Admin, 1 m 30 s left$/);
-  await user.click(screen.getByRole("button", { name: "End now" }));
-  await vi.waitFor(() => expect(screen.getByRole("alert").textContent).toContain("Try again."));
-  expect(of(sent, "EndBreakGlass")).toHaveLength(1);
 });

@@ -7,8 +7,10 @@ import { type Theme, THEMES } from "./Account";
 import { PAGES } from "./pages";
 import { m } from "../messages";
 import { Dialog } from "../ui/Dialog";
-import { shortId, type Zone } from "../format/format";
+import { dateTime, relative, shortId, type Zone } from "../format/format";
 import { setKeysOn, useKeysOn } from "../ui/keys";
+import { offeredEntries, type PaletteEntry } from "../ui/paletteEntries";
+import { useZone } from "../ui/Time";
 import { runLook } from "../status/look";
 import { StatusIcon } from "../ui/Status";
 import { matching } from "./match";
@@ -25,12 +27,8 @@ interface PaletteProps {
   setZone: (zone: Zone) => void;
 }
 
-interface Entry {
-  key: string;
-  word: string;
-  hint?: string;
+interface Entry extends PaletteEntry {
   run?: RunRow;
-  act: () => void;
 }
 
 /** Finds pages, actions and runs by name; runs by plan or by the start of their id. */
@@ -39,6 +37,7 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const keys = useKeysOn();
+  const zone = useZone();
   const id = useId();
   const runs = useFound(typed.trim());
   const fixed: Entry[] = [
@@ -65,12 +64,19 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
     { key: "keys", word: keys ? m.palette.keysOff : m.palette.keysOn, act: () => setKeysOn(!keys) },
     { key: "help", word: m.help.title, hint: "?", act: help },
   ];
+  const offered = offeredEntries(typed);
   const entries: Entry[] = [
+    // Steps were found by any part of their name, actions by the beginnings of words.
+    ...matching(
+      offered.filter(({ hint }) => hint === undefined),
+      typed,
+    ),
+    ...offered.filter(({ hint }) => hint !== undefined),
     ...matching(fixed, typed),
     ...runs.map((run) => ({
       key: run.runId,
-      word: `${run.plan.planId}@${run.plan.planVersion}`,
-      hint: shortId(run.runId),
+      word: m.palette.run(runLook(run).word, `${run.plan.planId}@${run.plan.planVersion}`),
+      hint: `${relative(run.createdAt, Date.now()) ?? dateTime(run.createdAt, zone)} · ${shortId(run.runId)}`,
       run,
       act: () => void navigate({ to: "/runs/$runId", params: { runId: run.runId } }),
     })),

@@ -25,9 +25,10 @@ import { Choice } from "./Choice";
 import { PAGES } from "./pages";
 import { Places } from "./Places";
 import { ServiceBanner } from "./ServiceBanner";
+import { CopiedNotice, Share } from "./Share";
 import prose from "../styles/Prose.module.css";
 import css from "./Shell.module.css";
-import { BreakGlassTimer } from "../session/BreakGlassTimer";
+import { BreakGlassTimer } from "./BreakGlassTimer";
 import { SignInOver, useSessionEnd } from "../session/SignInOver";
 
 const Palette = lazyPart(() => import("./Palette").then((part) => part.Palette));
@@ -97,6 +98,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
             <Search size={16} aria-hidden="true" />
             <kbd className={css.hotkey}>{m.help.paletteKey}</kbd>
           </Button>
+          <Share />
           <Tray />
           <Choice
             label={m.viewer.zone}
@@ -115,6 +117,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
           <Account viewer={viewer} theme={theme} setTheme={setTheme} zone={zone} setZone={setZone} />
         </div>
       </header>
+      <CopiedNotice />
       <ServiceBanner />
       <main id="main" className={css.main} data-veiled={signedOut || undefined}>
         {children}

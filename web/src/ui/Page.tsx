@@ -12,11 +12,19 @@ export function Skeleton({ rows, label }: { rows: number; label: string }) {
   );
 }
 
+interface NoticeProps {
+  title: string;
+  /** The notice is the whole page, so its title is the heading. */
+  heading?: boolean;
+  children?: ReactNode;
+}
+
 /** A notice in place of content: why there is none, and what to do. */
-export function Notice({ title, children }: { title: string; children?: ReactNode }) {
+export function Notice({ title, heading = false, children }: NoticeProps) {
+  const Title = heading ? "h1" : "p";
   return (
     <div className={css.notice}>
-      <p className={css.noticeTitle}>{title}</p>
+      <Title className={css.noticeTitle}>{title}</Title>
       {children}
     </div>
   );

@@ -1,6 +1,6 @@
 import { createContext, use, useEffect, useState } from "react";
 import type { Instant } from "../format/format";
-import { clockTime, dateTime, preciseTime, relative, type Zone, zoneName } from "../format/format";
+import { clockTime, dateTime, preciseTime, relative, type Zone, zoneName, zoneOffset } from "../format/format";
 
 export const ZoneContext = createContext<Zone>("utc");
 
@@ -33,9 +33,9 @@ export function Time({ at, format = "relative" }: TimeProps) {
       : format === "precise"
         ? preciseTime(at, zone)
         : format === "full"
-          ? `${dateTime(at, zone)} ${zoneName(zone)}`
+          ? `${dateTime(at, zone)} ${zoneOffset(zone, at)}`
           : (relative(at, Date.now()) ?? dateTime(at, zone));
-  const title = `${dateTime(at, "utc")} UTC\n${dateTime(at, "local")} local`;
+  const title = `${dateTime(at, "utc")} UTC\n${dateTime(at, "local")} ${zoneName("local", at)}`;
   return (
     <time dateTime={new Date(at).toISOString()} title={title}>
       {text}

@@ -1140,7 +1140,7 @@ export type QuotasQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type QuotasQuery = { quotas: Array<{ projectId: string | null, active: number, maxActive: number, queueDepth: number, maxQueueDepth: number, buckets: Array<{ action: QuotaAction, perMinute: number, tokensRemaining: number, usedPercent: number, nextRefillAt: string | null }> }> };
 
-export type TokenFieldsFragment = { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> };
+export type TokenFieldsFragment = { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> };
 
 export type TokensQueryVariables = Exact<{
   all: boolean;
@@ -1150,21 +1150,21 @@ export type TokensQueryVariables = Exact<{
 }>;
 
 
-export type TokensQuery = { tokens: { edges: Array<{ node: { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type TokensQuery = { tokens: { edges: Array<{ node: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type CreateTokenMutationVariables = Exact<{
   input: CreateTokenInput;
 }>;
 
 
-export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
 
 export type RevokeTokenMutationVariables = Exact<{
   input: RevokeTokenInput;
 }>;
 
 
-export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
 
 export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> };
 
@@ -1815,6 +1815,7 @@ export const TokenFieldsFragmentDoc = new TypedDocumentString(`
     fragment TokenFields on Token {
   tokenId
   name
+  prefix
   principal
   grants {
     role
@@ -4016,6 +4017,7 @@ export const TokensDocument = new TypedDocumentString(`
 fragment TokenFields on Token {
   tokenId
   name
+  prefix
   principal
   grants {
     role
@@ -4040,6 +4042,7 @@ export const CreateTokenDocument = new TypedDocumentString(`
     fragment TokenFields on Token {
   tokenId
   name
+  prefix
   principal
   grants {
     role
@@ -4063,6 +4066,7 @@ export const RevokeTokenDocument = new TypedDocumentString(`
     fragment TokenFields on Token {
   tokenId
   name
+  prefix
   principal
   grants {
     role

@@ -7,8 +7,8 @@ import { ticking } from "../format/format";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useTick } from "../ui/Time";
-import css from "./BreakGlass.module.css";
-import { useViewer } from "./viewer";
+import { useViewer } from "../session/viewer";
+import css from "./Shell.module.css";
 
 /** In the bar while the viewer holds a role by break-glass: how long it lasts, and the way to give it up. */
 export function BreakGlassTimer() {

@@ -1,0 +1,37 @@
+package graph_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func TestAPIPage_HasAnAnchorForEachTypeFieldAndCode(t *testing.T) {
+	t.Parallel()
+	raw, err := graph.APIPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(raw)
+	for _, want := range []string{
+		`id="Query.audit"`, `id="Mutation.startRun"`, `id="AuditFilter.runId"`, `id="RunStatus.FAILED"`,
+		`<a href="#AuditConnection">AuditConnection!</a>`, "Part of the name of who acted, in any case.",
+		"first: Int = 50",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	for _, code := range run.CodeTable() {
+		if !strings.Contains(page, `<dt id="`+string(code.Code)+`">`) {
+			t.Errorf("the page has no anchor of %s", code.Code)
+		}
+	}
+	for _, bad := range []string{"<script", "http://", "https://", "style="} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page contains %q, which its content policy refuses or which leads elsewhere", bad)
+		}
+	}
+}

@@ -1,0 +1,9 @@
+-- The first characters of the secrets of API tokens, by which people tell tokens apart.
+
+-- +goose Up
+SET LOCAL lock_timeout = '3s';
+LOCK TABLE api_token IN ACCESS EXCLUSIVE MODE;
+
+-- Empty for tokens of earlier versions and for sessions.
+ALTER TABLE api_token ADD COLUMN prefix text NOT NULL DEFAULT '';
+UPDATE meta SET value = 20 WHERE name = 'compatible_from';

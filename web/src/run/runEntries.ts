@@ -1,0 +1,47 @@
+// What the page of a run offers to the palette: the actions that the viewer may do now, and the steps by name.
+import { SENDABLE, type Sendable } from "../actions/intent";
+import type { AvailableActions } from "../actions/useAvailability";
+import { m } from "../messages";
+import type { RunStore } from "../runstate/store";
+import type { PaletteEntry } from "../ui/paletteEntries";
+
+const MOST_STEPS = 12;
+
+interface RunEntries {
+  store: RunStore;
+  actions: AvailableActions | null;
+  chosen: string | null;
+  act: (action: Sendable, stepId: string | null) => void;
+  openStep: (stepId: string) => void;
+}
+
+export function runEntries({ store, actions, chosen, act, openStep }: RunEntries, typed: string): PaletteEntry[] {
+  const failing = store.header()?.rootCause?.stepId ?? null;
+  const subjects = [...new Set([null, failing, chosen])];
+  const actionEntries = subjects.flatMap((stepId) => {
+    const may = stepId === null ? actions?.run : actions?.step(stepId);
+    return SENDABLE.filter((action) => may?.get(action)?.outcome === "APPLY").map((action) => ({
+      key: `${action} ${stepId ?? ""}`,
+      word: `${stepId === null ? m.action[action] : `${m.action[action]} ${nameOf(store, stepId)}`}…`,
+      act: () => act(action, stepId),
+    }));
+  });
+  return [...actionEntries, ...stepEntries(store, openStep, typed)];
+}
+
+function nameOf(store: RunStore, stepId: string): string {
+  return store.step(stepId)?.name ?? stepId;
+}
+
+/** Steps whose name or id contains the text; none while nothing is typed, because they would push all else away. */
+function stepEntries(store: RunStore, openStep: (stepId: string) => void, typed: string): PaletteEntry[] {
+  const text = typed.trim().toLowerCase();
+  if (text === "") return [];
+  const found = store.order().filter((id) => `${id} ${nameOf(store, id)}`.toLowerCase().includes(text));
+  return found.slice(0, MOST_STEPS).map((id) => ({
+    key: `step ${id}`,
+    word: m.palette.step(nameOf(store, id)),
+    hint: id,
+    act: () => openStep(id),
+  }));
+}
