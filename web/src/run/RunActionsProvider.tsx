@@ -1,13 +1,15 @@
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useMemo, useState } from "react";
+import { type ReactNode, Suspense, useMemo, useState } from "react";
 import { type RunActions, RunActionsContext } from "../actions/context";
-import { ActionMenu } from "../actions/ActionMenu";
-import { ConfirmDialog } from "../actions/ConfirmDialog";
 import type { Kept } from "../actions/intents";
 import type { Sendable } from "../actions/intent";
 import { useAvailability } from "../actions/useAvailability";
 import { intents } from "../actions/useSend";
 import { useRunStore } from "../runstate/context";
+import { lazyPart } from "../ui/lazyPart";
+
+const ActionMenu = lazyPart(() => import("../actions/ActionMenu").then((part) => part.ActionMenu));
+const ConfirmDialog = lazyPart(() => import("../actions/ConfirmDialog").then((part) => part.ConfirmDialog));
 
 interface RunActionsProviderProps {
   runId: string;
@@ -36,18 +38,20 @@ export function RunActionsProvider({ runId, chosen, children }: RunActionsProvid
   return (
     <RunActionsContext value={acts}>
       {children}
-      {menu && <ActionMenu stepId={chosen} onClose={() => setMenu(false)} />}
-      {kept && (
-        <ConfirmDialog
-          key={kept.intent.signalId}
-          kept={kept}
-          onClose={() => setKept(null)}
-          onDone={({ newRunId }) => {
-            setKept(null);
-            if (newRunId !== null) void navigate({ to: "/runs/$runId", params: { runId: newRunId }, search: {} });
-          }}
-        />
-      )}
+      <Suspense>
+        {menu && <ActionMenu stepId={chosen} onClose={() => setMenu(false)} />}
+        {kept && (
+          <ConfirmDialog
+            key={kept.intent.signalId}
+            kept={kept}
+            onClose={() => setKept(null)}
+            onDone={({ newRunId }) => {
+              setKept(null);
+              if (newRunId !== null) void navigate({ to: "/runs/$runId", params: { runId: newRunId }, search: {} });
+            }}
+          />
+        )}
+      </Suspense>
     </RunActionsContext>
   );
 }
