@@ -2,61 +2,58 @@ package control_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
-// tellingStore passes the rows of CreateRun to NewRun.Written and counts the reads of states.
-type tellingStore struct {
+// runReads counts reads of runs, of their states and of their rows in the queue.
+type runReads struct {
 	store.Store
-	loads int
+	n atomic.Int64
 }
 
-func (s *tellingStore) CreateRun(ctx context.Context, n store.NewRun) (store.Run, bool, error) {
-	r, created, err := s.Store.CreateRun(ctx, n)
-	if err != nil || !created || n.Written == nil {
-		return r, created, err
-	}
-	l, err := s.Store.Load(ctx, r.RunID)
-	if err != nil {
-		return r, created, err
-	}
-	q, err := s.QueueRow(ctx, r.RunID)
-	n.Written(store.Written{Loaded: l, Queue: &q})
-	return r, created, err
+func (s *runReads) Get(ctx context.Context, runID string) (store.Run, error) {
+	s.n.Add(1)
+	return s.Store.Get(ctx, runID)
 }
 
-func (s *tellingStore) Load(ctx context.Context, runID string) (store.Loaded, error) {
-	s.loads++
+func (s *runReads) Load(ctx context.Context, runID string) (store.Loaded, error) {
+	s.n.Add(1)
 	return s.Store.Load(ctx, runID)
 }
 
-func TestStartRun_TheWrittenViewEqualsTheReadView(t *testing.T) {
+func (s *runReads) QueueRow(ctx context.Context, runID string) (store.QueueRow, error) {
+	s.n.Add(1)
+	return s.Store.QueueRow(ctx, runID)
+}
+
+// The third run waits for a token.
+func TestStartRun_ReadsNothingAgainAfterItsCommit(t *testing.T) {
 	t.Parallel()
-	var telling *tellingStore
-	w := newWorld(t, func(c *usecases.Config) {
-		telling = &tellingStore{Store: c.Store}
-		c.Store = telling
+	var reads *runReads
+	w := newWorld(t, withQuotas(hobby()), func(c *usecases.Config) {
+		reads = &runReads{Store: c.Store}
+		c.Store = reads
 	})
-	in := startOf("r1", document(nil, "s1", "b<s1"))
-	first := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
-	if telling.loads != 0 {
-		t.Errorf("StartRun read the state %d times, want none", telling.loads)
-	}
-	second := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
-	if first.Deduplicated || !second.Deduplicated || telling.loads != 1 {
-		t.Errorf("deduplicated %t and %t with %d reads, want false and true with one", first.Deduplicated,
-			second.Deduplicated, telling.loads)
-	}
-	if diff := cmp.Diff(second.View, first.View, cmpopts.IgnoreFields(control.RunView{}, "AsOf"),
-		cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("view that is read and view that was written (-want +got):\n%s", diff)
+	for i, request := range []string{"r1", "r2", "r3"} {
+		before := reads.n.Load()
+		first := w.startRun(request)
+		if n := reads.n.Load() - before; n != 0 || first.Deduplicated || waits(first) != (i == 2) {
+			t.Errorf("%s: %d reads of the run, deduplicated %t, it waits %t; want no read, and that only the third waits",
+				request, n, first.Deduplicated, waits(first))
+		}
+		again := w.startRun(request)
+		if diff := cmp.Diff(again.View, first.View, cmpopts.IgnoreFields(control.RunView{}, "AsOf"),
+			cmpopts.IgnoreFields(control.QueueEntry{}, "Wait"),
+			cmpopts.EquateEmpty()); diff != "" || !again.Deduplicated {
+			t.Errorf("%s: view that is read and view that was written (-want +got):\n%s", request, diff)
+		}
 	}
 }

@@ -127,9 +127,9 @@ type NewRun struct {
 	// returns are appended instead of Events.
 	Enqueue *Enqueue
 	Wait    func(Admission) ([]run.Draft, error)
-	// Written, if set, is called with the committed run before CreateRun returns created = true, but only by a store that
-	// knows it without a read. Wait and Written must do no I/O. Another goroutine may call them, even after CreateRun
-	// returned because its context ended. Wait is called again after a conflict that committed nothing.
+	// Written, if set, is called once with the committed run, before CreateRun returns created = true. Wait and Written
+	// must do no I/O. Another goroutine may call them, even after CreateRun returned because its context ended. Wait is
+	// called again after a conflict that committed nothing.
 	Written func(Written)
 	// NeedApproval makes the run wait for approval. It excludes Enqueue.
 	NeedApproval *NeedApproval

@@ -145,12 +145,17 @@ func (s *QueueViews) EntryOf(ctx context.Context, r store.Run) (*control.QueueEn
 	if err != nil || q.Status == store.QueueStarted {
 		return nil, err
 	}
-	row := store.WaitingRun{QueueRow: q, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
-		TriggeredBy: r.TriggeredBy}
+	return s.Locate(ctx, store.WaitingRun{QueueRow: q, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID,
+		PlanVersion: r.PlanVersion, TriggeredBy: r.TriggeredBy})
+}
+
+// Locate returns the queue entry of a run whose row is known, with its position and estimate if it waits. It reads the
+// queue of the tenant, but neither the run nor its row.
+func (s *QueueViews) Locate(ctx context.Context, row store.WaitingRun) (*control.QueueEntry, error) {
 	if !row.Waiting {
 		return &control.QueueEntry{WaitingRun: row}, nil
 	}
-	u, err := s.store.Usage(ctx, r.TenantID)
+	u, err := s.store.Usage(ctx, row.TenantID)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +163,11 @@ func (s *QueueViews) EntryOf(ctx context.Context, r store.Run) (*control.QueueEn
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.store.WaitingRuns(ctx, store.WaitingFilter{TenantID: r.TenantID, RunID: r.RunID, Limit: 1})
+	rows, err := s.store.WaitingRuns(ctx, store.WaitingFilter{TenantID: row.TenantID, RunID: row.RunID, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(rows, func(w store.WaitingRun) bool { return w.RunID == r.RunID }); i >= 0 {
+	if i := slices.IndexFunc(rows, func(w store.WaitingRun) bool { return w.RunID == row.RunID }); i >= 0 {
 		row = rows[i]
 	}
 	e := s.queueEntry(row, u, active)

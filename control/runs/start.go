@@ -157,15 +157,17 @@ func (s *Starter) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 	}
 	select {
 	case w := <-written:
-		if q := w.Queue; q != nil && !q.Waiting {
-			return s.answerView(writtenView(r, w), created), nil
+		if w.Queue != nil {
+			v := writtenView(r, w)
+			v.Queue, err = s.views.queue.Locate(ctx, v.Queue.WaitingRun)
+			return s.answerView(v, created), control.Translate(err)
 		}
 	default: // the store did not report its write
 	}
 	return s.answerStart(ctx, r, created)
 }
 
-// writtenView returns the view of a run that was admitted when it was created, without another read.
+// writtenView returns the view of a run in its queue from what its creation wrote, without another read.
 func writtenView(r store.Run, w store.Written) control.RunView {
 	v := control.RunView{Run: r, State: w.Loaded.State, Epoch: w.Loaded.Epoch, OpsRev: w.Loaded.Head.OpsRev,
 		AsOf: w.Loaded.Now}

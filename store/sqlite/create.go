@@ -14,6 +14,7 @@ import (
 // CreateRun implements store.Transactor. Before the commit no other transaction sees the head, so its first events need
 // no lookup of facts.
 func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error) {
+	var written store.Written
 	err = s.write(ctx, func(c *conn) error {
 		t := s.begin(c, n.Run.Identity, store.Head{RunID: n.Run.RunID})
 		if n.Bulk != nil {
@@ -42,41 +43,61 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		if err != nil {
 			return err
 		}
-		return t.writeFirstEvents(ctx, r, events, n.Audit)
+		state, err := t.writeFirstEvents(ctx, r, events, n.Audit)
+		if err == nil && n.Written != nil {
+			written, err = t.written(ctx, state, n.Enqueue != nil)
+		}
+		return err
 	})
 	if err != nil {
 		return store.Run{}, false, err
 	}
+	if created && n.Written != nil {
+		n.Written(written)
+	}
 	return r, created, nil
 }
 
-// writeFirstEvents writes the first events of a new run, its head and its checkpoint. The checkpoint makes the run
-// visible in lists before a projector has seen it.
-func (t *runTx) writeFirstEvents(ctx context.Context, r store.Run, events []run.Draft, rows []store.AuditRow) error {
+// written returns what readers will find after the commit.
+func (t *runTx) written(ctx context.Context, state run.State, queued bool) (w store.Written, err error) {
+	w.Loaded = store.Loaded{State: state, Head: t.head, CheckpointAt: state.Seq, Now: t.at}
+	if w.Loaded.Epoch, err = collectOne(ctx, t.conn, "epoch", value[string], epochSQL); err != nil || !queued {
+		return w, err
+	}
+	row, err := t.Queue(ctx)
+	w.Queue = &row
+	return w, err
+}
+
+// writeFirstEvents writes the first events of a new run, its head and its checkpoint, and returns the state. The
+// checkpoint makes the run visible in lists before a projector has seen it.
+func (t *runTx) writeFirstEvents(ctx context.Context, r store.Run, events []run.Draft,
+	rows []store.AuditRow) (run.State, error) {
 	batch, err := authority.Prepare(t.id, store.Append{Events: events})
 	if err != nil {
-		return err
+		return run.State{}, err
 	}
 	plan, err := authority.Decide(t.head, batch, authority.Facts{}, t.at)
 	if err != nil {
-		return err
+		return run.State{}, err
 	}
 	t.advance(plan)
 	if err := t.insert(ctx, plan.Insert); err != nil {
-		return err
+		return run.State{}, err
 	}
 	if err := t.Audit(ctx, slices.Concat(plan.Audit, rows)...); err != nil {
-		return err
+		return run.State{}, err
 	}
 	if err := t.insertHead(ctx); err != nil {
-		return err
+		return run.State{}, err
 	}
 	if t.isDirty() {
 		if err := t.markDirty(ctx); err != nil {
-			return err
+			return run.State{}, err
 		}
 	}
-	return saveFirst(ctx, t.conn, authority.Fold(store.Loaded{}, authority.Base(r), plan.Insert).State)
+	state := authority.Fold(store.Loaded{}, authority.Base(r), plan.Insert).State
+	return state, saveFirst(ctx, t.conn, state)
 }
 
 // enqueueNew puts a new run into the queue and returns its first events. A run that waits gets its events from n.Wait.

@@ -71,8 +71,8 @@ func testRunThatNeedsApprovalHasNoLog(f *fixture) {
 	facts, err := f.store.Get(f.ctx(), id.RunID)
 	f.ok(err)
 	want := store.Approval{
-		RunID: id.RunID, TenantID: "t1", ProjectID: "p1", EnvironmentID: id.EnvironmentID, TriggeredBy: facts.TriggeredBy,
-		Required: 2, Priority: 7,
+		RunID: id.RunID, TenantID: "t1", ProjectID: "p1", EnvironmentID: id.EnvironmentID, PlanID: id.PlanID,
+		PlanVersion: id.PlanVersion, TriggeredBy: facts.TriggeredBy, Required: 2, Priority: 7,
 		CreatedAt: facts.CreatedAt, ExpiresAt: facts.CreatedAt.Add(time.Hour), Rerun: rerunOfUnapproved, Open: true,
 	}
 	f.equal(want, f.approval(id), "approval")
