@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -114,4 +115,14 @@ func TestRunRequest_HasTheStepsAndHidesSecrets(t *testing.T) {
 	}
 	_, err := w.RunRequest(t.Context(), w.who("dev-mallory"), id)
 	refusal(t, err, run.CodeNotFound)
+}
+
+func TestPreviewAction_NamesWhoCouldStartTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := startOf("r1", document(nil, "s1"))
+	p := must[runs.ActionPreview](t)(w.PreviewAction(t.Context(), w.who("dev-viewer"), runs.PreviewAction{Start: &in}))
+	if p.Code != run.CodeForbidden || !slices.Contains(p.WhoCould, "dev-engineer") {
+		t.Errorf("the preview is %+v, want FORBIDDEN with dev-engineer among those who could", p)
+	}
 }

@@ -53,6 +53,7 @@ type ActionPreview struct {
 	Outcome    string // a value of ActionAvailability.Outcome
 	Code       run.Code
 	Reason     string
+	WhoCould   []string   // at most ten others who may; set only for CodeForbidden
 	Status     run.Status // of the run afterwards; "" when refused
 	Changes    []StepChange
 	Blocked    []string
@@ -242,8 +243,7 @@ func (s *Previewer) previewRights(p authz.Principal, action authz.Action, o auth
 		return d.Allowed, ActionPreview{}, err
 	}
 	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.rights.DenialError(p, action, o,
-			d).Message},
-		nil
+		d).Message, WhoCould: s.rights.Authz.WhoCould(action, o)}, nil
 }
 
 // RefusedPreview returns the preview of an action that would be refused.

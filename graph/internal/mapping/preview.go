@@ -9,7 +9,7 @@ import (
 func Preview(p runs.ActionPreview) *model.ActionPreview {
 	out := &model.ActionPreview{
 		BasedOnSeq: p.BasedOnSeq, Outcome: model.ActionOutcome(p.Outcome), Code: Text(p.Code), Reason: Text(p.Reason),
-		Blocked: List(p.Blocked), Warnings: List(p.Warnings),
+		WhoCould: List(p.WhoCould), Blocked: List(p.Blocked), Warnings: List(p.Warnings),
 		Changes: MapSlice(p.Changes, mapChange),
 	}
 	if p.Bulk != nil {

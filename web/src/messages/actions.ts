@@ -95,7 +95,7 @@ export const confirm = {
   paramsHint: "a JSON object; empty keeps those of this run",
   decisions: {
     APPROVE: "Approve: the run starts when all approvals are given",
-    REJECT: "Reject: the run is cancelled and cannot be started again",
+    REJECT: "Reject: the run is cancelled for good",
   } satisfies Record<Decision, string>,
   evidence: "Evidence",
   evidenceHint: "web addresses, one per line",

@@ -12,6 +12,7 @@ export const run = {
   correlation: (id: string) => `Request id ${id}: quote it when you ask for help.`,
   retry: "Retry",
   notStarted: "The run has not started. Its steps appear when the plan is read.",
+  planned: "The run has not started. These are the steps of its plan.",
   waitingFor: (time: string) => `waiting for ${time}`,
   toComplete: "a person must complete",
   neverStarted: "The run ended before a step ran.",

@@ -70,7 +70,7 @@ export const start = {
   first: {
     title: "No runs yet",
     sample: "Run the sample",
-    sampleMeans: "A small dbt project with seeds, models and tests. Nothing to set up.",
+    sampleMeans: "A small dbt project with seeds, models and tests. On the machine that runs dvt dev:",
     write: "Write a plan",
     writeMeans: "Save this as plan.yaml, or open it in the form and start it there.",
     open: "Open the form",

@@ -124,7 +124,7 @@ export function StartPage() {
       }}
     >
       <h1>{m.start.title}</h1>
-      {may !== null && <MayNot reason={may} projectId={draft.projectId} environmentId={draft.environmentId} />}
+      {may !== null && <MayNot />}
       {draft.started !== null && (
         <p className={css.started} role="status">
           {m.start.already(shortId(draft.started))}

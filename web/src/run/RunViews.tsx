@@ -8,9 +8,8 @@ import { STEP_SORTS, type StepFilter } from "../address/views";
 import { Button } from "../ui/Button";
 import { lazyPart } from "../ui/lazyPart";
 import { useNarrow } from "../ui/narrow";
-import { Notice } from "../ui/Page";
+import { PendingPlan } from "./PendingPlan";
 import css from "./RunViews.module.css";
-import { noSteps } from "../status/runWords";
 import { StepsGrid } from "../steps/StepsGrid";
 
 const Details = lazyPart(() => import("./Details").then((part) => part.default));
@@ -71,7 +70,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
     case "details":
       return <Details header={header} />;
     case "graph":
-      if (order.length === 0) return <Notice title={noSteps(header)} />;
+      if (order.length === 0) return <PendingPlan header={header} />;
       // A phone shows the list, because the graph does not fit.
       if (narrow && !asked) {
         return (

@@ -27,11 +27,15 @@ export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
         ) : !current ? (
           <p>{m.start.checking}</p>
         ) : error ? (
-          error.violations.length === 0 && (
-            <p className={css.problem}>
-              {error.message} <code>{error.code}</code>
-            </p>
-          )
+          <p className={error.violations.length === 0 ? css.problem : undefined}>
+            {error.violations.length === 0 ? (
+              <>
+                {error.message} <code>{error.code}</code>
+              </>
+            ) : (
+              m.start.correct
+            )}
+          </p>
         ) : (
           preview && (
             <ul>

@@ -37,13 +37,14 @@ it("lists each plan once by place, and loads the newest with its parameters", as
 });
 
 it("says at the top who can start runs", async () => {
-  await show(<MayNot reason="You are Viewer." projectId="shop" environmentId="prod" />, {
-    answers: { WhoCould: { whoCould: ["ana", "ben"] } },
+  await show(<MayNot />, {
+    answers: {
+      KnownPlans: { runs: { edges: [run(RUN, "1.5")] } },
+      WhoCouldStart: { preview: { whoCould: ["ana", "ben"] } },
+    },
   });
   await vi.waitFor(() =>
-    expect(screen.getByRole("status").textContent).toBe(
-      "You may not start runs. You are Viewer. Who can do this: ana, ben.",
-    ),
+    expect(screen.getByRole("status").textContent).toBe("You may not start runs. Who can do this: ana, ben."),
   );
 });
 

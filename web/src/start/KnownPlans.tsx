@@ -24,6 +24,18 @@ export function knownPlans(runs: readonly Run[]): Run[] {
   return [...found.values()].toSorted((a, b) => a.plan.planId.localeCompare(b.plan.planId));
 }
 
+/** The fields by which people recognise a plan and a step; the store keeps them by name. */
+const FIRST = ["schemaVersion", "metadata", "scope", "steps", "planId", "planVersion", "stepId", "name", "type"];
+
+function rank(name: string): number {
+  return FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length;
+}
+
+function inReadingOrder(a: { key: unknown }, b: { key: unknown }): number {
+  const [left, right] = [String(a.key), String(b.key)];
+  return rank(left) - rank(right) || left.localeCompare(right);
+}
+
 export function KnownPlans({ choose }: { choose: (part: Partial<Draft>) => void }) {
   const { answer } = useQuery(KnownPlansDocument, { first: RUNS }, ({ runs }) =>
     knownPlans(runs.edges.map(({ node }) => node)),
@@ -39,7 +51,7 @@ export function KnownPlans({ choose }: { choose: (part: Partial<Draft>) => void 
     }
     const { params } = run.request;
     choose({
-      plan: stringify(run.planDocument, { lineWidth: 0 }),
+      plan: stringify(run.planDocument, { lineWidth: 0, sortMapEntries: inReadingOrder }),
       params: params === null ? "" : JSON.stringify(params, null, 2),
       from: runId,
     });
