@@ -68,6 +68,9 @@ export const timeline = {
   orders: { start: "By start", plan: "As in the plan", longest: "Longest first" },
   critical: "Critical path",
   onPath: "on the critical path",
+  onlyPath: "Only these",
+  pathLength: (ms: string, share: number) => `${ms}, ${Math.round(share * 100)} % of the run`,
+  legend: "Meaning of the bars",
   whole: "Whole run",
   times: (zone: string) => `Time (${zone}); drag to look closer`,
   summary: (total: number) =>
@@ -75,7 +78,7 @@ export const timeline = {
   kinds: {
     waiting: "waited",
     running: "ran",
-    backoff: "waited to be retried",
+    backoff: "waited for a retry",
     person: "waited for a person",
   },
 };

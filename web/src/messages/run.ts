@@ -63,9 +63,10 @@ export const run = {
   startedBy: (who: string) => `started by ${who}`,
   requestedBy: (who: string) => `requested by ${who}`,
   ends: (from: string, to: string, part: number) => `est. ends ${from}–${to} (${part} %)`,
-  late: (runs: number) => `longer than most of the last ${runs} runs`,
+  endsBy: (to: string, part: number) => `est. ends by ${to} (${part} %)`,
+  late: (runs: number) => `slower than most of the last ${runs} runs`,
   forecastOf: (part: number, runs: number) =>
-    `${part} % of the last ${runs} completed runs of this plan took this long, including waits`,
+    `Based on the last ${runs} completed runs: ${part} % finished in this range, including waiting time.`,
   views: "Views of the run",
   tabs: {
     graph: "Graph",

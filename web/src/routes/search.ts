@@ -136,7 +136,7 @@ export const runSearch = z.object({
   /** Shows the whole graph of a run that opens as a mosaic. */
   whole: z.catch(z.optional(z.literal("yes")), undefined),
   order: z.catch(z.optional(z.enum(TIMELINE_ORDERS)), undefined),
-  critical: z.catch(z.optional(z.literal("yes")), undefined),
+  critical: z.catch(z.optional(z.enum(["yes", "only"])), undefined),
   /** The visible part of the timeline: milliseconds since the run's start, from-to. */
   span: z.catch(z.optional(z.string().check(z.regex(/^\d{1,12}-\d{1,12}$/))), undefined),
 });

@@ -187,7 +187,12 @@ function Ends({ header }: { header: RunHeader }) {
   const part = Math.round(forecast.confidence * 100);
   return (
     <span title={m.run.forecastOf(part, forecast.runs)} data-testid="forecast">
-      {words.late ? m.run.late(forecast.runs) : m.run.ends(words.from, words.to, part)} ·{" "}
+      {words.late
+        ? m.run.late(forecast.runs)
+        : words.from === null
+          ? m.run.endsBy(words.to, part)
+          : m.run.ends(words.from, words.to, part)}{" "}
+      ·{" "}
     </span>
   );
 }

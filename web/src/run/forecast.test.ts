@@ -11,9 +11,17 @@ test("a forecast has seconds where they matter", () => {
     from: "03:31",
     to: "03:44",
   });
-  expect(forecastWords({ low: at("03:31:10"), high: at("03:31:50") }, at("03:31:20"), utc)).toEqual({
+  expect(forecastWords({ low: at("03:31:10"), high: at("03:31:50") }, at("03:31:00"), utc)).toEqual({
     late: false,
     from: "03:31:10",
+    to: "03:31:50",
+  });
+});
+
+test("never begins in the past", () => {
+  expect(forecastWords({ low: at("03:31:10"), high: at("03:31:50") }, at("03:31:20"), utc)).toEqual({
+    late: false,
+    from: null,
     to: "03:31:50",
   });
 });

@@ -32,8 +32,10 @@ export function forecastWords(
   { low, high }: Pick<Forecast, "low" | "high">,
   now: Instant,
   clock: (at: Instant) => string,
-): { late: true } | { late: false; from: string; to: string } {
-  if (now > high) return { late: true };
+): { late: true } | { late: false; from: string | null; to: string } {
   const short = (at: Instant): string => (high - low < 600_000 ? clock(at) : clock(at).slice(0, 5));
+  if (now > high) return { late: true };
+  // A time that has passed is no forecast.
+  if (low < now) return { late: false, from: null, to: short(high) };
   return { late: false, from: short(low), to: short(high) };
 }

@@ -13,9 +13,11 @@ import { useKeys } from "../ui/keys";
 import { ended } from "../status/look";
 import { Notice } from "../ui/Page";
 import { useTick } from "../ui/Time";
+import { duration } from "../format/format";
+import { useMedians } from "../step/medians";
 import { Axis } from "./Axis";
-import { percent, type Span, spanOf, spanText, wholeSpan, within, zoomedSpan } from "./axis";
-import { beganAt, criticalPath, endedAt, goesOn, pauseBands, readyAt, worked } from "./segments";
+import { percent, type Span, spanOf, openingSpan, spanText, wholeSpan, within, zoomedSpan } from "./axis";
+import { beganAt, criticalPath, endedAt, goesOn, pathLength, pauseBands, readyAt, worked } from "./segments";
 import frame from "../styles/Frame.module.css";
 import css from "./Timeline.module.css";
 import { TimelineRow } from "./TimelineRow";
@@ -25,6 +27,8 @@ const route = getRouteApi("/runs/$runId");
 const ROW = 28;
 const MOVE = 0.2;
 const ZOOM = 0.7;
+const KINDS = ["waiting", "running", "backoff", "person"] as const;
+const TONES = { waiting: "pending", running: "success", backoff: "pending", person: "person" } as const;
 
 interface TimelineProps {
   runId: string;
@@ -41,11 +45,12 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const navigate = route.useNavigate();
   useTick(1_000, header !== null && !ended(header));
   const pauses = usePauses(runId);
+  const medians = useMedians(order.length > 0 ? { runId } : null);
   const blocks = useBlocks();
   const [sorting, setSorting] = useState(0);
   // Sorted when it opens and on request, so that rows do not move under the pointer.
   // oxlint-disable-next-line react/exhaustive-deps
-  const rows = useMemo(() => sorted(store, order, by), [store, order, by, sorting]);
+  const all = useMemo(() => sorted(store, order, by), [store, order, by, sorting]);
   const now = store.now();
   // The path changes with the steps, and the header changes with every step.
   const path = useMemo(
@@ -53,6 +58,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
     // oxlint-disable-next-line react/exhaustive-deps
     [store, order, critical, header],
   );
+  const rows = useMemo(() => (critical === "only" ? all.filter((id) => path?.has(id)) : all), [all, critical, path]);
 
   const pane = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
@@ -66,7 +72,13 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const whole = useSteady(
     wholeSpan(startedAt ?? now, header && ended(header) ? lastEnd(store, order, header.completedAt) : null, now),
   );
-  const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? whole, whole));
+  const idle = header !== null && !ended(header) && header.stepCounts.running === 0;
+  const opening = idle ? openingSpan(whole, lastEnd(store, order, null)) : whole;
+  const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? opening, whole));
+  const along =
+    path && header && startedAt !== null
+      ? pathLength(path, (id) => store.step(id), { from: startedAt, to: header.completedAt ?? now }, now)
+      : null;
   const show = (next: Span | null): void =>
     void navigate({
       search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }),
@@ -80,7 +92,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   useKeys({
     "+": { does: m.graph.zoomIn, run: () => zoom(ZOOM), repeats: true },
     "-": { does: m.graph.zoomOut, run: () => zoom(1 / ZOOM), repeats: true },
-    "0": { does: m.timeline.whole, run: () => show(null) },
+    "0": { does: m.timeline.whole, run: () => show(whole) },
     "=": { does: m.mosaic.sort, run: () => setSorting(sorting + 1) },
     x: { does: m.timeline.critical, run: setCritical },
   });
@@ -120,7 +132,23 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             ))}
           </select>
         </label>
+        <Legend />
         <span className={frame.push}>
+          {along && <span className={css.path}>{m.timeline.pathLength(duration(along.ms), along.share)}</span>}
+          {critical !== undefined && (
+            <Button
+              kind="quiet"
+              pressed={critical === "only"}
+              onClick={() =>
+                void navigate({
+                  search: (old) => ({ ...old, critical: critical === "only" ? "yes" : "only" }),
+                  replace: true,
+                })
+              }
+            >
+              {m.timeline.onlyPath}
+            </Button>
+          )}
           <Button kind="quiet" pressed={critical !== undefined} onClick={setCritical}>
             {m.timeline.critical} <kbd>x</kbd>
           </Button>
@@ -130,7 +158,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           <Button kind="quiet" label={m.graph.zoomIn} onClick={() => zoom(ZOOM)}>
             +
           </Button>
-          <Button kind="quiet" onClick={() => show(null)}>
+          <Button kind="quiet" onClick={() => show(whole)}>
             {m.timeline.whole} <kbd>0</kbd>
           </Button>
         </span>
@@ -181,6 +209,8 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
                 ready={ready}
                 blocks={blocks(id)}
                 critical={path?.has(id) ?? false}
+                dimmed={path !== null && !path.has(id)}
+                median={medians?.get(id)}
                 chosen={id === chosen}
                 choose={choose}
               />
@@ -189,6 +219,22 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         </div>
       </div>
     </section>
+  );
+}
+
+/** What the shapes of the bars mean. */
+function Legend() {
+  return (
+    <ul className={css.legend} aria-label={m.timeline.legend}>
+      {KINDS.map((kind) => (
+        <li key={kind}>
+          <span className={css.sample}>
+            <span className={css.segment} data-kind={kind} data-tone={TONES[kind]} />
+          </span>
+          {m.timeline.kinds[kind]}
+        </li>
+      ))}
+    </ul>
   );
 }
 

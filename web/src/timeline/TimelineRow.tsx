@@ -25,6 +25,10 @@ interface TimelineRowProps {
   /** The number of steps that wait behind it when it failed. */
   blocks: number;
   critical: boolean;
+  /** The critical path is marked, and the step is not on it. */
+  dimmed: boolean;
+  /** The usual duration of the step, in milliseconds. */
+  median: number | undefined;
   chosen: boolean;
   choose: (stepId: string) => void;
 }
@@ -39,6 +43,8 @@ export const TimelineRow = memo(function TimelineRow({
   ready,
   blocks,
   critical,
+  dimmed,
+  median,
   chosen,
   choose,
 }: TimelineRowProps) {
@@ -46,6 +52,9 @@ export const TimelineRow = memo(function TimelineRow({
   const step = useStep(id);
   if (!step) return null;
   const segments = segmentsOf(step, ready).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
+  const last = segments.findLast(({ kind }) => kind === "running" || kind === "person");
+  const end = last ? Math.min(100, percent(last.to ?? now, span)) : 0;
+  const usual = last?.kind === "running" && median !== undefined ? percent(last.from + median, span) : null;
   const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
   return (
     <div
@@ -54,6 +63,7 @@ export const TimelineRow = memo(function TimelineRow({
       className={`${virtual.row} ${css.row}`}
       data-chosen={chosen || undefined}
       data-critical={critical || undefined}
+      data-dimmed={dimmed || undefined}
       style={{ transform: `translateY(${top}px)` }}
     >
       <span role="cell" className={css.name}>
@@ -86,6 +96,19 @@ export const TimelineRow = memo(function TimelineRow({
             />
           );
         })}
+        {usual !== null && usual >= 0 && usual <= 100 && (
+          <span className={css.usual} style={{ left: `${usual}%` }} aria-hidden="true" />
+        )}
+        {last && end > 0 && (
+          <span
+            className={css.took}
+            data-before={end > 88 || undefined}
+            style={end > 88 ? { right: `${100 - Math.max(0, percent(last.from, span))}%` } : { left: `${end}%` }}
+            aria-hidden="true"
+          >
+            {duration((last.to ?? now) - last.from)}
+          </span>
+        )}
       </span>
     </div>
   );

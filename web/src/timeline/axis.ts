@@ -53,6 +53,20 @@ export function wholeSpan(startedAt: Instant, endedAt: Instant | null, now: Inst
   return { from: startedAt, to: startedAt + room };
 }
 
+/** The part of an idle wait that is shown after the last thing that happened. */
+const IDLE_PART = 0.15;
+
+/**
+ * The span that a run opens with: the whole, but for a long wait at its end in which nothing runs. Such a wait would
+ * squeeze all bars into a corner.
+ */
+export function openingSpan(whole: Span, lastActivity: Instant | null): Span {
+  if (lastActivity === null) return whole;
+  const busy = Math.max(LEAST, lastActivity - whole.from);
+  const to = whole.from + busy * (1 + IDLE_PART);
+  return to < whole.to - busy ? { from: whole.from, to } : whole;
+}
+
 /** A span within another, not shorter than the shortest span. */
 export function within({ from, to }: Span, whole: Span): Span {
   const length = Math.min(whole.to - whole.from, Math.max(LEAST, to - from));

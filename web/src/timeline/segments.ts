@@ -108,6 +108,22 @@ export function criticalPath(
   return path;
 }
 
+/** The time that the steps of a path ran, and its share of the time of the run. */
+export function pathLength(
+  path: ReadonlySet<string>,
+  stepOf: (stepId: string) => Step | undefined,
+  run: { from: Instant; to: Instant },
+  now: Instant,
+): { ms: number; share: number } | null {
+  let ms = 0;
+  for (const id of path) {
+    const step = stepOf(id);
+    if (step) ms += worked(step, now);
+  }
+  const whole = run.to - run.from;
+  return path.size === 0 || whole <= 0 ? null : { ms, share: Math.min(1, ms / whole) };
+}
+
 export interface Band {
   from: Instant;
   to: Instant | null;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Attempt, Step } from "../api/model";
-import { percent, spanOf, spanText, ticks, wholeSpan, within, zoomedSpan } from "./axis";
-import { criticalPath, goesOn, pauseBands, readyAt, segmentsOf, worked } from "./segments";
+import { openingSpan, percent, spanOf, spanText, ticks, wholeSpan, within, zoomedSpan } from "./axis";
+import { criticalPath, goesOn, pathLength, pauseBands, readyAt, segmentsOf, worked } from "./segments";
 
 function attempt(
   logicalAttemptId: number,
@@ -125,6 +125,11 @@ describe("criticalPath", () => {
     expect([...criticalPath([...steps.keys()], of, 90)]).toEqual(["e", "c", "b"]);
     expect([...criticalPath(["a", "b", "c", "d"], of, 90)]).toEqual(["c", "b"]);
     expect(criticalPath([], of, 90).size).toBe(0);
+    expect(pathLength(new Set(["b"]), of, { from: 0, to: 100 }, 90)).toEqual({
+      ms: worked(steps.get("b") as Step, 90),
+      share: worked(steps.get("b") as Step, 90) / 100,
+    });
+    expect(pathLength(new Set(), of, { from: 0, to: 100 }, 90)).toBeNull();
   });
 });
 
@@ -163,6 +168,12 @@ describe("the axis", () => {
     expect(first.to).toBeGreaterThan(61_000);
     expect(wholeSpan(0, null, 60_500)).toEqual(first);
     expect(wholeSpan(0, 42_000, 99_000)).toEqual({ from: 0, to: 42_000 });
+  });
+  it("opens without the idle wait at its end, which would squeeze the bars", () => {
+    const hour = wholeSpan(0, null, 3_600_000);
+    expect(openingSpan(hour, 20_000)).toEqual({ from: 0, to: 23_000 });
+    expect(openingSpan({ from: 0, to: 30_000 }, 20_000)).toEqual({ from: 0, to: 30_000 });
+    expect(openingSpan(hour, null)).toEqual(hour);
   });
   it("zooms around a time, within the whole, and no closer than can be read", () => {
     const whole = { from: 0, to: 100_000 };

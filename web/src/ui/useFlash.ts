@@ -37,7 +37,7 @@ export function useFlash<E extends HTMLElement>(value: string | number): RefObje
       return;
     lit.current = now + LASTS;
     // Opacity alone, which needs no layout and no paint.
-    element.current?.animate({ opacity: [0.3, 0] }, { duration: LASTS, easing: "ease-out", pseudoElement: "::after" });
+    element.current?.animate({ opacity: [0.14, 0] }, { duration: LASTS, easing: "ease-out", pseudoElement: "::after" });
   }, [value]);
   return element;
 }
