@@ -1,12 +1,14 @@
 package control_test
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -82,6 +84,24 @@ func (w *world) runningPlan(requestID string, doc []byte) string {
 	w.handOver()
 	w.append(id, runtest.Start())
 	return id
+}
+
+// A pause cannot be taken back while steps run on, so its preview says until about when they do.
+func TestPreview_PauseSaysWhenItsStepsFinish(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.runningPlan("r1", cancellable("a", "c1"))
+	w.begin(id, "a", 1)
+	w.begin(id, "c1", 1)
+	began := *w.state(id).Steps[0].Attempts[0].StartedAt
+	medians := map[string]time.Duration{"a": 24 * time.Hour, "c1": time.Minute}
+	w.UseMedians(func(context.Context, authz.Principal, run.Header) (map[string]time.Duration, error) {
+		return medians, nil
+	})
+	w.previews(about(id, run.Pause, ""), "APPLY  PAUSED",
+		"! Still running, will finish by about "+began.Add(24*time.Hour).UTC().Format("15:04")+" UTC: a, c1.")
+	delete(medians, "c1")
+	w.previews(about(id, run.Pause, ""), "APPLY  PAUSED", "! Still running, will finish: a, c1.")
 }
 
 // contract: O10

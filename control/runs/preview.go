@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -80,18 +81,30 @@ type PreviewStore interface {
 // Previewer computes what actions would do now. It is safe for concurrent use.
 type Previewer struct {
 	rights    *control.Rights
-	store     PreviewStore
+	store     previewSources
 	starter   *Starter
 	completer *Completer
 	approver  *Approver
 	checker   *SignalChecker
 }
 
+// previewSources are the facts that previews read.
+type previewSources struct {
+	PreviewStore
+	medians MedianReader
+}
+
+// MedianReader reads the usual durations of the steps of a run by stepId.
+type MedianReader func(context.Context, authz.Principal, run.Header) (map[string]time.Duration, error)
+
+// UseMedians lets the preview of a PAUSE say until about when steps run on. Call it before the first preview.
+func (s *Previewer) UseMedians(read MedianReader) { s.store.medians = read }
+
 // NewPreviewer makes a Previewer.
 func NewPreviewer(rights *control.Rights, store PreviewStore, starter *Starter, completer *Completer,
 	approver *Approver,
 	checker *SignalChecker) *Previewer {
-	return &Previewer{rights: rights, store: store, starter: starter, completer: completer, approver: approver,
+	return &Previewer{rights: rights, store: previewSources{PreviewStore: store}, starter: starter, completer: completer, approver: approver,
 		checker: checker}
 }
 
@@ -175,7 +188,13 @@ func (s *Previewer) PreviewSignal(ctx context.Context, p authz.Principal, in Sig
 		return RefusedPreview(l.State, run.CodeRunMoved, fmt.Sprintf(
 			"The part of the run that this signal affects changed at seq %d, after the state you saw.", moved)), nil
 	}
-	return s.previewOn(ctx, r, l.State, in.Signal)
+	var medians map[string]time.Duration
+	if in.Signal.Type == run.Pause && l.State.RunningSteps() > 0 && s.store.medians != nil {
+		if medians, err = s.store.medians(ctx, p, l.State.Header); err != nil {
+			return ActionPreview{}, err
+		}
+	}
+	return s.previewOn(ctx, r, l.State, in.Signal, medians)
 }
 
 // previewCompletion makes the checks of CompleteManualStep.
@@ -233,7 +252,7 @@ func (s *Previewer) previewCompletion(ctx context.Context, p authz.Principal, in
 				step.ChangedSeq)), nil
 		}
 	}
-	return s.previewOn(ctx, r, st, sig)
+	return s.previewOn(ctx, r, st, sig, nil)
 }
 
 // previewRights checks the policy. When it returns false, the preview is the answer.
@@ -252,7 +271,8 @@ func RefusedPreview(st run.State, code run.Code, reason string) ActionPreview {
 }
 
 // previewOn previews an admissible signal with the interpreter.
-func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, sig run.Signal) (ActionPreview, error) {
+func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, sig run.Signal,
+	medians map[string]time.Duration) (ActionPreview, error) {
 	if step, ok := st.Step(sig.StepID); ok && sig.Type == run.RetryStep && sig.ExpectedAttempt == 0 {
 		sig.ExpectedAttempt = step.LogicalAttempt // a retry without an attempt means the latest one (contract T58)
 	}
@@ -278,7 +298,9 @@ func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, si
 	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LogicalAttempt: sig.ExpectedAttempt,
 		Force:   sig.Force,
 		Outcome: sig.Outcome}
-	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, s.rights.Now())}
+	now := s.rights.Now()
+	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, now), now: now,
+		medians: medians}
 	if n := len(in.Pending); n > 0 {
 		v.warn("%s on the way and counted in.", Plural(n, "signal is", "signals are"))
 	}

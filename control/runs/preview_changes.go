@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/plan"
@@ -14,6 +15,9 @@ type previewing struct {
 	sk    plan.Skeleton
 	sig   run.Signal
 	found interp.Preview
+
+	now     time.Time
+	medians map[string]time.Duration // usual durations by stepId; may be nil
 
 	out ActionPreview
 }
@@ -145,6 +149,27 @@ func (v *previewing) cutOff() {
 	}
 }
 
+// finishWords says until about when the steps run, in UTC, from their usual durations. It returns "" if one of them is
+// unknown. A step that runs longer than usual may end at any time.
+func (v *previewing) finishWords(stepIDs []string) string {
+	var latest time.Time
+	for _, id := range stepIDs {
+		step, _ := v.st.Step(id)
+		began := step.Attempts[len(step.Attempts)-1].StartedAt
+		usual, known := v.medians[id]
+		if !known || began == nil {
+			return ""
+		}
+		if at := began.Add(usual); at.After(latest) {
+			latest = at
+		}
+	}
+	if !latest.After(v.now) {
+		return " soon (longer than usual)"
+	}
+	return " by about " + latest.UTC().Format("15:04") + " UTC"
+}
+
 // warnings adds warnings about steps that delay the effect.
 func (v *previewing) warnings() {
 	cancelled := map[string]bool{}
@@ -170,7 +195,7 @@ func (v *previewing) warnings() {
 	}
 	switch {
 	case v.sig.Type == run.Pause && len(going) > 0:
-		v.warn("Still running, will finish: %s.", firstFew(going))
+		v.warn("Still running, will finish%s: %s.", v.finishWords(going), firstFew(going))
 	case v.found.Later && v.sig.Type == run.Resume:
 		v.out.Status = run.Running
 		v.warn("The run stays paused until these steps have ended: %s.", firstFew(going))

@@ -1,6 +1,6 @@
 import { memo } from "react";
 import { useStep } from "../runstate/context";
-import { attemptName } from "../format/format";
+import { attemptName, duration } from "../format/format";
 import { stepLook } from "../status/look";
 import { Name } from "../ui/Name";
 import type { Blocked } from "../topology/blocked";
@@ -44,6 +44,12 @@ export const GraphNode = memo(function GraphNode({
   if (!step) return null;
   const look = stepLook(step);
   const Icon = look.icon;
+  const below = [
+    step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null,
+    step.durationMs === null || step.status === "SKIPPED" ? null : duration(step.durationMs),
+  ]
+    .filter((part) => part !== null)
+    .join(" · ");
   const name = stepWords(step, blocked.count(i), behind, held);
   return (
     <button
@@ -64,8 +70,8 @@ export const GraphNode = memo(function GraphNode({
       <Icon size={16} aria-hidden="true" />
       <span className={css.label}>
         <Name text={step.name ?? step.stepId} />
+        {below !== "" && <span className={css.below}>{below}</span>}
       </span>
-      {step.logicalAttemptId > 1 && <span className={css.retry}>{attemptName(step.logicalAttemptId)}</span>}
     </button>
   );
 });

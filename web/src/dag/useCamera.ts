@@ -17,6 +17,7 @@ import {
 const AHEAD = { moving: 320, resting: 720 };
 const REST_MS = 150;
 const DRAG = 4;
+const RESIZED = 40;
 
 /** The part to draw. It changes when the view leaves it, zooms, or rests near its edge, not with each movement. */
 export interface View {
@@ -75,6 +76,8 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
   const camera = useRef<Camera>({ x: 0, y: 0, scale: 1 });
   const frame = useRef(0);
   const drag = useRef<{ x: number; y: number; from: Camera; far: boolean } | null>(null);
+  /** Somebody moved or zoomed the drawing since it was opened or fitted. */
+  const touched = useRef(false);
   const listeners = useRef(new Set<() => void>());
   const [view, setView] = useState<View | null>(null);
 
@@ -119,20 +122,27 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
     const onWheel = (event: WheelEvent): void => {
       const { left, top } = element.getBoundingClientRect();
       const now = camera.current;
+      touched.current = true;
       const moves = event.ctrlKey
         ? show(zoomed(now, Math.exp(-event.deltaY / 200), event.clientX - left, event.clientY - top))
         : show({ ...now, x: now.x - event.deltaX, y: now.y - event.deltaY });
       // At the edge of the drawing the page scrolls.
       if (moves || event.ctrlKey) event.preventDefault();
     };
-    const observer = new ResizeObserver(() => show(camera.current));
+    let width = element.clientWidth;
+    const observer = new ResizeObserver(() => {
+      // A pane that became narrower or wider, as when a step opens beside it, is a new picture, unless one has moved it.
+      if (Math.abs(element.clientWidth - width) > RESIZED && !touched.current) show(open.current(box()));
+      else show(camera.current);
+      width = element.clientWidth;
+    });
     observer.observe(element);
     element.addEventListener("wheel", onWheel, { passive: false });
     return () => {
       observer.disconnect();
       element.removeEventListener("wheel", onWheel);
     };
-  }, [show]);
+  }, [show, box]);
 
   const under = ({ clientX, clientY }: { clientX: number; clientY: number }): { x: number; y: number } | null => {
     const element = pane.current;
@@ -152,8 +162,14 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
       listeners.current.add(listener);
       return () => listeners.current.delete(listener);
     }, []),
-    fit: () => show({ x: 0, y: 0, scale: fitting(world, box()) }),
-    zoomBy: (factor) => show(zoomed(camera.current, factor, box().width / 2, box().height / 2)),
+    fit: () => {
+      touched.current = false;
+      show({ x: 0, y: 0, scale: fitting(world, box()) });
+    },
+    zoomBy: (factor) => {
+      touched.current = true;
+      show(zoomed(camera.current, factor, box().width / 2, box().height / 2));
+    },
     center: (x, y, scale = camera.current.scale) => show(centred(x, y, Math.min(ZOOM.max, scale), box())),
     pointer: {
       onPointerDown: (event) => {
@@ -166,6 +182,7 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
         if (!from.far && Math.hypot(dx, dy) < DRAG) return;
         if (!from.far) pane.current?.setPointerCapture(event.pointerId);
         from.far = true;
+        touched.current = true;
         show({ ...from.from, x: from.from.x + dx, y: from.from.y + dy });
       },
       // The browser sends a click after a drag; it is ignored.
