@@ -104,8 +104,8 @@ func (s *Previewer) UseMedians(read MedianReader) { s.store.medians = read }
 func NewPreviewer(rights *control.Rights, store PreviewStore, starter *Starter, completer *Completer,
 	approver *Approver,
 	checker *SignalChecker) *Previewer {
-	return &Previewer{rights: rights, store: previewSources{PreviewStore: store}, starter: starter, completer: completer, approver: approver,
-		checker: checker}
+	return &Previewer{rights: rights, store: previewSources{PreviewStore: store}, starter: starter,
+		completer: completer, approver: approver, checker: checker}
 }
 
 // previewApproval makes the checks of ApproveRun.
