@@ -141,7 +141,8 @@ func TestPreview_ARunThatFails(t *testing.T) {
 	w.begin(id, "c", 1)
 	w.append(id, runtest.Draft(run.StepFailedEvent, "a", 1))
 	w.previews(about(id, run.RetryStep, "a"), "APPLY  RUNNING", "RERUN a FAILED>RUNNING")
-	w.previews(about(id, run.SkipStep, "a"), "APPLY  RUNNING", "SKIP a FAILED>SKIPPED", "SCHEDULE b PENDING>RUNNING")
+	w.previews(about(id, run.SkipStep, "a"), "APPLY  RUNNING", "SKIP a FAILED>SKIPPED", "SCHEDULE b PENDING>RUNNING",
+		"! Steps that depend on it start without its outputs: b.")
 	w.append(id, runtest.Draft(run.StepFailedEvent, "c", 1))
 	w.previews(about(id, run.RetryStep, "c"), "APPLY  RUNNING", "RERUN c FAILED>RUNNING", "blocked b")
 	params := about(id, run.UpdateParams, "")

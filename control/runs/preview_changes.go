@@ -193,6 +193,11 @@ func (v *previewing) warnings() {
 	if asks && len(stubborn) > 0 {
 		v.warn("May not stop at once: %s.", firstFew(stubborn))
 	}
+	if v.sig.Type == run.SkipStep {
+		if waiting := v.dependents(); len(waiting) > 0 {
+			v.warn("Steps that depend on it start without its outputs: %s.", firstFew(waiting))
+		}
+	}
 	switch {
 	case v.sig.Type == run.Pause && len(going) > 0:
 		v.warn("Still running, will finish%s: %s.", v.finishWords(going), firstFew(going))
@@ -202,4 +207,16 @@ func (v *previewing) warnings() {
 	case v.found.Later:
 		v.warn("It takes effect when the run is resumed.")
 	}
+}
+
+// dependents returns the steps that depend directly on the step of the signal and have not succeeded.
+func (v *previewing) dependents() (out []string) {
+	for _, s := range v.sk.Steps {
+		for _, on := range s.Deps {
+			if v.sk.Steps[on].StepID == v.sig.StepID && v.status(s.StepID) != run.StepSuccess {
+				out = append(out, s.StepID)
+			}
+		}
+	}
+	return out
 }

@@ -91,11 +91,15 @@ func TestEnd_AFailureThatTheEngineRetriesIsNotInTheLog(t *testing.T) {
 				return executor.Result{}, &c.failure
 			})
 			d := dispatch
-			d.EngineAttempt, d.MaxEngineAttempts = c.attempt, c.most
+			d.EngineAttempt, d.MaxEngineAttempts, d.Try = c.attempt, c.most, 2
+			j.step.Retry.InitialBackoffMS, j.step.Retry.BackoffMultiplier, j.step.Retry.MaxBackoffMS = 2_000, 2, 30_000
 			back, err := r.Run(t.Context(), d, quiet)
 			if !c.retry {
 				if err != nil || back.Kind != engine.ReturnEnded {
 					t.Errorf("the execution returned %q, %v, want ENDED", back.Kind, err)
+				}
+				if strings.Contains(j.log(), "starts in") {
+					t.Errorf("the step's log promises a try that will not come:\n%s", j.log())
 				}
 				wantFailed(t, j.onlyEnd(t), "BROKEN", executor.IsRetryable(j.step.Retry, c.failure.Class, !c.failure.Retryable))
 				return
@@ -112,6 +116,9 @@ func TestEnd_AFailureThatTheEngineRetriesIsNotInTheLog(t *testing.T) {
 			}
 			if len(j.tries) != 0 {
 				t.Errorf("the worker wrote an end: %+v", j.tries)
+			}
+			if !strings.Contains(j.log(), "try 3 of 3 starts in 4s") {
+				t.Errorf("the step's log does not say when it is tried again:\n%s", j.log())
 			}
 			if !strings.Contains(j.log(), "BROKEN: canary") {
 				t.Errorf("the step's log does not say why it failed:\n%s", j.log())

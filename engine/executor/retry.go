@@ -1,7 +1,9 @@
 package executor
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -20,4 +22,10 @@ func IsRetryable(policy plan.Retry, class string, nonRetryable bool) bool {
 	}
 	return len(policy.RetryableErrors) == 0 || !slices.Contains(mayBeRetried, class) ||
 		slices.Contains(policy.RetryableErrors, class)
+}
+
+// delayBefore returns the delay of the engine after the n-th try of a dispatch, from 1.
+func delayBefore(policy plan.Retry, n int) time.Duration {
+	ms := float64(policy.InitialBackoffMS) * math.Pow(policy.BackoffMultiplier, float64(max(n, 1)-1))
+	return time.Duration(min(ms, float64(policy.MaxBackoffMS))) * time.Millisecond
 }

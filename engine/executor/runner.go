@@ -66,6 +66,8 @@ type Dispatch struct {
 	LogicalAttempt int // of a hook: the attempt that succeeded
 	N              int // dispatch ordinal, repeated in the Return (contract T184)
 	EngineAttempt  int // from 1
+	// Try counts the tries of this dispatch, from 1. The delay of the engine before the next one grows with it.
+	Try int
 	// MaxEngineAttempts is the last engine attempt that the engine will make; 0 means 1. Before it, a retryable failure
 	// ends in a *RetryError instead of an end in the log.
 	MaxEngineAttempts int
@@ -276,6 +278,11 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 			DurationMS: took.Milliseconds(), ArtifactRefs: failure.Artifacts,
 		}
 		out.print("dvt", o.failed.ErrorCode+": "+o.failed.ErrorMessage)
+		if o.failed.Retryable && !x.hook && x.EngineAttempt < x.MaxEngineAttempts && ctx.Err() == nil {
+			// The UI reads this sentence (web/src/logs/tries.ts): no event says that a step waits for its next try.
+			out.print("dvt", fmt.Sprintf("try %d of %d starts in %s", x.EngineAttempt+1, x.MaxEngineAttempts,
+				delayBefore(t.Step.Retry, x.Try)))
+		}
 	}
 	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()

@@ -90,9 +90,9 @@ func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput
 	defer x.flights.count(-1)
 	info := activity.GetInfo(ctx)
 	d := executor.Dispatch{
-		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N, EngineAttempt: in.Spent +
-			int(info.Attempt),
-		MaxEngineAttempts: in.Spent + in.MaxAttempts, Ticket: in.Ticket, StopCause: worker.ErrWorkerShutdown,
+		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N,
+		EngineAttempt: in.Spent + int(info.Attempt), Try: int(info.Attempt), MaxEngineAttempts: in.Spent + in.MaxAttempts,
+		Ticket: in.Ticket, StopCause: worker.ErrWorkerShutdown,
 	}
 	tenantID := tenantOf(info.WorkflowExecution.ID)
 	if !x.tenants.take(tenantID, hook) {

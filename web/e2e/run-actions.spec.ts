@@ -312,6 +312,8 @@ test("28 for each role what is enabled is what the API would do, and a refusal n
     await become(page, principal);
     await expect(status(page)).toHaveText("Awaiting operator");
     await page.keyboard.press(".");
+    // Those that are refused are folded.
+    await page.locator("dialog details").evaluateAll((all) => all.forEach((one) => one.setAttribute("open", "")));
     for (const [action, input] of Object.entries(inputs)) {
       const { preview: would } = await ask<{ preview: { outcome: string } }>(url, principal, preview, {
         action: input,

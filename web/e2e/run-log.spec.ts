@@ -64,7 +64,7 @@ test("21 escape codes and markup in a log are text; a line is a link", async ({ 
   await expect(other.locator('[data-line="2"]')).toHaveAttribute("aria-current", "true");
   await other.context().close();
   const download = page.waitForEvent("download");
-  await page.getByRole("button", { name: "Download" }).click();
+  await page.getByRole("link", { name: "Download" }).click();
   expect((await download).suggestedFilename()).toContain("print-1.log");
 });
 
@@ -101,11 +101,11 @@ test("the log that is asked for is in sight, at its error, as often as one asks;
   await expect(error).toBeInViewport({ ratio: 1 });
   const panel = page.getByTestId("step-panel");
   const scrolled = (): Promise<number> => page.evaluate(() => scrollY);
-  await expect.poll(scrolled).toBeGreaterThan(0);
-  await panel.getByRole("button", { name: "Worker" }).click();
+  const before = await scrolled();
+  await panel.getByRole("button", { name: "Queue" }).click();
   await expect(page).toHaveURL(/tab=worker/);
   await page.waitForTimeout(500);
-  expect(await scrolled()).toBeGreaterThan(0);
+  expect(await scrolled()).toBe(before);
   await cancelRun(url, runId);
 });
 
@@ -129,5 +129,65 @@ test("the lines of a list of errors are read by one request", async ({ page, url
   await expect(errors.getByRole("button", { name: /ERROR number 1$/ })).toBeVisible();
   await expect(errors.getByRole("button", { name: /ERROR number 20$/ })).toBeVisible();
   expect(asked).toHaveLength(1);
+  await cancelRun(url, runId);
+});
+
+const FAILS_TWICE =
+  "i=0; while [ $i -lt 120 ]; do echo line $i; i=$((i+1)); done; printf '%0300d needle\\n' 0; echo ERROR: no such table >&2; exit 3";
+
+test("the log of a failed step has 25 lines at 1280x800, keeps its place when wrapped, and fills the window", async ({
+  page,
+  url,
+}) => {
+  await page.setViewportSize({ width: 1280, height: 800 });
+  const retry = { maxAttempts: 2, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
+  const runId = await startRun(url, "log-room", [
+    { stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", FAILS_TWICE] }, retry },
+  ]);
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Awaiting operator");
+  await page.keyboard.press("l");
+  const log = page.getByRole("region", { name: "Log" });
+  const current = log.locator("[aria-current]");
+  await expect(current).toContainText("no such table");
+  // The lines that are wholly inside the pane and the window.
+  const inSight = (): Promise<number> =>
+    log.evaluate((pane) => {
+      const box = pane.getBoundingClientRect();
+      return [...pane.querySelectorAll("[data-line]")].filter((line) => {
+        const { top, bottom } = line.getBoundingClientRect();
+        return top >= Math.max(0, box.top) && bottom <= Math.min(innerHeight, box.bottom);
+      }).length;
+    });
+  await expect.poll(inSight).toBeGreaterThanOrEqual(25);
+  await expect(page.getByTestId("step-panel").getByRole("button", { name: "Retry step…" })).toBeInViewport();
+  await expect(page.getByTestId("step-panel").getByRole("button", { name: "Skip step…" })).toHaveCount(0);
+
+  await page.keyboard.press("w");
+  await expect(page.getByRole("button", { name: "Wrap" })).toHaveAttribute("aria-pressed", "true");
+  await expect(current).toBeInViewport({ ratio: 1 });
+  await page.keyboard.press("w");
+  await expect(current).toBeInViewport({ ratio: 1 });
+
+  // The tries are apart, and a match far to the right comes into sight.
+  await page.keyboard.press("/");
+  await page.keyboard.type("needle");
+  await expect(current.locator("mark")).toBeInViewport({ ratio: 1 });
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Escape");
+  await expect(page.getByTestId("step-panel")).toBeVisible();
+  await page.keyboard.press("Home");
+  await page.goto(`${url}/runs/${runId}?step=load&line=126`);
+  await expect(log.getByText(/^Try 2 of 2, started/)).toBeVisible();
+
+  await page.getByRole("button", { name: "Only lines that mention an error" }).click();
+  await expect(log.getByRole("button", { name: /^\d+ lines$/ }).first()).toBeVisible();
+
+  await page.getByRole("link", { name: "Fill the window" }).click();
+  await expect(page).toHaveURL(/full=yes/);
+  expect((await page.getByTestId("step-panel").boundingBox())?.height).toBe(800);
+  await page.keyboard.press("Escape");
+  await expect(page).not.toHaveURL(/full=yes/);
+  await expect(page).toHaveURL(/step=load/);
   await cancelRun(url, runId);
 });

@@ -50,8 +50,10 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
     .poll(() => page.evaluate(() => navigator.clipboard.readText()))
     .toMatch(new RegExp(`/runs/${runId}\\?.*line=304`));
   const tab = page.waitForEvent("popup");
-  await page.getByRole("button", { name: "Raw" }).click();
+  await page.getByRole("link", { name: "Raw" }).click();
   await expect((await tab).locator("body")).toContainText("an error too");
+  // The address can be sent on.
+  expect((await tab).url()).toMatch(new RegExp(`/logs/${runId}/load/1$`));
   expect(await (await tab).evaluate(() => document.contentType)).toBe("text/plain");
   await (await tab).close();
 

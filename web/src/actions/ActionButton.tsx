@@ -9,7 +9,7 @@ interface ActionButtonProps {
   stepId?: string;
   kind?: "plain" | "primary" | "danger";
   /** The key that opens the same confirmation. */
-  shortcut?: string;
+  shortcut?: string | undefined;
 }
 
 /** Opens the confirmation of an action, or says why the action is refused. It never sends anything itself. */

@@ -24,6 +24,7 @@ it("explains a refusal with rule, policy and who could, and writes a request to 
     actions: ACTIONS,
     viewer: { policyVersion: 41 },
   });
+  await user.click(screen.getByText("Not available to you (1)"));
   const cancel = screen.getByRole("button", { name: "Cancel run…" });
   await user.click(cancel);
   expect(act).not.toHaveBeenCalled();

@@ -1,4 +1,5 @@
-import { useId, useState } from "react";
+import { type ReactNode, useId, useState } from "react";
+import type { Availability } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useRunStore } from "../runstate/context";
 import { Button } from "../ui/Button";
@@ -11,6 +12,33 @@ import { CopyRequest } from "./PreviewList";
 import { SeveralDialog } from "./SeveralDialog";
 import { MOST_STEPS } from "./several";
 import { useRefusal, useRefusalOfView } from "./useRefusal";
+
+/** A group of actions: first those that are possible, then, folded, those that are not. */
+function Actions({ list, stepId, onClose }: { list: readonly Sendable[]; stepId: string | null; onClose: () => void }) {
+  const { actions } = useRunActions();
+  const of = (action: Sendable): Availability | undefined =>
+    stepId === null ? actions?.run.get(action) : actions?.step(stepId)?.get(action);
+  const possible = list.filter((action) => of(action)?.outcome === "APPLY" || of(action)?.outcome === "NOOP");
+  const others = list.filter((action) => !possible.includes(action));
+  const entries = (some: readonly Sendable[]): ReactNode => (
+    <ul className={css.list}>
+      {some.map((action) => (
+        <Entry key={action} action={action} stepId={stepId} onClose={onClose} />
+      ))}
+    </ul>
+  );
+  return (
+    <>
+      {entries(possible)}
+      {others.length > 0 && (
+        <details open={possible.length === 0}>
+          <summary>{m.menu.unavailable(others.length)}</summary>
+          {entries(others)}
+        </details>
+      )}
+    </>
+  );
+}
 
 interface ActionMenuProps {
   stepId: string | null;
@@ -41,27 +69,21 @@ export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
       {stepId !== null && step && (
         <section>
           <h3>{stepId}</h3>
-          <ul className={css.list}>
-            {SENDABLE.filter((action) => step.has(action)).map((action) => (
-              <Entry key={action} action={action} stepId={stepId} onClose={onClose} />
-            ))}
-          </ul>
+          <Actions list={SENDABLE.filter((action) => step.has(action))} stepId={stepId} onClose={onClose} />
         </section>
       )}
       <section>
         <h3>{m.menu.run}</h3>
-        <ul className={css.list}>
-          {failing.length > 1 && actions?.run.get("CANCEL")?.code !== "RUN_TERMINAL" && (
+        {failing.length > 1 && actions?.run.get("CANCEL")?.code !== "RUN_TERMINAL" && (
+          <ul className={css.list}>
             <li className={css.entry}>
               <Button refusal={refused} onClick={() => retry(failing)}>
                 {m.menu.retryFailed(failing.length)}…
               </Button>
             </li>
-          )}
-          {ofRun.map((action) => (
-            <Entry key={action} action={action} stepId={null} onClose={onClose} />
-          ))}
-        </ul>
+          </ul>
+        )}
+        <Actions list={ofRun} stepId={null} onClose={onClose} />
       </section>
       <div className={css.foot}>
         <Button onClick={onClose}>{m.menu.close}</Button>

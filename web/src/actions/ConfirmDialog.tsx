@@ -82,7 +82,10 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   useTick(1_000, waitUntil > 0 || verdict.state === "STALE");
   const step = stepId === null ? undefined : store.step(stepId);
   const task = stepId === null ? undefined : actions?.task(stepId);
-  const reasonNeeded = availability?.reasonRequired === true || (action === "APPROVE" && draft.decision === "REJECT");
+  const reasonNeeded =
+    availability?.reasonRequired === true ||
+    action === "SKIP_STEP" ||
+    (action === "APPROVE" && draft.decision === "REJECT");
   // The reason does not change the effect, so the preview uses a fixed one.
   const asked = buildInput(intent, { ...draft, reason: "-" }, task?.token ?? null);
   const previewed = usePreview(

@@ -1,5 +1,5 @@
 // The views, tabs and filters that addresses name.
-export const RUN_VIEWS = ["graph", "timeline", "steps", "events", "receipts", "artifacts", "details"] as const;
+export const RUN_VIEWS = ["graph", "timeline", "steps", "events", "receipts", "artifacts", "details", "logs"] as const;
 export type RunView = (typeof RUN_VIEWS)[number];
 
 export const STEP_TABS = ["error", "log", "models", "inputs", "output", "artifacts", "timing", "worker"] as const;
@@ -12,6 +12,7 @@ export const RESET_STEP_PARAMS = {
   q: undefined,
   nodes: undefined,
   sql: undefined,
+  full: undefined,
 } as const;
 
 /**

@@ -33,6 +33,7 @@ export interface LogLine {
   no: number;
   at: Instant;
   stream: string;
+  engineAttemptId: number;
   text: string;
 }
 export type Availability = ActionFieldsFragment;
@@ -99,6 +100,6 @@ export function toSignal(signal: SignalFieldsFragment): Signal {
   };
 }
 
-export function toLine(line: { no: number; at: string; stream: string; text: string }): LogLine {
+export function toLine(line: Omit<LogLine, "at"> & { at: string }): LogLine {
   return { ...line, at: instant(line.at) };
 }

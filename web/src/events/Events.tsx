@@ -8,12 +8,13 @@ import { type RunEvent, toEvent } from "../api/model";
 import type { ApiError } from "../api/error";
 import { save } from "../ui/saveFile";
 import { m } from "../messages";
-import { useRunState } from "../runstate/context";
+import { useRunState, useRunStore } from "../runstate/context";
 import { decisionOf } from "./decision";
 import { eventLines, type LogRow, logRows, typesOf } from "./eventFilter";
 import { collectEvents, type EventLog, NO_EVENTS } from "./events";
+import { summaryOf } from "./summary";
 import { Button } from "../ui/Button";
-import { attemptName, count } from "../format/format";
+import { attemptName, count, duration } from "../format/format";
 import { Notice, Skeleton } from "../ui/Page";
 import { Problem } from "../page/Problem";
 import { Time } from "../ui/Time";
@@ -124,6 +125,11 @@ function Rows({ rows, open, choose }: RowsProps) {
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
     <div ref={pane} className={virtual.pane} role="region" aria-label={m.run.tabs.events} tabIndex={0}>
+      <div className={`${css.row} ${css.heads}`} aria-hidden="true">
+        {m.events.heads.map((head) => (
+          <span key={head}>{head}</span>
+        ))}
+      </div>
       <ol className={virtual.extent} style={{ height: list.getTotalSize() }}>
         {list.getVirtualItems().map((item) => {
           const row = rows[item.index];
@@ -138,7 +144,12 @@ function Rows({ rows, open, choose }: RowsProps) {
               {row.kind === "unused" ? (
                 <p className={css.hole}>{m.events.unused(row.from, row.to)}</p>
               ) : (
-                <EventRow event={row.event} open={open === row.event.runSeq} toggle={() => choose(row.event.runSeq)} />
+                <EventRow
+                  event={row.event}
+                  after={row.after}
+                  open={open === row.event.runSeq}
+                  toggle={() => choose(row.event.runSeq)}
+                />
               )}
             </li>
           );
@@ -148,7 +159,17 @@ function Rows({ rows, open, choose }: RowsProps) {
   );
 }
 
-function EventRow({ event, open, toggle }: { event: RunEvent; open: boolean; toggle: () => void }) {
+interface EventRowProps {
+  event: RunEvent;
+  after: number | null;
+  open: boolean;
+  toggle: () => void;
+}
+
+function EventRow({ event, after, open, toggle }: EventRowProps) {
+  const store = useRunStore();
+  const nameOf = (stepId: string): string => store.step(stepId)?.name ?? stepId;
+  const summary = summaryOf(event, nameOf);
   return (
     <>
       <button
@@ -161,9 +182,13 @@ function EventRow({ event, open, toggle }: { event: RunEvent; open: boolean; tog
       >
         <span className={css.seq}>{event.runSeq}</span>
         <Time at={event.persistedAt} format="precise" />
+        <span className={css.after}>{after === null ? "" : `+${duration(after)}`}</span>
         <strong className={`${prose.clip} ${css.type}`}>{event.eventType}</strong>
         <span className={prose.clip}>
-          {event.stepId} {event.logicalAttemptId > 1 && attemptName(event.logicalAttemptId)}
+          {event.stepId && nameOf(event.stepId)} {event.logicalAttemptId > 1 && attemptName(event.logicalAttemptId)}
+        </span>
+        <span className={prose.clip} title={summary}>
+          {summary}
         </span>
         <span className={`${prose.clip} ${css.actor}`}>{decisionOf(event).who}</span>
       </button>

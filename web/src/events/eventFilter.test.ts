@@ -17,8 +17,14 @@ it("10 lists the newest first, unused positions as lines of their own, unknown t
 });
 
 it("lists only the wanted types, and nothing after the position that is shown", () => {
-  expect(logRows(events, ["RunStarted", "FutureThing"], 5)).toEqual([{ kind: "event", event: events[1] }]);
+  expect(logRows(events, ["RunStarted", "FutureThing"], 5)).toEqual([{ kind: "event", event: events[1], after: 0 }]);
   expect(logRows(events, [], 2).length).toBe(2);
+});
+
+it("says how long after the event before it each event came, also when that is not shown", () => {
+  const timed = events.map((event, i) => ({ ...event, persistedAt: i * 1_500 }));
+  const rows = logRows(timed, ["RunQueued", "StepStarted"], null);
+  expect(rows.map((row) => (row.kind === "event" ? row.after : "unused"))).toEqual([1_500, null]);
 });
 
 it("counts types, and writes a line for each event in the order of the log", () => {

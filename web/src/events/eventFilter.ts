@@ -1,7 +1,14 @@
 import type { RunEvent } from "../api/model";
 
 /** An event of the log, or a range of unused positions. */
-export type LogRow = { kind: "event"; event: RunEvent } | { kind: "unused"; from: number; to: number };
+export type LogRow =
+  | {
+      kind: "event";
+      event: RunEvent;
+      /** Milliseconds since the event before it in the log; null for the first. */
+      after: number | null;
+    }
+  | { kind: "unused"; from: number; to: number };
 
 /**
  * The rows of the log, the newest first: events of the wanted types up to a position. Unused positions are rows of
@@ -11,12 +18,15 @@ export function logRows(events: readonly RunEvent[], types: readonly string[], u
   const wanted = new Set(types);
   const rows: LogRow[] = [];
   let before: number | null = null;
+  let beforeAt: number | null = null;
   for (const event of events) {
     if (upTo !== null && event.runSeq > upTo) break;
     if (before !== null && event.runSeq - before > 1 && wanted.size === 0)
       rows.push({ kind: "unused", from: before + 1, to: event.runSeq - 1 });
     before = event.runSeq;
-    if (wanted.size === 0 || wanted.has(event.eventType)) rows.push({ kind: "event", event });
+    if (wanted.size === 0 || wanted.has(event.eventType))
+      rows.push({ kind: "event", event, after: beforeAt === null ? null : Math.max(0, event.persistedAt - beforeAt) });
+    beforeAt = event.persistedAt;
   }
   return rows.toReversed();
 }

@@ -213,7 +213,7 @@ function panel(stepId: string, tab: StepTab): ReactNode {
     <StepPanel
       runId={RUN}
       stepId={stepId}
-      place={{ attempt: null, tab, line: null, q: "", nodes: [], sql: null }}
+      place={{ attempt: null, tab, line: null, q: "", nodes: [], sql: null, full: false }}
       open={nothing}
       close={nothing}
     />,

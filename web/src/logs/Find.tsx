@@ -62,7 +62,14 @@ export function Find({ of, find, setFind, goTo, field }: FindProps) {
         aria-label={m.log.find}
         aria-keyshortcuts="/"
         onChange={(event) => setText(event.target.value)}
-        onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
+          if (event.key !== "Escape") return;
+          // Esc leaves the field, and closes the step only when pressed again.
+          event.preventDefault();
+          if (text === "") event.currentTarget.blur();
+          else setText("");
+        }}
       />
       <span role="status" data-testid="matches">
         {matches &&

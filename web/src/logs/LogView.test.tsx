@@ -8,6 +8,7 @@ const LINES = ["start", "ERROR one", "more", "ERROR two"].map((text, i) => ({
   no: i + 1,
   at: "2026-11-21T03:08:00Z",
   stream: "out",
+  engineAttemptId: 1,
   text,
 }));
 
@@ -35,6 +36,7 @@ async function log(props: { line?: number; find?: string; running?: boolean } = 
       failed
       line={props.line ?? null}
       find={props.find ?? ""}
+      full={false}
       open={open}
     />,
     { answers: ANSWERS },
@@ -75,4 +77,25 @@ it("copies a link to the line at which the failure begins", async () => {
   await user.click(screen.getByRole("button", { name: "Copy link to line 2" }));
   const link = new URL(await navigator.clipboard.readText());
   expect(Object.fromEntries(link.searchParams)).toEqual({ tab: "log", attempt: "2", line: "2" });
+});
+
+it("closes the list of errors by Esc, and nothing around it", async () => {
+  const { user } = await log();
+  await user.click(screen.getByRole("button", { name: "List of errors" }));
+  expect(await screen.findByRole("list", { name: "Lines that mention an error" })).toBeDefined();
+  const heard = vi.fn<(event: KeyboardEvent) => void>();
+  addEventListener("keydown", heard);
+  await user.keyboard("{Escape}");
+  removeEventListener("keydown", heard);
+  expect(screen.queryByRole("list", { name: "Lines that mention an error" })).toBeNull();
+  expect(heard.mock.calls.map(([event]) => event.defaultPrevented)).toEqual([true]);
+});
+
+it("links to the whole log as plain text, which others can open", async () => {
+  await log();
+  expect(screen.getByRole("link", { name: "Raw" }).getAttribute("href")).toBe(`/logs/${RUN}/stg_orders/2`);
+  expect(screen.getByRole("link", { name: "Download" }).getAttribute("href")).toBe(
+    `/logs/${RUN}/stg_orders/2?download`,
+  );
+  expect(screen.getByRole("link", { name: "Fill the window" }).getAttribute("href")).toContain("full=yes");
 });

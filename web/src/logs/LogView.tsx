@@ -1,23 +1,24 @@
-import { useLocation } from "@tanstack/react-router";
+import { Link, useLocation } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { Check, Link2, List } from "lucide-react";
-import { memo, Suspense, useCallback, useEffect, useRef, useState } from "react";
-import type { LogLine } from "../api/model";
+import { Check, FoldVertical, Link2, List, Maximize2, Minimize2, WrapText } from "lucide-react";
+import { Suspense, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import { preciseTime } from "../format/format";
+import { count as countOf, ticking } from "../format/format";
 import { useKeys } from "../ui/keys";
 import { lazyPart } from "../ui/lazyPart";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
-import { useZone } from "../ui/Time";
-import { spans } from "./ansi";
+import { useTick } from "../ui/Time";
 import { Download } from "./Download";
 import { errorLines, nextLine } from "./errors";
 import { Find } from "./Find";
+import { foldedIndex, foldedRows } from "./folds";
 import { lineOf, rowOf, rowsOf } from "./gap";
+import { Row } from "./Line";
 import css from "./LogView.module.css";
 import type { LogStore } from "./store";
+import { announcedTry, beginsTry, type NextTry } from "./tries";
 import { type LogOf, useLog } from "./useLog";
 
 const ErrorList = lazyPart(() => import("./ErrorList").then((part) => part.ErrorList));
@@ -34,6 +35,8 @@ interface LogViewProps {
   /** The line that the address names. */
   line: number | null;
   find: string;
+  /** The log fills the window. */
+  full: boolean;
   open: (to: { line?: number | undefined; q?: string | undefined }) => void;
 }
 
@@ -44,7 +47,17 @@ export function LogView(props: LogViewProps) {
   return <Lines {...props} log={log} total={log.total} />;
 }
 
-function Lines({ of, running, failed, line, find, open, log, total }: LogViewProps & { log: LogStore; total: number }) {
+function Lines({
+  of,
+  running,
+  failed,
+  line,
+  find,
+  full,
+  open,
+  log,
+  total,
+}: LogViewProps & { log: LogStore; total: number }) {
   const pane = useRef<HTMLDivElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const [following, setFollowing] = useState(running && line === null);
@@ -52,19 +65,30 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
   const [seen, setSeen] = useState(0);
   const [errors, setErrors] = useState<readonly number[] | null>(null);
   const [listed, setListed] = useState(false);
+  const [fold, setFold] = useState(false);
   const gap = log.missing;
-  const count = rowsOf(total, gap);
+  const folded = useMemo(() => (fold && errors ? foldedRows(total, errors) : null), [fold, errors, total]);
+  const count = folded?.length ?? rowsOf(total, gap);
+  /** The first line of a row. */
+  const lineAt = (index: number): number => {
+    const row = folded?.[index];
+    return row ? (row.kind === "line" ? row.no : row.from) : lineOf(index, gap);
+  };
+  const rowAt = (no: number): number =>
+    folded ? foldedIndex(folded, no) : rowOf(Math.max(1, Math.min(no, total)), gap);
   const rows = useVirtualizer({ count, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 20 });
   const items = rows.getVirtualItems();
-  const first = lineOf(items[0]?.index ?? 0, gap);
-  const last = lineOf(items.at(-1)?.index ?? 0, gap);
+  const first = lineAt(items[0]?.index ?? 0);
+  const last = lineAt(items.at(-1)?.index ?? 0);
   useEffect(() => {
     if (total === 0 || items.length === 0) return;
-    if (gap && first < gap.from && last >= gap.to) {
+    if (folded) for (const { index } of items) void log.ensure(lineAt(index), lineAt(index));
+    else if (gap && first < gap.from && last >= gap.to) {
       void log.ensure(first, gap.from - 1);
       void log.ensure(gap.to, last);
-    } else void log.ensure(first, last);
-  }, [log, first, last, total, gap, items.length]);
+    } else void log.ensure(Math.max(1, first - 1), last);
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [log, first, last, total, gap, items.length, folded]);
   useEffect(() => {
     if (following && total > 0) {
       rows.scrollToIndex(count - 1, { align: "end" });
@@ -73,10 +97,15 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
   }, [following, total, count, rows]);
   // The line of the address, else the first line of the error.
   const wanted = line ?? (failed ? log.errorLine : null);
+  const toWanted = (): void => {
+    if (wanted !== null) rows.scrollToIndex(rowAt(wanted), { align: "center" });
+  };
   useEffect(() => {
     if (wanted === null || total === 0) return;
     setFollowing(false);
-    rows.scrollToIndex(rowOf(Math.min(wanted, total), gap), { align: "center" });
+    // Lines are read from their beginning, except for a match, which scrolls itself into sight.
+    if (find === "" && pane.current) pane.current.scrollLeft = 0;
+    toWanted();
     // New lines must not move the lines that are being read.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [wanted, rows, total > 0]);
@@ -87,7 +116,7 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
     // With the focus in the pane, arrow keys scroll its lines.
     pane.current?.focus({ preventScroll: true });
     pane.current?.scrollIntoView({ block: "nearest" });
-    if (wanted !== null) rows.scrollToIndex(rowOf(Math.min(wanted, total), gap), { align: "center" });
+    toWanted();
     // oxlint-disable-next-line react/exhaustive-deps
   }, [sought, some]);
   useEffect(() => {
@@ -95,6 +124,11 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
   }, [line, some]);
   const goTo = useCallback((to: number) => open({ line: to }), [open]);
   const setFind = useCallback((text: string) => open({ q: text === "" ? undefined : text }), [open]);
+  const keepPlace = useKeptPlace(pane, rows, `${wrap} ${folded !== null}`, wanted, lineAt, rowAt);
+  const toggleWrap = (): void => {
+    keepPlace();
+    setWrap(!wrap);
+  };
   // While the attempt runs, more lines may mention an error.
   const findErrors = (then: (lines: readonly number[]) => void): void => {
     if (errors && !running) then(errors);
@@ -115,21 +149,33 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
     if (!listed) findErrors(() => {});
     setListed(!listed);
   };
+  const toggleFold = (): void =>
+    findErrors(() => {
+      keepPlace();
+      setFollowing(false);
+      setFold(!fold);
+    });
   useKeys({
     e: { does: m.log.keys.error, run: toError, repeats: true },
-    w: { does: m.log.keys.wrap, run: () => setWrap(!wrap) },
+    w: { does: m.log.keys.wrap, run: toggleWrap },
     F: { does: m.log.keys.follow, run: () => setFollowing(!following) },
     "/": { does: m.log.keys.find, run: () => field.current?.focus() },
   });
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
-      if (event.key !== "f" || !(event.ctrlKey || event.metaKey) || document.querySelector("dialog[open]")) return;
+      if (document.querySelector("dialog[open]")) return;
+      if (event.key === "Escape" && listed && !event.defaultPrevented) {
+        event.preventDefault();
+        setListed(false);
+      }
+      if (event.key !== "f" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
       field.current?.focus();
     };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, []);
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, [listed]);
+  const next = running && some ? announcedTry(log.line(total)) : null;
   return (
     <div className={css.log}>
       <div className={css.tools}>
@@ -140,25 +186,27 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
         <Button pressed={listed} label={m.log.list} onClick={list}>
           <List size={14} aria-hidden="true" />
         </Button>
-        <Button pressed={wrap} shortcut="w" onClick={() => setWrap(!wrap)}>
-          {m.log.wrap}
+        <Button pressed={fold} label={m.log.fold} onClick={toggleFold}>
+          <FoldVertical size={14} aria-hidden="true" />
+        </Button>
+        <Button pressed={wrap} label={m.log.wrap} shortcut="w" onClick={toggleWrap}>
+          <WrapText size={14} aria-hidden="true" />
         </Button>
         {running && (
           <Button pressed={following} shortcut="F" onClick={() => setFollowing(!following)}>
             {m.log.follow}
           </Button>
         )}
-        <Download of={of} />
         {wanted !== null && <CopyLine attempt={of.attempt} line={wanted} />}
-        <span className={css.total}>
-          {m.log.lines(total)} · {running && !log.complete ? m.log.live : m.log.complete}
-        </span>
+        <Download of={of} />
+        <FullHeight full={full} />
       </div>
       {listed && errors && (
         <Suspense>
           <ErrorList of={of} lines={errors} current={wanted} goTo={goTo} />
         </Suspense>
       )}
+      {next && <TryWaits next={next} />}
       {total === 0 ? (
         <p className={css.empty}>{running ? m.log.waiting : m.log.none}</p>
       ) : (
@@ -179,21 +227,36 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
           }}
         >
           <div className={css.extent} style={{ height: rows.getTotalSize() }}>
-            {items.map((item) => (
-              <div
-                key={item.key}
-                ref={wrap ? rows.measureElement : undefined}
-                data-index={item.index}
-                className={css.row}
-                data-wrap={wrap || undefined}
-                style={{ transform: `translateY(${item.start}px)` }}
-              >
-                <Row no={lineOf(item.index, gap)} log={log} wanted={wanted} goTo={goTo} />
-              </div>
-            ))}
+            {items.map((item) => {
+              const row = folded?.[item.index];
+              const no = lineAt(item.index);
+              const before = item.index === 0 ? 0 : folded ? no - 1 : lineOf(item.index - 1, gap);
+              const divided = beginsTry(log.line(no), log.line(before)) !== null;
+              return (
+                <div
+                  key={item.key}
+                  ref={wrap || divided ? rows.measureElement : undefined}
+                  data-index={item.index}
+                  className={css.row}
+                  data-wrap={wrap || undefined}
+                  style={{ transform: `translateY(${item.start}px)` }}
+                >
+                  {row?.kind === "fold" ? (
+                    <button type="button" className={css.fold} onClick={() => (setFold(false), goTo(row.from))}>
+                      {m.log.folded(countOf(row.to - row.from + 1))}
+                    </button>
+                  ) : (
+                    <Row no={no} before={before} log={log} wanted={wanted} find={find} goTo={goTo} />
+                  )}
+                </div>
+              );
+            })}
           </div>
         </div>
       )}
+      <span className={css.total}>
+        {m.log.lines(total)} · {running && !log.complete ? m.log.live : m.log.complete}
+      </span>
       {!following && seen > 0 && total > seen && (
         <div className={css.more}>
           <Button onClick={() => setFollowing(true)}>↓ {m.log.newLines(total - seen)}</Button>
@@ -203,15 +266,59 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
   );
 }
 
-interface RowProps {
-  no: number;
-  log: LogStore;
-  wanted: number | null;
-  goTo: (line: number) => void;
+/**
+ * Returns a function to call before the rows get other heights or numbers, which changes `layout`. The line that was
+ * being read then stays: the wanted one if it is in sight, else the topmost.
+ */
+function useKeptPlace(
+  pane: { readonly current: HTMLDivElement | null },
+  rows: ReturnType<typeof useVirtualizer<HTMLDivElement, Element>>,
+  layout: string,
+  wanted: number | null,
+  lineAt: (row: number) => number,
+  rowAt: (line: number) => number,
+): () => void {
+  const kept = useRef<number | null>(null);
+  useLayoutEffect(() => {
+    rows.measure();
+    const line = kept.current;
+    kept.current = null;
+    if (line !== null) rows.scrollToIndex(rowAt(line), { align: line === wanted ? "center" : "start" });
+    // The place is restored once for each change of the layout.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [layout]);
+  return () => {
+    const box = pane.current;
+    if (!box) return;
+    const [top, bottom] = [box.scrollTop, box.scrollTop + box.clientHeight];
+    const shown = rows.getVirtualItems().filter((item) => item.end > top && item.start < bottom);
+    const lines = shown.map((item) => lineAt(item.index));
+    kept.current = wanted !== null && lines.includes(wanted) ? wanted : (lines[0] ?? null);
+  };
 }
 
-function Row({ no, log, wanted, goTo }: RowProps) {
-  return <Line no={no} line={log.line(no)} current={wanted === no} goTo={goTo} />;
+/** Says when the next automatic try starts. */
+function TryWaits({ next }: { next: NextTry }) {
+  useTick(1_000);
+  return <p className={css.waits}>{m.log.tryWaits(next.no, next.of, ticking(Math.max(0, next.at - Date.now())))}</p>;
+}
+
+/** A link to the log that fills the window, and back. */
+function FullHeight({ full }: { full: boolean }) {
+  const Icon = full ? Minimize2 : Maximize2;
+  const label = full ? m.log.notFull : m.log.full;
+  return (
+    <Link
+      from="/runs/$runId"
+      to="."
+      search={(old) => ({ ...old, full: full ? undefined : ("yes" as const) })}
+      className={css.tool}
+      aria-label={label}
+      title={label}
+    >
+      <Icon size={14} aria-hidden="true" />
+    </Link>
+  );
 }
 
 /** Copies a link to a line. The link names the attempt, because a later attempt has other lines. */
@@ -230,33 +337,3 @@ function CopyLine({ attempt, line }: { attempt: number; line: number }) {
     </Button>
   );
 }
-
-interface LineProps {
-  no: number;
-  line: LogLine | undefined;
-  current: boolean;
-  goTo: (line: number) => void;
-}
-
-const Line = memo(function Line({ no, line, current, goTo }: LineProps) {
-  const zone = useZone();
-  return (
-    <div className={css.line} data-line={no} data-stream={line?.stream} aria-current={current || undefined}>
-      <button type="button" className={css.no} tabIndex={-1} title={m.log.link(no)} onClick={() => goTo(no)}>
-        {no}
-      </button>
-      <span className={css.at}>{line ? preciseTime(line.at, zone) : ""}</span>
-      <span className={css.text}>
-        {line
-          ? spans(line.text).map((span, i) => (
-              // The spans of a line never change their order.
-              // oxlint-disable-next-line react/no-array-index-key
-              <span key={i} data-colour={span.colour || undefined} data-bold={span.bold || undefined}>
-                {span.text}
-              </span>
-            ))
-          : "…"}
-      </span>
-    </div>
-  );
-});

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { spans } from "./ansi";
+import { markedSpans, spans } from "./ansi";
 
 const seen = (text: string): string =>
   spans(text)
@@ -30,4 +30,15 @@ it("leaves markup alone and drops characters without a shape", () => {
       .map((span) => span.text)
       .join(""),
   ).toBe("hello");
+});
+
+it("divides spans at the text that is searched for", () => {
+  const parts = markedSpans("a needle, \u001B[31mneedle\u001B[0m", "needle");
+  expect(parts.map(({ text, match, colour }) => [text, match, colour])).toEqual([
+    ["a ", false, ""],
+    ["needle", true, ""],
+    [", ", false, ""],
+    ["needle", true, "ansi-red"],
+  ]);
+  expect(markedSpans("plain", "")).toEqual([{ text: "plain", colour: "", bold: false, match: false }]);
 });

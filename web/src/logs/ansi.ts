@@ -26,3 +26,20 @@ export function spans(text: string): Span[] {
     }),
   );
 }
+
+export interface MarkedSpan extends Span {
+  match: boolean;
+}
+
+/** The spans of a line, divided where they contain the text that is searched for. */
+export function markedSpans(text: string, find: string): MarkedSpan[] {
+  return spans(text).flatMap((span) => {
+    if (find === "" || !span.text.includes(find)) return [{ ...span, match: false }];
+    return span.text
+      .split(find)
+      .flatMap((part, i) => [
+        ...(i > 0 ? [{ ...span, text: find, match: true }] : []),
+        ...(part !== "" ? [{ ...span, text: part, match: false }] : []),
+      ]);
+  });
+}

@@ -3,7 +3,7 @@ import type { LogLine } from "../api/model";
 import { LogStore, type Source } from "./store";
 
 function line(no: number): LogLine {
-  return { no, at: 0, stream: "stdout", text: `line ${no}` };
+  return { no, at: 0, stream: "stdout", engineAttemptId: 1, text: `line ${no}` };
 }
 
 function server(total: number): { asked: number[]; fetch: Source } {

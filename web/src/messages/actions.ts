@@ -206,4 +206,5 @@ export const menu = {
   ofStep: (id: string) => `Actions on ${id}`,
   close: "Close",
   retryFailed: (n: number) => `Retry all ${n} failed steps`,
+  unavailable: (n: number) => `Not available to you (${n})`,
 };

@@ -5,7 +5,7 @@ import { action, role, confirm, denied, receipt, menu } from "./actions";
 import { nav, page, keys, help, palette, place, viewer, signIn, copyAs, share } from "./shell";
 import { runs } from "./runs";
 import { run, runKeys, details, artifacts, events, time, diff } from "./run";
-import { step, log } from "./step";
+import { step, log, logSearch } from "./step";
 import { graph, grid, timeline, mosaic } from "./pictures";
 import { planDiff } from "./planDiff";
 import { plans } from "./plans";
@@ -51,6 +51,7 @@ export const m = {
   diff,
   step,
   log,
+  logSearch,
   graph,
   grid,
   timeline,

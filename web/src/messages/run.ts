@@ -76,6 +76,7 @@ export const run = {
     receipts: "Receipts",
     artifacts: "Artifacts",
     details: "Details",
+    logs: "Search logs",
   },
   counts: {
     success: "succeeded",
@@ -141,13 +142,26 @@ export const details = {
 };
 
 export const artifacts = {
-  none: "No step has left an artifact.",
+  none: "No step has an artifact.",
   kind: "Kind",
   step: "Step",
   attempt: "Attempt",
   size: "Size",
   sha256: "SHA-256",
-  uri: "Address",
+  file: "File",
+  preview: "Preview",
+  previewOf: (file: string) => `Preview of ${file}`,
+  download: (file: string) => `Download ${file}`,
+  unreadable: "dvt did not give this file. It may have been removed.",
+  cut: (size: string) => `The preview shows the first ${size}. Open the file for all of it.`,
+  /** The kinds that dvt's own steps write; others are shown as they are named. */
+  kinds: {
+    run_results: "dbt run results",
+    manifest: "dbt manifest",
+    sources: "dbt source freshness",
+    catalog: "dbt catalog",
+    result: "Result",
+  } as Readonly<Record<string, string>>,
 };
 
 export const events = {
@@ -157,6 +171,15 @@ export const events = {
   types: "Types of events",
   export: "Export JSON Lines",
   noneMatch: "No event matches. Choose other types.",
+  heads: ["Seq", "Time", "After", "Event", "Step", "Summary", "Who"],
+  took: (time: string) => `took ${time}`,
+  skipped: {
+    FAIL_FAST: "not started, because another step failed",
+    DEPENDENCY_FAILED: "not started, because a step that it needs failed",
+    DEPENDENCY_SKIPPED: "not started, because a step that it needs was skipped",
+    CONDITION_FALSE: "not started, because its condition is false",
+    OPERATOR_SKIP: "skipped by an operator",
+  } as Readonly<Record<string, string>>,
   unused: (from: number, to: number) => (from === to ? `seq ${from} unused` : `seq ${from} to ${to} unused`),
 };
 

@@ -96,6 +96,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
     q = "",
     nodes = NO_NODES,
     sql = null,
+    full,
     at = null,
     diff = null,
   } = route.useSearch();
@@ -161,7 +162,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
               <StepPanel
                 runId={runId}
                 stepId={chosen}
-                place={{ attempt, tab: tab ?? "log", line, q, nodes, sql }}
+                place={{ attempt, tab: tab ?? "log", line, q, nodes, sql, full: full === "yes" }}
                 open={open}
                 close={close}
               />

@@ -121,6 +121,11 @@ export const runSearch = z.object({
   /** The statuses of the listed dbt nodes, and the node whose compiled SQL is open. */
   nodes: texts,
   sql: z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(LONGEST_NODE))), undefined),
+  /** The open step fills the window. */
+  full: z.catch(z.optional(z.literal("yes")), undefined),
+  /** The text that is searched for in all logs, and the number of earlier runs of the plan to search as well. */
+  text,
+  runs: number(/^(?:[1-9]|1\d|20)$/),
   /** A position of the run's log, and another to compare it with. */
   at: seq,
   diff: seq,

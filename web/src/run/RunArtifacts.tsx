@@ -5,17 +5,18 @@ import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { attemptName, bytes } from "../format/format";
+import { artifactKind, ArtifactLinks, Digest } from "../step/Artifact";
 import { Notice } from "../ui/Page";
-import { CopyText } from "../ui/CopyText";
 import { type Column, Table } from "../ui/Table";
 
 interface Row {
+  runId: string;
   step: Step;
   artifact: Step["artifacts"][number];
 }
 
 const COLUMNS: readonly Column<Row>[] = [
-  { head: m.artifacts.kind, main: true, cell: ({ artifact }) => artifact.kind },
+  { head: m.artifacts.kind, main: true, cell: ({ artifact }) => artifactKind(artifact.kind) },
   {
     head: m.artifacts.step,
     cell: ({ step }) => (
@@ -24,22 +25,26 @@ const COLUMNS: readonly Column<Row>[] = [
         to="."
         search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: step.stepId, tab: "artifacts" })}
       >
-        {step.stepId}
+        {step.name ?? step.stepId}
       </Link>
     ),
   },
   { head: m.artifacts.attempt, cell: ({ step }) => attemptName(step.logicalAttemptId) },
   { head: m.artifacts.size, cell: ({ artifact }) => artifact.sizeBytes !== null && bytes(artifact.sizeBytes) },
   {
-    head: m.artifacts.sha256,
+    head: m.artifacts.file,
     text: true,
-    cell: ({ artifact }) => artifact.sha256 !== null && <CopyText name={m.artifacts.sha256} text={artifact.sha256} />,
+    cell: ({ step, artifact, runId }) => <ArtifactLinks key={step.stepId} runId={runId} artifact={artifact} />,
   },
-  { head: m.artifacts.uri, text: true, wide: true, cell: ({ artifact }) => <code>{artifact.uri}</code> },
+  {
+    head: m.artifacts.sha256,
+    wide: true,
+    cell: ({ artifact }) => artifact.sha256 && <Digest sha256={artifact.sha256} />,
+  },
 ];
 
 /** The artifacts of the steps, in the order of the plan. */
-export default function RunArtifacts() {
+export default function RunArtifacts({ runId }: { runId: string }) {
   const store = useRunStore();
   const header = useHeader();
   const order = useOrder();
@@ -47,11 +52,11 @@ export default function RunArtifacts() {
     () =>
       order.flatMap((stepId) => {
         const step = store.step(stepId);
-        return step ? step.artifacts.map((artifact) => ({ step, artifact })) : [];
+        return step ? step.artifacts.map((artifact) => ({ runId, step, artifact })) : [];
       }),
     // The header changes with every step.
     // oxlint-disable-next-line react/exhaustive-deps
-    [store, order, header],
+    [store, order, header, runId],
   );
   if (rows.length === 0) return <Notice title={m.artifacts.none} />;
   return (

@@ -17,8 +17,10 @@ it("names the views with their keys, and marks the one that is shown", async () 
     "5Receipts",
     "6Artifacts",
     "7Details",
+    "8Search logs",
   ]);
-  expect(links.map((link) => link.getAttribute("aria-current"))).toEqual([null, null, "page", null, null, null, null]);
+  const current = links.map((link) => link.getAttribute("aria-current"));
+  expect(current).toEqual([null, null, "page", null, null, null, null, null]);
   await user.click(screen.getByRole("link", { name: /Timeline/ }));
   await vi.waitFor(() => expect(search()).toMatchObject({ view: "timeline" }));
 });

@@ -14,6 +14,7 @@ import { StepsGrid } from "../steps/StepsGrid";
 
 const Details = lazyPart(() => import("./Details").then((part) => part.default));
 const Events = lazyPart(() => import("../events/Events").then((part) => part.default));
+const RunLogSearch = lazyPart(() => import("./RunLogSearch").then((part) => part.default));
 const RunArtifacts = lazyPart(() => import("./RunArtifacts").then((part) => part.default));
 const Timeline = lazyPart(() => import("../timeline/Timeline").then((part) => part.Timeline));
 const RunReceipts = lazyPart(() => import("./RunReceipts").then((part) => part.default));
@@ -66,7 +67,9 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
     case "receipts":
       return <RunReceipts runId={runId} />;
     case "artifacts":
-      return <RunArtifacts />;
+      return <RunArtifacts runId={runId} />;
+    case "logs":
+      return <RunLogSearch runId={runId} />;
     case "details":
       return <Details header={header} />;
     case "graph":

@@ -3,9 +3,9 @@ import type { ReactNode } from "react";
 import type { Step } from "../api/model";
 import { m } from "../messages";
 import { attemptName, bytes, duration } from "../format/format";
-import { CopyText } from "../ui/CopyText";
 import { Time } from "../ui/Time";
 import prose from "../styles/Prose.module.css";
+import { artifactKind, ArtifactLinks, Digest } from "./Artifact";
 import css from "./StepPanel.module.css";
 
 /** The result of the step, which is known for the latest attempt only. */
@@ -14,20 +14,20 @@ export function StepOutput({ step, current }: { step: Step; current: boolean }) 
   return <pre className={prose.said}>{JSON.stringify(step.result, null, 2)}</pre>;
 }
 
-export function StepArtifacts({ artifacts }: { artifacts: Step["artifacts"] }) {
+export function StepArtifacts({ runId, artifacts }: { runId: string; artifacts: Step["artifacts"] }) {
   if (artifacts.length === 0) return <p className={css.quiet}>{m.step.noArtifacts}</p>;
   return (
     <ul className={css.artifacts}>
       {artifacts.map((artifact) => (
         <li key={artifact.uri}>
-          <strong>{artifact.kind}</strong> {artifact.sizeBytes !== null && bytes(artifact.sizeBytes)}
+          <strong>{artifactKind(artifact.kind)}</strong> {artifact.sizeBytes !== null && bytes(artifact.sizeBytes)}
           <br />
-          <code>{artifact.uri}</code>
+          <ArtifactLinks runId={runId} artifact={artifact} />
           {artifact.sha256 && (
             <>
               <br />
               <span className={css.quiet}>
-                sha256 <CopyText name={m.artifacts.sha256} text={artifact.sha256} />
+                sha256 <Digest sha256={artifact.sha256} />
               </span>
             </>
           )}
@@ -84,7 +84,12 @@ export function StepWorker({ step }: { step: Step }) {
     [m.step.facts.id, <code key="id">{step.stepId}</code>],
     [m.step.facts.dependsOn, step.dependsOn.length === 0 ? m.step.facts.nothing : step.dependsOn.join(", ")],
     ...(step.group ? [[m.step.facts.group, step.group] as [string, ReactNode]] : []),
-    ...(step.taskQueue ? [[m.step.facts.queue, step.taskQueue] as [string, ReactNode]] : []),
+    ...(step.taskQueue
+      ? ([
+          [m.step.facts.queue, step.taskQueue],
+          [m.step.facts.worker, m.step.facts.workerUnknown],
+        ] as [string, ReactNode][])
+      : []),
     ...(step.resourceClass ? [[m.step.facts.resources, step.resourceClass] as [string, ReactNode]] : []),
     ...(step.engineAttemptId === null
       ? []

@@ -16,7 +16,7 @@ export function StepManual({ stepId }: { stepId: string }) {
   return (
     <div className={css.manual} data-testid="manual">
       <p>
-        <strong>{m.step.manual}</strong> <Time at={instant(task.since)} />
+        {m.step.manual} <Time at={instant(task.since)} />
         {task.deadline !== null && (
           <>
             {" "}

@@ -1,3 +1,4 @@
+import { CircleCheck, CircleQuestionMark, OctagonX, SkipForward, TriangleAlert } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { StepNodesDocument, type StepNodesQuery } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
@@ -7,10 +8,29 @@ import { Button } from "../ui/Button";
 import { count, duration } from "../format/format";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
+import type { Look, Tone } from "../ui/tones";
 import pills from "../styles/Pill.module.css";
 import prose from "../styles/Prose.module.css";
 import css from "./StepModels.module.css";
 import type { StepMove } from "./stepPlace";
+
+const ICONS: Partial<Record<Tone, Look["icon"]>> = {
+  success: CircleCheck,
+  failed: OctagonX,
+  person: TriangleAlert,
+  skipped: SkipForward,
+};
+
+/** A status of dbt, as icon and word. */
+function Status({ status }: { status: string }) {
+  const tone = DBT_TONES[status];
+  const Icon = (tone && ICONS[tone]) ?? CircleQuestionMark;
+  return (
+    <span data-tone={tone} className={css.word}>
+      <Icon size={14} aria-hidden="true" /> {m.step.models.word(status)}
+    </span>
+  );
+}
 
 type Nodes = NonNullable<NonNullable<NonNullable<StepNodesQuery["run"]>["step"]>["dbtNodes"]>;
 type Node = Nodes["edges"][number]["node"];
@@ -56,10 +76,7 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
             pressed={statuses.includes(entry.status)}
             onClick={() => open({ nodes: [entry.status], sql: undefined })}
           >
-            <span data-tone={DBT_TONES[entry.status]} className={css.word}>
-              {entry.status}
-            </span>{" "}
-            {count(entry.count)}
+            <Status status={entry.status} /> {count(entry.count)}
           </Button>
         ))}
       </div>
@@ -82,21 +99,22 @@ function Entry({ node, open }: { node: Node; open: boolean }) {
   useEffect(() => {
     if (open) compiled.current?.scrollIntoView({ block: "nearest" });
   }, [open]);
+  const plain = DBT_TONES[node.status] === "success";
   const facts = [
     node.resourceType,
     duration(node.executionTimeMs),
     node.rowsAffected === null ? null : m.step.models.rows(count(node.rowsAffected)),
     node.failures ? m.step.models.failures(count(node.failures)) : null,
+    // Adapters say OK of what went well.
+    plain ? node.message : null,
   ].filter((fact) => fact !== null);
   return (
     <li className={css.entry} data-node={node.uniqueId}>
       <p>
-        <span data-tone={DBT_TONES[node.status]} className={css.word}>
-          {node.status}
-        </span>{" "}
-        <strong title={node.uniqueId}>{node.name}</strong> <span className={css.quiet}>{facts.join(" · ")}</span>
+        <Status status={node.status} /> <strong title={node.uniqueId}>{node.name}</strong>{" "}
+        <span className={css.quiet}>{facts.join(" · ")}</span>
       </p>
-      {node.message && <pre className={`${prose.said} ${css.message}`}>{node.message}</pre>}
+      {node.message && !plain && <pre className={`${prose.said} ${css.message}`}>{node.message}</pre>}
       {node.compiledSql && (
         <details ref={compiled} open={open}>
           <summary>{m.step.models.sql}</summary>

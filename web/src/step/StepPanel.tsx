@@ -5,13 +5,12 @@ import { useRunActions } from "../actions/context";
 import { PollerSeenDocument } from "../api/gen/graphql";
 import { instant, type Step } from "../api/model";
 import { useQuery } from "../api/useQuery";
-import { LogView } from "../logs/LogView";
 import { m } from "../messages";
 import { StepLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useStep } from "../runstate/context";
 import { isDbt } from "./dbt";
 import { useMedians } from "./medians";
-import { RESET_STEP_PARAMS, STEP_TABS } from "../address/views";
+import { RESET_STEP_PARAMS, STEP_TABS, type StepTab } from "../address/views";
 import { Button } from "../ui/Button";
 import { duration } from "../format/format";
 import { stepLook } from "../status/look";
@@ -27,6 +26,7 @@ import { awaitedQueue, pollerWords, stepTook, waitWords } from "./stepWords";
 import tabs from "../styles/Tabs.module.css";
 import css from "./StepPanel.module.css";
 
+const LogView = lazyPart(() => import("../logs/LogView").then((part) => part.LogView));
 const StepArtifacts = lazyPart(() => import("./StepFacts").then((part) => part.StepArtifacts));
 const StepOutput = lazyPart(() => import("./StepFacts").then((part) => part.StepOutput));
 const StepTiming = lazyPart(() => import("./StepFacts").then((part) => part.StepTiming));
@@ -35,6 +35,23 @@ const StepInputs = lazyPart(() => import("./StepInputs").then((part) => part.def
 const StepModels = lazyPart(() => import("./StepModels").then((part) => part.default));
 
 const STACKED = "(max-width: 960px)";
+/** The types of steps that run no program, and so print nothing. */
+const SILENT: readonly string[] = ["SLEEP", "MANUAL", "NOOP"];
+
+/** The tabs of a step that have content for the shown attempt. */
+export function tabsOf(step: Step, shownId: number, latest: number): readonly StepTab[] {
+  const shown = step.attempts.find((other) => other.logicalAttemptId === shownId);
+  const current = shownId === latest;
+  const has: Partial<Record<StepTab, boolean>> = {
+    error: (shown?.error ?? null) !== null,
+    log: !SILENT.includes(step.type),
+    models: isDbt(step.type),
+    output: current && step.result !== null,
+    artifacts: current && step.artifacts.length > 0,
+    timing: step.attempts.length > 0,
+  };
+  return STEP_TABS.filter((tab) => has[tab] ?? true);
+}
 
 interface StepPanelProps {
   runId: string;
@@ -51,6 +68,17 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
   const latest = step?.attempts.at(-1)?.logicalAttemptId ?? step?.logicalAttemptId ?? 0;
   const shownId = place.attempt ?? latest;
   useLineOf(stepId, shownId, place, open);
+  const { full } = place;
+  useEffect(() => {
+    if (!full) return;
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      open({ full: undefined });
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, [full, open]);
   useEffect(() => {
     // On a narrow screen the panel is below the graph, so it must be scrolled to.
     if (known && matchMedia(STACKED).matches) panel.current?.scrollIntoView({ block: "start" });
@@ -64,10 +92,18 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
       </section>
     );
   }
+  const shownTabs = tabsOf(step, shownId, latest);
+  const tab = shownTabs.includes(place.tab) ? place.tab : (shownTabs[0] ?? place.tab);
   return (
-    <section ref={panel} className={css.panel} aria-labelledby="step-title" data-testid="step-panel">
+    <section
+      ref={panel}
+      className={css.panel}
+      data-full={full || undefined}
+      aria-labelledby="step-title"
+      data-testid="step-panel"
+    >
       <div className={css.head}>
-        <h2 id="step-title" className={css.title}>
+        <h2 id="step-title" className={css.title} title={step.stepId}>
           {step.name ?? step.stepId}
         </h2>
         <History step={step} />
@@ -78,7 +114,7 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
       </div>
       <Facts runId={runId} step={step} />
       <StepManual stepId={stepId} />
-      {step.attempts.length > 0 && (
+      {step.attempts.length > 1 && (
         <Attempts
           attempts={step.attempts}
           shown={shownId}
@@ -87,12 +123,12 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
         />
       )}
       <div className={`${tabs.tabs} ${css.tabs}`} role="group" aria-label={m.step.parts(step.stepId)}>
-        {STEP_TABS.filter((other) => other !== "models" || isDbt(step.type)).map((other) => (
+        {shownTabs.map((other) => (
           <button
             key={other}
             type="button"
             className={tabs.tab}
-            aria-pressed={other === place.tab}
+            aria-pressed={other === tab}
             onClick={() => open({ tab: other })}
           >
             {m.step.tabs[other]}
@@ -100,7 +136,7 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
         ))}
       </div>
       <Suspense>
-        <Part runId={runId} step={step} shownId={shownId} latest={latest} place={place} open={open} />
+        <Part runId={runId} step={step} shownId={shownId} latest={latest} place={{ ...place, tab }} open={open} />
       </Suspense>
     </section>
   );
@@ -122,9 +158,10 @@ function StepButtons({ step }: { step: Step }) {
   const cause = useRunState((store) => store.header()?.rootCause?.stepId === step.stepId);
   return (
     <span className={css.buttons}>
-      {/* The cause of failure has its Retry in the head of the page. */}
-      {step.status === "FAILED" && !cause && <ActionButton action="RETRY_STEP" stepId={step.stepId} shortcut="r" />}
-      {step.status === "FAILED" && <ActionButton action="SKIP_STEP" stepId={step.stepId} />}
+      {/* Skipping starts other steps without the outputs of this one, so it is only in the menu. */}
+      {step.status === "FAILED" && (
+        <ActionButton action="RETRY_STEP" stepId={step.stepId} shortcut={cause ? undefined : "r"} />
+      )}
       {actions?.task(step.stepId) && <ActionButton action="COMPLETE_MANUAL_STEP" stepId={step.stepId} kind="primary" />}
       <Button kind="quiet" label={m.menu.ofStep(step.stepId)} onClick={menu}>
         …
@@ -140,7 +177,9 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
     header()?.rootCause?.stepId === step.stepId ? (header()?.rootCause?.blockedSteps ?? 0) : 0,
   );
   const took = stepTook(step, store);
-  const wait = waitWords(step, store);
+  const { actions } = useRunActions();
+  // The box of a manual step says what it waits for.
+  const wait = actions?.task(step.stepId) ? null : waitWords(step, store);
   const queue = awaitedQueue(step, store);
   return (
     <>
@@ -206,6 +245,7 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
           failed={shown.status === "FAILED"}
           line={place.line}
           find={place.q}
+          full={place.full}
           open={open}
         />
       );
@@ -236,7 +276,7 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
     case "output":
       return <StepOutput step={step} current={shownId === latest} />;
     case "artifacts":
-      return <StepArtifacts artifacts={shownId === latest ? step.artifacts : []} />;
+      return <StepArtifacts runId={runId} artifacts={shownId === latest ? step.artifacts : []} />;
     case "timing":
       return <StepTiming step={step} />;
     case "worker":

@@ -11,6 +11,8 @@ export interface StepPlace {
   /** The listed statuses of dbt nodes (empty lists all), and the node whose compiled SQL is open. */
   nodes: readonly string[];
   sql: string | null;
+  /** The step fills the window. */
+  full: boolean;
 }
 
 export interface StepMove {
@@ -20,4 +22,5 @@ export interface StepMove {
   q?: string | undefined;
   nodes?: string[] | undefined;
   sql?: undefined;
+  full?: undefined;
 }

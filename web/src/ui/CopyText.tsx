@@ -7,13 +7,15 @@ interface CopyTextProps {
   /** The name of the text, for the label of the button. */
   name: string;
   text: string;
+  /** A shorter form to show; the whole text is copied. */
+  shown?: string;
 }
 
 /** A long text with a button that copies it. */
-export function CopyText({ name, text }: CopyTextProps) {
+export function CopyText({ name, text, shown = text }: CopyTextProps) {
   return (
     <>
-      <code>{text}</code> <CopyButton name={name} text={text} />
+      <code title={shown === text ? undefined : text}>{shown}</code> <CopyButton name={name} text={text} />
     </>
   );
 }

@@ -1,0 +1,177 @@
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { LogSearchDocument, type LogSearchQuery } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { useConnection } from "../api/useConnection";
+import { m } from "../messages";
+import { Problem } from "../page/Problem";
+import { useHeader, useRunStore } from "../runstate/context";
+import { RESET_STEP_PARAMS } from "../address/views";
+import { attemptName, count, shortId } from "../format/format";
+import { Button } from "../ui/Button";
+import { Notice, Skeleton } from "../ui/Page";
+import { Time } from "../ui/Time";
+import { markedSpans } from "../logs/ansi";
+import css from "../logs/LogView.module.css";
+
+const TYPING_MS = 400;
+/** The numbers of runs of the plan that can be searched. */
+const RUNS = [5, 10, 20] as const;
+
+type Search = NonNullable<LogSearchQuery["logSearch"]>;
+type Log = Search["edges"][number]["node"];
+
+/** Searches a text in the logs of all steps of the run, or of the plan's newest runs. */
+export default function RunLogSearch({ runId }: { runId: string }) {
+  const header = useHeader();
+  const { text = "", runs } = useSearch({ strict: false });
+  const navigate = useNavigate({ from: "/runs/$runId" });
+  const [typed, setTyped] = useState(text);
+  useEffect(() => {
+    if (typed === text) return;
+    const timer = setTimeout(
+      () => void navigate({ search: (old) => ({ ...old, text: typed === "" ? undefined : typed }), replace: true }),
+      TYPING_MS,
+    );
+    return () => clearTimeout(timer);
+  }, [typed, text, navigate]);
+  if (!header) return null;
+  const plan = { planId: header.plan.planId, projectId: header.projectId, environmentId: header.environmentId };
+  return (
+    <div className={css.found}>
+      <div className={css.form} role="search">
+        <input
+          type="search"
+          value={typed}
+          maxLength={200}
+          placeholder={m.logSearch.text}
+          aria-label={m.logSearch.text}
+          onChange={(event) => setTyped(event.target.value)}
+        />
+        <select
+          aria-label={m.logSearch.where}
+          value={runs ?? ""}
+          onChange={(event) => {
+            const many = Number(event.target.value);
+            void navigate({ search: (old) => ({ ...old, runs: many || undefined }), replace: true });
+          }}
+        >
+          <option value="">{m.logSearch.thisRun}</option>
+          {RUNS.map((many) => (
+            <option key={many} value={many}>
+              {m.logSearch.lastRuns(many, plan.planId)}
+            </option>
+          ))}
+        </select>
+      </div>
+      {text === "" ? (
+        <p className={css.quiet}>{m.logSearch.hint}</p>
+      ) : (
+        <Found
+          key={`${runs ?? ""} ${text}`}
+          runId={runId}
+          text={text}
+          within={runs === undefined ? { runId } : { plan: { ...plan, newest: runs } }}
+        />
+      )}
+    </div>
+  );
+}
+
+interface FoundProps {
+  runId: string;
+  text: string;
+  within: { runId: string } | { plan: { planId: string; projectId: string; environmentId: string; newest: number } };
+}
+
+function Found({ runId, text, within }: FoundProps) {
+  const { rows, error, hasMore, loading, more, refresh } = useConnection(
+    LogSearchDocument,
+    { in: within, find: text },
+    ({ logSearch }): Search | null => logSearch,
+    { size: 20 },
+  );
+  if (error) return <Problem error={error} retry={refresh} />;
+  if (rows === null) return <Skeleton rows={4} label={m.logSearch.searching} />;
+  return (
+    <>
+      {rows.length === 0 && !hasMore && <Notice title={m.logSearch.none(text)} />}
+      <ol className={css.found} aria-label={m.logSearch.results}>
+        {rows.map((log) => (
+          <li key={`${log.runId} ${log.stepId} ${log.attempt}`}>
+            <FoundLog runId={runId} text={text} log={log} />
+          </li>
+        ))}
+      </ol>
+      {hasMore && (
+        <Button onClick={more} refusal={loading ? m.logSearch.searching : null}>
+          {m.logSearch.more}
+        </Button>
+      )}
+    </>
+  );
+}
+
+function FoundLog({ runId, text, log }: { runId: string; text: string; log: Log }) {
+  const store = useRunStore();
+  const own = log.runId === runId;
+  const latest = own ? store.step(log.stepId)?.logicalAttemptId : undefined;
+  const attempt = log.attempt === latest ? undefined : log.attempt;
+  const place = { step: log.stepId, tab: "log", q: text } as const;
+  return (
+    <>
+      <p className={css.form}>
+        <strong>{log.stepName ?? log.stepId}</strong>
+        {log.attempt > 1 && <span>{attemptName(log.attempt)}</span>}
+        {!own && (
+          <span className={css.quiet}>
+            {m.logSearch.run(shortId(log.runId))}, <Time at={instant(log.runCreatedAt)} />
+          </span>
+        )}
+        <span className={css.quiet}>{m.logSearch.matches(log.totalMatches)}</span>
+        {log.partial && <span className={css.quiet}>{m.logSearch.partial}</span>}
+      </p>
+      <ul>
+        {log.lines.map((line) => (
+          <li key={line.no}>
+            {own ? (
+              <Link
+                className={css.match}
+                from="/runs/$runId"
+                to="."
+                search={(old) => ({ ...old, ...RESET_STEP_PARAMS, ...place, attempt, line: line.no })}
+              >
+                <Words no={line.no} line={line.text} text={text} />
+              </Link>
+            ) : (
+              <Link
+                className={css.match}
+                to="/runs/$runId"
+                params={{ runId: log.runId }}
+                search={{ ...place, attempt: log.attempt, line: line.no }}
+              >
+                <Words no={line.no} line={line.text} text={text} />
+              </Link>
+            )}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Words({ no, line, text }: { no: number; line: string; text: string }) {
+  return (
+    <>
+      <span className={css.no}>{count(no)}</span>
+      <span>
+        {markedSpans(line, text).map((span, i) => {
+          const Part = span.match ? "mark" : "span";
+          // The spans of a line never change their order.
+          // oxlint-disable-next-line react/no-array-index-key
+          return <Part key={i}>{span.text}</Part>;
+        })}
+      </span>
+    </>
+  );
+}
