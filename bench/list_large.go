@@ -300,7 +300,7 @@ var fillSQLiteListSQL = []string{ //nolint:gochecknoglobals // a table
 	trigger_source, parent_run_id, params, policy, m.created_at FROM (SELECT * FROM run) r CROSS JOIN made m`,
 	`INSERT INTO run_head SELECT m.run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM (SELECT * FROM run_head) h CROSS JOIN made m`,
 	`INSERT INTO run_state SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at, seq, rev, published_seq, change,
-	replace(header, st.run_id, m.run_id), m.triggered_by FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
+	replace(header, st.run_id, m.run_id), m.triggered_by, NULL FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
 }
 
 func fillSQLiteList(ctx context.Context, file string, l *runList) (err error) {

@@ -41,5 +41,6 @@ export type StepSort = (typeof STEP_SORTS)[number];
 export const TIMELINE_ORDERS = ["start", "plan", "longest"] as const;
 export type TimelineOrder = (typeof TIMELINE_ORDERS)[number];
 
-export const RUN_STATUSES = ["PENDING", "RUNNING", "PAUSED", "FAILED", "COMPLETED", "CANCELLED"] as const;
+/** AWAITING: a step failed and the run waits for an operator; it is RUNNING for the API. */
+export const RUN_STATUSES = ["PENDING", "RUNNING", "PAUSED", "AWAITING", "FAILED", "COMPLETED", "CANCELLED"] as const;
 export type RunStatusFilter = (typeof RUN_STATUSES)[number];

@@ -1,4 +1,6 @@
 // Every text of the UI: one file for each page or subject, exported under one name.
+import { attention } from "./attention";
+import { notes } from "./notes";
 import { status } from "./status";
 import { sync, cause, banner, serviceBanner } from "./live";
 import { action, role, confirm, denied, receipt, menu } from "./actions";
@@ -41,6 +43,8 @@ export const m = {
   place,
   viewer,
   signIn,
+  attention,
+  notes,
   runs,
   run,
   runKeys,

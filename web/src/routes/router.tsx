@@ -40,9 +40,7 @@ const root = createRootRoute({
 const index = createRoute({
   getParentRoute: () => root,
   path: "/",
-  beforeLoad: () => {
-    throw redirect({ to: "/runs", search: {} });
-  },
+  component: lazyPage(() => import("./AttentionPage").then((part) => part.AttentionPage)),
 });
 
 const runs = createRoute({

@@ -72,6 +72,7 @@ export const runsSearch = z.object({
   project: text,
   env: text,
   plan: text,
+  tag: text,
   by: text,
   q: text,
   from: moment,

@@ -1,13 +1,15 @@
 import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { type ReactNode, Suspense } from "react";
 import { useReceipts } from "../receipts/context";
 import type { RunHeader, Signal } from "../api/model";
 import { m } from "../messages";
 import { Time } from "../ui/Time";
 import css from "./Details.module.css";
+import { lazyPart } from "../ui/lazyPart";
 import { PlanDiff } from "./PlanDiff";
 import { PlanDocument } from "./PlanDocument";
 
+const RunNotes = lazyPart(() => import("../notes/RunNotes").then((part) => part.RunNotes));
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
 
 /** The plan and the place of the run, and the changes made while it ran. */
@@ -52,6 +54,9 @@ export default function Details({ header }: { header: RunHeader }) {
         <PlanDiff runId={header.runId} />
       </section>
       <PlanDocument header={header} />
+      <Suspense>
+        <RunNotes runId={header.runId} />
+      </Suspense>
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { act, fireEvent } from "@testing-library/react";
 import { expect, it } from "vitest";
-import { description, screen, show, vi } from "../testing/render";
+import { description, of, screen, show, vi } from "../testing/render";
 import type { RunQuery } from "./query";
 import { RunFilters, SavedViews } from "./RunFilters";
 
@@ -39,14 +39,46 @@ it("turns statuses by buttons, each a step of the history", async () => {
   expect(change).toHaveBeenLastCalledWith({ plan: "nightly", status: ["PAUSED", "FAILED"] });
 });
 
-it("saves a view under a name in this browser, and removes it", async () => {
-  const { user } = await show(<SavedViews query={{ plan: "nightly" }} waiting={2} />);
+it("saves a view under a name on the server, and removes it", async () => {
+  const views: { viewId: string; name: string; query: string; yours: boolean; owner: string; projectId: null }[] = [];
+  const { user, sent } = await show(<SavedViews query={{ plan: "nightly" }} waiting={2} />, {
+    answers: {
+      SavedViews: () => ({ savedViews: [...views] }),
+      RunCounts: { runCounts: [0, 101, 3, 0, 7] },
+      SaveView: ({ input }: { input: { id: string; name: string; query: string } }) => {
+        views.push({
+          viewId: input.id,
+          name: input.name,
+          query: input.query,
+          yours: true,
+          owner: "ana",
+          projectId: null,
+        });
+        return { saveView: { view: { viewId: input.id } } };
+      },
+      DeleteView: () => {
+        views.pop();
+        return { deleteView: { deleted: true } };
+      },
+    },
+  });
   expect(screen.getByRole("link", { name: "Waiting for me 2" })).toBeDefined();
+  expect(await screen.findByRole("link", { name: "Failed 100+" })).toBeDefined();
+  expect(screen.getByRole("link", { name: "Needs attention" }).getAttribute("href")).toBe("/");
   await user.click(screen.getByRole("button", { name: "+ Save view" }));
   await user.type(screen.getByLabelText("Name"), "Nightly");
   await user.click(screen.getByRole("button", { name: "Save" }));
-  expect(screen.getByRole("link", { name: "Nightly" })).toBeDefined();
-  expect(localStorage.getItem("dvt.views")).toBe('[{"name":"Nightly","query":"plan:nightly"}]');
+  expect(await screen.findByRole("link", { name: /^Nightly/ })).toBeDefined();
+  expect(of(sent, "SaveView")[0]).toMatchObject({ input: { name: "Nightly", query: "plan:nightly", projectId: null } });
   await user.click(screen.getByRole("button", { name: "Remove view" }));
-  expect(screen.queryByRole("link", { name: "Nightly" })).toBeNull();
+  await vi.waitFor(() => expect(screen.queryByRole("link", { name: /^Nightly/ })).toBeNull());
+});
+
+it("counts runs that await an operator among the failed ones", async () => {
+  const { sent } = await show(<SavedViews query={{}} waiting={null} />, {
+    answers: { SavedViews: { savedViews: [] }, RunCounts: { runCounts: [] } },
+  });
+  await vi.waitFor(() => expect(of(sent, "RunCounts")).not.toHaveLength(0));
+  const { filters } = of(sent, "RunCounts")[0] as { filters: unknown[] };
+  expect(filters[1]).toEqual({ statuses: ["FAILED"], awaitingOperator: true });
 });

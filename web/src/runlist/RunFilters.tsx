@@ -1,11 +1,15 @@
 import { Link } from "@tanstack/react-router";
-import { memo, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
+import { memo, type Ref, useEffect, useId, useImperativeHandle, useMemo, useRef, useState } from "react";
+import { RunCountsDocument } from "../api/gen/graphql";
+import { useQuery } from "../api/useQuery";
+import { useSending } from "../forms/useSending";
 import { m } from "../messages";
-import { formatQuery, parseQuery, type RunQuery } from "./query";
-import { dropView, keepView, MAX_VIEWS, readViews } from "./savedViews";
+import { formatQuery, parseQuery, type RunQuery, toFilter } from "./query";
+import { MAX_VIEWS, useSavedViews } from "./savedViews";
 import { RUN_STATUSES, type RunStatusFilter } from "../address/views";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
+import { useZone } from "../ui/Time";
 import form from "../styles/Form.module.css";
 import { toRunsSearch } from "./runsSearch";
 import pills from "../styles/Pill.module.css";
@@ -18,106 +22,157 @@ const EXACTLY = { exact: true, includeSearch: true };
 const BUILT_IN: { name: string; query: RunQuery }[] = [
   { name: m.runs.all, query: {} },
   { name: m.runs.active, query: { status: ["PENDING", "RUNNING", "PAUSED"] } },
-  { name: m.runs.failedToday, query: { status: ["FAILED"], from: "today" } },
+  { name: m.runs.failed, query: { status: ["AWAITING", "FAILED"] } },
+  { name: m.runs.failedToday, query: { status: ["AWAITING", "FAILED"], from: "today" } },
   { name: m.runs.mine, query: { by: "me" } },
 ];
+const COUNT_MS = 15_000;
+/** The server counts exactly up to this number. */
+const COUNTED = 100;
+const MOST_COUNTS = 24;
 
-/** Named queries: the built-in ones, the inbox, and those saved in this browser. */
+/** The number of runs of each query but the first, by its text; kept current while the page is visible. */
+function useCounts(queries: readonly RunQuery[]): ReadonlyMap<string, number> {
+  const zone = useZone();
+  const key = JSON.stringify([queries.slice(1, MOST_COUNTS + 1).map(formatQuery), zone]);
+  const variables = useMemo(() => {
+    const [texts, inZone] = JSON.parse(key) as [string[], typeof zone];
+    return { filters: texts.map((text) => toFilter(parseQuery(text).query, Date.now(), inZone)) };
+  }, [key]);
+  const { last } = useQuery(RunCountsDocument, variables, ({ runCounts }) => runCounts, { every: COUNT_MS });
+  const texts = queries.slice(1, MOST_COUNTS + 1).map(formatQuery);
+  return new Map(texts.flatMap((text, i) => (last?.[i] === undefined ? [] : [[text, last[i]] as const])));
+}
+
+/** Named queries: what needs attention, the built-in ones, the inbox, and those that were saved. */
 export const SavedViews = memo(function SavedViews({ query, waiting }: { query: RunQuery; waiting: number | null }) {
-  const [views, setViews] = useState(() => readViews(localStorage));
+  const { views, save, drop } = useSavedViews();
   const [naming, setNaming] = useState(false);
   const nav = useRef<HTMLElement>(null);
-  const opened = useRef(views);
+  const opened = useRef(views.length);
   useEffect(() => {
     // The button that saved or removed the view is gone, so the focus moves to the view or to the button that saves it.
-    if (views !== opened.current) nav.current?.querySelector<HTMLElement>("[aria-current], button")?.focus();
-  }, [views]);
+    if (views.length !== opened.current && document.activeElement === document.body) {
+      nav.current?.querySelector<HTMLElement>("[aria-current], button")?.focus();
+    }
+    opened.current = views.length;
+  }, [views.length]);
   const now = formatQuery(query);
   const own = views.find((view) => view.query === now);
   const known = own !== undefined || BUILT_IN.some((view) => formatQuery(view.query) === now);
+  const saved = views.map((view) => parseQuery(view.query).query);
+  const counts = useCounts([...BUILT_IN.map((view) => view.query), ...saved]);
   return (
     <nav ref={nav} className={`${tabs.tabs} ${css.views}`} aria-label={m.runs.views}>
       {BUILT_IN.map(({ name, query: to }) => (
-        <Link
-          key={name}
-          to="/runs"
-          search={toRunsSearch(to)}
-          className={tabs.tab}
-          activeOptions={EXACTLY}
-          aria-current={formatQuery(to) === now ? "page" : undefined}
-        >
-          {name}
-        </Link>
+        <View key={name} name={name} to={to} count={counts.get(formatQuery(to))} current={formatQuery(to) === now} />
       ))}
-      <Link to="/bulk" className={css.side}>
-        {m.bulk.list}
+      <Link to="/" className={tabs.tab}>
+        {m.runs.attention}
       </Link>
       <Link to="/inbox" className={tabs.tab}>
         {m.runs.waitingForMe} {waiting !== null && waiting > 0 && <span className={prose.count}>{waiting}</span>}
       </Link>
-      {views.map((view) => (
-        <Link
-          key={view.name}
-          to="/runs"
-          search={toRunsSearch(parseQuery(view.query).query)}
-          className={tabs.tab}
-          activeOptions={EXACTLY}
-          aria-current={view === own ? "page" : undefined}
-        >
-          {view.name}
-        </Link>
+      <Link to="/bulk" className={css.side}>
+        {m.bulk.list}
+      </Link>
+      {views.map((view, i) => (
+        <View
+          key={`${view.owner} ${view.viewId}`}
+          name={view.name}
+          to={saved[i] ?? {}}
+          count={counts.get(formatQuery(saved[i] ?? {}))}
+          current={view === own}
+          title={view.yours ? undefined : m.runs.sharedBy(view.owner)}
+        />
       ))}
-      {own && (
-        <Button kind="quiet" onClick={() => setViews(dropView(localStorage, views, own.name))}>
+      {own?.yours && (
+        <Button kind="quiet" onClick={() => void drop(own)}>
           {m.runs.dropView}
         </Button>
       )}
       {!known && (
         <Button
           kind="quiet"
-          refusal={views.length >= MAX_VIEWS ? m.runs.manyViews(MAX_VIEWS) : null}
+          refusal={views.filter((view) => view.yours).length >= MAX_VIEWS ? m.runs.manyViews(MAX_VIEWS) : null}
           onClick={() => setNaming(true)}
         >
           {m.runs.saveView}
         </Button>
       )}
-      {naming && (
-        <NameView
-          query={now}
-          close={() => setNaming(false)}
-          save={(name) => {
-            setViews(keepView(localStorage, views, { name, query: now }));
-            setNaming(false);
-          }}
-        />
-      )}
+      {naming && <NameView query={query} close={() => setNaming(false)} save={save} />}
     </nav>
   );
 });
 
-function NameView({ query, save, close }: { query: string; save: (name: string) => void; close: () => void }) {
+interface ViewProps {
+  name: string;
+  to: RunQuery;
+  count: number | undefined;
+  current: boolean;
+  title?: string | undefined;
+}
+
+function View({ name, to, count, current, title }: ViewProps) {
+  return (
+    <Link
+      to="/runs"
+      search={toRunsSearch(to)}
+      className={tabs.tab}
+      activeOptions={EXACTLY}
+      aria-current={current ? "page" : undefined}
+      title={title}
+    >
+      {name}{" "}
+      {count !== undefined && count > 0 && (
+        <span className={prose.count}>{count > COUNTED ? m.runs.many(COUNTED) : count}</span>
+      )}
+    </Link>
+  );
+}
+
+interface NameViewProps {
+  query: RunQuery;
+  save: (name: string, query: string, projectId: string | undefined) => Promise<void>;
+  close: () => void;
+}
+
+function NameView({ query, save, close }: NameViewProps) {
   const [name, setName] = useState("");
+  const [shared, setShared] = useState(false);
+  const sending = useSending();
   return (
     <Dialog title={m.runs.saveViewTitle} onClose={close}>
       <form
         className={form.stack}
         onSubmit={(event) => {
           event.preventDefault();
-          if (name.trim() !== "") save(name.trim());
+          if (name.trim() === "") return;
+          sending.send(async () => {
+            await save(name.trim(), formatQuery(query), shared ? query.project : undefined);
+            close();
+          });
         }}
       >
         <p>
-          <code>{query}</code>
+          <code>{formatQuery(query)}</code>
         </p>
         <label className={form.field}>
           <span>{m.runs.viewName}</span>
-          <input value={name} maxLength={40} required onChange={(event) => setName(event.target.value)} />
+          <input value={name} maxLength={60} required onChange={(event) => setName(event.target.value)} />
         </label>
+        {query.project !== undefined && (
+          <label>
+            <input type="checkbox" checked={shared} onChange={(event) => setShared(event.target.checked)} />{" "}
+            {m.runs.shareView(query.project)}
+          </label>
+        )}
+        {sending.error && <p role="alert">{sending.error.message}</p>}
         <div className={form.buttons}>
           <Button back onClick={close}>
             {m.confirm.back}
           </Button>
-          <Button kind="primary" type="submit">
+          <Button kind="primary" type="submit" refusal={sending.refusal}>
             {m.runs.keepView}
           </Button>
         </div>

@@ -21,7 +21,7 @@ it("counts the runs of the last 24 hours, and narrows the list to the dragged sp
   const { sent, container } = await show(<RunHistogram query={{ plan: "nightly" }} filter={{}} change={change} />, {
     answers: { RunHistogram: bars },
   });
-  expect(await screen.findByText("3 runs began, 1 of them failed")).toBeDefined();
+  expect(await screen.findByText("3 runs created, 1 failed")).toBeDefined();
   expect(of(sent, "RunHistogram")[0]).toMatchObject({ buckets: BUCKETS });
   const svg = container.querySelector("svg") as SVGSVGElement;
   svg.setPointerCapture = () => {};

@@ -2,7 +2,7 @@ import { fireEvent } from "@testing-library/react";
 import { expect, it } from "vitest";
 import { header, NOW, RUN, RUNS } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
-import { RunTable } from "./RunTable";
+import { RunTable, widthsOf } from "./RunTable";
 
 const ROWS = ["failed", "draining", "running"].map((name, i) => ({
   run: { ...(RUNS[name] ?? header()), runId: `${name.slice(0, 3)}${RUN}` },
@@ -22,7 +22,7 @@ it("says for each run its status, its progress and its cause, and marks one that
   const { rows } = await table();
   expect(rows[0]?.textContent).toContain("Failed");
   expect(rows[0]?.textContent).toContain("stg_orders: DBT_TEST_FAILED");
-  expect(rows[0]?.textContent).toContain("43/60 1✕");
+  expect(rows[0]?.textContent, "skipped steps are not done").toContain("41/60 · 1 failed");
   expect(rows[1]?.textContent).toContain("by ops: “warehouse maintenance”");
   expect(rows[1]?.textContent).toContain("no longer matches");
   expect(rows[2]?.textContent, "its clock stands").toContain("≥ 12 m 4 s");
@@ -41,4 +41,24 @@ it("selects a row by its box, a range with Shift, and all by the head", async ()
   ]);
   fireEvent.click(boxes[0] as HTMLElement);
   expect(turnAll).toHaveBeenCalledExactlyOnceWith(true);
+});
+
+it("gives one failed step of 300 a width that can be seen", () => {
+  const widths = widthsOf([149, 1, 0, 0, 150], 300);
+  expect(widths[1]).toBe(5);
+  expect(widths.reduce((sum, width) => sum + width)).toBeCloseTo(100);
+  expect(widthsOf([0, 0], 0)).toEqual([0, 0]);
+});
+
+it("says of a run that has not started when it was created", async () => {
+  await show(
+    <RunTable
+      rows={[{ run: RUNS["queued"] ?? header(), left: false }]}
+      now={NOW}
+      frozen
+      selecting={{ selected: new Set(), turn: () => {}, turnAll: () => {} }}
+      menu={() => []}
+    />,
+  );
+  expect(screen.getByTitle(/^Created .* UTC$/).textContent).toBe("not started");
 });

@@ -5,7 +5,7 @@ import { m } from "../messages";
 import type { ListRow } from "./list";
 import { manualOf } from "../status/stepGroup";
 import { Env } from "../ui/Env";
-import { shortId } from "../format/format";
+import { count, dateTime, shortId } from "../format/format";
 import { runLook } from "../status/look";
 import { Menu, type MenuItem } from "../ui/Menu";
 import { Name } from "../ui/Name";
@@ -130,7 +130,11 @@ const Row = memo(function Row({ run, left, selected, turn, menu }: RowProps) {
         <Progress run={run} />
       </td>
       <td className={css.started}>
-        <Time at={run.startedAt ?? run.createdAt} />
+        {run.startedAt === null ? (
+          <span title={m.runs.createdAt(dateTime(run.createdAt, "utc"))}>{m.runs.notStarted}</span>
+        ) : (
+          <Time at={run.startedAt} />
+        )}
       </td>
       <td className={css.took}>
         <Took run={run} />
@@ -162,26 +166,46 @@ function causeWords(run: RunRow): string | null {
   return null;
 }
 
-const PARTS = ["success", "skipped", "failed", "running", "person"] as const;
+const PARTS = ["success", "failed", "running", "person", "skipped"] as const;
+/** The least width of a part that has a step, of 100, so that one failure among 300 steps is seen. */
+const LEAST = 5;
+
+/** The widths of the parts, of 100. A part below LEAST takes the rest of its width from the larger ones. */
+export function widthsOf(counts: readonly number[], total: number): number[] {
+  if (total === 0) return counts.map(() => 0);
+  const small = counts.map((n) => n > 0 && (n / total) * 100 < LEAST);
+  const room = 100 - LEAST * small.filter(Boolean).length;
+  const large = total - counts.reduce((sum, n, i) => sum + (small[i] ? n : 0), 0);
+  return counts.map((n, i) => (small[i] ? LEAST : large === 0 ? 0 : (n / large) * room));
+}
 
 function Progress({ run }: { run: RunRow }) {
   const person = manualOf(run);
   const counts = { ...run.stepCounts, person, running: run.stepCounts.running - person };
-  const done = counts.success + counts.skipped;
-  const text = `${done}/${counts.total}${counts.failed > 0 ? ` ${counts.failed}✕` : ""}`;
+  const widths = widthsOf(
+    PARTS.map((part) => counts[part]),
+    counts.total,
+  );
   let x = 0;
   return (
-    <span className={css.progress}>
-      <svg className={css.bar} width="72" height="8" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+    <span className={css.progress} title={counts.total > 0 ? m.runs.stepsOf(counts) : undefined}>
+      <svg className={css.bar} width="40" height="8" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
         <rect className={css.rest} width="100" height="8" />
-        {PARTS.map((part) => {
-          const width = counts.total === 0 ? 0 : (counts[part] / counts.total) * 100;
+        {PARTS.map((part, i) => {
+          const width = widths[i] ?? 0;
           const at = x;
           x += width;
           return width > 0 && <rect key={part} data-part={part} x={at} width={width} height="8" />;
         })}
       </svg>
-      {counts.total > 0 ? text : "–"}
+      {counts.total > 0 ? (
+        <span>
+          {count(counts.success)}/{count(counts.total)}
+          {counts.failed > 0 && <span className={css.failures}> · {m.runs.failedSteps(counts.failed)}</span>}
+        </span>
+      ) : (
+        "–"
+      )}
     </span>
   );
 }

@@ -36,6 +36,16 @@ describe("the query of the runs page", () => {
     expect(momentOf("2026-13-77", NOW, "utc")).toBeNull();
   });
 
+  it("finds runs that await an operator, alone and among the failed ones, and runs with a tag", () => {
+    expect(parseQuery("status:awaiting tag:team:data").query).toEqual({ status: ["AWAITING"], tag: "team:data" });
+    expect(toFilter({ status: ["AWAITING"] }, NOW, "utc")).toEqual({ awaitingOperator: true });
+    expect(toFilter({ status: ["FAILED", "AWAITING"], tag: "odd" }, NOW, "utc")).toEqual({
+      statuses: ["FAILED"],
+      awaitingOperator: true,
+      tag: "odd",
+    });
+  });
+
   it("becomes a filter of the API", () => {
     expect(toFilter({ status: ["FAILED"], env: "prod", by: "ana", q: "x", from: "today" }, NOW, "utc")).toEqual({
       statuses: ["FAILED"],

@@ -8,6 +8,8 @@ export interface RunQuery {
   project?: string | undefined;
   env?: string | undefined;
   plan?: string | undefined;
+  /** Exactly this tag. */
+  tag?: string | undefined;
   /** The principal who started the runs; `me` is the viewer. */
   by?: string | undefined;
   q?: string | undefined;
@@ -19,7 +21,7 @@ export interface RunQuery {
 
 export const MOMENT = /^(today|-\d{1,4}[mhd]|\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?Z)?)$/;
 
-const WORDS = ["project", "env", "plan", "by"] as const;
+const WORDS = ["project", "env", "plan", "tag", "by"] as const;
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: DAY_MS };
 const MINUTE_MS = 60_000;
 /** Appended to a date, which would be UTC without a time. */
@@ -60,8 +62,8 @@ export function parseQuery(text: string): Parsed {
 }
 
 /** Writes a query in the form that `parseQuery` reads. */
-export function formatQuery({ status, project, env, plan, by, from, to, sort, q }: RunQuery): string {
-  const tokens = { status: status?.join(","), project, env, plan, by, from, to, sort };
+export function formatQuery({ status, project, env, plan, tag, by, from, to, sort, q }: RunQuery): string {
+  const tokens = { status: status?.join(","), project, env, plan, tag, by, from, to, sort };
   return [
     ...Object.entries(tokens).flatMap(([key, value]) => (value ? [`${key}:${value}`] : [])),
     ...(q ? [q] : []),
@@ -86,17 +88,20 @@ export function writeMoment(at: number): string {
 }
 
 export function toFilter(
-  { status, project, env, plan, by, q, from, to }: RunQuery,
+  { status, project, env, plan, tag, by, q, from, to }: RunQuery,
   now: number,
   zone: Zone,
 ): RunFilter {
+  const statuses = status?.filter((one) => one !== "AWAITING");
   const createdFrom = momentOf(from, now, zone);
   const createdTo = momentOf(to, now, zone);
   return {
-    ...(status ? { statuses: status } : {}),
+    ...(statuses && statuses.length > 0 ? { statuses } : {}),
+    ...(status?.includes("AWAITING") ? { awaitingOperator: true } : {}),
     ...(project ? { projectId: project } : {}),
     ...(env ? { environmentId: env } : {}),
     ...(plan ? { planId: plan } : {}),
+    ...(tag ? { tag } : {}),
     ...(by ? { triggeredBy: by } : {}),
     ...(q ? { text: q } : {}),
     ...(createdFrom === null ? {} : { createdFrom: new Date(createdFrom).toISOString() }),

@@ -1,38 +1,32 @@
-// Named queries of the runs page, kept in this browser.
-import * as z from "zod/mini";
+// Named queries of the runs page: those of the viewer and those that others share, kept by the server.
+import { DeleteViewDocument, SavedViewsDocument, type SavedViewsQuery, SaveViewDocument } from "../api/gen/graphql";
+import { newId } from "../api/newId";
+import { request } from "../api/request";
+import { useQuery } from "../api/useQuery";
 
-export interface SavedView {
-  name: string;
-  /** In the form of the filter bar. */
-  query: string;
+export type SavedView = SavedViewsQuery["savedViews"][number];
+
+export const MAX_VIEWS = 100;
+const EVERY_MS = 60_000;
+
+export interface Views {
+  views: readonly SavedView[];
+  /** Saves the query under a name, shared with the project if one is given. */
+  save: (name: string, query: string, projectId: string | undefined) => Promise<void>;
+  drop: (view: SavedView) => Promise<void>;
 }
 
-export const MAX_VIEWS = 20;
-const KEY = "dvt.views";
-const stored = z.array(
-  z.object({ name: z.string().check(z.minLength(1), z.maxLength(40)), query: z.string().check(z.maxLength(600)) }),
-);
-
-type Kept = Pick<Storage, "getItem" | "setItem">;
-
-export function readViews(storage: Kept): SavedView[] {
-  try {
-    const parsed = stored.safeParse(JSON.parse(storage.getItem(KEY) ?? "[]"));
-    return parsed.success ? parsed.data.slice(0, MAX_VIEWS) : [];
-  } catch {
-    return [];
-  }
-}
-
-/** Saves a view; it replaces one with the same name. */
-export function keepView(storage: Kept, views: readonly SavedView[], view: SavedView): SavedView[] {
-  const next = [...views.filter((other) => other.name !== view.name), view].slice(-MAX_VIEWS);
-  storage.setItem(KEY, JSON.stringify(next));
-  return next;
-}
-
-export function dropView(storage: Kept, views: readonly SavedView[], name: string): SavedView[] {
-  const next = views.filter((view) => view.name !== name);
-  storage.setItem(KEY, JSON.stringify(next));
-  return next;
+export function useSavedViews(): Views {
+  const { last, again } = useQuery(SavedViewsDocument, {}, ({ savedViews }) => savedViews, { every: EVERY_MS });
+  return {
+    views: last ?? [],
+    save: async (name, query, projectId) => {
+      await request(SaveViewDocument, { input: { id: `v-${newId()}`, name, query, projectId: projectId ?? null } });
+      again();
+    },
+    drop: async ({ viewId }) => {
+      await request(DeleteViewDocument, { input: { id: viewId } });
+      again();
+    },
+  };
 }

@@ -1,0 +1,68 @@
+import { Link } from "@tanstack/react-router";
+import { LastFailureDocument } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { useQuery } from "../api/useQuery";
+import { useAttention } from "../attention/attention";
+import { AttentionList } from "../attention/AttentionList";
+import css from "../attention/Attention.module.css";
+import { Plans } from "../attention/Plans";
+import { m } from "../messages";
+import { Problem } from "../page/Problem";
+import { useDocumentStatus } from "../ui/documentStatus";
+import { Notice, Skeleton } from "../ui/Page";
+import { Time, useTick } from "../ui/Time";
+
+const MANY = 100;
+const EVERY_MS = 60_000;
+
+/** The first page: what needs attention, and below it the plans. */
+export function AttentionPage() {
+  const { items, count, error, offset } = useAttention();
+  useDocumentStatus(
+    items !== null && count > 0 ? `(${count}${count >= MANY ? "+" : ""}) ${m.attention.title}` : m.attention.title,
+  );
+  useTick(1_000, items !== null && items.length > 0);
+  return (
+    <>
+      <div className={css.head}>
+        <h1>{m.attention.title}</h1>
+        <Link to="/runs" search={{}} className={css.all}>
+          {m.attention.toRuns}
+        </Link>
+      </div>
+      {error !== null && items === null && <Problem error={error} retry={() => location.reload()} />}
+      {items === null && error === null && <Skeleton rows={3} label={m.attention.loading} />}
+      {count >= MANY && <p className={css.note}>{m.attention.more(MANY)}</p>}
+      {items !== null && items.length > 0 && <AttentionList items={items} now={Date.now() + offset} />}
+      {items !== null && items.length === 0 && <Nothing />}
+      <Plans />
+    </>
+  );
+}
+
+/** Says that nothing needs the viewer, and since when nothing has failed. */
+function Nothing() {
+  const { answer } = useQuery(
+    LastFailureDocument,
+    {},
+    ({ runs }) => ({ last: runs.edges[0]?.node.completedAt ?? null }),
+    {
+      every: EVERY_MS,
+    },
+  );
+  return (
+    <Notice title={m.attention.none}>
+      {answer && (
+        <p>
+          {answer.last === null ? (
+            m.attention.neverFailed
+          ) : (
+            <>
+              {m.attention.noneSince} <Time at={instant(answer.last)} format="full" />.
+            </>
+          )}
+        </p>
+      )}
+    </Notice>
+  );
+}
