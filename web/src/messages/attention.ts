@@ -29,6 +29,7 @@ export const attention = {
   youCan: (actions: string) => `You can: ${actions}`,
   notYours: "Waits for someone else",
   more: (n: number) => `${count(n)} or more items need attention. The ones with the least time left are shown.`,
+  stale: "dvt cannot read its store. This list may be out of date.",
   none: "Nothing needs you.",
   noneSince: "No run has failed since",
   neverFailed: "No run has failed yet.",
