@@ -56,6 +56,12 @@ export type ActionStrength =
   | 'REVERSIBLE'
   | 'STRONG';
 
+export type AddRunNoteInput = {
+  body: string;
+  requestId: string;
+  runId: string;
+};
+
 export type AlertLevel =
   | 'HIGH'
   | 'LOW'
@@ -73,6 +79,16 @@ export type ApproveRunInput = {
   requestId: string;
   runId: string;
 };
+
+export type AttentionKind =
+  /** The run waits for approval, and is refused at `deadline`. */
+  | 'APPROVAL'
+  /** A step failed and the retry window is open: the run fails at `deadline` unless somebody acts. */
+  | 'FAILED_WAITING'
+  /** The run takes longer than nine of ten earlier runs of its plan in the same project and environment. */
+  | 'LATE'
+  /** A MANUAL step waits for a person, and expires at `deadline`. */
+  | 'MANUAL_TASK';
 
 /** Empty fields do not restrict. */
 export type AuditFilter = {
@@ -241,6 +257,10 @@ export type DeadLettersInput =
 export type Decision =
   | 'APPROVE'
   | 'REJECT';
+
+export type DeleteViewInput = {
+  id: string;
+};
 
 export type EmergencyStopInput = {
   /** End the execution in the engine at once, without its cooperation: running attempts end as TERMINATED, and their programs may go on for a while. */
@@ -544,6 +564,15 @@ export type RunSubstatus =
   | 'UNKNOWN'
   | 'WAITING_MANUAL';
 
+export type SaveViewInput = {
+  id: string;
+  /** 1 to 60 characters. */
+  name: string;
+  projectId?: string | null | undefined;
+  /** At most 2,000 bytes. */
+  query: string;
+};
+
 export type SetEngineModeInput = {
   mode: EngineMode;
   reason: string;
@@ -565,6 +594,12 @@ export type SetQuotaInput = {
   reason: string;
   requestId: string;
   settings: QuotaSettingsInput;
+};
+
+export type SetRunTagsInput = {
+  requestId: string;
+  runId: string;
+  tags: Array<string>;
 };
 
 export type SignalActionInput = {
@@ -731,6 +766,74 @@ export type WaitKind =
   | 'PERSON'
   | 'RETRY'
   | 'WORKER';
+
+export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action> };
+
+export type AttentionUpdatesSubscriptionVariables = Exact<{
+  first: number;
+}>;
+
+
+export type AttentionUpdatesSubscription = { attentionUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string | null, count: number | null, items: Array<{ kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action> }> | null } };
+
+export type LastFailureQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type LastFailureQuery = { runs: { edges: Array<{ node: { runId: string, completedAt: string | null, plan: { planId: string } } }> } };
+
+export type RunCountsQueryVariables = Exact<{
+  filters: Array<RunFilter> | RunFilter;
+}>;
+
+
+export type RunCountsQuery = { runCounts: Array<number> };
+
+export type RunTagsQueryVariables = Exact<{
+  runIds: Array<string> | string;
+}>;
+
+
+export type RunTagsQuery = { runTags: Array<{ runId: string, tags: Array<string> }> };
+
+export type RunNotesQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunNotesQuery = { runTags: Array<{ runId: string, tags: Array<string> }>, runNotes: Array<{ no: number, author: string, at: string, body: string }> };
+
+export type SetRunTagsMutationVariables = Exact<{
+  input: SetRunTagsInput;
+}>;
+
+
+export type SetRunTagsMutation = { setRunTags: { tags: Array<string> } };
+
+export type AddRunNoteMutationVariables = Exact<{
+  input: AddRunNoteInput;
+}>;
+
+
+export type AddRunNoteMutation = { addRunNote: { note: { no: number } } };
+
+export type SavedViewsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type SavedViewsQuery = { savedViews: Array<{ viewId: string, yours: boolean, owner: string, projectId: string | null, name: string, query: string }> };
+
+export type SaveViewMutationVariables = Exact<{
+  input: SaveViewInput;
+}>;
+
+
+export type SaveViewMutation = { saveView: { view: { viewId: string } } };
+
+export type DeleteViewMutationVariables = Exact<{
+  input: DeleteViewInput;
+}>;
+
+
+export type DeleteViewMutation = { deleteView: { deleted: boolean } };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
@@ -1433,6 +1536,27 @@ export class TypedDocumentString<TResult, TVariables>
     return this.value;
   }
 }
+export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
+    fragment AttentionFields on AttentionItem {
+  kind
+  runId
+  projectId
+  environmentId
+  planId
+  planVersion
+  stepId
+  since
+  deadline
+  expectedBy
+  code
+  message
+  heldSteps
+  failedSteps
+  approvals
+  approvalsRequired
+  actions
+}
+    `, {"fragmentName":"AttentionFields"}) as unknown as TypedDocumentString<AttentionFieldsFragment, unknown>;
 export const ErrorOfStepFragmentDoc = new TypedDocumentString(`
     fragment ErrorOfStep on StepError {
   code
@@ -2145,6 +2269,123 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   errorCode
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
+export const AttentionUpdatesDocument = new TypedDocumentString(`
+    subscription AttentionUpdates($first: Int!) {
+  attentionUpdates(first: $first) {
+    sync
+    reason
+    asOf
+    count
+    items {
+      ...AttentionFields
+    }
+  }
+}
+    fragment AttentionFields on AttentionItem {
+  kind
+  runId
+  projectId
+  environmentId
+  planId
+  planVersion
+  stepId
+  since
+  deadline
+  expectedBy
+  code
+  message
+  heldSteps
+  failedSteps
+  approvals
+  approvalsRequired
+  actions
+}`) as unknown as TypedDocumentString<AttentionUpdatesSubscription, AttentionUpdatesSubscriptionVariables>;
+export const LastFailureDocument = new TypedDocumentString(`
+    query LastFailure {
+  runs(first: 1, filter: {statuses: [FAILED]}, orderBy: CREATED_DESC) {
+    edges {
+      node {
+        runId
+        completedAt
+        plan {
+          planId
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<LastFailureQuery, LastFailureQueryVariables>;
+export const RunCountsDocument = new TypedDocumentString(`
+    query RunCounts($filters: [RunFilter!]!) {
+  runCounts(filters: $filters)
+}
+    `) as unknown as TypedDocumentString<RunCountsQuery, RunCountsQueryVariables>;
+export const RunTagsDocument = new TypedDocumentString(`
+    query RunTags($runIds: [String!]!) {
+  runTags(runIds: $runIds) {
+    runId
+    tags
+  }
+}
+    `) as unknown as TypedDocumentString<RunTagsQuery, RunTagsQueryVariables>;
+export const RunNotesDocument = new TypedDocumentString(`
+    query RunNotes($runId: String!) {
+  runTags(runIds: [$runId]) {
+    runId
+    tags
+  }
+  runNotes(runId: $runId) {
+    no
+    author
+    at
+    body
+  }
+}
+    `) as unknown as TypedDocumentString<RunNotesQuery, RunNotesQueryVariables>;
+export const SetRunTagsDocument = new TypedDocumentString(`
+    mutation SetRunTags($input: SetRunTagsInput!) {
+  setRunTags(input: $input) {
+    tags
+  }
+}
+    `) as unknown as TypedDocumentString<SetRunTagsMutation, SetRunTagsMutationVariables>;
+export const AddRunNoteDocument = new TypedDocumentString(`
+    mutation AddRunNote($input: AddRunNoteInput!) {
+  addRunNote(input: $input) {
+    note {
+      no
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<AddRunNoteMutation, AddRunNoteMutationVariables>;
+export const SavedViewsDocument = new TypedDocumentString(`
+    query SavedViews {
+  savedViews {
+    viewId
+    yours
+    owner
+    projectId
+    name
+    query
+  }
+}
+    `) as unknown as TypedDocumentString<SavedViewsQuery, SavedViewsQueryVariables>;
+export const SaveViewDocument = new TypedDocumentString(`
+    mutation SaveView($input: SaveViewInput!) {
+  saveView(input: $input) {
+    view {
+      viewId
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<SaveViewMutation, SaveViewMutationVariables>;
+export const DeleteViewDocument = new TypedDocumentString(`
+    mutation DeleteView($input: DeleteViewInput!) {
+  deleteView(input: $input) {
+    deleted
+  }
+}
+    `) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
