@@ -21,6 +21,7 @@ import (
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/installcmd"
 	"github.com/dvt-engine/dvt/server"
 	"github.com/dvt-engine/dvt/server/config"
 )
@@ -29,7 +30,7 @@ import (
 const devPrincipal = "dev-engineer"
 
 func devCommand() *cobra.Command {
-	c := processCommand(&cobra.Command{
+	c := installcmd.ProcessCommand(&cobra.Command{
 		Use: "dev", Short: "Run everything in one process, with a sample, to try dvt out",
 		Long: "Runs everything in one process on loopback, and prints a link that signs one browser in, once, within " +
 			"24 hours.\n" +

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/installcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
 	"github.com/dvt-engine/dvt/internal/privatenet"
 	"github.com/dvt-engine/dvt/sandbox"
@@ -76,8 +76,8 @@ var groups = []struct {
 		return []*cobra.Command{policyCommand(), quotaCommand(), tokenCommand(), tenantCommand(), auditCommand()}
 	}},
 	{"Operation of an installation:", func() []*cobra.Command {
-		return []*cobra.Command{serverCommand(), workerCommand(), migrateCommand(), storeCommand(), serviceCommand(),
-			healthCommand(), deadLettersCommand()}
+		return []*cobra.Command{installcmd.Server(), installcmd.Worker(), installcmd.Migrate(), installcmd.Store(),
+			serviceCommand(), healthCommand(), deadLettersCommand()}
 	}},
 }
 
@@ -104,12 +104,4 @@ docs/cli.md in the repository describes each command.`,
 	c.SetHelpCommandGroupID(groups[0].title)
 	cmdline.AddExamples(c)
 	return c
-}
-
-func logger(level string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, cmdline.Usage(fmt.Errorf("log-level must be debug, info, warn or error, not %q", level))
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
 }

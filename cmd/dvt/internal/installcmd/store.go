@@ -1,4 +1,4 @@
-package main
+package installcmd
 
 import (
 	"context"
@@ -25,7 +25,8 @@ type storeCommands struct {
 	out    io.Writer
 }
 
-func storeCommand() *cobra.Command {
+// Store returns the command store.
+func Store() *cobra.Command {
 	c := &cobra.Command{
 		Use: "store", Short: "Verify, rebuild, repair, export and import the database of dvt",
 		Long: "These commands open the database itself (--store, or that of `dvt dev` under --data) and do not use the API.\n" +
@@ -61,7 +62,7 @@ func (u *storeCommands) command(c *cobra.Command, args int, byRun bool, flags []
 		if err != nil {
 			return cmdline.Usage(err)
 		}
-		log, err := logger(cfg.LogLevel)
+		log, err := newLogger(cfg.LogLevel)
 		if err != nil {
 			return err
 		}
@@ -149,7 +150,7 @@ func (u *storeCommands) repair() *cobra.Command {
 		Long: "Gives the store a new epoch, so that viewers start over, and appends again the events that the engine's " +
 			"history has and the\n" +
 			"backup has not. Repeating it is harmless. Stop every server and worker first and start them again afterwards; " +
-			"open runs then go on.",
+			"open runs then continue.",
 	}, 0, true, []string{
 		"temporal", "temporal-namespace", "temporal-binary", "control-queue", "data-queue", "isolation-queue",
 		"isolation-tenants", "known-queues", "plan-roots",
@@ -174,7 +175,7 @@ func (u *storeCommands) repair() *cobra.Command {
 							u.say("          signal %s (%s %s): another signal has its number now; signals sent since the restore may "+
 								"be ignored: send them again", l.SignalID, l.Type, l.StepID)
 						} else {
-							u.say("          signal %s (%s %s): receipt made again; who sent it, why, and when are lost", l.SignalID, l.Type,
+							u.say("          signal %s (%s %s): receipt created again; who sent it, why, and when are lost", l.SignalID, l.Type,
 								l.StepID)
 						}
 					}
@@ -191,7 +192,7 @@ func (u *storeCommands) repair() *cobra.Command {
 					if l.Open {
 						state = "open"
 					}
-					u.say("LOST      %s of %s/%s: made after the backup; its workflow %s is %s", l.RunID, l.TenantID, l.ProjectID,
+					u.say("LOST      %s of %s/%s: created after the backup; its workflow %s is %s", l.RunID, l.TenantID, l.ProjectID,
 						l.WorkflowID, state)
 				}
 				u.say("%d open runs looked at, %d refilled, %d lost", r.Looked, len(r.Refilled), len(r.Lost))
@@ -248,7 +249,7 @@ func (u *storeCommands) load() *cobra.Command {
 		r, err := server.ImportStore(ctx, cfg, log, args[0], os.Stdin, skip, progress())
 		if err != nil {
 			if r.Runs > 0 {
-				u.say("%d runs were written, up to %s; go on with --skip-existing", r.Runs, r.Last)
+				u.say("%d runs were written, up to %s; continue with --skip-existing", r.Runs, r.Last)
 			}
 			return err
 		}

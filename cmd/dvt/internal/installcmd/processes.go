@@ -1,8 +1,12 @@
-package main
+// Package installcmd has the commands that operate an installation with the settings of its processes: server, worker,
+// migrate and store. They call no API.
+package installcmd
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -11,9 +15,9 @@ import (
 	"github.com/dvt-engine/dvt/server/config"
 )
 
-// processCommand completes a command that runs one of dvt's processes until ctx ends. flags are the names of its
+// ProcessCommand completes a command that runs one of dvt's processes until ctx ends. flags are the names of its
 // settings. It loads the settings, removes secrets from the environment and protects the memory before it calls run.
-func processCommand(c *cobra.Command, dev bool, flags []string, run func(context.Context, config.Config,
+func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context.Context, config.Config,
 	*slog.Logger) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	config.Flags(c.Flags(), append(flags, "log-level")...)
@@ -24,7 +28,7 @@ func processCommand(c *cobra.Command, dev bool, flags []string, run func(context
 			return cmdline.Usage(err)
 		}
 		config.ForgetEnvironment()
-		log, err := logger(cfg.LogLevel)
+		log, err := newLogger(cfg.LogLevel)
 		if err != nil {
 			return err
 		}
@@ -38,8 +42,9 @@ func processCommand(c *cobra.Command, dev bool, flags []string, run func(context
 	return c
 }
 
-func serverCommand() *cobra.Command {
-	return processCommand(&cobra.Command{
+// Server returns the command server.
+func Server() *cobra.Command {
+	return ProcessCommand(&cobra.Command{
 		Use: "server", Short: "Start a server: the API, the UI and the background duties",
 	}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
@@ -56,8 +61,9 @@ func serverCommand() *cobra.Command {
 	}, server.Run)
 }
 
-func workerCommand() *cobra.Command {
-	return processCommand(&cobra.Command{
+// Worker returns the command worker.
+func Worker() *cobra.Command {
+	return ProcessCommand(&cobra.Command{
 		Use: "worker", Short: "Start a worker: it executes workflows (queues tq-control-*) or steps (tq-data-*)",
 		Long: "A worker of control queues runs workflows and NOOP steps and connects to the store. A worker of other queues " +
 			"runs steps of every\n" +
@@ -82,11 +88,21 @@ func workerCommand() *cobra.Command {
 	}, server.RunWorker)
 }
 
-func migrateCommand() *cobra.Command {
-	return processCommand(&cobra.Command{
+// Migrate returns the command migrate.
+func Migrate() *cobra.Command {
+	return ProcessCommand(&cobra.Command{
 		Use: "migrate", Short: "Migrate the schema of the database to this version",
 		Long: "Connects as the owner of the database. With --app-role it also grants the role of the servers the rights that " +
 			"they need,\n" +
 			"after every migration; that role can neither change nor delete events and audit rows.",
 	}, false, []string{"store", "app-role", "store-password-file", "allow-plaintext"}, server.Migrate)
+}
+
+// newLogger returns a logger that writes records of the level and above to standard error.
+func newLogger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, cmdline.Usage(fmt.Errorf("log-level must be debug, info, warn or error, not %q", level))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
 }
