@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,9 +33,9 @@ type Client struct {
 // New makes a client of the server at base, for example http://127.0.0.1:8080. It does no I/O. Calls time out after a
 // minute; subscriptions end only with their context.
 func New(base, token string) *Client {
-	url := strings.TrimSuffix(base, "/") + "/graphql"
+	address := strings.TrimSuffix(base, "/") + "/graphql"
 	doer := &authorized{token: token, http: &http.Client{Timeout: time.Minute}}
-	return &Client{Client: graphql.NewClient(url, doer), url: url, doer: doer, stream: &http.Client{}}
+	return &Client{Client: graphql.NewClient(address, doer), url: address, doer: doer, stream: &http.Client{}}
 }
 
 // authorized is an HTTP client that adds the token to each request.
@@ -269,4 +270,32 @@ func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int,
 func (c *Client) WatchBulk(ctx context.Context, id string, each func(WatchBulkBulkUpdatesBulkUpdate) error) error {
 	return stream(ctx, c, WatchBulk_Operation, map[string]any{"id": id},
 		func(r WatchBulkResponse) error { return each(r.BulkUpdates) })
+}
+
+// OpenArtifact returns the content of an artifact of a run; the caller closes it. path is the part of the artifact's
+// URI behind the tenant and the run, not escaped. Errors are those of the API, such as NOT_FOUND, or of the connection.
+func (c *Client) OpenArtifact(ctx context.Context, runID, path string) (io.ReadCloser, error) {
+	parts := append([]string{"artifacts", runID}, strings.Split(path, "/")...)
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	at := strings.TrimSuffix(c.url, "graphql") + strings.Join(parts, "/")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.doer.token)
+	res, err := c.stream.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode == http.StatusOK {
+		return res.Body, nil
+	}
+	defer res.Body.Close()
+	var said struct{ Code, Message string }
+	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&said) == nil && said.Code != "" {
+		return nil, &Error{Code: said.Code, Message: said.Message}
+	}
+	return nil, fmt.Errorf("the server answered %s", res.Status)
 }

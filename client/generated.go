@@ -262,6 +262,11 @@ func (v *ApproveRunApproveRunRunPayloadRun) GetRootCause() *RunRowRootCauseRunEr
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns ApproveRunApproveRunRunPayloadRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *ApproveRunApproveRunRunPayloadRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -323,6 +328,8 @@ type __premarshalApproveRunApproveRunRunPayloadRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *ApproveRunApproveRunRunPayloadRun) MarshalJSON() ([]byte, error) {
@@ -354,6 +361,7 @@ func (v *ApproveRunApproveRunRunPayloadRun) __premarshalJSON() (*__premarshalApp
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -463,6 +471,30 @@ type ApproveRunResponse struct {
 
 // GetApproveRun returns ApproveRunResponse.ApproveRun, and is useful for accessing the field via an interface.
 func (v *ApproveRunResponse) GetApproveRun() ApproveRunApproveRunRunPayload { return v.ApproveRun }
+
+// ArtifactRow includes the GraphQL fields of Artifact requested by the fragment ArtifactRow.
+type ArtifactRow struct {
+	Uri         string   `json:"uri"`
+	Kind        string   `json:"kind"`
+	Sha256      *string  `json:"sha256"`
+	SizeBytes   *float64 `json:"sizeBytes"`
+	ContentType *string  `json:"contentType"`
+}
+
+// GetUri returns ArtifactRow.Uri, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetUri() string { return v.Uri }
+
+// GetKind returns ArtifactRow.Kind, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetKind() string { return v.Kind }
+
+// GetSha256 returns ArtifactRow.Sha256, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetSha256() *string { return v.Sha256 }
+
+// GetSizeBytes returns ArtifactRow.SizeBytes, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetSizeBytes() *float64 { return v.SizeBytes }
+
+// GetContentType returns ArtifactRow.ContentType, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetContentType() *string { return v.ContentType }
 
 // Empty fields do not restrict.
 type AuditFilter struct {
@@ -1324,6 +1356,11 @@ func (v *CompareRunsCompareRunsRunComparisonARun) GetRootCause() *RunRowRootCaus
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns CompareRunsCompareRunsRunComparisonARun.Cancellation, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonARun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *CompareRunsCompareRunsRunComparisonARun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -1383,6 +1420,8 @@ type __premarshalCompareRunsCompareRunsRunComparisonARun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *CompareRunsCompareRunsRunComparisonARun) MarshalJSON() ([]byte, error) {
@@ -1413,6 +1452,7 @@ func (v *CompareRunsCompareRunsRunComparisonARun) __premarshalJSON() (*__premars
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -1490,6 +1530,11 @@ func (v *CompareRunsCompareRunsRunComparisonBRun) GetRootCause() *RunRowRootCaus
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns CompareRunsCompareRunsRunComparisonBRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *CompareRunsCompareRunsRunComparisonBRun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *CompareRunsCompareRunsRunComparisonBRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -1549,6 +1594,8 @@ type __premarshalCompareRunsCompareRunsRunComparisonBRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *CompareRunsCompareRunsRunComparisonBRun) MarshalJSON() ([]byte, error) {
@@ -1579,6 +1626,7 @@ func (v *CompareRunsCompareRunsRunComparisonBRun) __premarshalJSON() (*__premars
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -2673,6 +2721,37 @@ func (v *EmergencyStopInput) GetReason() string { return v.Reason }
 // GetForceKill returns EmergencyStopInput.ForceKill, and is useful for accessing the field via an interface.
 func (v *EmergencyStopInput) GetForceKill() *bool { return v.ForceKill }
 
+// EndBreakGlassEndBreakGlassEndBreakGlassPayload includes the requested fields of the GraphQL type EndBreakGlassPayload.
+type EndBreakGlassEndBreakGlassEndBreakGlassPayload struct {
+	PolicyVersion int `json:"policyVersion"`
+}
+
+// GetPolicyVersion returns EndBreakGlassEndBreakGlassEndBreakGlassPayload.PolicyVersion, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayload) GetPolicyVersion() int {
+	return v.PolicyVersion
+}
+
+type EndBreakGlassInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; recorded in the audit.
+	RequestId string `json:"requestId"`
+}
+
+// GetRequestId returns EndBreakGlassInput.RequestId, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassInput) GetRequestId() string { return v.RequestId }
+
+// EndBreakGlassResponse is returned by EndBreakGlass on success.
+type EndBreakGlassResponse struct {
+	// Gives up the roles that the viewer took by break-glass, before they expire. It makes a new version of the policy
+	// and is audited. Safe to repeat: without such a role it does nothing. API tokens may not do it.
+	// Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	EndBreakGlass EndBreakGlassEndBreakGlassEndBreakGlassPayload `json:"endBreakGlass"`
+}
+
+// GetEndBreakGlass returns EndBreakGlassResponse.EndBreakGlass, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassResponse) GetEndBreakGlass() EndBreakGlassEndBreakGlassEndBreakGlassPayload {
+	return v.EndBreakGlass
+}
+
 type EngineMode string
 
 const (
@@ -2777,6 +2856,71 @@ func (v *EventRow) GetEmittedBy() *string { return v.EmittedBy }
 
 // GetPayload returns EventRow.Payload, and is useful for accessing the field via an interface.
 func (v *EventRow) GetPayload() *json.RawMessage { return v.Payload }
+
+// FindLastGreenResponse is returned by FindLastGreen on success.
+type FindLastGreenResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *FindLastGreenRun `json:"run"`
+}
+
+// GetRun returns FindLastGreenResponse.Run, and is useful for accessing the field via an interface.
+func (v *FindLastGreenResponse) GetRun() *FindLastGreenRun { return v.Run }
+
+// FindLastGreenRun includes the requested fields of the GraphQL type Run.
+type FindLastGreenRun struct {
+	// The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
+	// there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	LastGreen *FindLastGreenRunLastGreenRunRef `json:"lastGreen"`
+}
+
+// GetLastGreen returns FindLastGreenRun.LastGreen, and is useful for accessing the field via an interface.
+func (v *FindLastGreenRun) GetLastGreen() *FindLastGreenRunLastGreenRunRef { return v.LastGreen }
+
+// FindLastGreenRunLastGreenRunRef includes the requested fields of the GraphQL type RunRef.
+// The GraphQL type's documentation follows.
+//
+// A reference to another run.
+type FindLastGreenRunLastGreenRunRef struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns FindLastGreenRunLastGreenRunRef.RunId, and is useful for accessing the field via an interface.
+func (v *FindLastGreenRunLastGreenRunRef) GetRunId() string { return v.RunId }
+
+// FindPlanOfRunResponse is returned by FindPlanOfRun on success.
+type FindPlanOfRunResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *FindPlanOfRunRun `json:"run"`
+}
+
+// GetRun returns FindPlanOfRunResponse.Run, and is useful for accessing the field via an interface.
+func (v *FindPlanOfRunResponse) GetRun() *FindPlanOfRunRun { return v.Run }
+
+// FindPlanOfRunRun includes the requested fields of the GraphQL type Run.
+type FindPlanOfRunRun struct {
+	ProjectId     string                      `json:"projectId"`
+	EnvironmentId string                      `json:"environmentId"`
+	Plan          FindPlanOfRunRunPlanPlanRef `json:"plan"`
+}
+
+// GetProjectId returns FindPlanOfRunRun.ProjectId, and is useful for accessing the field via an interface.
+func (v *FindPlanOfRunRun) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns FindPlanOfRunRun.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *FindPlanOfRunRun) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetPlan returns FindPlanOfRunRun.Plan, and is useful for accessing the field via an interface.
+func (v *FindPlanOfRunRun) GetPlan() FindPlanOfRunRunPlanPlanRef { return v.Plan }
+
+// FindPlanOfRunRunPlanPlanRef includes the requested fields of the GraphQL type PlanRef.
+type FindPlanOfRunRunPlanPlanRef struct {
+	PlanId string `json:"planId"`
+}
+
+// GetPlanId returns FindPlanOfRunRunPlanPlanRef.PlanId, and is useful for accessing the field via an interface.
+func (v *FindPlanOfRunRunPlanPlanRef) GetPlanId() string { return v.PlanId }
 
 // FollowEventsResponse is returned by FollowEvents on success.
 type FollowEventsResponse struct {
@@ -3060,6 +3204,47 @@ func (v *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines) GetFrom() 
 
 // GetTo returns FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines.To, and is useful for accessing the field via an interface.
 func (v *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines) GetTo() int { return v.To }
+
+// FoundLog includes the requested fields of the GraphQL type FoundLog.
+// The GraphQL type's documentation follows.
+//
+// The log of one logical attempt that contains the text.
+type FoundLog struct {
+	RunId        string    `json:"runId"`
+	RunCreatedAt time.Time `json:"runCreatedAt"`
+	StepId       string    `json:"stepId"`
+	StepName     *string   `json:"stepName"`
+	Attempt      int       `json:"attempt"`
+	TotalMatches int       `json:"totalMatches"`
+	// The log is larger than 64 MiB and was searched up to that size.
+	Partial bool `json:"partial"`
+	// The first matching lines, at most 5.
+	Lines []LogLine `json:"lines"`
+}
+
+// GetRunId returns FoundLog.RunId, and is useful for accessing the field via an interface.
+func (v *FoundLog) GetRunId() string { return v.RunId }
+
+// GetRunCreatedAt returns FoundLog.RunCreatedAt, and is useful for accessing the field via an interface.
+func (v *FoundLog) GetRunCreatedAt() time.Time { return v.RunCreatedAt }
+
+// GetStepId returns FoundLog.StepId, and is useful for accessing the field via an interface.
+func (v *FoundLog) GetStepId() string { return v.StepId }
+
+// GetStepName returns FoundLog.StepName, and is useful for accessing the field via an interface.
+func (v *FoundLog) GetStepName() *string { return v.StepName }
+
+// GetAttempt returns FoundLog.Attempt, and is useful for accessing the field via an interface.
+func (v *FoundLog) GetAttempt() int { return v.Attempt }
+
+// GetTotalMatches returns FoundLog.TotalMatches, and is useful for accessing the field via an interface.
+func (v *FoundLog) GetTotalMatches() int { return v.TotalMatches }
+
+// GetPartial returns FoundLog.Partial, and is useful for accessing the field via an interface.
+func (v *FoundLog) GetPartial() bool { return v.Partial }
+
+// GetLines returns FoundLog.Lines, and is useful for accessing the field via an interface.
+func (v *FoundLog) GetLines() []LogLine { return v.Lines }
 
 // FreezeTenantFreezeTenantServicePayload includes the requested fields of the GraphQL type ServicePayload.
 type FreezeTenantFreezeTenantServicePayload struct {
@@ -3969,6 +4154,11 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetRootCause() 
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -4032,6 +4222,8 @@ type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) MarshalJSON() ([]byte, error) {
@@ -4064,6 +4256,7 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSO
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -4199,6 +4392,102 @@ type ListApprovalsResponse struct {
 // GetApprovals returns ListApprovalsResponse.Approvals, and is useful for accessing the field via an interface.
 func (v *ListApprovalsResponse) GetApprovals() ListApprovalsApprovalsRunConnection {
 	return v.Approvals
+}
+
+// ListArtifactsResponse is returned by ListArtifacts on success.
+type ListArtifactsResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *ListArtifactsRun `json:"run"`
+}
+
+// GetRun returns ListArtifactsResponse.Run, and is useful for accessing the field via an interface.
+func (v *ListArtifactsResponse) GetRun() *ListArtifactsRun { return v.Run }
+
+// ListArtifactsRun includes the requested fields of the GraphQL type Run.
+type ListArtifactsRun struct {
+	Artifacts []ListArtifactsRunArtifactsArtifact `json:"artifacts"`
+}
+
+// GetArtifacts returns ListArtifactsRun.Artifacts, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRun) GetArtifacts() []ListArtifactsRunArtifactsArtifact { return v.Artifacts }
+
+// ListArtifactsRunArtifactsArtifact includes the requested fields of the GraphQL type Artifact.
+type ListArtifactsRunArtifactsArtifact struct {
+	ArtifactRow `json:"-"`
+}
+
+// GetUri returns ListArtifactsRunArtifactsArtifact.Uri, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactsArtifact) GetUri() string { return v.ArtifactRow.Uri }
+
+// GetKind returns ListArtifactsRunArtifactsArtifact.Kind, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactsArtifact) GetKind() string { return v.ArtifactRow.Kind }
+
+// GetSha256 returns ListArtifactsRunArtifactsArtifact.Sha256, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactsArtifact) GetSha256() *string { return v.ArtifactRow.Sha256 }
+
+// GetSizeBytes returns ListArtifactsRunArtifactsArtifact.SizeBytes, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactsArtifact) GetSizeBytes() *float64 { return v.ArtifactRow.SizeBytes }
+
+// GetContentType returns ListArtifactsRunArtifactsArtifact.ContentType, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactsArtifact) GetContentType() *string {
+	return v.ArtifactRow.ContentType
+}
+
+func (v *ListArtifactsRunArtifactsArtifact) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListArtifactsRunArtifactsArtifact
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListArtifactsRunArtifactsArtifact = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ArtifactRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListArtifactsRunArtifactsArtifact struct {
+	Uri string `json:"uri"`
+
+	Kind string `json:"kind"`
+
+	Sha256 *string `json:"sha256"`
+
+	SizeBytes *float64 `json:"sizeBytes"`
+
+	ContentType *string `json:"contentType"`
+}
+
+func (v *ListArtifactsRunArtifactsArtifact) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListArtifactsRunArtifactsArtifact) __premarshalJSON() (*__premarshalListArtifactsRunArtifactsArtifact, error) {
+	var retval __premarshalListArtifactsRunArtifactsArtifact
+
+	retval.Uri = v.ArtifactRow.Uri
+	retval.Kind = v.ArtifactRow.Kind
+	retval.Sha256 = v.ArtifactRow.Sha256
+	retval.SizeBytes = v.ArtifactRow.SizeBytes
+	retval.ContentType = v.ArtifactRow.ContentType
+	return &retval, nil
 }
 
 // ListBulksBulksBulkConnection includes the requested fields of the GraphQL type BulkConnection.
@@ -5617,6 +5906,11 @@ func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRootCause() *RunRowRoo
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -5676,6 +5970,8 @@ type __premarshalListRunsRunsRunConnectionEdgesRunEdgeNodeRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) MarshalJSON() ([]byte, error) {
@@ -5706,6 +6002,7 @@ func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSON() (*__pr
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -5927,6 +6224,38 @@ func (v *LogLine) GetStream() string { return v.Stream }
 
 // GetText returns LogLine.Text, and is useful for accessing the field via an interface.
 func (v *LogLine) GetText() string { return v.Text }
+
+// The logs to search.
+type LogSearchInput struct {
+	RunId *string             `json:"runId"`
+	Plan  *LogSearchPlanInput `json:"plan"`
+}
+
+// GetRunId returns LogSearchInput.RunId, and is useful for accessing the field via an interface.
+func (v *LogSearchInput) GetRunId() *string { return v.RunId }
+
+// GetPlan returns LogSearchInput.Plan, and is useful for accessing the field via an interface.
+func (v *LogSearchInput) GetPlan() *LogSearchPlanInput { return v.Plan }
+
+type LogSearchPlanInput struct {
+	PlanId        string `json:"planId"`
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	// The number of its newest runs, at most 20.
+	Newest *int `json:"newest"`
+}
+
+// GetPlanId returns LogSearchPlanInput.PlanId, and is useful for accessing the field via an interface.
+func (v *LogSearchPlanInput) GetPlanId() string { return v.PlanId }
+
+// GetProjectId returns LogSearchPlanInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *LogSearchPlanInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns LogSearchPlanInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *LogSearchPlanInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetNewest returns LogSearchPlanInput.Newest, and is useful for accessing the field via an interface.
+func (v *LogSearchPlanInput) GetNewest() *int { return v.Newest }
 
 type ManualOutcome string
 
@@ -7993,6 +8322,11 @@ func (v *RerunRerunStartRunPayloadRun) GetRootCause() *RunRowRootCauseRunError {
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns RerunRerunStartRunPayloadRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *RerunRerunStartRunPayloadRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -8052,6 +8386,8 @@ type __premarshalRerunRerunStartRunPayloadRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *RerunRerunStartRunPayloadRun) MarshalJSON() ([]byte, error) {
@@ -8082,6 +8418,7 @@ func (v *RerunRerunStartRunPayloadRun) __premarshalJSON() (*__premarshalRerunRer
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -8392,6 +8729,8 @@ type RunRow struct {
 	// The error that explains the run's failure, or that of the failed step that holds the run up. Null for steps that the
 	// cancellation of the run ended: see `cancellation`.
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+	// Who or what cancelled the run; null unless it is CANCELLED.
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 // GetRunId returns RunRow.RunId, and is useful for accessing the field via an interface.
@@ -8445,6 +8784,39 @@ func (v *RunRow) GetRetryDeadline() *time.Time { return v.RetryDeadline }
 // GetRootCause returns RunRow.RootCause, and is useful for accessing the field via an interface.
 func (v *RunRow) GetRootCause() *RunRowRootCauseRunError { return v.RootCause }
 
+// GetCancellation returns RunRow.Cancellation, and is useful for accessing the field via an interface.
+func (v *RunRow) GetCancellation() *RunRowCancellation { return v.Cancellation }
+
+// RunRowCancellation includes the requested fields of the GraphQL type Cancellation.
+// The GraphQL type's documentation follows.
+//
+// Who or what ended a run as CANCELLED.
+type RunRowCancellation struct {
+	// Null without a signal, and for runs that a version of dvt before this field cancelled.
+	SignalType *SignalType `json:"signalType"`
+	// The principal that cancelled the run or declined its approval; `dvt` for the service itself.
+	Actor  *string `json:"actor"`
+	Reason *string `json:"reason"`
+	// Why dvt ended a run that nobody cancelled by a signal: APPROVAL_REJECTED or APPROVAL_EXPIRED.
+	Code *string   `json:"code"`
+	At   time.Time `json:"at"`
+}
+
+// GetSignalType returns RunRowCancellation.SignalType, and is useful for accessing the field via an interface.
+func (v *RunRowCancellation) GetSignalType() *SignalType { return v.SignalType }
+
+// GetActor returns RunRowCancellation.Actor, and is useful for accessing the field via an interface.
+func (v *RunRowCancellation) GetActor() *string { return v.Actor }
+
+// GetReason returns RunRowCancellation.Reason, and is useful for accessing the field via an interface.
+func (v *RunRowCancellation) GetReason() *string { return v.Reason }
+
+// GetCode returns RunRowCancellation.Code, and is useful for accessing the field via an interface.
+func (v *RunRowCancellation) GetCode() *string { return v.Code }
+
+// GetAt returns RunRowCancellation.At, and is useful for accessing the field via an interface.
+func (v *RunRowCancellation) GetAt() time.Time { return v.At }
+
 // RunRowPlanPlanRef includes the requested fields of the GraphQL type PlanRef.
 type RunRowPlanPlanRef struct {
 	PlanId      string `json:"planId"`
@@ -8466,6 +8838,9 @@ type RunRowRootCauseRunError struct {
 	Retryable        bool    `json:"retryable"`
 	// The number of pending steps that depend on the failed step, directly or not; 0 in lists without `steps` and after the end.
 	BlockedSteps int `json:"blockedSteps"`
+	// The number of pending steps that cannot start while the failed steps are neither retried nor skipped, those of `blockedSteps`
+	// included: a failed step stops the whole run from starting steps. 0 in lists without `steps` and after the end.
+	HeldSteps int `json:"heldSteps"`
 }
 
 // GetStepId returns RunRowRootCauseRunError.StepId, and is useful for accessing the field via an interface.
@@ -8485,6 +8860,9 @@ func (v *RunRowRootCauseRunError) GetRetryable() bool { return v.Retryable }
 
 // GetBlockedSteps returns RunRowRootCauseRunError.BlockedSteps, and is useful for accessing the field via an interface.
 func (v *RunRowRootCauseRunError) GetBlockedSteps() int { return v.BlockedSteps }
+
+// GetHeldSteps returns RunRowRootCauseRunError.HeldSteps, and is useful for accessing the field via an interface.
+func (v *RunRowRootCauseRunError) GetHeldSteps() int { return v.HeldSteps }
 
 // RunRowStepCounts includes the requested fields of the GraphQL type StepCounts.
 type RunRowStepCounts struct {
@@ -8556,6 +8934,66 @@ var AllRunSubstatus = []RunSubstatus{
 	RunSubstatusCompensating,
 	RunSubstatusQueued,
 	RunSubstatusUnknown,
+}
+
+// SearchLogsLogSearchLogSearchConnection includes the requested fields of the GraphQL type LogSearchConnection.
+// The GraphQL type's documentation follows.
+//
+// Logs with matches, in the order of runs (the newest first), steps of the plan, and attempts.
+type SearchLogsLogSearchLogSearchConnection struct {
+	Edges []SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge `json:"edges"`
+	// `endCursor` is the last log that was read, also when it has no match.
+	PageInfo SearchLogsLogSearchLogSearchConnectionPageInfo `json:"pageInfo"`
+	// The number of logs that were read for this page.
+	SearchedLogs int `json:"searchedLogs"`
+}
+
+// GetEdges returns SearchLogsLogSearchLogSearchConnection.Edges, and is useful for accessing the field via an interface.
+func (v *SearchLogsLogSearchLogSearchConnection) GetEdges() []SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns SearchLogsLogSearchLogSearchConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *SearchLogsLogSearchLogSearchConnection) GetPageInfo() SearchLogsLogSearchLogSearchConnectionPageInfo {
+	return v.PageInfo
+}
+
+// GetSearchedLogs returns SearchLogsLogSearchLogSearchConnection.SearchedLogs, and is useful for accessing the field via an interface.
+func (v *SearchLogsLogSearchLogSearchConnection) GetSearchedLogs() int { return v.SearchedLogs }
+
+// SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge includes the requested fields of the GraphQL type LogSearchEdge.
+type SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge struct {
+	Node FoundLog `json:"node"`
+}
+
+// GetNode returns SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge.Node, and is useful for accessing the field via an interface.
+func (v *SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge) GetNode() FoundLog { return v.Node }
+
+// SearchLogsLogSearchLogSearchConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type SearchLogsLogSearchLogSearchConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns SearchLogsLogSearchLogSearchConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *SearchLogsLogSearchLogSearchConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns SearchLogsLogSearchLogSearchConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *SearchLogsLogSearchLogSearchConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// SearchLogsResponse is returned by SearchLogs on success.
+type SearchLogsResponse struct {
+	// Searches what steps printed, on the server: in all logs of a run, or of the newest runs of a plan. `find` is
+	// case-sensitive and has at most 200 bytes, `first` is at most 50. A page reads at most 500 logs and 64 MiB, and begins no
+	// further log after 2 s; then it has fewer than `first` logs, perhaps none, and `pageInfo.hasNextPage` is true.
+	// Null when the run or its plan's environment does not exist or is not yours. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	// Example: `logSearch(in: {runId: "r1"}, find: "timeout") { edges { node { stepId totalMatches lines { no text } } } }`.
+	LogSearch *SearchLogsLogSearchLogSearchConnection `json:"logSearch"`
+}
+
+// GetLogSearch returns SearchLogsResponse.LogSearch, and is useful for accessing the field via an interface.
+func (v *SearchLogsResponse) GetLogSearch() *SearchLogsLogSearchLogSearchConnection {
+	return v.LogSearch
 }
 
 // ServiceRow includes the GraphQL fields of ServiceState requested by the fragment ServiceRow.
@@ -9094,6 +9532,81 @@ func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) __premarshalJSON(
 	retval.At = v.QuotaSettingsRow.At
 	return &retval, nil
 }
+
+// ShowBreakGlassResponse is returned by ShowBreakGlass on success.
+type ShowBreakGlassResponse struct {
+	// The caller, and what they may do where.
+	Viewer ShowBreakGlassViewer `json:"viewer"`
+}
+
+// GetViewer returns ShowBreakGlassResponse.Viewer, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassResponse) GetViewer() ShowBreakGlassViewer { return v.Viewer }
+
+// ShowBreakGlassViewer includes the requested fields of the GraphQL type Viewer.
+type ShowBreakGlassViewer struct {
+	Principal string `json:"principal"`
+	// When the last role that the viewer took by break-glass expires; null when there is none.
+	BreakGlassUntil *time.Time `json:"breakGlassUntil"`
+	// The roles that the policy lets the viewer take by break-glass; empty for API tokens.
+	BreakGlass []ShowBreakGlassViewerBreakGlassBreakGlassRole `json:"breakGlass"`
+	// What the viewer may do, by project and environment; `*` is all.
+	Grants []ShowBreakGlassViewerGrantsGrant `json:"grants"`
+}
+
+// GetPrincipal returns ShowBreakGlassViewer.Principal, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewer) GetPrincipal() string { return v.Principal }
+
+// GetBreakGlassUntil returns ShowBreakGlassViewer.BreakGlassUntil, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewer) GetBreakGlassUntil() *time.Time { return v.BreakGlassUntil }
+
+// GetBreakGlass returns ShowBreakGlassViewer.BreakGlass, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewer) GetBreakGlass() []ShowBreakGlassViewerBreakGlassBreakGlassRole {
+	return v.BreakGlass
+}
+
+// GetGrants returns ShowBreakGlassViewer.Grants, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewer) GetGrants() []ShowBreakGlassViewerGrantsGrant { return v.Grants }
+
+// ShowBreakGlassViewerBreakGlassBreakGlassRole includes the requested fields of the GraphQL type BreakGlassRole.
+// The GraphQL type's documentation follows.
+//
+// A role that the viewer may take by break-glass, and for how many minutes at most.
+type ShowBreakGlassViewerBreakGlassBreakGlassRole struct {
+	Role       Role `json:"role"`
+	MaxMinutes int  `json:"maxMinutes"`
+}
+
+// GetRole returns ShowBreakGlassViewerBreakGlassBreakGlassRole.Role, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewerBreakGlassBreakGlassRole) GetRole() Role { return v.Role }
+
+// GetMaxMinutes returns ShowBreakGlassViewerBreakGlassBreakGlassRole.MaxMinutes, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewerBreakGlassBreakGlassRole) GetMaxMinutes() int { return v.MaxMinutes }
+
+// ShowBreakGlassViewerGrantsGrant includes the requested fields of the GraphQL type Grant.
+type ShowBreakGlassViewerGrantsGrant struct {
+	Role          Role   `json:"role"`
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	// Null: it does not expire.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// It was taken by break-glass.
+	BreakGlass bool `json:"breakGlass"`
+}
+
+// GetRole returns ShowBreakGlassViewerGrantsGrant.Role, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewerGrantsGrant) GetRole() Role { return v.Role }
+
+// GetProjectId returns ShowBreakGlassViewerGrantsGrant.ProjectId, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewerGrantsGrant) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns ShowBreakGlassViewerGrantsGrant.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewerGrantsGrant) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetExpiresAt returns ShowBreakGlassViewerGrantsGrant.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewerGrantsGrant) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetBreakGlass returns ShowBreakGlassViewerGrantsGrant.BreakGlass, and is useful for accessing the field via an interface.
+func (v *ShowBreakGlassViewerGrantsGrant) GetBreakGlass() bool { return v.BreakGlass }
 
 // ShowHealthHealth includes the requested fields of the GraphQL type Health.
 type ShowHealthHealth struct {
@@ -10360,6 +10873,9 @@ func (v *ShowRunRun) GetRetryDeadline() *time.Time { return v.RunRow.RetryDeadli
 // GetRootCause returns ShowRunRun.RootCause, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRootCause() *RunRowRootCauseRunError { return v.RunRow.RootCause }
 
+// GetCancellation returns ShowRunRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetCancellation() *RunRowCancellation { return v.RunRow.Cancellation }
+
 func (v *ShowRunRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -10425,6 +10941,8 @@ type __premarshalShowRunRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *ShowRunRun) MarshalJSON() ([]byte, error) {
@@ -10458,6 +10976,7 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -11492,6 +12011,11 @@ func (v *StartRunStartRunStartRunPayloadRun) GetRootCause() *RunRowRootCauseRunE
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns StartRunStartRunStartRunPayloadRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *StartRunStartRunStartRunPayloadRun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *StartRunStartRunStartRunPayloadRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -11551,6 +12075,8 @@ type __premarshalStartRunStartRunStartRunPayloadRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *StartRunStartRunStartRunPayloadRun) MarshalJSON() ([]byte, error) {
@@ -11581,6 +12107,7 @@ func (v *StartRunStartRunStartRunPayloadRun) __premarshalJSON() (*__premarshalSt
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -12520,6 +13047,11 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetRootCause() *RunR
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -12579,6 +13111,8 @@ type __premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) MarshalJSON() ([]byte, error) {
@@ -12609,6 +13143,7 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) __premarshalJSON() (
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -12845,6 +13380,11 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetRootCause() *RunRowRootCause
 	return v.RunRow.RootCause
 }
 
+// GetCancellation returns WatchRunRunUpdatesRunUpdateSnapshotRun.Cancellation, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetCancellation() *RunRowCancellation {
+	return v.RunRow.Cancellation
+}
+
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -12906,6 +13446,8 @@ type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRun struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+
+	Cancellation *RunRowCancellation `json:"cancellation"`
 }
 
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) MarshalJSON() ([]byte, error) {
@@ -12937,6 +13479,7 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) __premarshalJSON() (*__premarsh
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
+	retval.Cancellation = v.RunRow.Cancellation
 	return &retval, nil
 }
 
@@ -13260,6 +13803,30 @@ func (v *__DiffRunInput) GetA() int64 { return v.A }
 // GetB returns __DiffRunInput.B, and is useful for accessing the field via an interface.
 func (v *__DiffRunInput) GetB() int64 { return v.B }
 
+// __EndBreakGlassInput is used internally by genqlient
+type __EndBreakGlassInput struct {
+	Input EndBreakGlassInput `json:"input"`
+}
+
+// GetInput returns __EndBreakGlassInput.Input, and is useful for accessing the field via an interface.
+func (v *__EndBreakGlassInput) GetInput() EndBreakGlassInput { return v.Input }
+
+// __FindLastGreenInput is used internally by genqlient
+type __FindLastGreenInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns __FindLastGreenInput.RunId, and is useful for accessing the field via an interface.
+func (v *__FindLastGreenInput) GetRunId() string { return v.RunId }
+
+// __FindPlanOfRunInput is used internally by genqlient
+type __FindPlanOfRunInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns __FindPlanOfRunInput.RunId, and is useful for accessing the field via an interface.
+func (v *__FindPlanOfRunInput) GetRunId() string { return v.RunId }
+
 // __FollowEventsInput is used internally by genqlient
 type __FollowEventsInput struct {
 	RunId      string  `json:"runId"`
@@ -13355,6 +13922,14 @@ func (v *__ListApprovalsInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListApprovalsInput.After, and is useful for accessing the field via an interface.
 func (v *__ListApprovalsInput) GetAfter() *string { return v.After }
+
+// __ListArtifactsInput is used internally by genqlient
+type __ListArtifactsInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns __ListArtifactsInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ListArtifactsInput) GetRunId() string { return v.RunId }
 
 // __ListBulksInput is used internally by genqlient
 type __ListBulksInput struct {
@@ -13632,6 +14207,26 @@ type __RevokeTokenInput struct {
 // GetInput returns __RevokeTokenInput.Input, and is useful for accessing the field via an interface.
 func (v *__RevokeTokenInput) GetInput() RevokeTokenInput { return v.Input }
 
+// __SearchLogsInput is used internally by genqlient
+type __SearchLogsInput struct {
+	In    LogSearchInput `json:"in"`
+	Find  string         `json:"find"`
+	First *int           `json:"first"`
+	After *string        `json:"after"`
+}
+
+// GetIn returns __SearchLogsInput.In, and is useful for accessing the field via an interface.
+func (v *__SearchLogsInput) GetIn() LogSearchInput { return v.In }
+
+// GetFind returns __SearchLogsInput.Find, and is useful for accessing the field via an interface.
+func (v *__SearchLogsInput) GetFind() string { return v.Find }
+
+// GetFirst returns __SearchLogsInput.First, and is useful for accessing the field via an interface.
+func (v *__SearchLogsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __SearchLogsInput.After, and is useful for accessing the field via an interface.
+func (v *__SearchLogsInput) GetAfter() *string { return v.After }
+
 // __SetEngineModeInput is used internally by genqlient
 type __SetEngineModeInput struct {
 	Input SetEngineModeInput `json:"input"`
@@ -13838,6 +14433,14 @@ fragment RunRow on Run {
 		message
 		retryable
 		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
 	}
 }
 fragment ApprovalRow on RunApproval {
@@ -14141,6 +14744,14 @@ fragment RunRow on Run {
 		message
 		retryable
 		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
 	}
 }
 fragment ComparedTry on ComparedStep {
@@ -14418,6 +15029,114 @@ func DiffRun(
 	}
 
 	data_ = &DiffRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by EndBreakGlass.
+const EndBreakGlass_Operation = `
+mutation EndBreakGlass ($input: EndBreakGlassInput!) {
+	endBreakGlass(input: $input) {
+		policyVersion
+	}
+}
+`
+
+func EndBreakGlass(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input EndBreakGlassInput,
+) (data_ *EndBreakGlassResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "EndBreakGlass",
+		Query:  EndBreakGlass_Operation,
+		Variables: &__EndBreakGlassInput{
+			Input: input,
+		},
+	}
+
+	data_ = &EndBreakGlassResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by FindLastGreen.
+const FindLastGreen_Operation = `
+query FindLastGreen ($runId: String!) {
+	run(runId: $runId) {
+		lastGreen {
+			runId
+		}
+	}
+}
+`
+
+func FindLastGreen(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+) (data_ *FindLastGreenResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "FindLastGreen",
+		Query:  FindLastGreen_Operation,
+		Variables: &__FindLastGreenInput{
+			RunId: runId,
+		},
+	}
+
+	data_ = &FindLastGreenResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by FindPlanOfRun.
+const FindPlanOfRun_Operation = `
+query FindPlanOfRun ($runId: String!) {
+	run(runId: $runId) {
+		projectId
+		environmentId
+		plan {
+			planId
+		}
+	}
+}
+`
+
+func FindPlanOfRun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+) (data_ *FindPlanOfRunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "FindPlanOfRun",
+		Query:  FindPlanOfRun_Operation,
+		Variables: &__FindPlanOfRunInput{
+			RunId: runId,
+		},
+	}
+
+	data_ = &FindPlanOfRunResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -14884,6 +15603,14 @@ fragment RunRow on Run {
 		message
 		retryable
 		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
 	}
 }
 fragment ApprovalRow on RunApproval {
@@ -14914,6 +15641,49 @@ func ListApprovals(
 	}
 
 	data_ = &ListApprovalsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListArtifacts.
+const ListArtifacts_Operation = `
+query ListArtifacts ($runId: String!) {
+	run(runId: $runId) {
+		artifacts {
+			... ArtifactRow
+		}
+	}
+}
+fragment ArtifactRow on Artifact {
+	uri
+	kind
+	sha256
+	sizeBytes
+	contentType
+}
+`
+
+func ListArtifacts(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+) (data_ *ListArtifactsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListArtifacts",
+		Query:  ListArtifacts_Operation,
+		Variables: &__ListArtifactsInput{
+			RunId: runId,
+		},
+	}
+
+	data_ = &ListArtifactsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -15459,6 +16229,14 @@ fragment RunRow on Run {
 		message
 		retryable
 		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
 	}
 }
 `
@@ -16053,6 +16831,14 @@ fragment RunRow on Run {
 		message
 		retryable
 		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
 	}
 }
 `
@@ -16124,6 +16910,67 @@ func RevokeToken(
 	}
 
 	data_ = &RevokeTokenResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by SearchLogs.
+const SearchLogs_Operation = `
+query SearchLogs ($in: LogSearchInput!, $find: String!, $first: Int, $after: String) {
+	logSearch(in: $in, find: $find, first: $first, after: $after) {
+		edges {
+			node {
+				runId
+				runCreatedAt
+				stepId
+				stepName
+				attempt
+				totalMatches
+				partial
+				lines {
+					no
+					at
+					stream
+					text
+				}
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+		searchedLogs
+	}
+}
+`
+
+func SearchLogs(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	in LogSearchInput,
+	find string,
+	first *int,
+	after *string,
+) (data_ *SearchLogsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SearchLogs",
+		Query:  SearchLogs_Operation,
+		Variables: &__SearchLogsInput{
+			In:    in,
+			Find:  find,
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &SearchLogsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -16316,6 +17163,48 @@ func SetQuota(
 	}
 
 	data_ = &SetQuotaResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowBreakGlass.
+const ShowBreakGlass_Operation = `
+query ShowBreakGlass {
+	viewer {
+		principal
+		breakGlassUntil
+		breakGlass {
+			role
+			maxMinutes
+		}
+		grants {
+			role
+			projectId
+			environmentId
+			expiresAt
+			breakGlass
+		}
+	}
+}
+`
+
+func ShowBreakGlass(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ShowBreakGlassResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowBreakGlass",
+		Query:  ShowBreakGlass_Operation,
+	}
+
+	data_ = &ShowBreakGlassResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -16751,6 +17640,14 @@ fragment RunRow on Run {
 		message
 		retryable
 		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
 	}
 }
 fragment StepRow on Step {
@@ -17048,6 +17945,14 @@ fragment RunRow on Run {
 		message
 		retryable
 		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
 	}
 }
 `
@@ -17310,6 +18215,14 @@ fragment RunRow on Run {
 		message
 		retryable
 		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
 	}
 }
 fragment StepRow on Step {

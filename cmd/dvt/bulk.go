@@ -119,8 +119,8 @@ func (s *session) bulkSignalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "signal pause|resume|cancel|stop|retry|skip", Short: "Send one signal to many runs, on the server",
 		Args: cmdline.ExactArgs(1),
-		Long: `Send one signal to many runs. The set of runs is fixed when the server accepts the request, and the server goes on
-when this command ends. The command first shows how many runs are selected and how many would refuse, and asks for
+		Long: `Send one signal to many runs. The set of runs is fixed when the server accepts the request, and the server
+continues when this command ends. The command first shows how many runs are selected and how many would refuse, and asks for
 confirmation; --yes sends it at once.`,
 		ValidArgs: []string{"pause", "resume", "cancel", "stop", "retry", "skip"},
 		RunE: func(c *cobra.Command, args []string) error {

@@ -63,6 +63,8 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 		return nil, cobra.ShellCompDirectiveDefault
 	case "MODE":
 		return withPrefix(begun, client.AllEngineMode), cobra.ShellCompDirectiveNoFileComp
+	case "ROLE":
+		return withPrefix(begun, client.AllRole), cobra.ShellCompDirectiveNoFileComp
 	case "STATUS":
 		return withPrefix(begun, client.AllRunStatus), cobra.ShellCompDirectiveNoFileComp
 	case "ACTION":

@@ -110,7 +110,7 @@ func (x *contextCommands) show() *cobra.Command {
 func (x *contextCommands) set() *cobra.Command {
 	var p contexts.Profile
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Make or replace a context; the first one is in use at once", Args: cmdline.ExactArgs(1),
+		Use: "set NAME", Short: "Create or replace a context; the first one is in use at once", Args: cmdline.ExactArgs(1),
 		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if p.TokenFile != "" {

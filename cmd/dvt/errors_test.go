@@ -44,7 +44,8 @@ func TestErrors_HaveAnExitStatusAndTellWhatToDo(t *testing.T) {
 		says                 []string
 	}{
 		{address, "dev-viewer", "run list", 0, []string{"r1"}},
-		{address, "dev-viewer", "run pause r1", 3, []string{"FORBIDDEN: ", "\n  Ask someone who could", "who can do this: "}},
+		{address, "dev-viewer", "run pause r1", 3, []string{"FORBIDDEN: ", "\n  Ask someone who can do this",
+			"who can do this: "}},
 		{address, "nobody", "run list", 3, []string{"UNAUTHENTICATED: ", "DVT_TOKEN"}},
 		{address, "dev-viewer", "run show r2", 4, []string{"NOT_FOUND: "}},
 		{address, "dev-viewer", "manual list --run r2", 4, []string{"NOT_FOUND: "}},

@@ -153,7 +153,7 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if r.version < 0 {
-				return cmdline.Usage(errors.New("give --expected-version: the version that FILE was made from; see the first " +
+				return cmdline.Usage(errors.New("give --expected-version: the version that FILE is based on; see the first " +
 					"line of " + c.Parent().CommandPath() + " show"))
 			}
 			raw, err := document.Read(args[0], c.InOrStdin())
@@ -176,7 +176,7 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 		},
 	}
 	c.Flags().IntVar(&r.version, "expected-version", -1,
-		"the version that FILE was made from; the change is refused when "+
+		"the version that FILE is based on; the change is refused when "+
 			moved+" changed since")
 	c.Flags().StringVar(&r.reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")

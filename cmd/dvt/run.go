@@ -34,8 +34,9 @@ type session struct {
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
-		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.diffCommand(), s.planOfCommand(),
-		s.watchCommand(), s.logsCommand(), s.eventsCommand(), s.approveCommand(),
+		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.openCommand(), s.diffCommand(),
+		s.compareCommand(), s.planOfCommand(), s.watchCommand(), s.logsCommand(), s.searchCommand(), s.artifactsCommand(),
+		s.eventsCommand(), s.approveCommand(),
 	}, s.signalCommands()...)...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,12 +26,13 @@ type logOptions struct {
 	from          int  // number of the next line, from 1
 	since         time.Time
 	grep          string
-	stamps        bool // print time and stream before each line
+	stamps        bool   // print time and stream before each line
+	before        string // printed before each line: "", or the step of the line
 }
 
 func (s *session) logsCommand() *cobra.Command {
 	var attempt, tail int
-	var follow, failed bool
+	var follow, failed, all bool
 	var since, giveUp time.Duration
 	var how logOptions
 	c := &cobra.Command{
@@ -45,6 +47,15 @@ func (s *session) logsCommand() *cobra.Command {
 				return cmdline.Usage(errors.New("--tail and --since must not be negative: --tail 100, --since 10m"))
 			}
 			how.runID, how.from = args[0], 1
+			if since > 0 {
+				how.since = time.Now().Add(-since)
+			}
+			if all {
+				if len(args) > 1 {
+					return cmdline.Usage(errors.New("give a STEP or --all, not both"))
+				}
+				return s.readAllLogs(c.Context(), how)
+			}
 			if len(args) > 1 {
 				how.stepID = args[1]
 			} else if how.stepID, err = s.failedStep(c.Context(), args[0]); err != nil {
@@ -55,9 +66,6 @@ func (s *session) logsCommand() *cobra.Command {
 					return err
 				}
 				how.attempt = &attempt
-			}
-			if since > 0 {
-				how.since = time.Now().Add(-since)
 			}
 			if tail > 0 || failed {
 				if err := s.findStart(c.Context(), &how, tail, failed); err != nil {
@@ -81,7 +89,11 @@ func (s *session) logsCommand() *cobra.Command {
 	c.Flags().StringVar(&how.grep, "grep", "", "only lines that contain this text")
 	c.Flags().BoolVar(&how.stamps, "timestamps", false,
 		"print the time in UTC and the stream before each line")
-	c.MarkFlagsMutuallyExclusive("tail", "failed")
+	c.Flags().BoolVar(&all, "all", false,
+		"the latest attempts of all steps, in the order of their start, each line behind the id of its step")
+	c.MarkFlagsMutuallyExclusive("tail", "failed", "all")
+	c.MarkFlagsMutuallyExclusive("attempt", "all")
+	c.MarkFlagsMutuallyExclusive("follow", "all")
 	return c
 }
 
@@ -160,14 +172,37 @@ func (s *session) printLines(how *logOptions, lines []client.LogLine) []client.L
 		if how.stamps {
 			l.Text = fmt.Sprintf("%s  %-6s  %s", l.At.UTC().Format("2006-01-02 15:04:05.000Z"), l.Stream, l.Text)
 		}
-		fmt.Fprintln(console.Verbatim(s.out), l.Text)
+		fmt.Fprintln(console.Verbatim(s.out), how.before+l.Text)
 	}
 	return taken
 }
 
-// readLog prints the lines that exist now, page by page. For programs it prints one document at the end.
+// readLog prints the lines that exist now. For programs it prints one document at the end.
 func (s *session) readLog(ctx context.Context, how logOptions) error {
 	var whole *client.ReadStepLogStepLog
+	err := s.readPages(ctx, how, func(l *client.ReadStepLogStepLog) error {
+		if whole == nil {
+			whole = l
+		} else if s.output.IsData() {
+			whole.Lines, whole.TotalLines, whole.Missing = append(whole.Lines, l.Lines...), l.TotalLines, l.Missing
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if s.output.IsData() {
+		return s.print(whole)
+	}
+	if whole.TotalLines == 0 {
+		fmt.Fprintf(s.err, "Attempt %d of %s has printed nothing.\n", whole.Attempt, how.stepID)
+	}
+	return nil
+}
+
+// readPages reads the lines of a log that exist now, page by page, prints them for people and calls each with every
+// page. There is at least one page.
+func (s *session) readPages(ctx context.Context, how logOptions, each func(*client.ReadStepLogStepLog) error) error {
 	for more := true; more; {
 		size := logPage
 		out, err := client.ReadStepLog(ctx, s.client, how.runID, how.stepID, how.attempt, &how.from, &size)
@@ -180,17 +215,10 @@ func (s *session) readLog(ctx context.Context, how logOptions) error {
 		}
 		how.attempt = &l.Attempt // a retry may start between two pages; it has another log
 		more = len(l.Lines) == size
-		if l.Lines = s.printLines(&how, l.Lines); whole == nil {
-			whole = l
-		} else if s.output.IsData() {
-			whole.Lines, whole.TotalLines, whole.Missing = append(whole.Lines, l.Lines...), l.TotalLines, l.Missing
+		l.Lines = s.printLines(&how, l.Lines)
+		if err := each(l); err != nil {
+			return err
 		}
-	}
-	if s.output.IsData() {
-		return s.print(whole)
-	}
-	if whole.TotalLines == 0 {
-		fmt.Fprintf(s.err, "Attempt %d of %s has printed nothing.\n", whole.Attempt, how.stepID)
 	}
 	return nil
 }
@@ -231,4 +259,46 @@ func (s *session) offlineReporter() func(why error, next time.Time) {
 		}
 		again = next.Add(watchview.MaxSilence)
 	}
+}
+
+// readAllLogs prints the logs of all steps in the order in which they started, page by page: for people each line
+// behind the id of its step, for programs one object for each page.
+func (s *session) readAllLogs(ctx context.Context, how logOptions) error {
+	out, err := client.ShowRun(ctx, s.client, how.runID, nil)
+	switch {
+	case err != nil:
+		return cmdline.Failure(err)
+	case out.Run == nil:
+		return cmdline.NotFound("run")
+	}
+	steps := slices.DeleteFunc(out.Run.Steps, func(st client.ShowRunRunStepsStep) bool { return st.StartedAt == nil })
+	slices.SortStableFunc(steps, func(a, b client.ShowRunRunStepsStep) int { return a.StartedAt.Compare(*b.StartedAt) })
+	width := 0
+	for _, st := range steps {
+		width = max(width, len(st.StepId))
+	}
+	for _, st := range steps {
+		one := how
+		one.stepID, one.from = st.StepId, 1
+		one.before = fmt.Sprintf("%-*s | ", width, st.StepId)
+		err := s.readPages(ctx, one, func(l *client.ReadStepLogStepLog) error {
+			if !s.output.IsData() || len(l.Lines) == 0 {
+				return nil
+			}
+			return s.print(stepLogPage{st.StepId, l})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(steps) == 0 {
+		fmt.Fprintln(s.err, "No step has started.")
+	}
+	return nil
+}
+
+// stepLogPage is a page of the log of a step, for programs.
+type stepLogPage struct {
+	StepID string `json:"stepId"`
+	*client.ReadStepLogStepLog
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -64,15 +66,17 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
 	}
 	if r.RootCause != nil {
-		blocks := ""
-		if n := r.RootCause.BlockedSteps; n > 0 {
-			blocks = fmt.Sprintf(" (steps that wait for it: %d)", n)
-		}
 		why := runtext.Cause(r)
 		if r.RootCause.Message != nil && *r.RootCause.Message != "" {
 			why += ": " + console.OneLine(*r.RootCause.Message)
 		}
-		fmt.Fprintf(s.out, "cause: %s%s\n", why, blocks)
+		fmt.Fprintf(s.out, "cause: %s\n", why)
+		if held := runtext.Held(r.RootCause); held != "" {
+			fmt.Fprintln(s.out, held)
+		}
+	}
+	if r.Cancellation != nil {
+		fmt.Fprintln(s.out, console.OneLine(runtext.CancelledBy(r.Cancellation)))
 	}
 	if r.RetryDeadline != nil {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
@@ -198,4 +202,49 @@ func nth(logicalAttempt int) string {
 		return "1"
 	}
 	return "-"
+}
+
+func (s *session) openCommand() *cobra.Command {
+	var onlyPrint bool
+	c := &cobra.Command{
+		Use: "open RUN [STEP]", Short: "Open the page of a run, or of one of its steps, in the browser",
+		Args: cmdline.RangeArgs(1, 2),
+		Long: "Print the address of the page and open it in the browser. Without a display the command only prints.",
+		RunE: func(c *cobra.Command, args []string) error {
+			address := strings.TrimSuffix(s.server, "/") + "/runs/" + url.PathEscape(args[0])
+			if len(args) > 1 {
+				out, err := client.CountAttempts(c.Context(), s.client, args[0], args[1])
+				switch {
+				case err != nil:
+					return cmdline.Failure(err)
+				case out.Run == nil:
+					return cmdline.NotFound("run")
+				case out.Run.Step == nil:
+					return cmdline.NotFound("step")
+				}
+				address += "?step=" + url.QueryEscape(args[1])
+			} else {
+				out, err := client.HeadOfRun(c.Context(), s.client, args[0])
+				switch {
+				case err != nil:
+					return cmdline.Failure(err)
+				case out.Run == nil:
+					return cmdline.NotFound("run")
+				}
+			}
+			if s.output.IsData() {
+				return s.print(map[string]string{"address": address})
+			}
+			fmt.Fprintln(s.out, address)
+			if onlyPrint {
+				return nil
+			}
+			if err := console.OpenBrowser(c.Context(), address); err != nil && !errors.Is(err, console.ErrNoDisplay) {
+				fmt.Fprintf(s.err, "The browser did not open: %v\n", err)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&onlyPrint, "print", false, "only print the address")
+	return c
 }

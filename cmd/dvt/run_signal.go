@@ -25,14 +25,14 @@ type verb struct {
 func (s *session) signalCommands() (out []*cobra.Command) {
 	for _, v := range []verb{
 		{
-			use: "pause RUN", short: "Stop starting steps; running steps go on to their end", args: 1,
+			use: "pause RUN", short: "Stop starting steps; running steps continue to their end", args: 1,
 			input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
 				in.Pause = &client.PauseInput{Reason: why}
 				return nil
 			},
 		},
 		{
-			use: "resume RUN", short: "Go on after a pause", args: 1,
+			use: "resume RUN", short: "Continue after a pause", args: 1,
 			input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
 				in.Resume = &client.ResumeInput{Reason: why}
 				return nil
@@ -40,7 +40,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 		},
 		retryVerb(),
 		{
-			use: "skip RUN STEP", short: "Skip a step that is pending or failed; its dependants go on", args: 2,
+			use: "skip RUN STEP", short: "Skip a step that is pending or failed; its dependants continue", args: 2,
 			input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
 				in.SkipStep = &client.SkipStepInput{StepId: args[1], Reason: why}
 				return nil
@@ -127,7 +127,7 @@ func targetVerb() verb {
 func alertVerb() verb {
 	var level, note string
 	return verb{
-		use: "alert RUN", short: "Raise an alert about a run; the run goes on unchanged", args: 1,
+		use: "alert RUN", short: "Raise an alert about a run; the run continues unchanged", args: 1,
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&level, "level", "MEDIUM", "LOW, MEDIUM or HIGH")
 			c.Flags().StringVar(&note, "note", "", "what to look at")
@@ -152,7 +152,7 @@ func stopVerb() verb {
 		use: "stop RUN", short: "Emergency stop: end the run now", args: 1, reason: true, strong: true, stops: true,
 		flags: func(c *cobra.Command) {
 			c.Flags().BoolVar(
-				&force, "force", false, "end it in the engine without its cooperation; running programs may go on for a while")
+				&force, "force", false, "end it in the engine without its cooperation; running programs may continue for a while")
 		},
 		input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
 			in.EmergencyStop = &client.EmergencyStopInput{Reason: *why, ForceKill: &force}

@@ -80,7 +80,7 @@ func (s *session) watch(ctx context.Context, runID string, how watchOptions) err
 			fmt.Fprintln(s.out, s.display.Render(l))
 		}
 	} else if ctx.Err() != nil {
-		fmt.Fprintf(s.err, "run %s was %s at seq %d and goes on: dvt run watch %s\n", runID, screen.Run.StatusRaw,
+		fmt.Fprintf(s.err, "run %s was %s at seq %d and continues: dvt run watch %s\n", runID, screen.Run.StatusRaw,
 			screen.Last.RunSeq, runID)
 	}
 	return err
@@ -154,6 +154,7 @@ func (s *session) followRun(ctx context.Context, runID string, how watchOptions,
 type changeLines struct {
 	s         *session
 	status    string
+	held      string // what runtext.Held said last
 	sync      client.SyncState
 	steps     map[string]string
 	latencies *watchview.Latencies // nil without --latency
@@ -231,6 +232,11 @@ func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
 		w.line(at, "run", now, watchview.RunSigns[r.Status].Style, fmt.Sprintf("  steps %s  seq %d",
 			runtext.Steps(r.StepCounts), r.RunSeq))
 		w.status = now
+	}
+	if held := runtext.Held(r.RootCause); held != w.held {
+		if w.held = held; held != "" {
+			w.line(at, "run", held, console.Plain, "")
+		}
 	}
 	if watchview.HasEnded(r.Status) {
 		w.line(at, "end", r.StatusRaw, watchview.RunSigns[r.Status].Style, strings.TrimPrefix((&watchview.View{Run: r}).End(),

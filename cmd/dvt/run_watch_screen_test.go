@@ -42,7 +42,7 @@ func TestRunWatch_DrawsAScreenOnATerminal(t *testing.T) {
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s4", 1))
 	tty.Await(`▶ RUNNING +s1 +\S`)
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1, runtest.M{"errorMessage": "disk\nfull \x1b[2J now"}))
-	seen := tty.Await(`✗ FAILED +s1 .*EXIT_STATUS: disk full \[2J now\n +blocks 2: s2, s3\n▶ RUNNING +s4`)
+	seen := tty.Await(`✗ FAILED +s1 .*EXIT_STATUS: disk full \[2J now\n +2 steps need it: s2, s3\n▶ RUNNING +s4`)
 	if !strings.Contains(seen, "Ctrl-C stops watching") || !tty.Coloured {
 		t.Errorf("coloured %t, want true, and the hint for Ctrl-C:\n%s", tty.Coloured, seen)
 	}
@@ -73,7 +73,7 @@ func TestRunWatch_CtrlCRestoresTheTerminal(t *testing.T) {
 	if err := stop(); cmdline.ExitStatus(err) != cmdline.Interrupted {
 		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
-	tty.Await(`^run r1 was RUNNING at seq 2 and goes on: dvt run watch r1`)
+	tty.Await(`^run r1 was RUNNING at seq 2 and continues: dvt run watch r1`)
 	tty.Clean()
 	if tty.Coloured {
 		t.Error("the output has colours in spite of --color=never")
@@ -303,7 +303,7 @@ func TestRunWatch_FiveThousandStepsFitTheScreen(t *testing.T) {
 		}
 		batch = batch[len(some):]
 	}
-	seen := tty.Await(`(?s)1 failed · 2499 running · 2500 pending.*✗ FAILED +step-0042.*blocks 1: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
+	seen := tty.Await(`(?s)1 failed · 2499 running · 2500 pending.*✗ FAILED +step-0042.*1 step needs it: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
 	tty.Paced(began)
 	if lines := strings.Count(seen, "\n") + 1; lines > 30 {
 		t.Errorf("%d lines on a screen of 30:\n%s", lines, seen)

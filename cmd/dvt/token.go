@@ -17,14 +17,14 @@ import (
 
 func tokenCommand() *cobra.Command {
 	s := &session{}
-	return s.command("token", "API tokens: make, list and revoke them", s.tokenCreate(), s.tokenList(), s.tokenRevoke())
+	return s.command("token", "API tokens: create, list and revoke them", s.tokenCreate(), s.tokenList(), s.tokenRevoke())
 }
 
 func (s *session) tokenCreate() *cobra.Command {
 	var role, project, environment, service, requestID string
 	var days int
 	c := &cobra.Command{
-		Use: "create NAME", Short: "Make a token; its secret is shown only once", Args: cmdline.ExactArgs(1),
+		Use: "create NAME", Short: "Create a token; its secret is shown only once", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if days < 1 || days > 365 {
 				return cmdline.Usage(errors.New("--days must be from 1 to 365"))
@@ -53,7 +53,7 @@ func (s *session) tokenCreate() *cobra.Command {
 			if out.CreateToken.Secret == nil {
 				return &cmdline.Error{
 					Status: 1, Err: errors.New(
-						"an earlier request with this id made the token, and its secret is not stored: revoke it and make another")}
+						"an earlier request with this id created the token, and its secret is not stored: revoke it and create another")}
 			}
 			_, err = fmt.Fprintln(s.out, *out.CreateToken.Secret)
 			return err
@@ -63,7 +63,7 @@ func (s *session) tokenCreate() *cobra.Command {
 		&role, "role", "", "upper bound of its rights: VIEWER, OPERATOR, ENGINEER, ADMIN, PLANNER, SYSTEM or SRE")
 	c.Flags().StringVar(&project, "project", "*", "only in this project; *: in all")
 	c.Flags().StringVar(&environment, "environment", "*", "only in this environment; *: in all")
-	c.Flags().StringVar(&service, "service", "", "make it for the principal service/NAME, not for yourself")
+	c.Flags().StringVar(&service, "service", "", "create it for the principal service/NAME, not for yourself")
 	c.Flags().IntVar(&days, "days", 90, "its lifetime in days, at most 365")
 	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
 	_ = c.MarkFlagRequired("role") // cannot fail: the flag exists
@@ -79,7 +79,7 @@ func orNew(requestID string) string {
 
 func (s *session) tokenList() *cobra.Command {
 	var everybody, gone bool
-	l := listing{none: "You have no token: dvt token create NAME --role ROLE makes one; --everybody also shows those of others."}
+	l := listing{none: "You have no token: dvt token create NAME --role ROLE creates one; --everybody also shows those of others."}
 	c := &cobra.Command{
 		Use: "list", Short: "List your tokens, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -34,7 +34,7 @@ const maxHistory = 128 << 20
 
 func replayCommand(output *document.Format) *cobra.Command {
 	c := &cobra.Command{
-		Use: "replay FILE", Short: "Check whether this version can go on with a history of the engine",
+		Use: "replay FILE", Short: "Check whether this version can continue from a history of the engine",
 		Args: cmdline.ExactArgs(1),
 		Long: "FILE is what `temporal workflow show -w dvt/TENANT/RUN -o json` writes (- reads standard input): the " +
 			"history of one execution.\n" +

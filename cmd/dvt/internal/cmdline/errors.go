@@ -82,8 +82,8 @@ var hints = map[run.Code]string{
 	run.CodeBadInput: "Nothing was done. Correct the named values; see --help.",
 	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context). For a dvt dev: run the " +
 		"command beside its data directory, or set DVT_DATA.",
-	run.CodeTokenExpired:   "Make a new token with dvt token create, and put it where your context looks for it.",
-	run.CodeForbidden:      "Ask someone who could; dvt whoami says which roles you have.",
+	run.CodeTokenExpired:   "Create a new token with dvt token create, and put it where your context looks for it.",
+	run.CodeForbidden:      "Ask someone who can do this; dvt whoami shows your roles.",
 	run.CodeEngineReadOnly: "dvt service status says since when, and whether it still is.",
 	run.CodeEngineDraining: "dvt service status says since when, and whether it still is.",
 	run.CodeTenantFrozen:   "Ask its administrators; dvt service status says since when.",

@@ -11,9 +11,12 @@ import (
 var Examples = map[string]string{
 	"dvt audit export": "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run " +
 		"4fec12ab --format csv > audit.csv",
-	"dvt audit verify": "dvt audit verify\ndvt audit verify --head 4120:9f2c",
-	"dvt bulk list":    "dvt bulk list",
-	"dvt bulk stop":    "dvt bulk stop ID --reason mistake",
+	"dvt audit verify":       "dvt audit verify\ndvt audit verify --head 4120:9f2c",
+	"dvt break-glass end":    "dvt break-glass end",
+	"dvt break-glass status": "dvt break-glass status",
+	"dvt break-glass take":   "dvt break-glass take sre --minutes 30 --reason \"the store is full\"",
+	"dvt bulk list":          "dvt bulk list",
+	"dvt bulk stop":          "dvt bulk stop ID --reason mistake",
 	"dvt bulk show": "dvt bulk show ID --failed\ndvt bulk show ID --limit 5000 -o json | jq -r " +
 		"'.rows[] | [.runId, .outcomeRaw] | @csv'",
 	"dvt bulk signal": "dvt bulk signal pause --status running --project shop --reason \"release\"\ndvt bulk " +
@@ -53,14 +56,17 @@ var Examples = map[string]string{
 	"dvt run alert":            "dvt run alert 4fec12ab --level high --note \"twice as slow as yesterday\"",
 	"dvt run approve": "dvt run approve 4fec12ab --reason \"reviewed\"\ndvt run approve 4fec12ab --reject " +
 		"--reason \"wrong month\"",
-	"dvt run cancel": "dvt run cancel 4fec12ab --preview\ndvt run cancel 4fec12ab --yes --reason \"wrong data\"",
-	"dvt run diff":   "dvt run diff 4fec12ab 812\ndvt run diff 4fec12ab 812 830 -o json | jq '.steps[].stepId'",
+	"dvt run artifacts": "dvt run artifacts 4fec12ab\ndvt run artifacts 4fec12ab build --save ./artifacts",
+	"dvt run cancel":    "dvt run cancel 4fec12ab --preview\ndvt run cancel 4fec12ab --yes --reason \"wrong data\"",
+	"dvt run compare":   "dvt run compare @failed\ndvt run compare 4fec12ab 91c4bccd --all",
+	"dvt run diff":      "dvt run diff 4fec12ab 812\ndvt run diff 4fec12ab 812 830 -o json | jq '.steps[].stepId'",
 	"dvt run events": "dvt run events 4fec12ab --type StepFailed\ndvt run events 4fec12ab --follow --after " +
 		"812 -o json | jq .payload",
 	"dvt run list": "dvt run list --status failed --limit 50\ndvt run list --text nightly -o json | jq -r " +
 		"'.[].runId'",
 	"dvt run logs": "dvt run logs @failed --failed\ndvt run logs 4fec12ab build -f\ndvt run logs 4fec12ab " +
-		"build --attempt 1 --grep ERROR --timestamps",
+		"--all --grep ERROR\ndvt run logs 4fec12ab build --attempt 1 --grep ERROR --timestamps",
+	"dvt run open":     "dvt run open @last\ndvt run open 4fec12ab build --print",
 	"dvt run override": "dvt run override 4fec12ab build threads.yaml --reason \"the warehouse is slow\"",
 	"dvt run pause": "dvt run pause 4fec12ab --reason lunch\ndvt run pause 4fec12ab --no-wait " +
 		"--signal-id pause-1",
@@ -70,6 +76,7 @@ var Examples = map[string]string{
 	"dvt run resume": "dvt run resume 4fec12ab",
 	"dvt run retry": "dvt run retry 4fec12ab build --preview\ndvt run retry 4fec12ab build --force --reason " +
 		"\"the disk has room again\"",
+	"dvt run search":     "dvt run search @failed timeout\ndvt run search 4fec12ab \"out of memory\" --runs 10",
 	"dvt run set-target": "dvt run set-target 4fec12ab build --schema restored --reason \"keep the old one\"",
 	"dvt run show":       "dvt run show @last\ndvt run show 4fec12ab --at 812\ndvt run show 4fec12ab -o yaml",
 	"dvt run skip":       "dvt run skip 4fec12ab notify --reason \"told them by phone\"",

@@ -130,7 +130,7 @@ func (f File) Find(name string) (Profile, error) {
 	case !ok:
 		return p, &cmdline.Error{
 			Status: 4, Err: fmt.Errorf(
-				"there is no context %q: `dvt context list` lists them, `dvt context set` makes one", name)}
+				"there is no context %q: `dvt context list` lists them, `dvt context set` creates one", name)}
 	}
 	return p, nil
 }

@@ -2,6 +2,7 @@
 package runtext
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -73,4 +74,40 @@ func Deref(s *string) string {
 // Milliseconds formats a duration that the API gives in milliseconds.
 func Milliseconds(ms float64) string {
 	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
+}
+
+// Held returns how many steps cannot start because of failed steps, and how many of them need the one that failed
+// first; "" for none, or when the server does not say.
+func Held(cause *client.RunRowRootCauseRunError) string {
+	if cause == nil || cause.HeldSteps == 0 {
+		return ""
+	}
+	wait := fmt.Sprintf("%d steps wait", cause.HeldSteps)
+	if cause.HeldSteps == 1 {
+		wait = "1 step waits"
+	}
+	out := "Nothing new starts: " + wait
+	if step := Deref(cause.StepId); step != "" && cause.BlockedSteps > 0 {
+		need := "need"
+		if cause.BlockedSteps == 1 {
+			need = "needs"
+		}
+		out += fmt.Sprintf(", %d of them %s %s", cause.BlockedSteps, need, step)
+	}
+	return out
+}
+
+// CancelledBy returns who cancelled a run, and why.
+func CancelledBy(c *client.RunRowCancellation) string {
+	out := "cancelled by " + cmp.Or(Deref(c.Actor), "dvt")
+	switch Deref(c.Code) {
+	case "APPROVAL_REJECTED":
+		out = "cancelled: " + cmp.Or(Deref(c.Actor), "somebody") + " declined its approval"
+	case "APPROVAL_EXPIRED":
+		out = "cancelled: nobody approved it in time"
+	}
+	if why := Deref(c.Reason); why != "" {
+		out += ": " + why
+	}
+	return out
 }

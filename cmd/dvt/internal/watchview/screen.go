@@ -270,8 +270,17 @@ func (v *View) failedLines(st client.StepRow, idWidth, width int) (out []console
 	}
 	if blocked := v.blocked(st.StepId); len(blocked) > 0 {
 		names := strings.Join(blocked[:min(len(blocked), 20)], ", ")
-		out = append(out, console.Line{{Text: fmt.Sprintf("%sblocks %d: %s", indent, len(blocked), names),
+		need := "steps need"
+		if len(blocked) == 1 {
+			need = "step needs"
+		}
+		out = append(out, console.Line{{Text: fmt.Sprintf("%s%d %s it: %s", indent, len(blocked), need, names),
 			Style: console.Plain}})
+	}
+	if c := v.Run.RootCause; c != nil && runtext.Deref(c.StepId) == st.StepId {
+		if held := runtext.Held(c); held != "" {
+			out = append(out, console.Line{{Text: indent + held, Style: console.Plain}})
+		}
 	}
 	return append([]console.Line{first}, out...)
 }

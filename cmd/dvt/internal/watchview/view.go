@@ -195,6 +195,9 @@ func (v *View) End() string {
 		fmt.Fprintf(&b, ", %d not run", n.Pending)
 	}
 	fmt.Fprintf(&b, "  seq %d", r.RunSeq)
+	if r.Cancellation != nil {
+		fmt.Fprintf(&b, "  %s", console.OneLine(runtext.CancelledBy(r.Cancellation)))
+	}
 	if r.RootCause != nil {
 		fmt.Fprintf(&b, "  cause %s", console.OneLine(strings.TrimSuffix(runtext.Cause(r)+": "+
 			runtext.Deref(r.RootCause.Message), ": ")))
