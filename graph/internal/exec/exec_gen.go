@@ -69,6 +69,7 @@ type ComplexityRoot struct {
 		Reason     func(childComplexity int) int
 		Status     func(childComplexity int) int
 		Warnings   func(childComplexity int) int
+		WhoCould   func(childComplexity int) int
 	}
 
 	AddRunNotePayload struct {
@@ -1725,6 +1726,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ActionPreview.Warnings(childComplexity), true
+	case "ActionPreview.whoCould":
+		if e.ComplexityRoot.ActionPreview.WhoCould == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.WhoCould(childComplexity), true
 
 	case "AddRunNotePayload.note":
 		if e.ComplexityRoot.AddRunNotePayload.Note == nil {
@@ -9763,6 +9770,8 @@ type ActionPreview {
   code: String
   "Explanation for people."
   reason: String
+  "At most ten principals that may do it; empty unless the code is FORBIDDEN."
+  whoCould: [String!]!
   "Status of the run after the action if nothing else happens; null when refused."
   status: RunStatus
   "Changes of steps, in plan order."
@@ -10650,6 +10659,8 @@ func (ec *executionContext) childFields_ActionPreview(ctx context.Context, field
 		return ec.fieldContext_ActionPreview_code(ctx, field)
 	case "reason":
 		return ec.fieldContext_ActionPreview_reason(ctx, field)
+	case "whoCould":
+		return ec.fieldContext_ActionPreview_whoCould(ctx, field)
 	case "status":
 		return ec.fieldContext_ActionPreview_status(ctx, field)
 	case "changes":
@@ -15340,6 +15351,29 @@ func (ec *executionContext) _ActionPreview_reason(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_ActionPreview_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ActionPreview_whoCould(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_whoCould(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WhoCould, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_whoCould(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -43997,6 +44031,11 @@ func (ec *executionContext) _ActionPreview(ctx context.Context, sel ast.Selectio
 		case "reason":
 			out.Values[i] = ec._ActionPreview_reason(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "whoCould":
+			out.Values[i] = ec._ActionPreview_whoCould(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "status":

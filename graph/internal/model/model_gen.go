@@ -52,6 +52,8 @@ type ActionPreview struct {
 	Code *string `json:"code,omitempty"`
 	// Explanation for people.
 	Reason *string `json:"reason,omitempty"`
+	// At most ten principals that may do it; empty unless the code is FORBIDDEN.
+	WhoCould []string `json:"whoCould"`
 	// Status of the run after the action if nothing else happens; null when refused.
 	Status *RunStatus `json:"status,omitempty"`
 	// Changes of steps, in plan order.

@@ -312,6 +312,19 @@ export type InjectOverrideInput = {
   stepId: string;
 };
 
+/** The logs to search. */
+export type LogSearchInput =
+  {   plan: LogSearchPlanInput; runId?: never; }
+  |  { plan?: never;   runId: string; };
+
+export type LogSearchPlanInput = {
+  environmentId: string;
+  /** The number of its newest runs, at most 20. */
+  newest?: number | null | undefined;
+  planId: string;
+  projectId: string;
+};
+
 export type ManualOutcome =
   | 'CANCELLED'
   | 'FAILED'
@@ -1003,7 +1016,7 @@ export type StepLogQueryVariables = Exact<{
 }>;
 
 
-export type StepLogQuery = { stepLog: { attempt: number, totalLines: number, matches: Array<number>, totalMatches: number, lines: Array<{ no: number, at: string, stream: string, text: string }>, missing: { from: number, to: number } | null } | null };
+export type StepLogQuery = { stepLog: { attempt: number, totalLines: number, matches: Array<number>, totalMatches: number, lines: Array<{ no: number, at: string, stream: string, engineAttemptId: number, text: string }>, missing: { from: number, to: number } | null } | null };
 
 export type StartRunMutationVariables = Exact<{
   input: StartRunInput;
@@ -1074,7 +1087,7 @@ export type StepLogUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, text: string }>, missing: { from: number, to: number } | null } };
+export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, engineAttemptId: number, text: string }>, missing: { from: number, to: number } | null } };
 
 export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -1113,6 +1126,16 @@ export type PlanDiffQueryVariables = Exact<{
 
 
 export type PlanDiffQuery = { run: { planDiff: { total: number, added: number, removed: number, changed: number, previous: { runId: string, planVersion: string, createdAt: string }, parts: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, change: PlanChange, parts: Array<{ path: string, from: string | null, to: string | null }> }> } | null } | null };
+
+export type LogSearchQueryVariables = Exact<{
+  in: LogSearchInput;
+  find: string;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type LogSearchQuery = { logSearch: { edges: Array<{ node: { runId: string, runCreatedAt: string, stepId: string, stepName: string | null, attempt: number, totalMatches: number, partial: boolean, lines: Array<{ no: number, text: string }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } | null };
 
 export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
 
@@ -1441,6 +1464,13 @@ export type StartingPointQueryVariables = Exact<{
 
 
 export type StartingPointQuery = { run: { planDocument: unknown, request: { params: unknown } } | null };
+
+export type WhoCouldStartQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type WhoCouldStartQuery = { preview: { whoCould: Array<string> } };
 
 export type PausesQueryVariables = Exact<{
   runId: string;
@@ -3242,6 +3272,7 @@ export const StepLogDocument = new TypedDocumentString(`
       no
       at
       stream
+      engineAttemptId
       text
     }
     totalLines
@@ -3649,6 +3680,7 @@ export const StepLogUpdatesDocument = new TypedDocumentString(`
       no
       at
       stream
+      engineAttemptId
       text
     }
     totalLines
@@ -3766,6 +3798,31 @@ export const PlanDiffDocument = new TypedDocumentString(`
   from
   to
 }`) as unknown as TypedDocumentString<PlanDiffQuery, PlanDiffQueryVariables>;
+export const LogSearchDocument = new TypedDocumentString(`
+    query LogSearch($in: LogSearchInput!, $find: String!, $first: Int!, $after: String) {
+  logSearch(in: $in, find: $find, first: $first, after: $after) {
+    edges {
+      node {
+        runId
+        runCreatedAt
+        stepId
+        stepName
+        attempt
+        totalMatches
+        partial
+        lines {
+          no
+          text
+        }
+      }
+    }
+    pageInfo {
+      endCursor
+      hasNextPage
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<LogSearchQuery, LogSearchQueryVariables>;
 export const DeadLettersDocument = new TypedDocumentString(`
     query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
   deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
@@ -4993,6 +5050,15 @@ export const StartingPointDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StartingPointQuery, StartingPointQueryVariables>;
+export const WhoCouldStartDocument = new TypedDocumentString(`
+    query WhoCouldStart($runId: String!) {
+  preview(
+    action: {rerun: {runId: $runId, runRequestId: "preview", from: {start: true}}}
+  ) {
+    whoCould
+  }
+}
+    `) as unknown as TypedDocumentString<WhoCouldStartQuery, WhoCouldStartQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {
