@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 
 const KB = 1000;
 // "start" is the form of a new run with its editor, which alone loads a parser of YAML; "all" is the rest.
-const budgets = { first: 200, run: 60, start: 60, all: 330, css: 20 };
+const budgets = { first: 200, run: 60, start: 60, all: 400, css: 30 };
 
 const dist = new URL("dist/", import.meta.url);
 const manifest = JSON.parse(readFileSync(new URL(".vite/manifest.json", dist), "utf8"));
