@@ -6,8 +6,8 @@ import { m } from "../messages";
 import { Time } from "../ui/Time";
 import css from "./Details.module.css";
 import { lazyPart } from "../ui/lazyPart";
-import { PlanDiff } from "./PlanDiff";
-import { PlanDocument } from "./PlanDocument";
+import { PlanDiff } from "../plan/PlanDiff";
+import { PlanDocument } from "../plan/PlanDocument";
 
 const RunNotes = lazyPart(() => import("../notes/RunNotes").then((part) => part.RunNotes));
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];

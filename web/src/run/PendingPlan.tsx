@@ -8,7 +8,7 @@ import { noSteps } from "../status/runWords";
 import { lazyPart } from "../ui/lazyPart";
 import { Notice, Skeleton } from "../ui/Page";
 import css from "./RunViews.module.css";
-import { usePlan } from "./usePlan";
+import { usePlan } from "../plan/usePlan";
 
 const PlanGraph = lazyPart(() => import("../dag/PlanGraph").then((part) => part.default));
 

@@ -6,7 +6,7 @@ import { Button } from "../ui/Button";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import prose from "../styles/Prose.module.css";
-import css from "./Details.module.css";
+import css from "../run/Details.module.css";
 
 /** The shown part of a long document; the file has all of it. */
 const SHOWN = 200_000;
