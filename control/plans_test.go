@@ -154,6 +154,26 @@ func TestPlanStep_CountsFailuresAndRetries(t *testing.T) {
 	refusal(t, errorOf(w.PlanStep(t.Context(), viewer, k, "none", 30)), run.CodeNotFound)
 }
 
+// Within a tenant, plans of a project and environment that a principal may not read are absent.
+// contract: T101
+func TestPlans_RightsHideOtherScopes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dev := w.ended("r1", nil, run.RunCompleted, map[string]int{"s1": 1})
+	prod := w.ended("r2", M{"scope.environmentId": "prod"}, run.RunCompleted, map[string]int{"s1": 1})
+	k, hidden := w.planOf(dev), w.planOf(prod)
+	p := w.grant("nobody", viewerOf(k.ProjectID, k.EnvironmentID))
+	page := must[reads.PlansPage](t)(w.Plans(t.Context(), p, reads.PlansQuery{}))
+	if len(page.Plans) != 1 || page.Plans[0].PlanKey != k {
+		t.Errorf("plans: %+v, want only %+v", page.Plans, k)
+	}
+	must[reads.PlanHistory](t)(w.Plan(t.Context(), p, k, 1))
+	must[reads.StepHistory](t)(w.PlanStep(t.Context(), p, k, "s1", 1))
+	refusal(t, errorOf(w.Plan(t.Context(), p, hidden, 1)), run.CodeNotFound)
+	refusal(t, errorOf(w.PlanStep(t.Context(), p, hidden, "s1", 1)), run.CodeNotFound)
+	refusal(t, errorOf(w.CompareRuns(t.Context(), p, dev, prod)), run.CodeNotFound)
+}
+
 func TestCompareRuns_NamesEachDifference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
