@@ -122,6 +122,66 @@ var AllActionOutcome = []ActionOutcome{
 	ActionOutcomeUnsupported,
 }
 
+// AddRunNoteAddRunNoteAddRunNotePayload includes the requested fields of the GraphQL type AddRunNotePayload.
+type AddRunNoteAddRunNoteAddRunNotePayload struct {
+	Note AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote `json:"note"`
+}
+
+// GetNote returns AddRunNoteAddRunNoteAddRunNotePayload.Note, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayload) GetNote() AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote {
+	return v.Note
+}
+
+// AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote includes the requested fields of the GraphQL type RunNote.
+type AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote struct {
+	// Grows within a run.
+	No     int       `json:"no"`
+	Author string    `json:"author"`
+	At     time.Time `json:"at"`
+	Body   string    `json:"body"`
+}
+
+// GetNo returns AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote.No, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote) GetNo() int { return v.No }
+
+// GetAuthor returns AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote.Author, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote) GetAuthor() string { return v.Author }
+
+// GetAt returns AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote.At, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote) GetAt() time.Time { return v.At }
+
+// GetBody returns AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote.Body, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote) GetBody() string { return v.Body }
+
+type AddRunNoteInput struct {
+	RunId     string `json:"runId"`
+	RequestId string `json:"requestId"`
+	Body      string `json:"body"`
+}
+
+// GetRunId returns AddRunNoteInput.RunId, and is useful for accessing the field via an interface.
+func (v *AddRunNoteInput) GetRunId() string { return v.RunId }
+
+// GetRequestId returns AddRunNoteInput.RequestId, and is useful for accessing the field via an interface.
+func (v *AddRunNoteInput) GetRequestId() string { return v.RequestId }
+
+// GetBody returns AddRunNoteInput.Body, and is useful for accessing the field via an interface.
+func (v *AddRunNoteInput) GetBody() string { return v.Body }
+
+// AddRunNoteResponse is returned by AddRunNote on success.
+type AddRunNoteResponse struct {
+	// Adds a note to a run, also to one that has ended: 1 to 4,096 bytes of text, which never changes. A run has at most 100 notes.
+	// Safe to repeat: the same requestId of the same principal returns the first note. Requires ANNOTATE, and is audited.
+	// Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `addRunNote(input: {runId: "r1", requestId: "n-1", body: "the source was late"}) { note { at } }`.
+	AddRunNote AddRunNoteAddRunNoteAddRunNotePayload `json:"addRunNote"`
+}
+
+// GetAddRunNote returns AddRunNoteResponse.AddRunNote, and is useful for accessing the field via an interface.
+func (v *AddRunNoteResponse) GetAddRunNote() AddRunNoteAddRunNoteAddRunNotePayload {
+	return v.AddRunNote
+}
+
 type AlertLevel string
 
 const (
@@ -495,6 +555,26 @@ func (v *ArtifactRow) GetSizeBytes() *float64 { return v.SizeBytes }
 
 // GetContentType returns ArtifactRow.ContentType, and is useful for accessing the field via an interface.
 func (v *ArtifactRow) GetContentType() *string { return v.ContentType }
+
+type AttentionKind string
+
+const (
+	// A step failed and the retry window is open: the run fails at `deadline` unless somebody acts.
+	AttentionKindFailedWaiting AttentionKind = "FAILED_WAITING"
+	// The run waits for approval, and is refused at `deadline`.
+	AttentionKindApproval AttentionKind = "APPROVAL"
+	// A MANUAL step waits for a person, and expires at `deadline`.
+	AttentionKindManualTask AttentionKind = "MANUAL_TASK"
+	// The run takes longer than nine of ten earlier runs of its plan in the same project and environment.
+	AttentionKindLate AttentionKind = "LATE"
+)
+
+var AllAttentionKind = []AttentionKind{
+	AttentionKindFailedWaiting,
+	AttentionKindApproval,
+	AttentionKindManualTask,
+	AttentionKindLate,
+}
 
 // Empty fields do not restrict.
 type AuditFilter struct {
@@ -4490,6 +4570,146 @@ func (v *ListArtifactsRunArtifactsArtifact) __premarshalJSON() (*__premarshalLis
 	return &retval, nil
 }
 
+// ListAttentionAttentionAttentionConnection includes the requested fields of the GraphQL type AttentionConnection.
+type ListAttentionAttentionAttentionConnection struct {
+	Edges    []ListAttentionAttentionAttentionConnectionEdgesAttentionEdge `json:"edges"`
+	PageInfo ListAttentionAttentionAttentionConnectionPageInfo             `json:"pageInfo"`
+}
+
+// GetEdges returns ListAttentionAttentionAttentionConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnection) GetEdges() []ListAttentionAttentionAttentionConnectionEdgesAttentionEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListAttentionAttentionAttentionConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnection) GetPageInfo() ListAttentionAttentionAttentionConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListAttentionAttentionAttentionConnectionEdgesAttentionEdge includes the requested fields of the GraphQL type AttentionEdge.
+type ListAttentionAttentionAttentionConnectionEdgesAttentionEdge struct {
+	Node ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem `json:"node"`
+}
+
+// GetNode returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdge) GetNode() ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem {
+	return v.Node
+}
+
+// ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem includes the requested fields of the GraphQL type AttentionItem.
+// The GraphQL type's documentation follows.
+//
+// Something that needs somebody and that the viewer may READ.
+type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem struct {
+	Kind          AttentionKind `json:"kind"`
+	RunId         string        `json:"runId"`
+	ProjectId     string        `json:"projectId"`
+	EnvironmentId string        `json:"environmentId"`
+	PlanId        string        `json:"planId"`
+	PlanVersion   string        `json:"planVersion"`
+	// The failed step or the manual step; null for other kinds.
+	StepId *string   `json:"stepId"`
+	Since  time.Time `json:"since"`
+	// When dvt decides by itself; null: never.
+	Deadline *time.Time `json:"deadline"`
+	// When nine of ten earlier runs had ended; only for LATE.
+	ExpectedBy *time.Time `json:"expectedBy"`
+	// Code and message of the failed step's error.
+	Code    *string `json:"code"`
+	Message *string `json:"message"`
+}
+
+// GetKind returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Kind, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetKind() AttentionKind {
+	return v.Kind
+}
+
+// GetRunId returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.RunId, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetRunId() string {
+	return v.RunId
+}
+
+// GetProjectId returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.ProjectId, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetProjectId() string {
+	return v.ProjectId
+}
+
+// GetEnvironmentId returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetEnvironmentId() string {
+	return v.EnvironmentId
+}
+
+// GetPlanId returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.PlanId, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetPlanId() string {
+	return v.PlanId
+}
+
+// GetPlanVersion returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetPlanVersion() string {
+	return v.PlanVersion
+}
+
+// GetStepId returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.StepId, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetStepId() *string {
+	return v.StepId
+}
+
+// GetSince returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Since, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetSince() time.Time {
+	return v.Since
+}
+
+// GetDeadline returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Deadline, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetDeadline() *time.Time {
+	return v.Deadline
+}
+
+// GetExpectedBy returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.ExpectedBy, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetExpectedBy() *time.Time {
+	return v.ExpectedBy
+}
+
+// GetCode returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Code, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetCode() *string {
+	return v.Code
+}
+
+// GetMessage returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Message, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetMessage() *string {
+	return v.Message
+}
+
+// ListAttentionAttentionAttentionConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListAttentionAttentionAttentionConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListAttentionAttentionAttentionConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionPageInfo) GetHasNextPage() bool {
+	return v.HasNextPage
+}
+
+// GetEndCursor returns ListAttentionAttentionAttentionConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionPageInfo) GetEndCursor() *string {
+	return v.EndCursor
+}
+
+// ListAttentionResponse is returned by ListAttention on success.
+type ListAttentionResponse struct {
+	// What needs somebody and what the viewer may READ: failed runs whose retry window is open, approvals, manual tasks, and runs
+	// that take longer than nine of ten earlier runs of their plan. The one with the least time left comes first, then the one that
+	// holds up the most steps. Only the first 500 of each kind are considered; `first` is at most 200. Late runs are up to 15 s old.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+	// Example: `attention(first: 20) { count edges { node { kind runId deadline actions } } }`.
+	Attention ListAttentionAttentionAttentionConnection `json:"attention"`
+}
+
+// GetAttention returns ListAttentionResponse.Attention, and is useful for accessing the field via an interface.
+func (v *ListAttentionResponse) GetAttention() ListAttentionAttentionAttentionConnection {
+	return v.Attention
+}
+
 // ListBulksBulksBulkConnection includes the requested fields of the GraphQL type BulkConnection.
 type ListBulksBulksBulkConnection struct {
 	Edges    []ListBulksBulksBulkConnectionEdgesBulkEdge `json:"edges"`
@@ -5014,6 +5234,36 @@ type ListManualTasksResponse struct {
 func (v *ListManualTasksResponse) GetManualTasks() ListManualTasksManualTasksManualTaskConnection {
 	return v.ManualTasks
 }
+
+// ListNotesResponse is returned by ListNotes on success.
+type ListNotesResponse struct {
+	// The notes of a run, the oldest first. Errors: NOT_FOUND, STORE_UNAVAILABLE.
+	RunNotes []ListNotesRunNotesRunNote `json:"runNotes"`
+}
+
+// GetRunNotes returns ListNotesResponse.RunNotes, and is useful for accessing the field via an interface.
+func (v *ListNotesResponse) GetRunNotes() []ListNotesRunNotesRunNote { return v.RunNotes }
+
+// ListNotesRunNotesRunNote includes the requested fields of the GraphQL type RunNote.
+type ListNotesRunNotesRunNote struct {
+	// Grows within a run.
+	No     int       `json:"no"`
+	Author string    `json:"author"`
+	At     time.Time `json:"at"`
+	Body   string    `json:"body"`
+}
+
+// GetNo returns ListNotesRunNotesRunNote.No, and is useful for accessing the field via an interface.
+func (v *ListNotesRunNotesRunNote) GetNo() int { return v.No }
+
+// GetAuthor returns ListNotesRunNotesRunNote.Author, and is useful for accessing the field via an interface.
+func (v *ListNotesRunNotesRunNote) GetAuthor() string { return v.Author }
+
+// GetAt returns ListNotesRunNotesRunNote.At, and is useful for accessing the field via an interface.
+func (v *ListNotesRunNotesRunNote) GetAt() time.Time { return v.At }
+
+// GetBody returns ListNotesRunNotesRunNote.Body, and is useful for accessing the field via an interface.
+func (v *ListNotesRunNotesRunNote) GetBody() string { return v.Body }
 
 // ListPlansPlansPlanConnection includes the requested fields of the GraphQL type PlanConnection.
 type ListPlansPlansPlanConnection struct {
@@ -6017,6 +6267,27 @@ func (v *ListRunsRunsRunConnectionPageInfo) GetHasNextPage() bool { return v.Has
 
 // GetEndCursor returns ListRunsRunsRunConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
 func (v *ListRunsRunsRunConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// ListTagsResponse is returned by ListTags on success.
+type ListTagsResponse struct {
+	// The tags of those of at most 200 runs that have tags and that the viewer may READ. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	RunTags []ListTagsRunTags `json:"runTags"`
+}
+
+// GetRunTags returns ListTagsResponse.RunTags, and is useful for accessing the field via an interface.
+func (v *ListTagsResponse) GetRunTags() []ListTagsRunTags { return v.RunTags }
+
+// ListTagsRunTags includes the requested fields of the GraphQL type RunTags.
+type ListTagsRunTags struct {
+	RunId string   `json:"runId"`
+	Tags  []string `json:"tags"`
+}
+
+// GetRunId returns ListTagsRunTags.RunId, and is useful for accessing the field via an interface.
+func (v *ListTagsRunTags) GetRunId() string { return v.RunId }
+
+// GetTags returns ListTagsRunTags.Tags, and is useful for accessing the field via an interface.
+func (v *ListTagsRunTags) GetTags() []string { return v.Tags }
 
 // ListTokensResponse is returned by ListTokens on success.
 type ListTokensResponse struct {
@@ -9532,6 +9803,43 @@ func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) __premarshalJSON(
 	retval.At = v.QuotaSettingsRow.At
 	return &retval, nil
 }
+
+type SetRunTagsInput struct {
+	RunId     string   `json:"runId"`
+	RequestId string   `json:"requestId"`
+	Tags      []string `json:"tags"`
+}
+
+// GetRunId returns SetRunTagsInput.RunId, and is useful for accessing the field via an interface.
+func (v *SetRunTagsInput) GetRunId() string { return v.RunId }
+
+// GetRequestId returns SetRunTagsInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetRunTagsInput) GetRequestId() string { return v.RequestId }
+
+// GetTags returns SetRunTagsInput.Tags, and is useful for accessing the field via an interface.
+func (v *SetRunTagsInput) GetTags() []string { return v.Tags }
+
+// SetRunTagsResponse is returned by SetRunTags on success.
+type SetRunTagsResponse struct {
+	// Replaces the tags of a run, also of one that has ended. At most 20 tags of the form `key` or `key:value`: a key has at most 32
+	// of a-z 0-9 _ . - and a value at most 64 of A-Z a-z 0-9 _ . / @ -. Tags are no part of the log. Requires ANNOTATE, and is audited.
+	// Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `setRunTags(input: {runId: "r1", requestId: "t-1", tags: ["team:data", "late"]}) { tags }`.
+	SetRunTags SetRunTagsSetRunTagsSetRunTagsPayload `json:"setRunTags"`
+}
+
+// GetSetRunTags returns SetRunTagsResponse.SetRunTags, and is useful for accessing the field via an interface.
+func (v *SetRunTagsResponse) GetSetRunTags() SetRunTagsSetRunTagsSetRunTagsPayload {
+	return v.SetRunTags
+}
+
+// SetRunTagsSetRunTagsSetRunTagsPayload includes the requested fields of the GraphQL type SetRunTagsPayload.
+type SetRunTagsSetRunTagsSetRunTagsPayload struct {
+	Tags []string `json:"tags"`
+}
+
+// GetTags returns SetRunTagsSetRunTagsSetRunTagsPayload.Tags, and is useful for accessing the field via an interface.
+func (v *SetRunTagsSetRunTagsSetRunTagsPayload) GetTags() []string { return v.Tags }
 
 // ShowBreakGlassResponse is returned by ShowBreakGlass on success.
 type ShowBreakGlassResponse struct {
@@ -13707,6 +14015,14 @@ type WhoCouldResponse struct {
 // GetWhoCould returns WhoCouldResponse.WhoCould, and is useful for accessing the field via an interface.
 func (v *WhoCouldResponse) GetWhoCould() []string { return v.WhoCould }
 
+// __AddRunNoteInput is used internally by genqlient
+type __AddRunNoteInput struct {
+	Input AddRunNoteInput `json:"input"`
+}
+
+// GetInput returns __AddRunNoteInput.Input, and is useful for accessing the field via an interface.
+func (v *__AddRunNoteInput) GetInput() AddRunNoteInput { return v.Input }
+
 // __ApproveRunInput is used internally by genqlient
 type __ApproveRunInput struct {
 	Input ApproveRunInput `json:"input"`
@@ -13931,6 +14247,18 @@ type __ListArtifactsInput struct {
 // GetRunId returns __ListArtifactsInput.RunId, and is useful for accessing the field via an interface.
 func (v *__ListArtifactsInput) GetRunId() string { return v.RunId }
 
+// __ListAttentionInput is used internally by genqlient
+type __ListAttentionInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListAttentionInput.First, and is useful for accessing the field via an interface.
+func (v *__ListAttentionInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListAttentionInput.After, and is useful for accessing the field via an interface.
+func (v *__ListAttentionInput) GetAfter() *string { return v.After }
+
 // __ListBulksInput is used internally by genqlient
 type __ListBulksInput struct {
 	First *int    `json:"first"`
@@ -13978,6 +14306,14 @@ func (v *__ListManualTasksInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListManualTasksInput.After, and is useful for accessing the field via an interface.
 func (v *__ListManualTasksInput) GetAfter() *string { return v.After }
+
+// __ListNotesInput is used internally by genqlient
+type __ListNotesInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns __ListNotesInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ListNotesInput) GetRunId() string { return v.RunId }
 
 // __ListPlansInput is used internally by genqlient
 type __ListPlansInput struct {
@@ -14058,6 +14394,14 @@ func (v *__ListRunsInput) GetAfter() *string { return v.After }
 
 // GetFilter returns __ListRunsInput.Filter, and is useful for accessing the field via an interface.
 func (v *__ListRunsInput) GetFilter() *RunFilter { return v.Filter }
+
+// __ListTagsInput is used internally by genqlient
+type __ListTagsInput struct {
+	RunIds []string `json:"runIds"`
+}
+
+// GetRunIds returns __ListTagsInput.RunIds, and is useful for accessing the field via an interface.
+func (v *__ListTagsInput) GetRunIds() []string { return v.RunIds }
 
 // __ListTokensInput is used internally by genqlient
 type __ListTokensInput struct {
@@ -14251,6 +14595,14 @@ type __SetQuotaInput struct {
 // GetInput returns __SetQuotaInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetQuotaInput) GetInput() SetQuotaInput { return v.Input }
 
+// __SetRunTagsInput is used internally by genqlient
+type __SetRunTagsInput struct {
+	Input SetRunTagsInput `json:"input"`
+}
+
+// GetInput returns __SetRunTagsInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetRunTagsInput) GetInput() SetRunTagsInput { return v.Input }
+
 // __ShowPlanInput is used internally by genqlient
 type __ShowPlanInput struct {
 	ProjectId     string `json:"projectId"`
@@ -14386,6 +14738,45 @@ func (v *__WhoCouldInput) GetProjectId() *string { return v.ProjectId }
 
 // GetEnvironmentId returns __WhoCouldInput.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *__WhoCouldInput) GetEnvironmentId() *string { return v.EnvironmentId }
+
+// The mutation executed by AddRunNote.
+const AddRunNote_Operation = `
+mutation AddRunNote ($input: AddRunNoteInput!) {
+	addRunNote(input: $input) {
+		note {
+			no
+			author
+			at
+			body
+		}
+	}
+}
+`
+
+func AddRunNote(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input AddRunNoteInput,
+) (data_ *AddRunNoteResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "AddRunNote",
+		Query:  AddRunNote_Operation,
+		Variables: &__AddRunNoteInput{
+			Input: input,
+		},
+	}
+
+	data_ = &AddRunNoteResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
 
 // The mutation executed by ApproveRun.
 const ApproveRun_Operation = `
@@ -15695,6 +16086,61 @@ func ListArtifacts(
 	return data_, err_
 }
 
+// The query executed by ListAttention.
+const ListAttention_Operation = `
+query ListAttention ($first: Int, $after: String) {
+	attention(first: $first, after: $after) {
+		edges {
+			node {
+				kind
+				runId
+				projectId
+				environmentId
+				planId
+				planVersion
+				stepId
+				since
+				deadline
+				expectedBy
+				code
+				message
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+`
+
+func ListAttention(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListAttentionResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListAttention",
+		Query:  ListAttention_Operation,
+		Variables: &__ListAttentionInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListAttentionResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListBulks.
 const ListBulks_Operation = `
 query ListBulks ($first: Int, $after: String) {
@@ -15868,6 +16314,43 @@ func ListManualTasks(
 	}
 
 	data_ = &ListManualTasksResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListNotes.
+const ListNotes_Operation = `
+query ListNotes ($runId: String!) {
+	runNotes(runId: $runId) {
+		no
+		author
+		at
+		body
+	}
+}
+`
+
+func ListNotes(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+) (data_ *ListNotesResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListNotes",
+		Query:  ListNotes_Operation,
+		Variables: &__ListNotesInput{
+			RunId: runId,
+		},
+	}
+
+	data_ = &ListNotesResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -16259,6 +16742,41 @@ func ListRuns(
 	}
 
 	data_ = &ListRunsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListTags.
+const ListTags_Operation = `
+query ListTags ($runIds: [String!]!) {
+	runTags(runIds: $runIds) {
+		runId
+		tags
+	}
+}
+`
+
+func ListTags(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runIds []string,
+) (data_ *ListTagsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListTags",
+		Query:  ListTags_Operation,
+		Variables: &__ListTagsInput{
+			RunIds: runIds,
+		},
+	}
+
+	data_ = &ListTagsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -17163,6 +17681,40 @@ func SetQuota(
 	}
 
 	data_ = &SetQuotaResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by SetRunTags.
+const SetRunTags_Operation = `
+mutation SetRunTags ($input: SetRunTagsInput!) {
+	setRunTags(input: $input) {
+		tags
+	}
+}
+`
+
+func SetRunTags(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetRunTagsInput,
+) (data_ *SetRunTagsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetRunTags",
+		Query:  SetRunTags_Operation,
+		Variables: &__SetRunTagsInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetRunTagsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

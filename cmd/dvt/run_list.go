@@ -22,12 +22,16 @@ func (s *session) listCommand() *cobra.Command {
 	var text, by, project, environment, plan, from, to string
 	var mine bool
 	l := listing{none: "There is no run yet: dvt run start FILE starts one, dvt plan new writes a plan for it."}
-	var awaiting bool
+	var awaiting, attention bool
+	var tag string
 	c := &cobra.Command{
 		Use: "list", Short: "List runs, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if awaiting {
 				return s.listApprovals(c, l)
+			}
+			if attention {
+				return s.listAttention(c, l)
 			}
 			f := client.RunFilter{}
 			var err error
@@ -39,6 +43,7 @@ func (s *session) listCommand() *cobra.Command {
 			}
 			f.Text, f.TriggeredBy, f.ProjectId, f.EnvironmentId, f.PlanId = orNil(text), orNil(by), orNil(project),
 				orNil(environment), orNil(plan)
+			f.Tag = orNil(tag)
 			if f.CreatedFrom, err = instant("--from", from, time.Now()); err != nil {
 				return err
 			}
@@ -86,9 +91,14 @@ func (s *session) listCommand() *cobra.Command {
 	c.Flags().BoolVar(&mine, "mine", false, "only runs that you started, like --by me")
 	l.flag(c, 20)
 	c.Flags().BoolVar(&awaiting, "awaiting-approval", false, "only runs that wait for approval, the oldest first")
+	c.Flags().StringVar(&tag, "tag", "", "only runs with exactly this tag, such as team:data")
+	c.Flags().BoolVar(&attention, "attention", false,
+		"what needs somebody: failed steps, approvals, manual steps and late runs, the most urgent first")
 	c.MarkFlagsMutuallyExclusive("by", "mine")
-	for _, f := range []string{"status", "text", "by", "mine", "project", "environment", "plan", "from", "to"} {
+	c.MarkFlagsMutuallyExclusive("awaiting-approval", "attention")
+	for _, f := range []string{"status", "text", "by", "mine", "project", "environment", "plan", "from", "to", "tag"} {
 		c.MarkFlagsMutuallyExclusive("awaiting-approval", f)
+		c.MarkFlagsMutuallyExclusive("attention", f)
 	}
 	return c
 }

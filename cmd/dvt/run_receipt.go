@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -88,7 +87,8 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 	switch {
 	case r.Decision == client.SignalDecisionRejected || r.Application != nil &&
 		*r.Application == client.SignalApplicationNotApplied:
-		return &cmdline.Error{Status: 3, Err: errors.New(sentence(r))}
+		return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s\n  see the run as it is now: dvt run show %s", sentence(r),
+			r.RunId)}
 	case late:
 		return &cmdline.Error{
 			Status: 1, Err: fmt.Errorf(

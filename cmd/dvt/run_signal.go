@@ -16,6 +16,7 @@ type verb struct {
 	args       int
 	reason     bool // --reason is required
 	strong     bool // needs a confirmation or --yes
+	watches    bool // has --watch, because the run continues
 	stops      bool // may be sent even if the server cannot preview it
 	flags      func(*cobra.Command)
 	// input fills in the signal to the run args[0]. If it is nil, cancelRun is sent instead.
@@ -32,7 +33,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 			},
 		},
 		{
-			use: "resume RUN", short: "Continue after a pause", args: 1,
+			use: "resume RUN", short: "Continue after a pause", args: 1, watches: true,
 			input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
 				in.Resume = &client.ResumeInput{Reason: why}
 				return nil
@@ -69,7 +70,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 func retryVerb() verb {
 	var force bool
 	return verb{
-		use: "retry RUN STEP", short: "Retry a failed step", args: 2,
+		use: "retry RUN STEP", short: "Retry a failed step", args: 2, watches: true,
 		flags: func(c *cobra.Command) {
 			c.Flags().BoolVar(&force, "force", false, "retry even if the policy forbids it (audited)")
 		},
@@ -165,7 +166,7 @@ func stopVerb() verb {
 func (s *session) signalCommand(v verb) *cobra.Command {
 	var reason string
 	var expected int64
-	var yes bool
+	var yes, watch bool
 	var how sendOptions
 	c := &cobra.Command{
 		Use: v.use, Short: v.short, Args: cmdline.ExactArgs(v.args),
@@ -204,7 +205,10 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 			if err != nil {
 				return s.explainMoved(c.Context(), in.RunId, expected, err)
 			}
-			return s.receipt(c.Context(), receipt, how)
+			if err := s.receipt(c.Context(), receipt, how); err != nil || !watch {
+				return err
+			}
+			return s.watch(c.Context(), in.RunId, watchOptions{giveUp: patience})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
@@ -212,6 +216,9 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	c.Flags().Int64Var(&expected, "expected-run-seq", 0,
 		"refuse with RUN_MOVED if the target has changed since this seq; default: the seq that was shown when asking")
 	how.idFlags(c)
+	if v.watches {
+		c.Flags().BoolVar(&watch, "watch", false, "watch the run after the signal is applied")
+	}
 	cmdline.AddPreview(c)
 	if v.flags != nil {
 		v.flags(c)

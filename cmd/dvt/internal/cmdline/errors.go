@@ -87,6 +87,7 @@ var hints = map[run.Code]string{
 	run.CodeEngineReadOnly: "dvt service status says since when, and whether it still is.",
 	run.CodeEngineDraining: "dvt service status says since when, and whether it still is.",
 	run.CodeTenantFrozen:   "Ask its administrators; dvt service status says since when.",
+	run.CodePlanInvalid:    "Correct the plan; dvt plan validate FILE checks it without a server.",
 	run.CodeRunMoved:       "Look at what changed (dvt run show) and decide again.",
 }
 

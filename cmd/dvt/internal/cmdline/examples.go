@@ -62,10 +62,11 @@ var Examples = map[string]string{
 	"dvt run diff":      "dvt run diff 4fec12ab 812\ndvt run diff 4fec12ab 812 830 -o json | jq '.steps[].stepId'",
 	"dvt run events": "dvt run events 4fec12ab --type StepFailed\ndvt run events 4fec12ab --follow --after " +
 		"812 -o json | jq .payload",
-	"dvt run list": "dvt run list --status failed --limit 50\ndvt run list --text nightly -o json | jq -r " +
+	"dvt run list": "dvt run list --status failed --limit 50\ndvt run list --attention\ndvt run list --text nightly -o json | jq -r " +
 		"'.[].runId'",
 	"dvt run logs": "dvt run logs @failed --failed\ndvt run logs 4fec12ab build -f\ndvt run logs 4fec12ab " +
 		"--all --grep ERROR\ndvt run logs 4fec12ab build --attempt 1 --grep ERROR --timestamps",
+	"dvt run note":     "dvt run note 4fec12ab \"the source was late\"\ndvt run note 4fec12ab",
 	"dvt run open":     "dvt run open @last\ndvt run open 4fec12ab build --print",
 	"dvt run override": "dvt run override 4fec12ab build threads.yaml --reason \"the warehouse is slow\"",
 	"dvt run pause": "dvt run pause 4fec12ab --reason lunch\ndvt run pause 4fec12ab --no-wait " +
@@ -84,6 +85,7 @@ var Examples = map[string]string{
 		"nightly-2026-11-21",
 	"dvt run stop": "dvt run stop 4fec12ab --reason runaway\ndvt run stop 4fec12ab --force --yes " +
 		"--reason runaway",
+	"dvt run tag":           "dvt run tag 4fec12ab team:data late\ndvt run tag 4fec12ab --remove late",
 	"dvt run update-params": "dvt run update-params 4fec12ab params.yaml --step build",
 	"dvt run watch": "dvt run watch @last\ndvt run watch 4fec12ab && deploy\ndvt run watch 4fec12ab | " +
 		"grep FAILED",

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+)
+
+// maxTags is the API's limit for the tags of a run.
+const maxTags = 20
+
+func (s *session) tagCommand() *cobra.Command {
+	var remove []string
+	c := &cobra.Command{
+		Use: "tag RUN [TAG...]", Short: "Add tags to a run, remove them, or print those that it has",
+		Args: cmdline.RangeArgs(1, maxTags+1),
+		Long: "Print the tags of a run, one per line, after adding each TAG and removing those of --remove. A tag is a\n" +
+			"key, or key:value, such as late or team:data. A run that has ended can have tags, too.",
+		RunE: func(c *cobra.Command, args []string) error {
+			out, err := client.ListTags(c.Context(), s.client, args[:1])
+			if err != nil {
+				return cmdline.Failure(err)
+			}
+			tags := []string{}
+			for _, r := range out.RunTags {
+				tags = append(tags, r.Tags...)
+			}
+			if len(args) > 1 || len(remove) > 0 {
+				for _, tag := range args[1:] {
+					if !slices.Contains(tags, tag) {
+						tags = append(tags, tag)
+					}
+				}
+				tags = slices.DeleteFunc(tags, func(tag string) bool { return slices.Contains(remove, tag) })
+				set, err := client.SetRunTags(c.Context(), s.client, client.SetRunTagsInput{RunId: args[0],
+					RequestId: orNew(""), Tags: tags})
+				if err != nil {
+					return cmdline.Failure(err)
+				}
+				tags = set.SetRunTags.Tags
+			}
+			if s.output.IsData() {
+				return s.print(tags)
+			}
+			for _, tag := range tags {
+				fmt.Fprintln(s.out, tag)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringSliceVar(&remove, "remove", nil, "remove this tag; can be repeated")
+	return c
+}
+
+func (s *session) noteCommand() *cobra.Command {
+	var requestID string
+	c := &cobra.Command{
+		Use: "note RUN [TEXT]", Short: "Add a note to a run, or print its notes", Args: cmdline.RangeArgs(1, 2),
+		Long: "With TEXT add a note, which nobody can change later. Without TEXT print the notes of the run.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				out, err := client.AddRunNote(c.Context(), s.client, client.AddRunNoteInput{RunId: args[0],
+					RequestId: orNew(requestID), Body: args[1]})
+				if err != nil {
+					return cmdline.Failure(err)
+				}
+				if s.output.IsData() {
+					return s.print(out.AddRunNote.Note)
+				}
+				_, err = fmt.Fprintf(s.out, "note %d is added\n", out.AddRunNote.Note.No)
+				return err
+			}
+			out, err := client.ListNotes(c.Context(), s.client, args[0])
+			switch {
+			case err != nil:
+				return cmdline.Failure(err)
+			case s.output.IsData():
+				return s.print(out.RunNotes)
+			case len(out.RunNotes) == 0:
+				fmt.Fprintln(s.err, "The run has no notes.")
+				return nil
+			}
+			for _, n := range out.RunNotes {
+				fmt.Fprintf(s.out, "%s  %s\n", s.when(&n.At), n.Author)
+				for line := range strings.Lines(n.Body) {
+					fmt.Fprintf(s.out, "  %s\n", strings.TrimRight(line, "\r\n"))
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	return c
+}
+
+// attentionKinds say why a run needs somebody.
+var attentionKinds = map[client.AttentionKind]string{
+	client.AttentionKindFailedWaiting: "a step failed: retry or skip it",
+	client.AttentionKindApproval:      "waits for approval",
+	client.AttentionKindManualTask:    "a manual step waits for a person",
+	client.AttentionKindLate:          "takes longer than usual",
+}
+
+// listAttention lists what needs somebody, the most urgent first.
+func (s *session) listAttention(c *cobra.Command, l listing) error {
+	l.none = "Nothing needs you now."
+	var all client.ListAttentionAttentionAttentionConnection
+	return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+		out, err := client.ListAttention(ctx, s.client, &first, after)
+		if err != nil {
+			return page{}, err
+		}
+		before := all.Edges
+		all = out.Attention
+		return prepend(before, &all.Edges, &all.PageInfo), nil
+	}, func() *console.Table {
+		t := s.table("RUN", "PLAN", "SCOPE", "STEP", "SINCE", "DEADLINE", "WHY")
+		var ids []string
+		for _, e := range all.Edges {
+			ids = append(ids, e.Node.RunId)
+		}
+		id := s.shortIDs(ids)
+		for _, e := range all.Edges {
+			n := e.Node
+			why := attentionKinds[n.Kind]
+			if code := runtext.Deref(n.Code); code != "" {
+				why += " (" + strings.TrimSuffix(code+": "+runtext.Deref(n.Message), ": ") + ")"
+			}
+			t.Row(id(n.RunId), n.PlanId+"@"+n.PlanVersion, n.ProjectId+"/"+n.EnvironmentId, runtext.Deref(n.StepId),
+				s.when(&n.Since), s.when(n.Deadline), why)
+		}
+		return t
+	})
+}
