@@ -44,8 +44,8 @@ func TestStartRun_ApprovesTheRunAtOnce(t *testing.T) {
 		t.Errorf("the audit %q has no row of the start", w.audit("acme"))
 	}
 	_, err := w.StartRun(t.Context(), w.who("dev-viewer"), startOf("r2", document(nil, "s1")))
-	if e := refusal(t, err, run.CodeForbidden); e.Denial == nil || !strings.Contains(e.Message, "OPERATOR") {
-		t.Errorf("the refusal is %+v, want a denial that names OPERATOR", e)
+	if e := refusal(t, err, run.CodeForbidden); e.Denial == nil || !strings.Contains(e.Message, "Operator") {
+		t.Errorf("the refusal is %+v, want a denial that names the role Operator", e)
 	}
 	if !w.audited("acme", "dev-viewer START DENIED FORBIDDEN") || w.runs("acme") != 1 {
 		t.Errorf("the audit is %q with %d runs, want a row of the denial and 1 run", w.audit("acme"), w.runs("acme"))
