@@ -25,7 +25,7 @@ func TestRunID_AUniquePrefixIsEnough(t *testing.T) {
 		{"run show dea", 4, "NOT_FOUND"},
 		{"run show beef", 4, "NOT_FOUND"}, // in the middle of ids
 		{"run logs cafe none", 4, "NOT_FOUND"},
-		{"run pause cafe --dry-run", 0, "PAUSED"},
+		{"run pause cafe --dry-run", 0, "the run is paused"},
 		{"manual list --run cafe", 0, "No step waits"},
 		{"manual list --run deadbeef", 2, "2 runs"},
 	} {

@@ -42,7 +42,7 @@ func TestRunWatch_DrawsAScreenOnATerminal(t *testing.T) {
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s4", 1))
 	tty.Await(`▶ RUNNING +s1 +\S`)
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1, runtest.M{"errorMessage": "disk\nfull \x1b[2J now"}))
-	seen := tty.Await(`✗ FAILED +s1 .*EXIT_STATUS: disk full \[2J now\n +2 steps need it: s2, s3\n▶ RUNNING +s4`)
+	seen := tty.Await(`✗ FAILED +s1 .*EXIT_STATUS: disk full \[2J now\n +Nothing new starts: 2 steps wait, all of them need s1: s2, s3\n▶ RUNNING +s4`)
 	if !strings.Contains(seen, "Ctrl-C stops watching") || !tty.Coloured {
 		t.Errorf("coloured %t, want true, and the hint for Ctrl-C:\n%s", tty.Coloured, seen)
 	}
@@ -106,6 +106,7 @@ func TestRunWatch_PipeGetsOneLinePerChange(t *testing.T) {
 	want := `T  run                   RUNNING  steps 0/2  seq 2
 T  s1                    RUNNING
 T  s1                    FAILED  EXIT_STATUS: disk full
+T  run                   Nothing new starts: 1 step waits for s1
 T  run                   CANCELLED  steps 0/2, 1 failed  seq 5
 `
 	got = strings.TrimSuffix(got, got[strings.LastIndex(strings.TrimSuffix(got, "\n"), "\n")+1:])
@@ -303,7 +304,7 @@ func TestRunWatch_FiveThousandStepsFitTheScreen(t *testing.T) {
 		}
 		batch = batch[len(some):]
 	}
-	seen := tty.Await(`(?s)1 failed · 2499 running · 2500 pending.*✗ FAILED +step-0042.*1 step needs it: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
+	seen := tty.Await(`(?s)1 failed · 2499 running · 2500 pending.*✗ FAILED +step-0042.*Nothing new starts: 2500 steps wait, 1 of them needs step-0042: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
 	tty.Paced(began)
 	if lines := strings.Count(seen, "\n") + 1; lines > 30 {
 		t.Errorf("%d lines on a screen of 30:\n%s", lines, seen)

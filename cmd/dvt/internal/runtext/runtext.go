@@ -87,14 +87,18 @@ func Held(cause *client.RunRowRootCauseRunError) string {
 		wait = "1 step waits"
 	}
 	out := "Nothing new starts: " + wait
-	if step := Deref(cause.StepId); step != "" && cause.BlockedSteps > 0 {
-		need := "need"
-		if cause.BlockedSteps == 1 {
-			need = "needs"
-		}
-		out += fmt.Sprintf(", %d of them %s %s", cause.BlockedSteps, need, step)
+	step := Deref(cause.StepId)
+	switch {
+	case step == "" || cause.BlockedSteps == 0:
+		return out
+	case cause.HeldSteps == 1:
+		return out + " for " + step
+	case cause.BlockedSteps >= cause.HeldSteps:
+		return out + ", all of them need " + step
+	case cause.BlockedSteps == 1:
+		return out + ", 1 of them needs " + step
 	}
-	return out
+	return out + fmt.Sprintf(", %d of them need %s", cause.BlockedSteps, step)
 }
 
 // CancelledBy returns who cancelled a run, and why.

@@ -268,21 +268,28 @@ func (v *View) failedLines(st client.StepRow, idWidth, width int) (out []console
 			out = append(out, console.Line{{Text: indent, Style: console.Plain}, why})
 		}
 	}
-	if blocked := v.blocked(st.StepId); len(blocked) > 0 {
-		names := strings.Join(blocked[:min(len(blocked), 20)], ", ")
-		need := "steps need"
-		if len(blocked) == 1 {
-			need = "step needs"
-		}
-		out = append(out, console.Line{{Text: fmt.Sprintf("%s%d %s it: %s", indent, len(blocked), need, names),
-			Style: console.Plain}})
-	}
-	if c := v.Run.RootCause; c != nil && runtext.Deref(c.StepId) == st.StepId {
-		if held := runtext.Held(c); held != "" {
-			out = append(out, console.Line{{Text: indent + held, Style: console.Plain}})
-		}
+	if held := v.heldWords(st.StepId); held != "" {
+		out = append(out, console.Line{{Text: indent + held, Style: console.Plain}})
 	}
 	return append([]console.Line{first}, out...)
+}
+
+// heldWords returns what the failed step holds, with the names of the steps that need it; "" for nothing.
+func (v *View) heldWords(failed string) string {
+	blocked := v.blocked(failed)
+	out := ""
+	if c := v.Run.RootCause; c != nil && runtext.Deref(c.StepId) == failed {
+		out = runtext.Held(c)
+	}
+	if len(blocked) == 0 {
+		return out
+	}
+	if out == "" {
+		if out = fmt.Sprintf("%d steps need it", len(blocked)); len(blocked) == 1 {
+			out = "1 step needs it"
+		}
+	}
+	return out + ": " + strings.Join(blocked[:min(len(blocked), 20)], ", ")
 }
 
 // Attempt returns the number of the retry that the step is in; "" for the first attempt.
