@@ -69,8 +69,8 @@ func TestRunLogs_AllPrintsTheStepsInTheOrderOfTheirStart(t *testing.T) {
 		t.Errorf("status %d, %d lines, %q; want 1,207 lines, those of load first, each behind its step", status,
 			len(lines), said)
 	}
-	if out, _, status := runSplit(t, address, "dev-viewer", "run", "logs", "logged", "--all", "--grep", "says 7"); status !=
-		0 || !strings.HasSuffix(out, "test | test says 7\n") || !strings.HasPrefix(out, "load | load says 7\n") {
+	out, _, status = runSplit(t, address, "dev-viewer", "run", "logs", "logged", "--all", "--grep", "says 7")
+	if status != 0 || !strings.HasSuffix(out, "test | test says 7\n") || !strings.HasPrefix(out, "load | load says 7\n") {
 		t.Errorf("--grep: status %d, %q", status, out)
 	}
 	if out, _, status := runSplit(t, address, "dev-viewer", "run", "logs", "logged", "--all", "-o", "json"); status != 0 ||
