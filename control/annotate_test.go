@@ -47,7 +47,7 @@ func TestTagRun_ReplacesTagsAndIsAudited(t *testing.T) {
 		_, err := tag(operator, bad)
 		refusal(t, err, run.CodeBadInput)
 	}
-	_, err = tag(operator, strings.Fields(tagsUpTo(store.MaxTags + 1))...)
+	_, err = tag(operator, strings.Fields(tagsUpTo(store.MaxTags+1))...)
 	refusal(t, err, run.CodeBadInput)
 }
 

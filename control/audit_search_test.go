@@ -16,7 +16,7 @@ import (
 // found returns the actions of the audit rows that a query finds, page by page.
 func (w *world) found(q control.AuditQuery) (out []string) {
 	w.t.Helper()
-	for pages := 0; pages < 20; pages++ {
+	for range 20 {
 		page := must[control.AuditPage](w.t)(w.Audit(w.t.Context(), w.who("dev-admin"), q))
 		for _, l := range page.Links {
 			out = append(out, l.Row.Action)

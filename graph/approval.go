@@ -19,6 +19,8 @@ type ApprovalService interface {
 	MyDecisions(ctx context.Context, p authz.Principal, limit int) ([]runs.Approval, error)
 	// Approval returns nil for a run that never needed one.
 	Approval(ctx context.Context, p authz.Principal, runID string) (*runs.Approval, error)
+	// RunRequest returns what a run was requested with.
+	RunRequest(ctx context.Context, p authz.Principal, runID string) (runs.RunRequest, error)
 }
 
 func (q queries) Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error) {

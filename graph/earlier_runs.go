@@ -23,7 +23,6 @@ type PastReads interface {
 	Forecast(ctx context.Context, p authz.Principal, h run.Header) (*reads.Forecast, error)
 	// PlanDocument returns nil when no worker has fetched the plan yet.
 	PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error)
-	RunRequest(ctx context.Context, p authz.Principal, runID string) (runs.RunRequest, error)
 	// PlanDiff compares the plan of h with that of the newest earlier run. It returns nil when one of them is missing.
 	PlanDiff(ctx context.Context, p authz.Principal, h run.Header) (*reads.PlanDiff, error)
 	// StepInputs returns nil when no worker has fetched the plan yet.

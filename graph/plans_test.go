@@ -86,7 +86,7 @@ func TestGolden_Plans(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	f.PlanReads = histories{}
-	f.UseCases.RunReads = newAnsweringFake()
+	f.RunReads = newAnsweringFake()
 	a := serve(t, f)
 	const nightly, other = `(projectId: "shop", environmentId: "dev", planId: "nightly"`,
 		`(projectId: "shop", environmentId: "dev", planId: "x"`

@@ -1,7 +1,6 @@
 package runs
 
 import (
-
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"

@@ -151,7 +151,7 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 	if maybe() {
 		f.AwaitingOperator = true
 	}
-	if maybe() && maybe() {
+	if r.IntN(16) == 0 {
 		f.Tag = pick(r, "team:data", "odd", "none")
 	}
 	if maybe() {
@@ -191,7 +191,7 @@ func filterRuns(all []run.State, f store.RunFilter) (out []run.State) {
 		if s.TenantID != f.TenantID || f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, s.ProjectID) ||
 			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || !f.Scopes.Contains(s.ProjectID, s.EnvironmentID) ||
 			(len(f.Statuses) > 0 || f.AwaitingOperator) && !slices.Contains(f.Statuses, s.Status) &&
-				!(f.AwaitingOperator && s.Substatus() == run.AwaitingOperator) ||
+				(!f.AwaitingOperator || s.Substatus() != run.AwaitingOperator) ||
 			f.Tag != "" && !slices.Contains(tagsOf(s.RunID), f.Tag) ||
 			f.PlanID != "" && s.PlanID != f.PlanID || f.TriggeredBy != "" && s.TriggeredBy != f.TriggeredBy ||
 			!strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||

@@ -10,10 +10,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxPlan bounds a document that is read, in bytes. It is the server's limit for a plan.
+// MaxSize bounds a document that is read, in bytes. It is the server's limit for a plan.
 const MaxSize = 10 << 20
 
-// readPlan reads a document and turns YAML into JSON.
+// Read reads a document, from standard input for "-", and turns YAML into JSON. Its errors are for people.
 func Read(name string, stdin io.Reader) (json.RawMessage, error) {
 	doc, err := ReadText(name, stdin)
 	if err != nil {
@@ -22,6 +22,7 @@ func Read(name string, stdin io.Reader) (json.RawMessage, error) {
 	return ToJSON(name, doc)
 }
 
+// ReadText reads a text, from standard input for "-": at most MaxSize bytes and one more.
 func ReadText(name string, stdin io.Reader) ([]byte, error) {
 	in := stdin
 	if name != "-" {
@@ -35,7 +36,7 @@ func ReadText(name string, stdin io.Reader) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, MaxSize+1))
 }
 
-// asDocument returns a document, JSON or YAML, as JSON. A document that is too long is returned unchanged, so that the
+// ToJSON returns a document, JSON or YAML, as JSON. A document that is too long is returned unchanged, so that the
 // server refuses it with its own code.
 func ToJSON(name string, doc []byte) (json.RawMessage, error) {
 	if json.Valid(doc) || len(doc) > MaxSize {
@@ -48,6 +49,7 @@ func ToJSON(name string, doc []byte) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
+// Name returns what a document is called in messages.
 func Name(file string) string {
 	if file == "-" {
 		return "standard input"
