@@ -52,7 +52,10 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"runRequestId": "request", "requestId": "request",
 	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri",
 	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text",
-	"Query.logSearch.find":          "text",
+	"Query.logSearch.find": "text",
+	"RunFilter.tag":        "text", "Query.plans.text": "text",
+	"Query.runTags.runIds": "run", "Query.compareRuns.a": "run", "Query.compareRuns.b": "run",
+	"SaveViewInput.id": "request", "DeleteViewInput.id": "request", "SaveViewInput.name": "name",
 	"CompleteManualStepInput.token": "manualToken",
 	"DeadLettersInput.ids":          "deadLetter", "Query.bulk.id": "bulk", "CancelBulkInput.id": "bulk",
 	"Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run",
@@ -63,6 +66,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 // textValues has values for inputs of type String that name no thing.
 var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"connect": "5432", "require": "files",
+	"tags": "odd", "body": "look at this", "query": "status:FAILED",
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db",
 	"schema": "public", "types": "StepFailed",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",

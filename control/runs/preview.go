@@ -261,8 +261,9 @@ func (s *Previewer) previewRights(p authz.Principal, action authz.Action, o auth
 	if err != nil || d.Allowed {
 		return d.Allowed, ActionPreview{}, err
 	}
-	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.rights.DenialError(p, action, o,
-		d).Message, WhoCould: s.rights.Authz.WhoCould(action, o)}, nil
+	e := s.rights.DenialError(p, action, o, d)
+	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: e.Message,
+		WhoCould: e.Denial.WhoCould}, nil
 }
 
 // RefusedPreview returns the preview of an action that would be refused.
