@@ -64,7 +64,7 @@ export function pictures(take: Take, all: boolean): void {
       .getByRole("dialog")
       .getByLabel(/Reason/)
       .fill("warehouse maintenance");
-    await page.getByRole("dialog").getByRole("button", { name: /^Send/ }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
     await expect(page.locator('[data-receipt="PAUSE"]').first()).toContainText(/Applied at seq \d+/);
     await picture(page, "paused");
     await cancelRun(url, running, "planned again for the night");
@@ -105,7 +105,8 @@ export function pictures(take: Take, all: boolean): void {
     await become(page, "dev-admin");
     await open(page, `${url}/admin/policy`);
     await page.getByRole("button", { name: "Edit…" }).click();
-    const text = page.getByRole("dialog").getByLabel(/whole document/);
+    await page.getByRole("dialog").getByRole("button", { name: "JSON" }).click();
+    const text = page.getByRole("dialog").getByRole("textbox", { name: "JSON", exact: true });
     await text.fill(
       (await text.inputValue())
         .replace('"completeManual": true', '"completeManual": false')
@@ -118,7 +119,7 @@ export function pictures(take: Take, all: boolean): void {
     await picture(page, "policy-edit");
     await page.keyboard.press("Escape");
     await open(page, `${url}/admin/tokens`);
-    await page.getByRole("button", { name: "Make a token…" }).click();
+    await page.getByRole("button", { name: "Create a token…" }).click();
     await picture(page, "token");
     await page.keyboard.press("Escape");
     await open(page, `${url}/admin/quotas`);

@@ -82,12 +82,13 @@ test("a viewer sees every action, off, with the reason", async ({ page, url }) =
 
 test("a plan that does not hold is refused with all that is wrong", async ({ page, url }) => {
   await page.goto(`${url}/start`);
-  await page.getByLabel("Project", { exact: true }).last().fill("shop");
-  await page.getByLabel("Environment", { exact: true }).last().fill("dev");
-  await page.getByLabel(/Plan \(JSON\)/).fill('{"schemaVersion":"v1.2","steps":[]}');
-  await page.getByRole("button", { name: "Start run" }).click();
-  await expect(page.getByRole("alert")).toContainText("PLAN_INVALID");
-  await expect(page.getByRole("alert").getByRole("listitem").nth(1)).toBeVisible();
+  const form = page.getByRole("main");
+  await form.getByLabel("Plan (YAML or JSON)").fill('{"schemaVersion":"v1.2","steps":[]}');
+  await form.getByLabel("Project", { exact: true }).fill("shop");
+  await form.getByLabel("Environment", { exact: true }).fill("dev");
+  await form.getByRole("button", { name: "Start run" }).click();
+  await expect(form.getByRole("alert")).toContainText("PLAN_INVALID");
+  await expect(form.getByRole("alert").getByRole("listitem").nth(1)).toBeVisible();
 });
 
 test("the graph is walked by keys", async ({ page, url }) => {

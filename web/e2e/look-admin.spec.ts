@@ -58,7 +58,7 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   await page.getByRole("button", { name: "Edit…" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "JSON" }).click();
-  const text = dialog.getByLabel("JSON", { exact: true });
+  const text = dialog.getByRole("textbox", { name: "JSON", exact: true });
   await expect(text).toHaveValue(/"completeManual": true/);
   const document = await text.inputValue();
   await text.fill(document.replace('"completeManual": true', '"completeManual": false'));
@@ -90,7 +90,7 @@ test("what is wrong with a document is selected in it", async ({ page, url }) =>
   await page.getByRole("button", { name: "Edit…" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "JSON" }).click();
-  const text = dialog.getByLabel("JSON", { exact: true });
+  const text = dialog.getByRole("textbox", { name: "JSON", exact: true });
   await text.fill(JSON.stringify({ projects: [{ projectId: "shop", limits: { maxActive: -1 } }] }, null, 2));
   await dialog.getByLabel(/Reason/).fill("to see what is wrong");
   await dialog.getByRole("button", { name: "Save" }).click();
@@ -121,7 +121,7 @@ test("the queue says why a run waits and when it may start, and takes it out", a
     const dialog = page.getByRole("alertdialog");
     await expect(dialog).toContainText("The run has not started");
     await dialog.getByLabel(/to confirm/).fill(waiting.slice(0, 8));
-    await dialog.getByRole("button", { name: /^Send/ }).click();
+    await dialog.getByRole("button", { name: "Cancel run" }).click();
     await expect(row).toHaveCount(0);
     await page.goto(`${url}/runs/${waiting}`);
     await expect(status(page)).toHaveText("Cancelled");
@@ -218,16 +218,16 @@ test("a token's secret and an edit that is not saved outlast Esc", async ({ page
 test("28 what none of one's roles gives is off, and says so", async ({ page, url }) => {
   await page.goto(`${url}/admin/service`);
   await become(page, "dev-viewer");
-  for (const [name, right] of [
-    ["Set to Read-only…", "SET_ENGINE_MODE"],
-    ["Freeze the tenant…", "FREEZE_TENANT"],
+  for (const [name, why] of [
+    ["Set to Read-only…", "You need the SRE role to change the mode."],
+    ["Freeze the tenant…", "You need the Admin role to freeze the tenant."],
   ] as const) {
     const button = page.getByRole("button", { name });
     await expect(button).toHaveAttribute("aria-disabled", "true");
-    await expect(button).toHaveAccessibleDescription(new RegExp(right));
+    await expect(button).toHaveAccessibleDescription(new RegExp(why));
   }
   await become(page, "dev-sre");
   await expect(page.getByRole("button", { name: "Set to Read-only…" })).not.toHaveAttribute("aria-disabled");
   await page.goto(`${url}/start`);
-  await expect(page.getByTestId("start-check")).toContainText("START");
+  await expect(page.getByTestId("start-check")).toContainText("You need the Planner role to start a run.");
 });

@@ -90,7 +90,9 @@ test("33 38 every other page with what it has", async ({ page, url }) => {
   const { signalRuns } = await ask<{ signalRuns: { bulk: { id: string } } }>(url, "dev-admin", asked, { input });
   await expect.poll(async () => (await receiptsOf(url, runId)).length).toBe(1);
   for (const path of [
+    "",
     "runs",
+    "plans",
     "start",
     "bulk",
     `bulk/${signalRuns.bulk.id}`,

@@ -132,7 +132,7 @@ export function sync(page: Page): Locator {
 /** Becomes another principal of `dvt dev` in this browser. */
 export async function become(page: Page, principal: string): Promise<void> {
   const loaded = page.waitForEvent("load");
-  await page.getByRole("button", { name: /^Account/ }).click();
+  await page.getByRole("button", { name: /^Principal/ }).click();
   await page.getByLabel("Signed in as").selectOption(principal);
   await loaded;
   await expect(page.getByLabel("Signed in as")).toHaveValue(principal);

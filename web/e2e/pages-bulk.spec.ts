@@ -74,7 +74,8 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
 
   await again.getByRole("button", { name: `Retry the ${FAILING} that failed…` }).click();
   const retry = again.getByRole("alertdialog", { name: `Cancel ${FAILING} runs` });
-  await expect(retry).toContainText("would be refused");
+  await expect(retry).toContainText("Would be refused now:");
+  await expect(retry.getByRole("listitem")).toHaveText(`${FAILING} runs: The run has ended. RUN_TERMINAL`);
   await retry.getByLabel(/Reason/).fill("once more");
   await retry.getByLabel(/^Type \d+ to confirm/).fill(String(FAILING));
   await retry.getByRole("button", { name: `Cancel ${FAILING} runs` }).click();

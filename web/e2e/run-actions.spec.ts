@@ -36,7 +36,7 @@ async function confirm(page: Page, action: string, { reason, fill }: Form = {}):
   if (reason !== undefined) await dialog.getByLabel(/^Reason/).fill(reason);
   const word = /Type (\S+) to confirm/.exec((await dialog.textContent()) ?? "")?.[1];
   if (word !== undefined) await dialog.getByLabel(/to confirm/).fill(word);
-  await dialog.getByRole("button", { name: /^Send:/ }).click();
+  await dialog.locator('button[type="submit"]').click();
   await expect(dialog).toHaveCount(0);
 }
 
@@ -312,6 +312,8 @@ test("28 for each role what is enabled is what the API would do, and a refusal n
     await become(page, principal);
     await expect(status(page)).toHaveText("Awaiting operator");
     await page.keyboard.press(".");
+    for (const action of ["RETRY_STEP", "CANCEL"])
+      await expect(page.locator(`dialog [data-action="${action}"]`).first()).toBeAttached();
     // Those that are refused are folded.
     await page.locator("dialog details").evaluateAll((all) => all.forEach((one) => one.setAttribute("open", "")));
     for (const [action, input] of Object.entries(inputs)) {

@@ -21,9 +21,13 @@ test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once,
   // What the step printed, and dvt's own word about its end.
   expect((await stands())?.stepLog).toEqual({ totalLines: LINES + 1, missing: null });
   const asked: string[] = [];
+  let quotes = 0;
   page.on("request", (request) => {
-    const name = /query (StepLog\w*)/.exec(request.postData() ?? "")?.[1];
-    if (name !== undefined) asked.push(name);
+    const body = request.postData() ?? "";
+    const name = /query (StepLog\w*)/.exec(body)?.[1];
+    // The card of the cause quotes five lines.
+    if (name !== undefined && body.includes('"first":5,')) quotes += 1;
+    else if (name !== undefined) asked.push(name);
   });
   await opened(page, `${url}/runs/${runId}`);
   const toOpen = asked.splice(0).length;
@@ -39,6 +43,7 @@ test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once,
   await expect(page).toHaveURL(/q=needle/);
   // The figures `ui-log-error` and `ui-log-find` measure the time. It is short because nobody reads the whole log.
   expect(toOpen).toBeLessThanOrEqual(4);
+  expect(quotes).toBeLessThanOrEqual(1);
   expect(toFind).toBeLessThanOrEqual(12);
 });
 

@@ -91,12 +91,13 @@ test("39 a plan is compared with the one before it, in the run and where it is a
     await expect(diff).toContainText("inputs.ms: 100 → 4000");
     await page.goto(`${url}/inbox`);
     await become(page, "dev-planner");
-    await page
-      .locator(`li[data-run="${second}"]`)
-      .getByRole("button", { name: /^Approve/ })
-      .click();
-    await expect(page.getByTestId("plan-change")).toContainText("2 steps · diff to 1.0: +1 −1 ~1");
-    await page.getByTestId("plan-change").getByRole("link").click();
+    const words = "2 steps · compared with 1.0: +1 −1 ~1";
+    const entry = page.locator(`li[data-run="${second}"]`);
+    await expect(entry.getByTestId("plan-change")).toContainText(words);
+    await entry.getByRole("button", { name: /^Approve/ }).click();
+    const change = page.getByRole("dialog").getByTestId("plan-change");
+    await expect(change).toContainText(words);
+    await change.getByRole("link").click();
     await expect(page).toHaveURL(new RegExp(`${second}.*view=details`));
   } finally {
     await restore();
@@ -147,8 +148,9 @@ test("steps stand as people count, and who waits for a person does not run", asy
     { stepId: "nap", type: "SLEEP", dependsOn: [], inputs: { ms: 100_000 } },
   ]);
   await page.goto(`${url}/runs/${runId}?view=steps&sort=plan`);
-  await expect(page.locator("main header")).toContainText("1 running");
-  await expect(page.locator("main header")).toContainText("3 waiting for a person");
+  const facts = page.locator("main p").filter({ hasText: "of 4 steps" });
+  await expect(facts).toContainText("1 running");
+  await expect(facts).toContainText("3 waiting for a person");
   await expect(page.getByRole("group", { name: "Show steps" }).getByRole("button", { name: /^Running/ })).toHaveText(
     "Running 1",
   );

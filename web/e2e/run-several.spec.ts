@@ -28,7 +28,7 @@ test("23 25 26 several steps are retried at once: a preview each, one reason, a 
   const runId = await startRun(url, "several", plan());
   const wire = await openWire(page);
   await page.goto(`${url}/runs/${runId}?view=steps&sort=plan`);
-  await expect(page.getByText(`${FAILING} failed`)).toBeVisible();
+  await expect(page.getByText(`${FAILING} failed`, { exact: true })).toBeVisible();
   const row = (name: string) =>
     page.getByRole("row").filter({ has: page.getByRole("button", { name: new RegExp(`^${name}, `) }) });
   await expect(row("load_03")).toBeVisible();
@@ -80,7 +80,7 @@ test("31 more than ten steps take their number, typed, and what waits is skipped
   const runId = await startRun(url, "several-strong", plan());
   await page.goto(`${url}/runs/${runId}?view=steps&show=FAILED,PENDING`);
   await expect(status(page)).toHaveText("Awaiting operator");
-  await expect(page.getByText(`${FAILING} failed`)).toBeVisible();
+  await expect(page.getByText(`${FAILING} failed`, { exact: true })).toBeVisible();
   await page.getByRole("checkbox", { name: "Select all steps shown" }).check();
   await page.getByRole("button", { name: "Skip step…" }).click();
   const dialog = page.getByRole("alertdialog", { name: /^Skip 12 steps/ });

@@ -281,7 +281,7 @@ test("9 while a pause drains, n falls to 0, nothing new may be started, and then
   const resume = page.getByRole("button", { name: "Resume…" });
   for (const [ended, { release }] of wide.entries()) {
     await expect(status(page)).toHaveText(`Paused · draining ${3 - ended}`);
-    await expect(resume).toHaveAccessibleDescription(/in-flight/);
+    await expect(resume).toHaveAccessibleDescription(/running step/);
     release();
   }
   await expect(status(page)).toHaveText("Paused");

@@ -17,7 +17,7 @@ function setMode(url: string, mode: string): Promise<string> {
 }
 
 test("a banner on every page says what does not start, why, and what still works", async ({ page, url }) => {
-  await page.goto(url);
+  await page.goto(`${url}/runs`);
   const banner = page.locator("[data-service]");
   await expect(page.getByTestId("sync")).toContainText("Live");
   await expect(banner).toHaveCount(0);
@@ -27,8 +27,10 @@ test("a banner on every page says what does not start, why, and what still works
     await expect(banner).toContainText("no new run starts");
     await expect(banner).toContainText("Runs in progress continue");
     await expect(banner).toContainText("e2e maintenance");
-    await page.goto(`${url}/start`);
-    await expect(banner).toHaveAttribute("data-service", "DRAINED");
+    for (const path of ["", "start"]) {
+      await page.goto(`${url}/${path}`);
+      await expect(banner).toHaveAttribute("data-service", "DRAINED");
+    }
   } finally {
     await setMode(url, "NORMAL");
   }

@@ -36,20 +36,24 @@ function Counted({ preview: { count, samples, refusals, excluded } }: { preview:
     <>
       <p>{m.bulk.meant(count)}</p>
       <Reasons head={m.bulk.refusals} reasons={refusals} />
-      {groups.length > 0 && <p>{m.bulk.first(groups.reduce((sum, group) => sum + group.ids.length, 0))}</p>}
-      <ul className={css.samples}>
-        {groups.map(({ key, outcome, text, ids }) => (
-          <li key={key} data-outcome={outcome}>
-            {ids.length > 1 ? `${m.bulk.runs(ids.length)} ` : ""}
-            {ids.map((id) => (
-              <span key={id}>
-                <code>{shortId(id)}</code>{" "}
-              </span>
+      {groups.length > 0 && (
+        <>
+          <p>{m.bulk.first(groups.reduce((sum, group) => sum + group.ids.length, 0))}</p>
+          <ul className={css.samples}>
+            {groups.map(({ key, outcome, text, ids }) => (
+              <li key={key} data-outcome={outcome}>
+                {ids.length > 1 ? `${m.bulk.runs(ids.length)} ` : ""}
+                {ids.map((id) => (
+                  <span key={id}>
+                    <code>{shortId(id)}</code>{" "}
+                  </span>
+                ))}
+                {text}
+              </li>
             ))}
-            {text}
-          </li>
-        ))}
-      </ul>
+          </ul>
+        </>
+      )}
       {refused < count && count > samples.length && (
         <p className={css.quiet}>{m.bulk.rest(count - Math.max(samples.length, refused))}</p>
       )}

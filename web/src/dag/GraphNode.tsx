@@ -44,13 +44,11 @@ export const GraphNode = memo(function GraphNode({
   if (!step) return null;
   const look = stepLook(step);
   const Icon = look.icon;
-  const below = [
-    step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null,
-    step.durationMs === null || step.status === "SKIPPED" ? null : duration(step.durationMs),
-  ]
+  const took = step.durationMs === null || step.status === "SKIPPED" ? null : duration(step.durationMs);
+  const below = [step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null, took]
     .filter((part) => part !== null)
     .join(" · ");
-  const name = stepWords(step, blocked.count(i), behind, held);
+  const name = stepWords(step, blocked.count(i), behind, held, took);
   return (
     <button
       id={nodeId(id)}
@@ -69,8 +67,8 @@ export const GraphNode = memo(function GraphNode({
     >
       <Icon size={16} aria-hidden="true" />
       <span className={css.label}>
-        <Name text={step.name ?? step.stepId} />
-        {below !== "" && <span className={css.below}>{below}</span>}
+        {/* The space parts two words for those who compare what is seen with the name of the button. */}
+        <Name text={step.name ?? step.stepId} /> {below !== "" && <span className={css.below}>{below}</span>}
       </span>
     </button>
   );

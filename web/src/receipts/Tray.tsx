@@ -59,7 +59,7 @@ export function Tray() {
         label={m.receipt.counted(entries.length, refused)}
         onClick={() => setOpen(!open)}
       >
-        {m.receipt.tray} {entries.length > 0 && <span className={css.count}>{entries.length}</span>}
+        {m.receipt.tray} {entries.length > 0 && <span className={css.count}>{entries.length}</span>}{" "}
         {refused > 0 && (
           <span className={css.count} data-bad>
             {refused} ✕

@@ -3,12 +3,22 @@ import { m } from "../messages";
 import { attemptName } from "../format/format";
 import { stepLook } from "./look";
 
-/** A step in words: "stg_orders, failed, Retry #1, blocks 14". */
-export function stepWords(step: Step, blocks: number, blocked: boolean, held = false): string {
+/**
+ * A step in words: "stg_orders, Retry #1, failed, blocks 14". What a node of the graph shows comes first and together,
+ * so that its name contains what is seen: "stg_orders, Retry #1, 1.2 s, failed".
+ */
+export function stepWords(
+  step: Step,
+  blocks: number,
+  blocked: boolean,
+  held = false,
+  took: string | null = null,
+): string {
   return [
     step.name ?? step.stepId,
-    stepLook(step).word.toLowerCase(),
     step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null,
+    took,
+    stepLook(step).word.toLowerCase(),
     blocks > 0 ? m.graph.blocks(blocks) : null,
     blocked ? m.graph.blocked : held ? m.graph.held : null,
   ]

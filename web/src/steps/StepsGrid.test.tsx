@@ -26,7 +26,7 @@ async function grid(query: StepQuery = ALL) {
 it("is a table of the steps, the failed ones first, whose rows open a step", async () => {
   const { user, choose } = await grid();
   expect(screen.getByRole("table", { name: "8 steps" })).toBeDefined();
-  await screen.findByRole("button", { name: /^stg_orders, failed/ });
+  await screen.findByRole("button", { name: /^stg_orders, Retry #1, failed/ });
   const names = screen
     .getAllByRole("row")
     .slice(1)

@@ -396,6 +396,18 @@ export const ANSWERS: {
   methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }],
   data: {
     viewer: { policyVersion: 41 },
+    runs: {
+      edges: [
+        {
+          node: {
+            runId: RUN,
+            projectId: "shop",
+            environmentId: "prod",
+            plan: { planId: "nightly", planVersion: "1.4.2" },
+          },
+        },
+      ],
+    },
     run: {
       step: {
         dbtNodes: {
@@ -457,6 +469,7 @@ export const ANSWERS: {
           ],
         },
       },
+      request: { steps: 60, params: { day: "2026-11-20" } },
       planDiff: {
         total: 60,
         added: 2,

@@ -84,6 +84,8 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
       search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }),
       replace: true,
     });
+  // The whole of a moving run grows, so the address has it only when the timeline would open with less.
+  const showWhole = (): void => show(opening === whole ? null : whole);
   const length = span.to - span.from;
   const zoom = (factor: number): void =>
     show(zoomedSpan(span, factor, now < span.to && now > span.from ? now : (span.from + span.to) / 2, whole));
@@ -92,7 +94,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   useKeys({
     "+": { does: m.graph.zoomIn, run: () => zoom(ZOOM), repeats: true },
     "-": { does: m.graph.zoomOut, run: () => zoom(1 / ZOOM), repeats: true },
-    "0": { does: m.timeline.whole, run: () => show(whole) },
+    "0": { does: m.timeline.whole, run: showWhole },
     "=": { does: m.mosaic.sort, run: () => setSorting(sorting + 1) },
     x: { does: m.timeline.critical, run: setCritical },
   });
@@ -158,7 +160,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           <Button kind="quiet" label={m.graph.zoomIn} onClick={() => zoom(ZOOM)}>
             +
           </Button>
-          <Button kind="quiet" onClick={() => show(whole)}>
+          <Button kind="quiet" onClick={showWhole}>
             {m.timeline.whole} <kbd>0</kbd>
           </Button>
         </span>

@@ -39,3 +39,18 @@ it("closes on Esc, but moves the focus to the way back when a field was changed"
   expect(onClose, "it is not closed with what was written").toHaveBeenCalledOnce();
   expect(document.activeElement).toBe(screen.getByRole("button", { name: "Back" }));
 });
+
+it("takes Esc before the browser does, which would close it for a moment", async () => {
+  const onClose = vi.fn<() => void>();
+  const heard = vi.fn<(prevented: boolean) => void>();
+  document.addEventListener("keydown", (event) => heard(event.defaultPrevented), { once: true });
+  const { user } = await show(
+    <Dialog title="Pause" onClose={onClose}>
+      <input aria-label="Reason" />
+    </Dialog>,
+  );
+  screen.getByLabelText("Reason").focus();
+  await user.keyboard("{Escape}");
+  expect(onClose).toHaveBeenCalledOnce();
+  expect(heard).toHaveBeenCalledWith(true);
+});

@@ -51,6 +51,12 @@ export function Dialog({ title, children, onClose, alert = false, wide = false }
       data-wide={wide || undefined}
       role={alert ? "alertdialog" : undefined}
       aria-labelledby={titleId}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || event.defaultPrevented || event.nativeEvent.isComposing) return;
+        // Otherwise the browser closes the dialog on the second Esc, and until it is shown again, the page hears keys.
+        event.preventDefault();
+        leave();
+      }}
       onCancel={(event) => {
         event.preventDefault();
         leave();
