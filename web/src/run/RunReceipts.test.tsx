@@ -21,5 +21,5 @@ it("lists the receipts of this run, with links to the events of the log", async 
   expect(item?.textContent).toContain("by ben “the file is there now”");
   expect(document.querySelector('[data-signal="r-2"]'), "of another run").toBeNull();
   await user.click(screen.getByRole("link", { name: "seq 1291" }));
-  await vi.waitFor(() => expect(search()).toMatchObject({ view: "events", seq: 1291 }));
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "events", seq: 1291 }), { timeout: 5000 });
 });

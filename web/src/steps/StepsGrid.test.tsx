@@ -32,7 +32,7 @@ it("is a table of the steps, the failed ones first, whose rows open a step", asy
     .slice(1)
     .map((row) => row.querySelector("button")?.title);
   expect(names[0]).toBe("stg_orders");
-  await user.click(screen.getByRole("button", { name: /^stg_orders, failed/ }));
+  await user.click(screen.getByRole("button", { name: /^stg_orders, Retry #1, failed/ }));
   expect(choose).toHaveBeenCalledExactlyOnceWith("stg_orders");
 });
 
