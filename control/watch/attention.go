@@ -122,14 +122,18 @@ func (s *InboxReader) attentionOf(p authz.Principal, v *inboxView) ([]AttentionI
 	}
 	may := s.allowed(p)
 	out := []AttentionItem{}
+	waiting := map[string]bool{}
 	for _, row := range v.failed {
+		waiting[row.Header.RunID] = true
 		out = append(out, failedItem(row.Header))
 	}
 	for i := range v.items {
 		out = append(out, v.items[i].attention(yours[i]))
 	}
-	for _, l := range v.late {
-		out = append(out, l.item())
+	for _, l := range v.late { // found earlier than the rest: a run that has failed since is no longer late
+		if !waiting[l.header.RunID] {
+			out = append(out, l.item())
+		}
 	}
 	for i := range out {
 		item := &out[i]

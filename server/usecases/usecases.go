@@ -255,7 +255,7 @@ func New(cfg Config) *UseCases {
 	s.Annotator = runs.NewAnnotator(s.Rights, st)
 
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
-	s.UseMedians(s.RunLists.StepMedians)
+	s.UseMedians(s.StepMedians)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st)
 	s.Comparer = reads.NewComparer(s.Views, s.PlanReader)
 	s.EventReader = reads.NewEventReader(s.Rights, st)

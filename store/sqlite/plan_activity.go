@@ -78,7 +78,7 @@ func planPage(f store.PlanFilter) (query string, args []any) {
 	}
 	index := ` INDEXED BY plan_activity_listed`
 	if f.PlanID != "" {
-		index = `` // the primary key finds one plan
+		index = ` INDEXED BY sqlite_autoindex_plan_activity_1` // the primary key finds one plan
 	}
 	return fmt.Sprintf(planPageSQL, index, more), append(w.args, clamp(f.Limit, store.MaxPlans))
 }
