@@ -20,6 +20,8 @@ it("lists the receipts of this run, with links to the events of the log", async 
   const item = document.querySelector('[data-signal="r-1"]');
   expect(item?.textContent).toContain("by ben “the file is there now”");
   expect(document.querySelector('[data-signal="r-2"]'), "of another run").toBeNull();
-  await user.click(screen.getByRole("link", { name: "seq 1291" }));
+  const [applied] = screen.getAllByRole("link", { name: "seq 1291" });
+  if (!applied) throw new Error("the receipt has no link to its effect");
+  await user.click(applied);
   await vi.waitFor(() => expect(search()).toMatchObject({ view: "events", seq: 1291 }), { timeout: 5000 });
 });
