@@ -124,15 +124,7 @@ func TestBulkRerun_CrashInTheMiddleCreatesOneRunEach(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.failedRuns(40)
-	ctx, kill := context.WithCancel(t.Context())
-	f.settle = func() error {
-		if f.dead.Load() {
-			kill()
-			return errDead
-		}
-		f.dead.Store(true)
-		return nil
-	}
+	ctx := f.dieInTheSecondRound(t)
 	b := w.bulk(w.eng(), rerunBulkOf("b1", runs.Rerun{Failed: true}, ids...))
 	must[struct{}](t)(struct{}{}, w.SendBulks(ctx, "first"))
 	w.directory.SetGrants("acme", "dev-engineer", nil)

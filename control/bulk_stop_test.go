@@ -80,15 +80,7 @@ func TestBulkStop_AfterACrashSentSignalsAreFoundByTheirReceipts(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(40)
-	ctx, kill := context.WithCancel(t.Context())
-	f.settle = func() error {
-		if f.dead.Load() {
-			kill()
-			return errDead
-		}
-		f.dead.Store(true)
-		return nil
-	}
+	ctx := f.dieInTheSecondRound(t)
 	b := w.bulk(w.eng(), bulkOf("b1", 40, bulk.BulkRuns{IDs: ids}))
 	must[struct{}](t)(struct{}{}, w.SendBulks(ctx, "first"))
 	f.settle = nil

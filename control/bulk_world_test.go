@@ -28,6 +28,22 @@ type faulty struct {
 	down   atomic.Bool  // Bulk is unavailable
 }
 
+// dieInTheSecondRound returns the context of a server that sends its second round and dies before the outcomes are
+// stored.
+func (f *faulty) dieInTheSecondRound(t *testing.T) context.Context {
+	t.Helper()
+	ctx, kill := context.WithCancel(t.Context())
+	f.settle = func() error {
+		if f.dead.Load() {
+			kill()
+			return errDead
+		}
+		f.dead.Store(true)
+		return nil
+	}
+	return ctx
+}
+
 func (f *faulty) SettleBulkRows(ctx context.Context, b store.Bulk, s store.BulkSettlement,
 	ttl time.Duration) (store.Bulk, error) {
 	if f.settle != nil {

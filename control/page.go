@@ -41,6 +41,11 @@ func DecodeCursor(c string) (*store.RunPos, error) {
 // MaxPageSize is the maximum page size of every list in the API.
 const MaxPageSize = 200
 
+// OutOfRange returns the violation of a number that is not from 1 to most.
+func OutOfRange(path string, most int) plan.Violation {
+	return plan.Violation{Path: path, Code: plan.CodeRange, Message: fmt.Sprintf("must be from 1 to %d", most)}
+}
+
 // PageSize returns the number of rows that first asks for, usual when first is 0. Error: BAD_USER_INPUT.
 func PageSize(first, usual int) (int, error) {
 	n, _, err := PageEnd(first, 0, usual)
@@ -56,8 +61,7 @@ func PageEnd(first, last, usual int) (n int, backward bool, err error) {
 		n    int
 	}{{"first", first}, {"last", last}} {
 		if c.n < 0 || c.n > MaxPageSize {
-			vs = append(vs, plan.Violation{Path: c.path, Code: plan.CodeRange, Message: fmt.Sprintf("must be from 1 to %d",
-				MaxPageSize)})
+			vs = append(vs, OutOfRange(c.path, MaxPageSize))
 		}
 	}
 	if first > 0 && last > 0 {

@@ -112,19 +112,28 @@ func (s *session) failedStep(ctx context.Context, runID string) (string, error) 
 	return *out.Run.RootCause.StepId, nil
 }
 
+// countAttempts returns how many logical attempts a step has had. Error: NOT_FOUND for an unknown run or step.
+func (s *session) countAttempts(ctx context.Context, runID, stepID string) (int, error) {
+	out, err := client.CountAttempts(ctx, s.client, runID, stepID)
+	switch {
+	case err != nil:
+		return 0, cmdline.Failure(err)
+	case out.Run == nil:
+		return 0, cmdline.NotFound("run")
+	case out.Run.Step == nil:
+		return 0, cmdline.NotFound("step")
+	}
+	return out.Run.Step.LogicalAttemptId, nil
+}
+
 // checkAttempt returns NOT_FOUND for an attempt that the step has not had. Without it such an attempt would look like
 // one that printed nothing.
 func (s *session) checkAttempt(ctx context.Context, how logOptions, attempt int) error {
-	out, err := client.CountAttempts(ctx, s.client, how.runID, how.stepID)
-	switch {
-	case err != nil:
-		return cmdline.Failure(err)
-	case out.Run == nil:
-		return cmdline.NotFound("run")
-	case out.Run.Step == nil:
-		return cmdline.NotFound("step")
+	had, err := s.countAttempts(ctx, how.runID, how.stepID)
+	if err != nil {
+		return err
 	}
-	if had := out.Run.Step.LogicalAttemptId; attempt < 1 || attempt > had {
+	if attempt < 1 || attempt > had {
 		return &cmdline.Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: %s has had %s; there is no attempt %d", how.stepID,
 			cmdline.Count(had, "attempt"), attempt)}
 	}

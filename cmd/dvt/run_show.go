@@ -213,14 +213,8 @@ func (s *session) openCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			address := strings.TrimSuffix(s.server, "/") + "/runs/" + url.PathEscape(args[0])
 			if len(args) > 1 {
-				out, err := client.CountAttempts(c.Context(), s.client, args[0], args[1])
-				switch {
-				case err != nil:
-					return cmdline.Failure(err)
-				case out.Run == nil:
-					return cmdline.NotFound("run")
-				case out.Run.Step == nil:
-					return cmdline.NotFound("step")
+				if _, err := s.countAttempts(c.Context(), args[0], args[1]); err != nil {
+					return err
 				}
 				address += "?step=" + url.QueryEscape(args[1])
 			} else {

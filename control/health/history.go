@@ -3,7 +3,6 @@ package health
 import (
 	"context"
 	"math"
-	"strconv"
 	"sync"
 	"time"
 
@@ -99,9 +98,7 @@ func (m *sampleRing) newest(n int) []HealthSample {
 // DetailedHealth; BAD_USER_INPUT unless last is from 1 to MaxHealthSamples.
 func (s *Meter) HealthHistory(ctx context.Context, p authz.Principal, last int) (HealthHistory, error) {
 	if last < 1 || last > MaxHealthSamples {
-		return HealthHistory{}, control.BadInput(
-			[]plan.Violation{{Path: "last", Code: plan.CodeRange, Message: "must be from 1 to " +
-				strconv.Itoa(MaxHealthSamples)}})
+		return HealthHistory{}, control.BadInput([]plan.Violation{control.OutOfRange("last", MaxHealthSamples)})
 	}
 	if err := s.rights.MaySeeInstallation(ctx, p); err != nil {
 		return HealthHistory{}, err

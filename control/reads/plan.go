@@ -74,8 +74,7 @@ type GridCell struct {
 // number of queries.
 func (s *PlanHistories) Plan(ctx context.Context, p authz.Principal, k store.PlanKey, runs int) (PlanHistory, error) {
 	if runs < 1 || runs > MaxGridRuns {
-		return PlanHistory{}, control.BadInput([]plan.Violation{{Path: "runs", Code: plan.CodeRange,
-			Message: "must be from 1 to 50"}})
+		return PlanHistory{}, control.BadInput([]plan.Violation{control.OutOfRange("runs", MaxGridRuns)})
 	}
 	k.TenantID = p.TenantID
 	if !s.rights.MayRead(p, k.ProjectID, k.EnvironmentID) {

@@ -55,8 +55,7 @@ type FailureCount struct {
 func (s *PlanHistories) PlanStep(ctx context.Context, p authz.Principal, k store.PlanKey, stepID string,
 	runs int) (StepHistory, error) {
 	if runs < 1 || runs > MaxHistoryRuns {
-		return StepHistory{}, control.BadInput([]plan.Violation{{Path: "runs", Code: plan.CodeRange,
-			Message: "must be from 1 to 100"}})
+		return StepHistory{}, control.BadInput([]plan.Violation{control.OutOfRange("runs", MaxHistoryRuns)})
 	}
 	k.TenantID = p.TenantID
 	if !s.rights.MayRead(p, k.ProjectID, k.EnvironmentID) {

@@ -87,7 +87,7 @@ const (
 func (s *PlanHistories) Plans(ctx context.Context, p authz.Principal, q PlansQuery) (PlansPage, error) {
 	n, err := control.PageSize(q.First, usualPlansPage)
 	if err == nil && n > MaxPlansPage {
-		err = control.BadInput([]plan.Violation{{Path: "first", Code: plan.CodeRange, Message: "must be from 1 to 50"}})
+		err = control.BadInput([]plan.Violation{control.OutOfRange("first", MaxPlansPage)})
 	}
 	if err != nil {
 		return PlansPage{}, err

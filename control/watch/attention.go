@@ -122,18 +122,14 @@ func (s *InboxReader) attentionOf(p authz.Principal, v *inboxView) ([]AttentionI
 	}
 	may := s.allowed(p)
 	out := []AttentionItem{}
-	waiting := map[string]bool{}
 	for _, row := range v.failed {
-		waiting[row.Header.RunID] = true
 		out = append(out, failedItem(row.Header))
 	}
 	for i := range v.items {
 		out = append(out, v.items[i].attention(yours[i]))
 	}
-	for _, l := range v.late { // found earlier than the rest: a run that has failed since is no longer late
-		if !waiting[l.header.RunID] {
-			out = append(out, l.item())
-		}
+	for _, l := range v.late {
+		out = append(out, l.item())
 	}
 	for i := range out {
 		item := &out[i]
@@ -230,7 +226,16 @@ func (s *InboxReader) readAttention(ctx context.Context, scope control.RunFilter
 	}); err != nil {
 		return err
 	}
-	v.late, err = s.late.read(ctx, scope, v.asOf)
+	failed := make(map[string]bool, len(v.failed))
+	for _, row := range v.failed {
+		failed[row.Header.RunID] = true
+	}
+	late, err := s.late.read(ctx, scope, v.asOf)
+	for _, l := range late { // found earlier than the rest: a run that has failed since is no longer late
+		if !failed[l.header.RunID] {
+			v.late = append(v.late, l)
+		}
+	}
 	return err
 }
 

@@ -3,16 +3,12 @@ package document
 import (
 	"bytes"
 	"encoding/json"
-	"reflect"
 )
 
 // List returns an answer of the API in which each list of edges and nodes is an array of its nodes, because a script
-// has
-// no use for cursors. The order of names stays.
+// has no use for cursors. The order of names stays.
 func List(answer any) (json.RawMessage, error) {
-	addressable := reflect.New(reflect.TypeOf(answer))
-	addressable.Elem().Set(reflect.ValueOf(answer))
-	doc, err := json.Marshal(addressable.Interface()) // see Write: embedded fields are encoded through the pointer only
+	doc, err := json.Marshal(pointerTo(answer))
 	if err != nil {
 		return nil, err
 	}

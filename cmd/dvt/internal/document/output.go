@@ -63,12 +63,17 @@ func FormatOf(c *cobra.Command) Format {
 	return asTable
 }
 
-// Write writes v as JSON, or as YAML with the same names and values. Generated types have MarshalJSON on the pointer.
-// Write therefore encodes a pointer to a copy of v; otherwise embedded fields would be missing.
-func (f *Format) Write(w io.Writer, v any) error {
+// pointerTo returns a pointer to a copy of v, which must be encoded in place of v: generated types have MarshalJSON on
+// the pointer, and without it embedded fields would be missing.
+func pointerTo(v any) any {
 	addressable := reflect.New(reflect.TypeOf(v))
 	addressable.Elem().Set(reflect.ValueOf(v))
-	out, err := indented(addressable.Interface())
+	return addressable.Interface()
+}
+
+// Write writes v as JSON, or as YAML with the same names and values.
+func (f *Format) Write(w io.Writer, v any) error {
+	out, err := indented(pointerTo(v))
 	if err != nil {
 		return err
 	}
