@@ -6,8 +6,9 @@ import { dateTime, duration, shortId } from "../format/format";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useZone } from "../ui/Time";
-import { runCell, stepCell, toneStyle } from "./glyphs";
+import { stepCell, toneStyle } from "./glyphs";
 import { type PlanId, StepLink } from "./links";
+import { RunCell } from "./RunCells";
 import prose from "../styles/Prose.module.css";
 import css from "./Plans.module.css";
 
@@ -41,25 +42,9 @@ export function PlanGrid({ of, grid }: { of: PlanId; grid: Grid }) {
               {order.map((i) => {
                 const run = grid.runs[i];
                 if (!run) return null;
-                const look = runCell(run);
-                const name = m.plans.cell(
-                  look.word,
-                  run.durationMs === null ? "" : duration(run.durationMs),
-                  shortId(run.runId),
-                );
                 return (
                   <th key={run.runId} scope="col">
-                    <Link
-                      to="/runs/$runId"
-                      params={{ runId: run.runId }}
-                      search={{}}
-                      className={css.cell}
-                      style={toneStyle(look.tone)}
-                      aria-label={name}
-                      title={`${name}\n${dateTime(instant(run.createdAt), zone)}`}
-                    >
-                      {look.glyph}
-                    </Link>
+                    <RunCell run={run} at={dateTime(instant(run.createdAt), zone)} />
                   </th>
                 );
               })}

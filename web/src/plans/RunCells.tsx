@@ -5,32 +5,32 @@ import { m } from "../messages";
 import { runCell, toneStyle } from "./glyphs";
 import css from "./Plans.module.css";
 
+/** A run as a small cell that leads to it. `at` is shown with its name under the pointer. */
+export function RunCell({ run, at }: { run: PlanRunFieldsFragment; at?: string }) {
+  const look = runCell(run);
+  const name = m.plans.cell(look.word, run.durationMs === null ? "" : duration(run.durationMs), shortId(run.runId));
+  return (
+    <Link
+      to="/runs/$runId"
+      params={{ runId: run.runId }}
+      search={{}}
+      className={css.cell}
+      style={toneStyle(look.tone)}
+      aria-label={name}
+      title={at === undefined ? name : `${name}\n${at}`}
+    >
+      {look.glyph}
+    </Link>
+  );
+}
+
 /** The newest runs of a plan as small cells, the newest on the right. */
 export function RunCells({ runs }: { runs: readonly PlanRunFieldsFragment[] }) {
   return (
     <span className={css.cells}>
-      {runs.toReversed().map((run) => {
-        const look = runCell(run);
-        const name = m.plans.cell(
-          look.word,
-          run.durationMs === null ? "" : duration(run.durationMs),
-          shortId(run.runId),
-        );
-        return (
-          <Link
-            key={run.runId}
-            to="/runs/$runId"
-            params={{ runId: run.runId }}
-            search={{}}
-            className={css.cell}
-            style={toneStyle(look.tone)}
-            aria-label={name}
-            title={name}
-          >
-            {look.glyph}
-          </Link>
-        );
-      })}
+      {runs.toReversed().map((run) => (
+        <RunCell key={run.runId} run={run} />
+      ))}
     </span>
   );
 }
