@@ -40,6 +40,14 @@ func (h Header) AwaitingUntil() *time.Time {
 	return h.RetryDeadline
 }
 
+// Duration returns the time from the start to the end, pauses included; nil before both are known.
+func (h Header) Duration() *time.Duration {
+	if h.StartedAt == nil || h.CompletedAt == nil {
+		return nil
+	}
+	return new(h.CompletedAt.Sub(*h.StartedAt))
+}
+
 // Message returns the sentence that people see about a draining run: how many tasks it waits for (contract T50). For
 // other runs it is "".
 func (h Header) Message() string {

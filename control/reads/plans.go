@@ -128,8 +128,8 @@ func summaryOf(row store.PlanRow) PlanSummary {
 		}
 		if h.Status == run.Completed {
 			out.Succeeded++
-			if h.StartedAt != nil && h.CompletedAt != nil {
-				took = append(took, h.CompletedAt.Sub(*h.StartedAt))
+			if d := h.Duration(); d != nil {
+				took = append(took, *d)
 			}
 		}
 	}

@@ -116,8 +116,8 @@ func (s *RunLists) forecast(ctx context.Context, h run.Header) (*Forecast, error
 	}
 	var took []time.Duration
 	for _, row := range rows {
-		if from, to := row.Header.StartedAt, row.Header.CompletedAt; from != nil && to != nil {
-			took = append(took, to.Sub(*from))
+		if d := row.Header.Duration(); d != nil {
+			took = append(took, *d)
 		}
 	}
 	if len(took) < minForecastRuns {

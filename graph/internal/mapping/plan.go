@@ -35,8 +35,8 @@ func planRun(h run.Header) model.PlanRun {
 	out := model.PlanRun{RunID: h.RunID, PlanVersion: h.PlanVersion, Status: enumOf[model.RunStatus](h.Status),
 		StatusRaw: string(h.Status), TriggeredBy: Text(h.TriggeredBy), CreatedAt: h.CreatedAt, StartedAt: h.StartedAt,
 		CompletedAt: h.CompletedAt}
-	if h.StartedAt != nil && h.CompletedAt != nil {
-		out.DurationMs = new(max(0, h.CompletedAt.Sub(*h.StartedAt)))
+	if d := h.Duration(); d != nil {
+		out.DurationMs = new(max(0, *d))
 	}
 	return out
 }

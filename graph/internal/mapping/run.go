@@ -58,9 +58,7 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 	if r.CreatedAt.IsZero() {
 		r.CreatedAt = v.Run.CreatedAt
 	}
-	if h.StartedAt != nil && h.CompletedAt != nil {
-		r.TotalDurationMs = new(h.CompletedAt.Sub(*h.StartedAt))
-	}
+	r.TotalDurationMs = h.Duration()
 	return r
 }
 
