@@ -124,3 +124,16 @@ func TestSavedViews_AreOnesOwnOrSharedByThoseWhoMay(t *testing.T) {
 		t.Errorf("%d audit rows, want 3", n)
 	}
 }
+
+// A name may have any letter. What the audit keeps of it is JSON.
+func TestSaveView_TheAuditKeepsAnyName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	name := "a \"quoted\" name with \U000e0001"
+	if _, err := w.SaveView(t.Context(), w.who("dev-operator"), reads.SaveView{ID: "v1", Name: name}); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.auditRows(`action = 'SAVE_VIEW' AND json_valid(detail) AND detail ->> 'name' LIKE 'a "quoted"%'`); n != 1 {
+		t.Errorf("%d audit rows have the name as JSON, want 1", n)
+	}
+}

@@ -2,6 +2,7 @@ package reads
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,7 +85,11 @@ func (s *ViewKeeper) SaveView(ctx context.Context, p authz.Principal, in SaveVie
 	if len(vs) > 0 {
 		return store.SavedView{}, control.BadInput(vs)
 	}
-	s.rights.Stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"name":%q,"projectId":%q}`, in.Name, in.ProjectID))
+	detail, err := json.Marshal(map[string]string{"name": in.Name, "projectId": in.ProjectID})
+	if err != nil {
+		return store.SavedView{}, control.Translate(err)
+	}
+	s.rights.Stamp(p, &row, "ACCEPTED", string(detail))
 	v, err := s.store.PutView(ctx, store.SavedView{TenantID: p.TenantID, Owner: p.ID, ID: in.ID, ProjectID: in.ProjectID,
 		Name: in.Name, Query: in.Query}, row)
 	if errors.Is(err, store.ErrTooMany) {
