@@ -259,10 +259,11 @@ func failureCases() []testCase {
 		// After a failure, running steps end and no further step starts.
 		// contract: W-19
 		{name: "RunningStepEndsAfterAFailure", test: func(w *world) {
-			w.steps.Hold("b").Do("a", Try{Fails: "BROKEN"})
+			w.steps.Hold("a", "b").Do("a", Try{Fails: "BROKEN"})
 			id := w.Start(d4(0, nil))
-			w.waitForStep(id, "a", run.StepFailed)
 			w.waitForStep(id, "b", run.StepRunning)
+			w.steps.Release("a")
+			w.waitForStep(id, "a", run.StepFailed)
 			w.steps.Release("b")
 			st := w.waitForEnd(id)
 			got := w.log(id)

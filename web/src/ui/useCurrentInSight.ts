@@ -13,10 +13,10 @@ export function useCurrentInSight<E extends HTMLElement>(current: string): RefOb
         row.current.scrollLeft = from - (clientWidth - link.offsetWidth) / 2;
     };
     bring();
-    // A count that arrives later makes its link wider and moves the others.
-    const links = new ResizeObserver(bring);
-    for (const link of row.current?.children ?? []) links.observe(link);
-    return () => links.disconnect();
+    // A count that arrives later makes its link wider and moves the others; the row itself may become narrower.
+    const sizes = new ResizeObserver(bring);
+    if (row.current) for (const part of [row.current, ...row.current.children]) sizes.observe(part);
+    return () => sizes.disconnect();
   }, [current]);
   return row;
 }
