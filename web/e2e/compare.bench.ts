@@ -1,6 +1,6 @@
 import type { Page } from "@playwright/test";
 import { report } from "./figure";
-import { layered } from "./large";
+import { layered, quantile } from "./large";
 import { cancelRun, expect, startRun, status, test } from "./page";
 
 const GATE_MS = 600_000;
@@ -45,6 +45,5 @@ test("ui-compare", async ({ page, url }) => {
     times.few.push(await compared(page, few, 5));
     times.many.push(await compared(page, many, 500));
   }
-  const median = (of: number[]): number => of.toSorted((a, b) => a - b)[Math.floor(of.length / 2)] ?? 0;
-  report("ui-compare", median(times.many), median(times.few));
+  report("ui-compare", quantile(times.many, 0.5), quantile(times.few, 0.5));
 });
