@@ -6,6 +6,7 @@ import { useQuery } from "../api/useQuery";
 import { useAttention } from "../attention/attention";
 import { AttentionList } from "../attention/AttentionList";
 import css from "../attention/Attention.module.css";
+import { FailedLately } from "../attention/FailedLately";
 import { m } from "../messages";
 import { Problem } from "../page/Problem";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -42,6 +43,7 @@ export function AttentionPage() {
       {count >= MANY && <p className={css.note}>{m.attention.more(MANY)}</p>}
       {items !== null && items.length > 0 && <AttentionList items={items} now={Date.now() + offset} />}
       {items !== null && items.length === 0 && <Nothing />}
+      <FailedLately />
       <h2>{m.plans.title}</h2>
       <Suspense>
         <PlansOverview />

@@ -848,6 +848,13 @@ export type DeleteViewMutationVariables = Exact<{
 
 export type DeleteViewMutation = { deleteView: { deleted: boolean } };
 
+export type FailedLatelyQueryVariables = Exact<{
+  createdFrom: string;
+}>;
+
+
+export type FailedLatelyQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, code: string, message: string | null } | null } }> } };
+
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
 export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null };
@@ -2416,6 +2423,33 @@ export const DeleteViewDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
+export const FailedLatelyDocument = new TypedDocumentString(`
+    query FailedLately($createdFrom: Time!) {
+  runs(
+    first: 6
+    filter: {statuses: [FAILED], createdFrom: $createdFrom}
+    orderBy: CREATED_DESC
+  ) {
+    edges {
+      node {
+        runId
+        projectId
+        environmentId
+        completedAt
+        plan {
+          planId
+          planVersion
+        }
+        rootCause {
+          stepId
+          code
+          message
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
