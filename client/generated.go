@@ -10007,7 +10007,7 @@ type ShowPlanPlanPlanHistoryGridPlanGrid struct {
 	LeftOut int `json:"leftOut"`
 	// Newest first.
 	Runs []ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun `json:"runs"`
-	// In the order of the newest plan; steps of older plans only come last.
+	// In the order in which the newest plan runs them; steps of older plans only come last.
 	Steps []ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep `json:"steps"`
 }
 

@@ -8624,7 +8624,7 @@ type PlanGrid {
   runs: [PlanRun!]!
   "Requested runs that exist and are not shown, because there would be too many cells."
   leftOut: Int!
-  "In the order of the newest plan; steps of older plans only come last."
+  "In the order in which the newest plan runs them; steps of older plans only come last."
   steps: [PlanGridStep!]!
 }
 type PlanGridStep {

@@ -1001,7 +1001,7 @@ type PlanGrid struct {
 	Runs []PlanRun `json:"runs"`
 	// Requested runs that exist and are not shown, because there would be too many cells.
 	LeftOut int `json:"leftOut"`
-	// In the order of the newest plan; steps of older plans only come last.
+	// In the order in which the newest plan runs them; steps of older plans only come last.
 	Steps []PlanGridStep `json:"steps"`
 }
 
