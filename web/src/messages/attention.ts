@@ -31,7 +31,7 @@ export const attention = {
   more: (n: number) => `${count(n)} or more items need attention. The ones with the least time left are shown.`,
   stale: "dvt cannot read its store. This list may be out of date.",
   none: "Nothing needs you.",
-  noneSince: "No run has failed since",
+  lastFailed: "The last run that failed ended at",
   neverFailed: "No run has failed yet.",
   toRuns: "All runs",
   failedLately: "Failed in the last 24 hours",

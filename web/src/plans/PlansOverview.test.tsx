@@ -67,3 +67,8 @@ it("says why it is empty", async () => {
   await show(<PlansOverview />, { answers: { Plans: answer([]) } });
   expect(await screen.findByText("No plan has run here yet.")).toBeDefined();
 });
+
+it("shows what a first visitor needs where no plan has run", async () => {
+  await show(<PlansOverview none={<p>first steps</p>} />, { answers: { Plans: answer([]) } });
+  expect(await screen.findByText("first steps")).toBeDefined();
+});

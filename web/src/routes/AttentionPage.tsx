@@ -15,6 +15,7 @@ import { Notice, Skeleton } from "../ui/Page";
 import { Time, useTick } from "../ui/Time";
 
 const PlansOverview = lazyPart(() => import("../plans/PlansOverview").then((part) => part.PlansOverview));
+const FirstSteps = lazyPart(() => import("../start/FirstSteps").then((part) => part.FirstSteps));
 const MANY = 100;
 const EVERY_MS = 60_000;
 
@@ -46,13 +47,13 @@ export function AttentionPage() {
       <FailedLately />
       <h2>{m.plans.title}</h2>
       <Suspense>
-        <PlansOverview />
+        <PlansOverview none={<FirstSteps />} />
       </Suspense>
     </>
   );
 }
 
-/** Says that nothing needs the viewer, and since when nothing has failed. */
+/** Says that nothing needs the viewer, and when a run failed last. */
 function Nothing() {
   const { answer } = useQuery(
     LastFailureDocument,
@@ -70,7 +71,7 @@ function Nothing() {
             m.attention.neverFailed
           ) : (
             <>
-              {m.attention.noneSince} <Time at={instant(answer.last)} format="full" />.
+              {m.attention.lastFailed} <Time at={instant(answer.last)} format="full" />.
             </>
           )}
         </p>
