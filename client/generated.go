@@ -6722,7 +6722,7 @@ type PlanRow struct {
 	LastRunAt time.Time `json:"lastRunAt"`
 	// Runs that have not ended; 100 means 100 or more.
 	Open int `json:"open"`
-	// The runs of `runs` that ended.
+	// The runs of `runs` that COMPLETED or FAILED. A cancelled run says nothing about its plan.
 	Ended int `json:"ended"`
 	// Those of them that COMPLETED.
 	Succeeded int `json:"succeeded"`

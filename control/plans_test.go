@@ -32,7 +32,8 @@ func minutes(d *time.Duration) string {
 func TestPlans_SummariseTheNewestRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	viewer := w.who("dev-viewer")
+	viewer := w.who("dev-engineer")
+	w.ended("a0", nil, run.RunCancelled, map[string]int{"s1": 10})
 	w.ended("a1", nil, run.RunCompleted, map[string]int{"s1": 10})
 	w.ended("a2", nil, run.RunCompleted, map[string]int{"s1": 30})
 	failed := w.ended("a3", nil, run.RunFailed, map[string]int{"s1": 1, "s2": 0})
@@ -45,7 +46,7 @@ func TestPlans_SummariseTheNewestRuns(t *testing.T) {
 	}
 	want := []string{
 		"other runs 1, open 1, 0 of 0, median -, next WATCH true",
-		w.planOf(failed).PlanID + " runs 3, open 0, 2 of 3, median 20m0s, next RERUN true",
+		w.planOf(failed).PlanID + " runs 4, open 0, 2 of 3, median 20m0s, next RERUN true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plans (-want +got):\n%s", diff)
@@ -62,7 +63,8 @@ func TestPlans_SummariseTheNewestRuns(t *testing.T) {
 	refusal(t, errorOf(w.Plans(t.Context(), viewer, reads.PlansQuery{First: 51})), run.CodeBadInput)
 }
 
-// The most urgent open run decides what is next, also when newer runs are green.
+// The most urgent open run decides what is next, also when newer runs are green; nobody is sent to what they may not
+// do.
 func TestPlans_NextIsTheMostUrgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -71,10 +73,17 @@ func TestPlans_NextIsTheMostUrgent(t *testing.T) {
 	w.begin(waits, "s2", 1)
 	w.append(waits, runtest.Draft(run.StepFailedEvent, "s2", 1, runtest.M{"retryDeadline": deadline}))
 	w.ended("w2", nil, run.RunCompleted, map[string]int{"s1": 1})
-	eventually(t, "the retry window in the list", func() bool {
-		page := must[reads.PlansPage](t)(w.Plans(t.Context(), w.who("dev-viewer"), reads.PlansQuery{}))
-		return page.Plans[0].Next == reads.NextRetry && page.Plans[0].NextRunID == waits
-	})
+	next := func(who string) reads.PlanNext {
+		page := must[reads.PlansPage](t)(w.Plans(t.Context(), w.who(who), reads.PlansQuery{}))
+		if page.Plans[0].NextRunID != waits {
+			return ""
+		}
+		return page.Plans[0].Next
+	}
+	eventually(t, "the retry window in the list", func() bool { return next("dev-engineer") == reads.NextRetry })
+	if got := next("dev-viewer"); got != reads.NextWatch {
+		t.Errorf("next for a Viewer, who may not retry, is %s, want %s", got, reads.NextWatch)
+	}
 }
 
 func TestPlan_ShowsVersionsPeopleAndAGrid(t *testing.T) {

@@ -88,7 +88,7 @@ func (s *PlanHistories) Plan(ctx context.Context, p authz.Principal, k store.Pla
 	if len(rows) == 0 {
 		return PlanHistory{}, planNotFound()
 	}
-	out := PlanHistory{PlanSummary: summaryOf(rows[0])}
+	out := PlanHistory{PlanSummary: s.summaryOf(p, rows[0])}
 	used, err := s.store.PlanRuns(ctx, k, maxUsedRuns)
 	if err != nil {
 		return PlanHistory{}, control.Translate(err)

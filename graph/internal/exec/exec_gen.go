@@ -714,6 +714,7 @@ type ComplexityRoot struct {
 		StartedAt   func(childComplexity int) int
 		Status      func(childComplexity int) int
 		StatusRaw   func(childComplexity int) int
+		Substatus   func(childComplexity int) int
 		TriggeredBy func(childComplexity int) int
 	}
 
@@ -4329,6 +4330,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanRun.StatusRaw(childComplexity), true
+	case "PlanRun.substatus":
+		if e.ComplexityRoot.PlanRun.Substatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.Substatus(childComplexity), true
 	case "PlanRun.triggeredBy":
 		if e.ComplexityRoot.PlanRun.TriggeredBy == nil {
 			break
@@ -8538,7 +8545,7 @@ type PlanSummary {
   runs: [PlanRun!]!
   "Runs that have not ended; 100 means 100 or more."
   open: Int!
-  "The runs of ` + "`" + `runs` + "`" + ` that ended."
+  "The runs of ` + "`" + `runs` + "`" + ` that COMPLETED or FAILED. A cancelled run says nothing about its plan."
   ended: Int!
   "Those of them that COMPLETED."
   succeeded: Int!
@@ -8560,6 +8567,7 @@ type PlanRun {
   planVersion: String!
   status: RunStatus!
   statusRaw: String!
+  substatus: RunSubstatus
   triggeredBy: String
   createdAt: Time!
   startedAt: Time
@@ -11903,6 +11911,8 @@ func (ec *executionContext) childFields_PlanRun(ctx context.Context, field graph
 		return ec.fieldContext_PlanRun_status(ctx, field)
 	case "statusRaw":
 		return ec.fieldContext_PlanRun_statusRaw(ctx, field)
+	case "substatus":
+		return ec.fieldContext_PlanRun_substatus(ctx, field)
 	case "triggeredBy":
 		return ec.fieldContext_PlanRun_triggeredBy(ctx, field)
 	case "createdAt":
@@ -25695,6 +25705,29 @@ func (ec *executionContext) _PlanRun_statusRaw(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_PlanRun_statusRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_substatus(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_substatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Substatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunSubstatus) graphql.Marshaler {
+			return ec.marshalORunSubstatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunSubstatus(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_substatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type RunSubstatus does not have child fields"))
 }
 
 func (ec *executionContext) _PlanRun_triggeredBy(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
@@ -48868,6 +48901,11 @@ func (ec *executionContext) _PlanRun(ctx context.Context, sel ast.SelectionSet, 
 		case "statusRaw":
 			out.Values[i] = ec._PlanRun_statusRaw(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "substatus":
+			out.Values[i] = ec._PlanRun_substatus(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "triggeredBy":

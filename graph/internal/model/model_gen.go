@@ -1060,14 +1060,15 @@ type PlanRefInput struct {
 
 // A run of a plan: a cell.
 type PlanRun struct {
-	RunID       string     `json:"runId"`
-	PlanVersion string     `json:"planVersion"`
-	Status      RunStatus  `json:"status"`
-	StatusRaw   string     `json:"statusRaw"`
-	TriggeredBy *string    `json:"triggeredBy,omitempty"`
-	CreatedAt   time.Time  `json:"createdAt"`
-	StartedAt   *time.Time `json:"startedAt,omitempty"`
-	CompletedAt *time.Time `json:"completedAt,omitempty"`
+	RunID       string        `json:"runId"`
+	PlanVersion string        `json:"planVersion"`
+	Status      RunStatus     `json:"status"`
+	StatusRaw   string        `json:"statusRaw"`
+	Substatus   *RunSubstatus `json:"substatus,omitempty"`
+	TriggeredBy *string       `json:"triggeredBy,omitempty"`
+	CreatedAt   time.Time     `json:"createdAt"`
+	StartedAt   *time.Time    `json:"startedAt,omitempty"`
+	CompletedAt *time.Time    `json:"completedAt,omitempty"`
 	// From start to end; null before the end.
 	DurationMs *time.Duration `json:"durationMs,omitempty"`
 }
@@ -1123,7 +1124,7 @@ type PlanSummary struct {
 	Runs []PlanRun `json:"runs"`
 	// Runs that have not ended; 100 means 100 or more.
 	Open int `json:"open"`
-	// The runs of `runs` that ended.
+	// The runs of `runs` that COMPLETED or FAILED. A cancelled run says nothing about its plan.
 	Ended int `json:"ended"`
 	// Those of them that COMPLETED.
 	Succeeded int `json:"succeeded"`
