@@ -156,6 +156,7 @@ export const auditSearch = z.object({
   run: text,
   from: moment,
   to: moment,
+  seals: z.catch(z.optional(z.literal("yes")), undefined),
 });
 
 export const ADMIN_PARTS = ["tokens", "policy", "quotas", "service"] as const;
