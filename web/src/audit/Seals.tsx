@@ -1,19 +1,15 @@
-import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
 import { m } from "../messages";
-import type { AuditSearch } from "./AuditFilterForm";
 import css from "../styles/Form.module.css";
+import { Button } from "../ui/Button";
 
-/**
- * Says whether the records that seal the logs of runs are in the list, and changes it. Without them numbers are missing.
- */
-export function Seals({ search, shown }: { search: AuditSearch; shown: boolean }): ReactNode {
+/** Says whether the records that seal the logs of runs are in the list; without them numbers are missing. */
+export function Seals({ shown, show }: { shown: boolean; show: (shown: boolean) => void }) {
   return (
     <p className={css.note}>
       {shown ? m.audit.sealsShown : m.audit.sealsHidden}{" "}
-      <Link to="/audit" search={{ ...search, seals: shown ? undefined : "yes" }}>
+      <Button kind="quiet" onClick={() => show(!shown)}>
         {shown ? m.audit.hideSeals : m.audit.showSeals}
-      </Link>
+      </Button>
     </p>
   );
 }

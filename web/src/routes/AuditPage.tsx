@@ -1,5 +1,5 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { AuditDocument, type AuditFieldsFragment, type AuditFilter, type AuditQuery } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { type Pages, useConnection } from "../api/useConnection";
@@ -36,7 +36,7 @@ function filterOf(search: AuditSearch & { seals?: "yes" | undefined }, now: numb
   };
 }
 
-export function AuditPage() {
+export function AuditPage(): ReactNode {
   useDocumentStatus(m.audit.title);
   const search = route.useSearch();
   const { tz: _, seals, ...chosen } = search;
@@ -104,7 +104,12 @@ export function AuditPage() {
           )
         }
       />
-      {!chosen.action && <Seals search={chosen} shown={seals === "yes"} />}
+      {!chosen.action && (
+        <Seals
+          shown={seals === "yes"}
+          show={(shown) => void navigate({ search: (old) => ({ ...old, seals: shown ? "yes" : undefined }) })}
+        />
+      )}
       <p className={css.note}>
         {m.audit.verify} <code>dvt audit verify</code>
       </p>
