@@ -55,7 +55,7 @@ func responses(h *graph.Handler, ctx context.Context, op *graphql.OperationConte
 var quietLimits = limit.Limits{Aliases: 1 << 20, Fields: 1 << 20, Complexity: 1 << 30, Depth: 100, Tokens: 1 << 20}
 
 func handlerOf(f *fake) *graph.Handler {
-	return graph.NewHandler(graph.UseCasesOf(f), graph.Config{Limits: quietLimits})
+	return graph.NewHandler(f, graph.Config{Limits: quietLimits})
 }
 
 // compiledStream compares each frame of a compiled stream with gqlgen's, for a generated selection and run.
