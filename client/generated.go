@@ -7609,6 +7609,8 @@ type TokenRow struct {
 	TokenId string    `json:"tokenId"`
 	Kind    TokenKind `json:"kind"`
 	Name    string    `json:"name"`
+	// The first characters of the secret, to tell tokens apart; null for sessions and for tokens of earlier versions.
+	Prefix *string `json:"prefix"`
 	// The principal whose rights are the upper bound.
 	Principal string                     `json:"principal"`
 	Grants    []TokenRowGrantsTokenGrant `json:"grants"`
@@ -7629,6 +7631,9 @@ func (v *TokenRow) GetKind() TokenKind { return v.Kind }
 
 // GetName returns TokenRow.Name, and is useful for accessing the field via an interface.
 func (v *TokenRow) GetName() string { return v.Name }
+
+// GetPrefix returns TokenRow.Prefix, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetPrefix() *string { return v.Prefix }
 
 // GetPrincipal returns TokenRow.Principal, and is useful for accessing the field via an interface.
 func (v *TokenRow) GetPrincipal() string { return v.Principal }
@@ -9608,6 +9613,7 @@ fragment TokenRow on Token {
 	tokenId
 	kind
 	name
+	prefix
 	principal
 	grants {
 		role
@@ -11128,6 +11134,7 @@ fragment TokenRow on Token {
 	tokenId
 	kind
 	name
+	prefix
 	principal
 	grants {
 		role
@@ -11731,6 +11738,7 @@ fragment TokenRow on Token {
 	tokenId
 	kind
 	name
+	prefix
 	principal
 	grants {
 		role

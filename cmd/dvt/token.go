@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func tokenCommand() *cobra.Command {
@@ -94,14 +95,14 @@ func (s *session) tokenList() *cobra.Command {
 				all = out.Tokens
 				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
-				t := s.table("TOKEN", "KIND", "NAME", "PRINCIPAL", "GRANTS", "EXPIRES", "USED", "REVOKED")
+				t := s.table("TOKEN", "KIND", "NAME", "BEGINS WITH", "PRINCIPAL", "GRANTS", "EXPIRES", "USED", "REVOKED")
 				for _, e := range all.Edges {
 					k := e.Node
 					var grants []string
 					for _, g := range k.Grants {
 						grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
 					}
-					t.Row(k.TokenId, k.Kind, k.Name, k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt),
+					t.Row(k.TokenId, k.Kind, k.Name, runtext.Deref(k.Prefix), k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt),
 						s.when(k.LastUsedAt), s.when(k.RevokedAt))
 				}
 				return t
