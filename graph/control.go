@@ -20,7 +20,8 @@ import (
 )
 
 // UseCases are the use cases that resolvers call, one interface for each subject. The API answers INTERNAL for a use
-// case that panics. Errors of use cases are *control.Error or the error of ctx; the API answers INTERNAL for all others.
+// case that panics. Errors of use cases are *control.Error or the error of ctx; the API answers INTERNAL for all
+// others.
 type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a resolver calls one of them
 	Commands
 	RunReads

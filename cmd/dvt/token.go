@@ -102,8 +102,8 @@ func (s *session) tokenList() *cobra.Command {
 					for _, g := range k.Grants {
 						grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
 					}
-					t.Row(k.TokenId, k.Kind, k.Name, runtext.Deref(k.Prefix), k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt),
-						s.when(k.LastUsedAt), s.when(k.RevokedAt))
+					t.Row(k.TokenId, k.Kind, k.Name, runtext.Deref(k.Prefix), k.Principal, strings.Join(grants, ", "),
+						s.when(&k.ExpiresAt), s.when(k.LastUsedAt), s.when(k.RevokedAt))
 				}
 				return t
 			})
