@@ -124,7 +124,7 @@ func TestAppend_CompletesARunWithoutReading(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("plain", "s1<", "s2<s1")
-	counted := &reading{Store: w.store}
+	counted := &readCounter{Store: w.store}
 	w.journal = w.newJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	w.end(w.execute(id, "s1", 1))
 	w.end(w.execute(id, "s2", 1))

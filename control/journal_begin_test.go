@@ -1,11 +1,9 @@
 package control_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,27 +152,6 @@ func TestStartAttempt_RefusesAnAttemptOutOfTurn(t *testing.T) {
 	}
 }
 
-// reading counts the log reads and the locks of a Journal.
-type reading struct {
-	store.Store
-	tails, loads, locks atomic.Int64
-}
-
-func (r *reading) InRun(ctx context.Context, runID string, f func(store.RunTx) error) error {
-	r.locks.Add(1)
-	return r.Store.InRun(ctx, runID, f)
-}
-
-func (r *reading) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
-	r.tails.Add(1)
-	return r.Store.Tails(ctx, known)
-}
-
-func (r *reading) Load(ctx context.Context, runID string) (store.Loaded, error) {
-	r.loads.Add(1)
-	return r.Store.Load(ctx, runID)
-}
-
 func TestStartAttempt_RefusesAnOpenDependency(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -210,7 +187,7 @@ func TestStartAttempt_ChecksDependenciesWithoutReading(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("cheap", "s1<", "s2<s1", "s3<s2", "s4<s3")
-	counted := &reading{Store: w.store}
+	counted := &readCounter{Store: w.store}
 	own := w.newJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	w.journal = own
 	w.end(w.execute(id, "s1", 1))
@@ -218,7 +195,7 @@ func TestStartAttempt_ChecksDependenciesWithoutReading(t *testing.T) {
 	if n := counted.tails.Load() + counted.loads.Load(); n != 0 {
 		t.Errorf("%d reads of the log by the process that wrote it, want none", n)
 	}
-	other := &reading{Store: w.store}
+	other := &readCounter{Store: w.store}
 	w.journal = w.newJournal(func(c *journal.Config) { c.Store = journal.On(other) })
 	must[engine.Tail](t)(w.journal.Tail(t.Context(), id, 0)) // of a run that it does not know yet
 	w.execute(id, "s3", 1)

@@ -260,7 +260,7 @@ func TestEvidence_RefusedAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := w.newJournal()
-	counted := &reading{Store: w.store}
+	counted := &readCounter{Store: w.store}
 	there := w.newJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	for i := range 20 {
 		line := evidenceOf(e, fmt.Sprint("line ", i))

@@ -31,11 +31,21 @@ func DecodeCursor(c string) (*store.RunPos, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(c)
 	at, id, ok := strings.Cut(string(raw), " ")
-	t, terr := time.Parse(time.RFC3339Nano, at)
+	t, terr := CursorTime(at)
 	if err != nil || !ok || terr != nil || id == "" {
 		return nil, CursorInvalid()
 	}
 	return &store.RunPos{CreatedAt: t, RunID: id}, nil
+}
+
+// CursorTime reads the time of a cursor. Error: CURSOR_INVALID, also for a time that no cursor can hold: an offset can
+// move the years 0 and 9999 to ones that RFC 3339 cannot write.
+func CursorTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if year := t.UTC().Year(); err != nil || year < 0 || year > 9999 {
+		return time.Time{}, CursorInvalid()
+	}
+	return t, nil
 }
 
 // MaxPageSize is the maximum page size of every list in the API.

@@ -1,8 +1,6 @@
 package control_test
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,42 +8,21 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/server/usecases"
-	"github.com/dvt-engine/dvt/store"
 )
-
-// runReads counts reads of runs, of their states and of their rows in the queue.
-type runReads struct {
-	store.Store
-	n atomic.Int64
-}
-
-func (s *runReads) Get(ctx context.Context, runID string) (store.Run, error) {
-	s.n.Add(1)
-	return s.Store.Get(ctx, runID)
-}
-
-func (s *runReads) Load(ctx context.Context, runID string) (store.Loaded, error) {
-	s.n.Add(1)
-	return s.Store.Load(ctx, runID)
-}
-
-func (s *runReads) QueueRow(ctx context.Context, runID string) (store.QueueRow, error) {
-	s.n.Add(1)
-	return s.Store.QueueRow(ctx, runID)
-}
 
 // The third run waits for a token.
 func TestStartRun_ReadsNothingAgainAfterItsCommit(t *testing.T) {
 	t.Parallel()
-	var reads *runReads
+	var counted *readCounter
 	w := newWorld(t, withQuotas(hobby()), func(c *usecases.Config) {
-		reads = &runReads{Store: c.Store}
-		c.Store = reads
+		counted = &readCounter{Store: c.Store}
+		c.Store = counted
 	})
+	reads := func() int64 { return counted.gets.Load() + counted.loads.Load() + counted.queueRows.Load() }
 	for i, request := range []string{"r1", "r2", "r3"} {
-		before := reads.n.Load()
+		before := reads()
 		first := w.startRun(request)
-		if n := reads.n.Load() - before; n != 0 || first.Deduplicated || waits(first) != (i == 2) {
+		if n := reads() - before; n != 0 || first.Deduplicated || waits(first) != (i == 2) {
 			t.Errorf("%s: %d reads of the run, deduplicated %t, it waits %t; want no read, and that only the third waits",
 				request, n, first.Deduplicated, waits(first))
 		}

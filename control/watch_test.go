@@ -424,15 +424,17 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 // contract: T212
 func TestWatchStepLog_ReadsOnlyTheChangesOfTheRun(t *testing.T) {
 	t.Parallel()
-	var counting *readings
+	var counted *readCounter
+	restored := &restoredStore{}
 	w := newWorld(t, func(c *usecases.Config) {
-		counting = &readings{Store: c.Store}
-		c.Store, c.KeepAlive = counting, 10*time.Millisecond
+		counted = &readCounter{Store: c.Store}
+		restored.Store = counted
+		c.Store, c.KeepAlive = restored, 10*time.Millisecond
 	})
 	for name, end := range map[string]func(id string){
 		"step-ends": func(id string) { w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1)) },
 		"put-back": func(id string) {
-			counting.ahead.Store(false)
+			restored.ahead.Store(false)
 			if err := w.raw.BumpEpoch(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -442,11 +444,11 @@ func TestWatchStepLog_ReadsOnlyTheChangesOfTheRun(t *testing.T) {
 	} {
 		id := w.running(name, "s1", "s2")
 		w.begin(id, "s1", 1)
-		counting.ahead.Store(name == "put-back")
-		counting.whole.Store(0)
+		restored.ahead.Store(name == "put-back")
+		counted.loads.Store(0)
 		s := open[watch.StepLogFrame](t)(
 			w.WatchStepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"}))
-		if took := counting.whole.Swap(0); took != 1 {
+		if took := counted.loads.Swap(0); took != 1 {
 			t.Errorf("%s: opening the stream read the state %d times, want once", name, took)
 		}
 		for asked := time.Now(); time.Since(asked) < 1100*time.Millisecond; {
@@ -457,7 +459,7 @@ func TestWatchStepLog_ReadsOnlyTheChangesOfTheRun(t *testing.T) {
 		w.finish(id, "s2", 1, run.StepCompletedEvent)
 		end(id)
 		take(t, s, "complete", func(f watch.StepLogFrame) bool { return f.Complete })
-		if more := counting.whole.Load(); more != 0 {
+		if more := counted.loads.Load(); more != 0 {
 			t.Errorf("%s: the stream read the whole state %d times more, want none", name, more)
 		}
 	}

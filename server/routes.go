@@ -111,7 +111,7 @@ func (p *parts) graphQL() *graph.Handler {
 	if p.dev != nil {
 		cfg.DevPrincipals = devPrincipals
 	}
-	return graph.NewHandler(graph.UseCasesOf(p.control), cfg)
+	return graph.NewHandler(p.control, cfg)
 }
 
 // ready serves /readyz. It responds 200 when the store answered within the last second, and 503 otherwise, so that a

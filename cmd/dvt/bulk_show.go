@@ -27,11 +27,11 @@ func (s *session) bulkListCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Bulks
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("BULK", "STATE", "SIGNAL", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "CREATED", "REASON")
 				for _, e := range all.Edges {
-					b := e.Node.BulkHead
+					b := e.Node
 					t.Row(s.shortBulk(b.Id), string(b.State), b.TypeRaw, fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting,
 						b.Counts.Total),
 						fmt.Sprint(b.Counts.Accepted), fmt.Sprint(b.Counts.Rejected), fmt.Sprint(b.Counts.Refused), s.when(&b.CreatedAt),
@@ -62,13 +62,13 @@ func (s *session) bulkShowCommand() *cobra.Command {
 				}
 				before := all.Rows.Edges
 				all = *out.Bulk
-				return prepend(before, &all.Rows.Edges, &all.Rows.PageInfo), nil
+				return prepend(before, &all.Rows.Edges, all.Rows.PageInfo), nil
 			}
 			err := s.list(c.Context(), l, &all, read, func() *console.Table {
 				fmt.Fprintln(s.err, bulkSummary(all.BulkHead))
 				t := s.table("NO", "RUN", "OUTCOME", "APPLICATION", "CODE", "MESSAGE")
 				for _, e := range all.Rows.Edges {
-					t.Row(bulkCells(e.Node.BulkLine)...)
+					t.Row(bulkCells(e.Node)...)
 				}
 				return t
 			})

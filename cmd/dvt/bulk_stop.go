@@ -27,7 +27,7 @@ func (s *session) bulkStopCommand() *cobra.Command {
 			if s.output.IsData() {
 				return s.print(out.CancelBulk.Bulk)
 			}
-			_, err = c.OutOrStdout().Write([]byte(bulkSummary(out.CancelBulk.Bulk.BulkHead) + "\n"))
+			_, err = c.OutOrStdout().Write([]byte(bulkSummary(out.CancelBulk.Bulk) + "\n"))
 			return err
 		},
 	}

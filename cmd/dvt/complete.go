@@ -98,7 +98,7 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 			break
 		}
 		for _, e := range page.Runs.Edges {
-			r := e.Node.RunRow
+			r := e.Node
 			value := map[string]string{
 				"RUN": cobra.CompletionWithDesc(r.RunId,
 					r.StatusRaw+" "+r.Plan.PlanId+" "+age(time.Since(r.CreatedAt))+" ago"),

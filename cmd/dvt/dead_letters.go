@@ -36,11 +36,11 @@ func (s *session) lettersCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.DeadLetters
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("LETTER", "RUN", "SEQ", "TRIED", "BURIED", "REDRIVEN", "CAUSE")
 				for _, e := range all.Edges {
-					d := e.Node.Letter
+					d := e.Node
 					t.Row(d.Id, d.RunId, fmt.Sprintf("%d-%d", d.FromSeq+1, d.ToSeq), d.Attempts, s.when(&d.BuriedAt),
 						s.when(d.RedrivenAt), d.Cause)
 				}

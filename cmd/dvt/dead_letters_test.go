@@ -73,7 +73,7 @@ func serveStore(t *testing.T, s *sqlite.Store) (address string, r *redriver) {
 	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
 	h := graph.NewHandler(
-		graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()})),
+		usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

@@ -176,7 +176,7 @@ func (s *session) startCommand() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.printStarted(c.Context(), watch, out.StartRun.Run.RunRow, out.StartRun.Deduplicated, out.StartRun)
+			return s.printStarted(c.Context(), watch, out.StartRun.Run, out.StartRun.Deduplicated, out.StartRun)
 		},
 	}
 	c.Flags().StringVar(&project, "project", "", "project; default: the plan's scope")

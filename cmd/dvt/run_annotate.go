@@ -120,7 +120,7 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 		}
 		before := all.Edges
 		all = out.Attention
-		return prepend(before, &all.Edges, &all.PageInfo), nil
+		return prepend(before, &all.Edges, all.PageInfo), nil
 	}, func() *console.Table {
 		t := s.table("RUN", "PLAN", "SCOPE", "STEP", "SINCE", "DEADLINE", "WHY")
 		var ids []string

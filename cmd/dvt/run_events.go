@@ -79,7 +79,7 @@ func (s *session) readEvents(ctx context.Context, runID string, how eventOptions
 			return cmdline.NotFound("run")
 		}
 		for _, e := range out.Run.Events.Edges {
-			if err := s.event(e.Node.EventRow); err != nil {
+			if err := s.event(e.Node); err != nil {
 				return err
 			}
 			after = e.Node.RunSeq
@@ -103,7 +103,7 @@ func (s *session) followEvents(ctx context.Context, runID string, how eventOptio
 			for _, e := range u.Events {
 				at.Seq = e.RunSeq
 				if len(how.types) == 0 || slices.Contains(how.types, e.EventType) {
-					if err := s.event(e.EventRow); err != nil {
+					if err := s.event(e); err != nil {
 						return watchview.Stop{Cause: err}
 					}
 				}

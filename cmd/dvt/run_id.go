@@ -97,7 +97,7 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 			return "", cmdline.Failure(err)
 		}
 		for _, e := range page.Runs.Edges {
-			r := e.Node.RunRow
+			r := e.Node
 			if r.RunId == given {
 				return given, nil
 			}
@@ -169,7 +169,7 @@ func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 			return "", cmdline.Failure(err)
 		}
 		for _, e := range page.Runs.Edges {
-			if r := e.Node.RunRow; runNames[i].suits(r) {
+			if r := e.Node; runNames[i].suits(r) {
 				fmt.Fprintf(s.err, "%s is %s  %s  %s\n", name, r.RunId, runtext.Status(r), r.Plan.PlanId)
 				return r.RunId, nil
 			}

@@ -61,7 +61,7 @@ func (s *session) listCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Runs
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("RUN", "STATUS", "PLAN", "SCOPE", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
 				var ids []string
@@ -70,7 +70,7 @@ func (s *session) listCommand() *cobra.Command {
 				}
 				id := s.shortIDs(ids)
 				for _, e := range all.Edges {
-					r := e.Node.RunRow
+					r := e.Node
 					t.Row(id(r.RunId), console.Span{Text: runtext.Status(r), Style: watchview.RunSigns[r.Status].Style}, r.Plan.PlanId+
 						"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, runtext.Steps(r.StepCounts), s.when(r.StartedAt),
 						runtext.Duration(r, time.Now()), runtext.Deref(r.TriggeredBy), runtext.Cause(r))

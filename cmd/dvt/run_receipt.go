@@ -77,7 +77,7 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 		if out.Signal == nil {
 			return cmdline.NotFound("signal")
 		}
-		r = out.Signal.Receipt
+		r = *out.Signal
 	}
 	if s.output.IsData() {
 		if err := s.print(r); err != nil {

@@ -46,7 +46,7 @@ func (s *session) rerunCommand() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.printStarted(c.Context(), watch, out.Rerun.Run.RunRow, out.Rerun.Deduplicated, out.Rerun)
+			return s.printStarted(c.Context(), watch, out.Rerun.Run, out.Rerun.Deduplicated, out.Rerun)
 		},
 	}
 	c.Flags().StringVar(

@@ -97,8 +97,7 @@ func TestRunSignals_EveryVerbSendsItsSignal(t *testing.T) {
 func TestPrint_IncludesEmbeddedFields(t *testing.T) {
 	var out bytes.Buffer
 	s := &session{out: &out, output: document.JSON}
-	if err := s.print(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{
-		RunRow: client.RunRow{RunId: "r1"}}}); err != nil {
+	if err := s.print(client.ShowRunRun{RunRow: client.RunRow{RunId: "r1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"runId": "r1"`) {

@@ -186,15 +186,15 @@ func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
 	var is client.RunStatus
 	if f.Snapshot != nil {
 		for _, st := range f.Snapshot.Steps {
-			w.step(f.AsOf, st.StepRow)
+			w.step(f.AsOf, st)
 		}
 		is = w.run(f.AsOf, f.Snapshot.RunRow)
 	}
 	if f.Delta != nil {
 		for _, st := range f.Delta.Steps {
-			w.step(f.AsOf, st.StepRow)
+			w.step(f.AsOf, st)
 		}
-		is = w.run(f.AsOf, f.Delta.Header.RunRow)
+		is = w.run(f.AsOf, f.Delta.Header)
 	}
 	return is, nil
 }

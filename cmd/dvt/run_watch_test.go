@@ -95,7 +95,7 @@ func serveWatchedSteps(t *testing.T, steps ...string) (address string, s *failin
 	var running sync.WaitGroup
 	running.Go(func() { _ = hub.Run(ctx) })
 	h := graph.NewHandler(
-		graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: closableDownBus{}})),
+		usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: closableDownBus{}}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

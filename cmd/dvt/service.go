@@ -31,7 +31,7 @@ func (s *session) serviceStatus() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.service(out.Service.ServiceRow)
+			return s.service(out.Service)
 		},
 	}
 }
@@ -142,7 +142,7 @@ func (s *session) serviceMode() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.service(out.SetEngineMode.Service.ServiceRow)
+			return s.service(out.SetEngineMode.Service)
 		},
 	}
 	auditFlags(c, &reason, &requestID)
@@ -187,7 +187,7 @@ func (s *session) freeze(frozen bool) *cobra.Command {
 				_, err := fmt.Fprintln(s.out, done)
 				return err
 			}
-			return s.service(out.FreezeTenant.Service.ServiceRow)
+			return s.service(out.FreezeTenant.Service)
 		},
 	}
 	if frozen {

@@ -212,9 +212,9 @@ func decodeWait(c string) (*store.WaitPos, error) {
 	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {
 		return nil, control.CursorInvalid()
 	}
-	since, err := time.Parse(time.RFC3339Nano, parts[0])
+	since, err := control.CursorTime(parts[0])
 	if err != nil {
-		return nil, control.CursorInvalid()
+		return nil, err
 	}
 	return &store.WaitPos{Since: since, RunID: parts[1], StepID: parts[2]}, nil
 }
