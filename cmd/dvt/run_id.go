@@ -28,7 +28,7 @@ var runNames = []runName{
 	{"@last", "the newest run that you started", client.RunFilter{TriggeredBy: new(me)}, 1,
 		func(client.RunRow) bool { return true }},
 	{
-		"@failed", "the newest run that FAILED, or waits with a failed step",
+		"@failed", "the newest run that failed, or waits with a failed step",
 		client.RunFilter{Statuses: []client.RunStatus{client.RunStatusFailed, client.RunStatusRunning,
 			client.RunStatusPaused}}, maxPage,
 		func(r client.RunRow) bool {
