@@ -6,6 +6,15 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
+func TestActions_HaveWords(t *testing.T) {
+	t.Parallel()
+	for _, action := range authz.Actions() {
+		if action.Words() == string(action) {
+			t.Errorf("the action %s has no words for a sentence", action)
+		}
+	}
+}
+
 func TestNeedsRole_NamesRoleAndPlaceInWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -46,7 +46,7 @@ func ExampleAsAPIError() {
 	// Output:
 	// FORBIDDEN [ola]
 	// FORBIDDEN: Your role may not do this.
-	//   PAUSE is denied by OPERATOR may PAUSE
+	//   the rule "OPERATOR may PAUSE" denies it
 	//   who can do this: ola
 }
 

@@ -821,6 +821,38 @@ func (v *BulkRerunInput) GetParams() *json.RawMessage { return v.Params }
 // GetReason returns BulkRerunInput.Reason, and is useful for accessing the field via an interface.
 func (v *BulkRerunInput) GetReason() *string { return v.Reason }
 
+// BulkRunCountsOf includes the GraphQL fields of BulkRunCounts requested by the fragment BulkRunCountsOf.
+// The GraphQL type's documentation follows.
+//
+// Numbers of runs by status; their sum is `counts.accepted`.
+type BulkRunCountsOf struct {
+	// They have not started.
+	Waiting   int `json:"waiting"`
+	Running   int `json:"running"`
+	Paused    int `json:"paused"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	Cancelled int `json:"cancelled"`
+}
+
+// GetWaiting returns BulkRunCountsOf.Waiting, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetWaiting() int { return v.Waiting }
+
+// GetRunning returns BulkRunCountsOf.Running, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetRunning() int { return v.Running }
+
+// GetPaused returns BulkRunCountsOf.Paused, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetPaused() int { return v.Paused }
+
+// GetCompleted returns BulkRunCountsOf.Completed, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetCompleted() int { return v.Completed }
+
+// GetFailed returns BulkRunCountsOf.Failed, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetFailed() int { return v.Failed }
+
+// GetCancelled returns BulkRunCountsOf.Cancelled, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetCancelled() int { return v.Cancelled }
+
 // The selection of the runs of a bulk.
 type BulkRunsInput struct {
 	// runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out.
@@ -943,6 +975,48 @@ type CancelRunResponse struct {
 
 // GetCancelRun returns CancelRunResponse.CancelRun, and is useful for accessing the field via an interface.
 func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { return v.CancelRun }
+
+// ChangeRunTagsChangeRunTagsSetRunTagsPayload includes the requested fields of the GraphQL type SetRunTagsPayload.
+type ChangeRunTagsChangeRunTagsSetRunTagsPayload struct {
+	Tags []string `json:"tags"`
+}
+
+// GetTags returns ChangeRunTagsChangeRunTagsSetRunTagsPayload.Tags, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsChangeRunTagsSetRunTagsPayload) GetTags() []string { return v.Tags }
+
+type ChangeRunTagsInput struct {
+	RunId     string `json:"runId"`
+	RequestId string `json:"requestId"`
+	// At most 20.
+	Add []string `json:"add"`
+	// At most 20. Tags that the run does not have are ignored, and a tag that is also in `add` is removed.
+	Remove []string `json:"remove"`
+}
+
+// GetRunId returns ChangeRunTagsInput.RunId, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsInput) GetRunId() string { return v.RunId }
+
+// GetRequestId returns ChangeRunTagsInput.RequestId, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsInput) GetRequestId() string { return v.RequestId }
+
+// GetAdd returns ChangeRunTagsInput.Add, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsInput) GetAdd() []string { return v.Add }
+
+// GetRemove returns ChangeRunTagsInput.Remove, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsInput) GetRemove() []string { return v.Remove }
+
+// ChangeRunTagsResponse is returned by ChangeRunTags on success.
+type ChangeRunTagsResponse struct {
+	// Adds tags to a run and removes others, and keeps the rest: concurrent changes of several people lose nothing. The limits, the
+	// right and the errors are those of setRunTags; BAD_USER_INPUT also when the run would have more than 20 tags.
+	// Example: `changeRunTags(input: {runId: "r1", requestId: "t-2", add: ["late"], remove: ["team:data"]}) { tags }`.
+	ChangeRunTags ChangeRunTagsChangeRunTagsSetRunTagsPayload `json:"changeRunTags"`
+}
+
+// GetChangeRunTags returns ChangeRunTagsResponse.ChangeRunTags, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsResponse) GetChangeRunTags() ChangeRunTagsChangeRunTagsSetRunTagsPayload {
+	return v.ChangeRunTags
+}
 
 // CheckAuditAuditCheck includes the requested fields of the GraphQL type AuditCheck.
 // The GraphQL type's documentation follows.
@@ -2026,7 +2100,7 @@ type GetBulkBulk struct {
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications GetBulkBulkApplications `json:"applications"`
 	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
-	Runs GetBulkBulkRunsBulkRunCounts `json:"runs"`
+	Runs BulkRunCountsOf `json:"runs"`
 	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
 }
@@ -2035,7 +2109,7 @@ type GetBulkBulk struct {
 func (v *GetBulkBulk) GetApplications() GetBulkBulkApplications { return v.Applications }
 
 // GetRuns returns GetBulkBulk.Runs, and is useful for accessing the field via an interface.
-func (v *GetBulkBulk) GetRuns() GetBulkBulkRunsBulkRunCounts { return v.Runs }
+func (v *GetBulkBulk) GetRuns() BulkRunCountsOf { return v.Runs }
 
 // GetRows returns GetBulkBulk.Rows, and is useful for accessing the field via an interface.
 func (v *GetBulkBulk) GetRows() GetBulkBulkRowsBulkRowConnection { return v.Rows }
@@ -2101,7 +2175,7 @@ func (v *GetBulkBulk) UnmarshalJSON(b []byte) error {
 type __premarshalGetBulkBulk struct {
 	Applications GetBulkBulkApplications `json:"applications"`
 
-	Runs GetBulkBulkRunsBulkRunCounts `json:"runs"`
+	Runs BulkRunCountsOf `json:"runs"`
 
 	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
 
@@ -2204,38 +2278,6 @@ type GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge struct {
 
 // GetNode returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge.Node, and is useful for accessing the field via an interface.
 func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge) GetNode() BulkLine { return v.Node }
-
-// GetBulkBulkRunsBulkRunCounts includes the requested fields of the GraphQL type BulkRunCounts.
-// The GraphQL type's documentation follows.
-//
-// Numbers of runs by status; their sum is `counts.accepted`.
-type GetBulkBulkRunsBulkRunCounts struct {
-	// They have not started.
-	Waiting   int `json:"waiting"`
-	Running   int `json:"running"`
-	Paused    int `json:"paused"`
-	Completed int `json:"completed"`
-	Failed    int `json:"failed"`
-	Cancelled int `json:"cancelled"`
-}
-
-// GetWaiting returns GetBulkBulkRunsBulkRunCounts.Waiting, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetWaiting() int { return v.Waiting }
-
-// GetRunning returns GetBulkBulkRunsBulkRunCounts.Running, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetRunning() int { return v.Running }
-
-// GetPaused returns GetBulkBulkRunsBulkRunCounts.Paused, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetPaused() int { return v.Paused }
-
-// GetCompleted returns GetBulkBulkRunsBulkRunCounts.Completed, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetCompleted() int { return v.Completed }
-
-// GetFailed returns GetBulkBulkRunsBulkRunCounts.Failed, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetFailed() int { return v.Failed }
-
-// GetCancelled returns GetBulkBulkRunsBulkRunCounts.Cancelled, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetCancelled() int { return v.Cancelled }
 
 // GetBulkResponse is returned by GetBulk on success.
 type GetBulkResponse struct {
@@ -3618,12 +3660,26 @@ func (v *ListRunsRunsRunConnectionEdgesRunEdge) GetNode() RunRow { return v.Node
 
 // ListTagsResponse is returned by ListTags on success.
 type ListTagsResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *ListTagsRun `json:"run"`
 	// The tags of those of at most 200 runs that have tags and that the viewer may READ. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
 	RunTags []ListTagsRunTags `json:"runTags"`
 }
 
+// GetRun returns ListTagsResponse.Run, and is useful for accessing the field via an interface.
+func (v *ListTagsResponse) GetRun() *ListTagsRun { return v.Run }
+
 // GetRunTags returns ListTagsResponse.RunTags, and is useful for accessing the field via an interface.
 func (v *ListTagsResponse) GetRunTags() []ListTagsRunTags { return v.RunTags }
+
+// ListTagsRun includes the requested fields of the GraphQL type Run.
+type ListTagsRun struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns ListTagsRun.RunId, and is useful for accessing the field via an interface.
+func (v *ListTagsRun) GetRunId() string { return v.RunId }
 
 // ListTagsRunTags includes the requested fields of the GraphQL type RunTags.
 type ListTagsRunTags struct {
@@ -5997,43 +6053,6 @@ type SetQuotaSetQuotaSetQuotaPayload struct {
 // GetSettings returns SetQuotaSetQuotaSetQuotaPayload.Settings, and is useful for accessing the field via an interface.
 func (v *SetQuotaSetQuotaSetQuotaPayload) GetSettings() QuotaSettingsRow { return v.Settings }
 
-type SetRunTagsInput struct {
-	RunId     string   `json:"runId"`
-	RequestId string   `json:"requestId"`
-	Tags      []string `json:"tags"`
-}
-
-// GetRunId returns SetRunTagsInput.RunId, and is useful for accessing the field via an interface.
-func (v *SetRunTagsInput) GetRunId() string { return v.RunId }
-
-// GetRequestId returns SetRunTagsInput.RequestId, and is useful for accessing the field via an interface.
-func (v *SetRunTagsInput) GetRequestId() string { return v.RequestId }
-
-// GetTags returns SetRunTagsInput.Tags, and is useful for accessing the field via an interface.
-func (v *SetRunTagsInput) GetTags() []string { return v.Tags }
-
-// SetRunTagsResponse is returned by SetRunTags on success.
-type SetRunTagsResponse struct {
-	// Replaces the tags of a run, also of one that has ended. At most 20 tags of the form `key` or `key:value`: a key has at most 32
-	// of a-z 0-9 _ . - and a value at most 64 of A-Z a-z 0-9 _ . / @ -. Tags are no part of the log. Requires ANNOTATE, and is audited.
-	// Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
-	// Example: `setRunTags(input: {runId: "r1", requestId: "t-1", tags: ["team:data", "late"]}) { tags }`.
-	SetRunTags SetRunTagsSetRunTagsSetRunTagsPayload `json:"setRunTags"`
-}
-
-// GetSetRunTags returns SetRunTagsResponse.SetRunTags, and is useful for accessing the field via an interface.
-func (v *SetRunTagsResponse) GetSetRunTags() SetRunTagsSetRunTagsSetRunTagsPayload {
-	return v.SetRunTags
-}
-
-// SetRunTagsSetRunTagsSetRunTagsPayload includes the requested fields of the GraphQL type SetRunTagsPayload.
-type SetRunTagsSetRunTagsSetRunTagsPayload struct {
-	Tags []string `json:"tags"`
-}
-
-// GetTags returns SetRunTagsSetRunTagsSetRunTagsPayload.Tags, and is useful for accessing the field via an interface.
-func (v *SetRunTagsSetRunTagsSetRunTagsPayload) GetTags() []string { return v.Tags }
-
 // ShowBreakGlassResponse is returned by ShowBreakGlass on success.
 type ShowBreakGlassResponse struct {
 	// The caller, and what they may do where.
@@ -6549,7 +6568,9 @@ func (v *ShowRunResponse) GetRun() *ShowRunRun { return v.Run }
 
 // ShowRunRun includes the requested fields of the GraphQL type Run.
 type ShowRunRun struct {
-	RunRow `json:"-"`
+	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Request ShowRunRunRequest `json:"request"`
+	RunRow  `json:"-"`
 	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []ShowRunRunStepsStep `json:"steps"`
 	// Null unless the run is PAUSED.
@@ -6557,6 +6578,9 @@ type ShowRunRun struct {
 	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
 }
+
+// GetRequest returns ShowRunRun.Request, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetRequest() ShowRunRunRequest { return v.Request }
 
 // GetSteps returns ShowRunRun.Steps, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetSteps() []ShowRunRunStepsStep { return v.Steps }
@@ -6647,6 +6671,8 @@ func (v *ShowRunRun) UnmarshalJSON(b []byte) error {
 }
 
 type __premarshalShowRunRun struct {
+	Request ShowRunRunRequest `json:"request"`
+
 	Steps []ShowRunRunStepsStep `json:"steps"`
 
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
@@ -6701,6 +6727,7 @@ func (v *ShowRunRun) MarshalJSON() ([]byte, error) {
 func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	var retval __premarshalShowRunRun
 
+	retval.Request = v.Request
 	retval.Steps = v.Steps
 	retval.Pause = v.Pause
 	retval.Actions = v.Actions
@@ -6767,6 +6794,15 @@ func (v *ShowRunRunPausePauseInfo) GetReason() *string { return v.Reason }
 
 // GetSince returns ShowRunRunPausePauseInfo.Since, and is useful for accessing the field via an interface.
 func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
+
+// ShowRunRunRequest includes the requested fields of the GraphQL type RunRequest.
+type ShowRunRunRequest struct {
+	// The parameters of the run, with `***` for values that look like secrets; null when there are none.
+	Params *json.RawMessage `json:"params"`
+}
+
+// GetParams returns ShowRunRunRequest.Params, and is useful for accessing the field via an interface.
+func (v *ShowRunRunRequest) GetParams() *json.RawMessage { return v.Params }
 
 // ShowRunRunStepsStep includes the requested fields of the GraphQL type Step.
 type ShowRunRunStepsStep struct {
@@ -7765,7 +7801,7 @@ type WatchBulkBulkUpdatesBulkUpdateBulk struct {
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
 	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
-	Runs WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts `json:"runs"`
+	Runs BulkRunCountsOf `json:"runs"`
 }
 
 // GetApplications returns WatchBulkBulkUpdatesBulkUpdateBulk.Applications, and is useful for accessing the field via an interface.
@@ -7774,9 +7810,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetApplications() WatchBulkBulkUpda
 }
 
 // GetRuns returns WatchBulkBulkUpdatesBulkUpdateBulk.Runs, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetRuns() WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts {
-	return v.Runs
-}
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetRuns() BulkRunCountsOf { return v.Runs }
 
 // GetId returns WatchBulkBulkUpdatesBulkUpdateBulk.Id, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetId() string { return v.BulkHead.Id }
@@ -7841,7 +7875,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) UnmarshalJSON(b []byte) error {
 type __premarshalWatchBulkBulkUpdatesBulkUpdateBulk struct {
 	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
 
-	Runs WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts `json:"runs"`
+	Runs BulkRunCountsOf `json:"runs"`
 
 	Id string `json:"id"`
 
@@ -7919,38 +7953,6 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetNoop() int { return 
 
 // GetNotApplied returns WatchBulkBulkUpdatesBulkUpdateBulkApplications.NotApplied, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetNotApplied() int { return v.NotApplied }
-
-// WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts includes the requested fields of the GraphQL type BulkRunCounts.
-// The GraphQL type's documentation follows.
-//
-// Numbers of runs by status; their sum is `counts.accepted`.
-type WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts struct {
-	// They have not started.
-	Waiting   int `json:"waiting"`
-	Running   int `json:"running"`
-	Paused    int `json:"paused"`
-	Completed int `json:"completed"`
-	Failed    int `json:"failed"`
-	Cancelled int `json:"cancelled"`
-}
-
-// GetWaiting returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Waiting, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetWaiting() int { return v.Waiting }
-
-// GetRunning returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Running, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetRunning() int { return v.Running }
-
-// GetPaused returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Paused, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetPaused() int { return v.Paused }
-
-// GetCompleted returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Completed, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetCompleted() int { return v.Completed }
-
-// GetFailed returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Failed, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetFailed() int { return v.Failed }
-
-// GetCancelled returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Cancelled, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetCancelled() int { return v.Cancelled }
 
 // WatchBulkResponse is returned by WatchBulk on success.
 type WatchBulkResponse struct {
@@ -8349,6 +8351,14 @@ type __CancelRunInput struct {
 // GetInput returns __CancelRunInput.Input, and is useful for accessing the field via an interface.
 func (v *__CancelRunInput) GetInput() CancelRunInput { return v.Input }
 
+// __ChangeRunTagsInput is used internally by genqlient
+type __ChangeRunTagsInput struct {
+	Input ChangeRunTagsInput `json:"input"`
+}
+
+// GetInput returns __ChangeRunTagsInput.Input, and is useful for accessing the field via an interface.
+func (v *__ChangeRunTagsInput) GetInput() ChangeRunTagsInput { return v.Input }
+
 // __CheckAuditInput is used internally by genqlient
 type __CheckAuditInput struct {
 	After *string `json:"after"`
@@ -8691,11 +8701,11 @@ func (v *__ListRunsInput) GetFilter() *RunFilter { return v.Filter }
 
 // __ListTagsInput is used internally by genqlient
 type __ListTagsInput struct {
-	RunIds []string `json:"runIds"`
+	RunId string `json:"runId"`
 }
 
-// GetRunIds returns __ListTagsInput.RunIds, and is useful for accessing the field via an interface.
-func (v *__ListTagsInput) GetRunIds() []string { return v.RunIds }
+// GetRunId returns __ListTagsInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ListTagsInput) GetRunId() string { return v.RunId }
 
 // __ListTokensInput is used internally by genqlient
 type __ListTokensInput struct {
@@ -8888,14 +8898,6 @@ type __SetQuotaInput struct {
 
 // GetInput returns __SetQuotaInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetQuotaInput) GetInput() SetQuotaInput { return v.Input }
-
-// __SetRunTagsInput is used internally by genqlient
-type __SetRunTagsInput struct {
-	Input SetRunTagsInput `json:"input"`
-}
-
-// GetInput returns __SetRunTagsInput.Input, and is useful for accessing the field via an interface.
-func (v *__SetRunTagsInput) GetInput() SetRunTagsInput { return v.Input }
 
 // __ShowPlanInput is used internally by genqlient
 type __ShowPlanInput struct {
@@ -9300,6 +9302,40 @@ func CancelRun(
 	}
 
 	data_ = &CancelRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by ChangeRunTags.
+const ChangeRunTags_Operation = `
+mutation ChangeRunTags ($input: ChangeRunTagsInput!) {
+	changeRunTags(input: $input) {
+		tags
+	}
+}
+`
+
+func ChangeRunTags(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input ChangeRunTagsInput,
+) (data_ *ChangeRunTagsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ChangeRunTags",
+		Query:  ChangeRunTags_Operation,
+		Variables: &__ChangeRunTagsInput{
+			Input: input,
+		},
+	}
+
+	data_ = &ChangeRunTagsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -10051,12 +10087,7 @@ query GetBulk ($id: ID!, $failed: Boolean!, $first: Int!, $after: String) {
 			notApplied
 		}
 		runs {
-			waiting
-			running
-			paused
-			completed
-			failed
-			cancelled
+			... BulkRunCountsOf
 		}
 		rows(failed: $failed, first: $first, after: $after) {
 			edges {
@@ -10089,6 +10120,14 @@ fragment BulkHead on Bulk {
 		refused
 		notSent
 	}
+}
+fragment BulkRunCountsOf on BulkRunCounts {
+	waiting
+	running
+	paused
+	completed
+	failed
+	cancelled
 }
 fragment BulkLine on BulkRow {
 	no
@@ -11083,8 +11122,11 @@ func ListRuns(
 
 // The query executed by ListTags.
 const ListTags_Operation = `
-query ListTags ($runIds: [String!]!) {
-	runTags(runIds: $runIds) {
+query ListTags ($runId: String!) {
+	run(runId: $runId) {
+		runId
+	}
+	runTags(runIds: [$runId]) {
 		runId
 		tags
 	}
@@ -11094,13 +11136,13 @@ query ListTags ($runIds: [String!]!) {
 func ListTags(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	runIds []string,
+	runId string,
 ) (data_ *ListTagsResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "ListTags",
 		Query:  ListTags_Operation,
 		Variables: &__ListTagsInput{
-			RunIds: runIds,
+			RunId: runId,
 		},
 	}
 
@@ -12035,40 +12077,6 @@ func SetQuota(
 	return data_, err_
 }
 
-// The mutation executed by SetRunTags.
-const SetRunTags_Operation = `
-mutation SetRunTags ($input: SetRunTagsInput!) {
-	setRunTags(input: $input) {
-		tags
-	}
-}
-`
-
-func SetRunTags(
-	ctx_ context.Context,
-	client_ graphql.Client,
-	input SetRunTagsInput,
-) (data_ *SetRunTagsResponse, err_ error) {
-	req_ := &graphql.Request{
-		OpName: "SetRunTags",
-		Query:  SetRunTags_Operation,
-		Variables: &__SetRunTagsInput{
-			Input: input,
-		},
-	}
-
-	data_ = &SetRunTagsResponse{}
-	resp_ := &graphql.Response{Data: data_}
-
-	err_ = client_.MakeRequest(
-		ctx_,
-		req_,
-		resp_,
-	)
-
-	return data_, err_
-}
-
 // The query executed by ShowBreakGlass.
 const ShowBreakGlass_Operation = `
 query ShowBreakGlass {
@@ -12474,6 +12482,9 @@ func ShowQuota(
 const ShowRun_Operation = `
 query ShowRun ($runId: String!, $at: Seq) {
 	run(runId: $runId, at: $at) {
+		request {
+			params
+		}
 		... RunRow
 		steps {
 			... StepRow
@@ -12950,12 +12961,7 @@ subscription WatchBulk ($id: ID!) {
 				notApplied
 			}
 			runs {
-				waiting
-				running
-				paused
-				completed
-				failed
-				cancelled
+				... BulkRunCountsOf
 			}
 		}
 		rows {
@@ -12982,6 +12988,14 @@ fragment BulkHead on Bulk {
 		refused
 		notSent
 	}
+}
+fragment BulkRunCountsOf on BulkRunCounts {
+	waiting
+	running
+	paused
+	completed
+	failed
+	cancelled
 }
 fragment BulkLine on BulkRow {
 	no

@@ -51,6 +51,39 @@ func TestTagRun_ReplacesTagsAndIsAudited(t *testing.T) {
 	refusal(t, err, run.CodeBadInput)
 }
 
+func TestChangeTags_AddsAndRemovesAndKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.queued("r", "s1")
+	operator := w.who("dev-operator")
+	change := func(p authz.Principal, add, remove []string) ([]string, error) {
+		return w.ChangeTags(t.Context(), p, runs.ChangeTags{RunID: id, RequestID: "q", Add: add, Remove: remove})
+	}
+	for _, c := range []struct{ add, remove, want []string }{
+		{[]string{"b", "a", "a"}, nil, []string{"a", "b"}},
+		{[]string{"c"}, []string{"b", "never"}, []string{"a", "c"}},
+		{[]string{"d"}, []string{"d"}, []string{"a", "c"}},
+		{nil, nil, []string{"a", "c"}},
+	} {
+		got := must[[]string](t)(change(operator, c.add, c.remove))
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("+%v -%v (-want +got):\n%s", c.add, c.remove, diff)
+		}
+	}
+	if n := w.auditRows(`action = 'TAG_RUN' AND outcome = 'ACCEPTED'`); n != 2 {
+		t.Errorf("%d audit rows, want 2: two calls changed nothing", n)
+	}
+	for _, bad := range []struct{ add, remove []string }{{[]string{"A"}, nil},
+		{strings.Fields(tagsUpTo(store.MaxTags - 1)), nil}, {nil, strings.Fields(tagsUpTo(store.MaxTags + 1))}} {
+		_, err := change(operator, bad.add, bad.remove)
+		refusal(t, err, run.CodeBadInput)
+	}
+	_, err := change(w.who("dev-viewer"), []string{"x"}, nil)
+	refusal(t, err, run.CodeForbidden)
+	_, err = change(w.foreign(), []string{"x"}, nil)
+	refusal(t, err, run.CodeNotFound)
+}
+
 // tagsUpTo returns n distinct tags, separated by blanks.
 func tagsUpTo(n int) string {
 	var out []string

@@ -17,6 +17,7 @@ type Annotations interface {
 	Tags(ctx context.Context, p authz.Principal, runIDs []string) (map[string][]string, error)
 	Notes(ctx context.Context, p authz.Principal, runID string) ([]runs.Note, error)
 	TagRun(ctx context.Context, p authz.Principal, in runs.TagRun) ([]string, error)
+	ChangeTags(ctx context.Context, p authz.Principal, in runs.ChangeTags) ([]string, error)
 	AddNote(ctx context.Context, p authz.Principal, in runs.NoteRun) (runs.Note, error)
 }
 
@@ -48,6 +49,15 @@ func mapNote(n runs.Note) model.RunNote {
 func (m mutations) SetRunTags(ctx context.Context, in model.SetRunTagsInput) (*model.SetRunTagsPayload, error) {
 	tags, err := m.control.TagRun(ctx, principal(ctx), runs.TagRun{RunID: in.RunID, RequestID: in.RequestID,
 		Tags: in.Tags})
+	if err != nil {
+		return nil, err
+	}
+	return &model.SetRunTagsPayload{Tags: append([]string{}, tags...)}, nil
+}
+
+func (m mutations) ChangeRunTags(ctx context.Context, in model.ChangeRunTagsInput) (*model.SetRunTagsPayload, error) {
+	tags, err := m.control.ChangeTags(ctx, principal(ctx), runs.ChangeTags{RunID: in.RunID, RequestID: in.RequestID,
+		Add: in.Add, Remove: in.Remove})
 	if err != nil {
 		return nil, err
 	}

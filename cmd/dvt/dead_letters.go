@@ -100,10 +100,10 @@ func (s *session) printRedriven(p client.RedriveDeadLettersRedriveDeadLettersRed
 	}
 	failed, status := 0, 4
 	for _, r := range p.Results {
-		line := fmt.Sprintf("%s %s", r.Id, r.Outcome)
+		line := fmt.Sprintf("%s %s", r.Id, runtext.Words(r.Outcome))
 		if r.Outcome == client.RedriveOutcomeFailed {
 			failed++
-			line += fmt.Sprintf(": %s: %s", runtext.Deref(r.Code), runtext.Deref(r.Message))
+			line += fmt.Sprintf(": %s [%s]", runtext.Deref(r.Message), runtext.Deref(r.Code))
 			if runtext.Deref(r.Code) != "NOT_FOUND" {
 				status = 1
 			}

@@ -41,7 +41,7 @@ func (s *session) approveCommand() *cobra.Command {
 				return s.print(out.ApproveRun.Run)
 			}
 			r := out.ApproveRun.Run
-			line := fmt.Sprintf("%s is %s", r.RunId, runtext.Status(r.RunRow))
+			line := fmt.Sprintf("%s is %s", r.RunId, runtext.Words(runtext.Status(r.RunRow)))
 			if a := r.Approval; a != nil && a.ExpiresAt != nil {
 				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, approvalCount(a),
 					a.Required, runtext.Moment(a.ExpiresAt))

@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
+	"github.com/dvt-engine/dvt/run"
 )
 
 func (s *session) compareCommand() *cobra.Command {
@@ -57,8 +58,8 @@ func (s *session) lastGreen(ctx context.Context, runID string) (string, error) {
 	case out.Run == nil:
 		return "", cmdline.NotFound("run")
 	case out.Run.LastGreen == nil:
-		return "", &cmdline.Error{Status: notFound, Err: errors.New(
-			"NOT_FOUND: no earlier run of this plan completed\n  name the run to compare with: dvt run compare RUN RUN")}
+		return "", &cmdline.Error{Status: notFound, Code: string(run.CodeNotFound), Err: errors.New(
+			"no earlier run of this plan completed\n  name the run to compare with: dvt run compare RUN RUN")}
 	}
 	return out.Run.LastGreen.RunId, nil
 }

@@ -86,6 +86,11 @@ func (s *session) listCommand() *cobra.Command {
 	c.Flags().StringVar(&from, "from", "",
 		"only runs created since then: a time in RFC 3339, or how long ago, like 2h or 7d")
 	c.Flags().StringVar(&to, "to", "", "only runs created before then: a time in RFC 3339, or how long ago")
+	c.Flags().StringVar(&from, "since", "", "another name of --from, as in dvt bulk")
+	c.Flags().StringVar(&to, "until", "", "another name of --to, as in dvt bulk")
+	for _, alias := range []string{"since", "until"} {
+		_ = c.Flags().MarkHidden(alias) // the flag is there
+	}
 	c.Flags().StringVar(&text, "text", "", "only runs whose id begins with this text, or whose plan id contains it")
 	c.Flags().StringVar(&by, "by", "", "only runs that this principal started; me: you")
 	c.Flags().BoolVar(&mine, "mine", false, "only runs that you started, like --by me")
@@ -96,7 +101,8 @@ func (s *session) listCommand() *cobra.Command {
 		"what needs somebody: failed steps, approvals, manual steps and late runs, the most urgent first")
 	c.MarkFlagsMutuallyExclusive("by", "mine")
 	c.MarkFlagsMutuallyExclusive("awaiting-approval", "attention")
-	for _, f := range []string{"status", "text", "by", "mine", "project", "environment", "plan", "from", "to", "tag"} {
+	for _, f := range []string{"status", "text", "by", "mine", "project", "environment", "plan", "from", "to", "since",
+		"until", "tag"} {
 		c.MarkFlagsMutuallyExclusive("awaiting-approval", f)
 		c.MarkFlagsMutuallyExclusive("attention", f)
 	}

@@ -38,14 +38,13 @@ func (s *session) showCommand() *cobra.Command {
 				return cmdline.NotFound("run")
 			}
 			if failed {
-				out.Run.Steps = slices.DeleteFunc(out.Run.Steps, func(st client.ShowRunRunStepsStep) bool {
-					return st.Status != client.StepStatusFailed
-				})
+				out.Run.Steps = slices.DeleteFunc(out.Run.Steps,
+					func(st client.ShowRunRunStepsStep) bool { return !hasFailed(st) })
 			}
 			if s.output.IsData() {
 				return s.print(out.Run)
 			}
-			return s.show(out.Run, past != nil)
+			return s.show(out.Run, past != nil, failed)
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only the steps that failed")
@@ -53,7 +52,10 @@ func (s *session) showCommand() *cobra.Command {
 	return c
 }
 
-func (s *session) show(run *client.ShowRunRun, past bool) error {
+func hasFailed(st client.ShowRunRunStepsStep) bool { return st.Status == client.StepStatusFailed }
+
+// show prints a run. past is for an earlier moment, and failed for the failed steps only.
+func (s *session) show(run *client.ShowRunRun, past, failed bool) error {
 	r, is := run.RunRow, "at seq"
 	if past {
 		is = "as it was at seq"
@@ -64,6 +66,9 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		runtext.Duration(r, time.Now()))
 	if r.Message != nil && *r.Message != "" {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
+	}
+	if run.Request.Params != nil {
+		fmt.Fprintf(s.out, "parameters: %s\n", console.OneLine(string(*run.Request.Params)))
 	}
 	if r.RootCause != nil {
 		why := runtext.Cause(r)
@@ -81,8 +86,17 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 	if r.RetryDeadline != nil {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
 	}
-	fmt.Fprintln(s.out)
 	slices.SortStableFunc(run.Steps, compareByProgress)
+	if i := slices.IndexFunc(run.Steps, hasFailed); i >= 0 && !past {
+		for _, next := range runtext.NextCommands(r, run.Steps[i].StepId) {
+			fmt.Fprintf(s.out, "%s: %s\n", next.Name, next.Command)
+		}
+	}
+	fmt.Fprintln(s.out)
+	if len(run.Steps) == 0 && failed {
+		fmt.Fprintln(s.out, "No step failed.")
+		return nil
+	}
 	named := slices.ContainsFunc(run.Steps,
 		func(st client.ShowRunRunStepsStep) bool { return runtext.Deref(st.Name) != "" })
 	head := []string{"STEP", "NAME", "TYPE", "STATUS", "ATTEMPT", "TOOK", "WHY"}

@@ -73,7 +73,7 @@ func TestRunWatch_CtrlCRestoresTheTerminal(t *testing.T) {
 	if err := stop(); cmdline.ExitStatus(err) != cmdline.Interrupted {
 		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
-	tty.Await(`^run r1 was RUNNING at seq 2 and continues: dvt run watch r1`)
+	tty.Await(`^run r1 was running at seq 2 and continues: dvt run watch r1`)
 	tty.Clean()
 	if tty.Coloured {
 		t.Error("the output has colours in spite of --color=never")

@@ -180,7 +180,7 @@ func (s *Policies) mayBreak(ctx context.Context, p authz.Principal, in BreakGlas
 	}
 	row.Code = run.CodeForbidden
 	s.rights.AuditDenied(ctx, p, row)
-	e := control.Refuse(run.CodeForbidden, "The policy does not let you take the role %s.", in.Role)
+	e := control.Refuse(run.CodeForbidden, "The policy does not let you take the %s role.", in.Role.Word())
 	if p.TokenID != "" {
 		e.Message = "An API token cannot take a role. Sign in as yourself."
 	}

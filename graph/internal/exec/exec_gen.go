@@ -591,6 +591,7 @@ type ComplexityRoot struct {
 		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
 		CancelBulk         func(childComplexity int, input model.CancelBulkInput) int
 		CancelRun          func(childComplexity int, input model.CancelRunInput) int
+		ChangeRunTags      func(childComplexity int, input model.ChangeRunTagsInput) int
 		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
 		DeleteView         func(childComplexity int, input model.DeleteViewInput) int
@@ -1496,6 +1497,7 @@ type MutationResolver interface {
 	CompleteManualStep(ctx context.Context, input model.CompleteManualStepInput) (*model.SignalRunPayload, error)
 	Rerun(ctx context.Context, input model.RerunInput) (*model.StartRunPayload, error)
 	SetRunTags(ctx context.Context, input model.SetRunTagsInput) (*model.SetRunTagsPayload, error)
+	ChangeRunTags(ctx context.Context, input model.ChangeRunTagsInput) (*model.SetRunTagsPayload, error)
 	AddRunNote(ctx context.Context, input model.AddRunNoteInput) (*model.AddRunNotePayload, error)
 	SaveView(ctx context.Context, input model.SaveViewInput) (*model.SaveViewPayload, error)
 	DeleteView(ctx context.Context, input model.DeleteViewInput) (*model.DeleteViewPayload, error)
@@ -3750,6 +3752,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CancelRun(childComplexity, args["input"].(model.CancelRunInput)), true
+	case "Mutation.changeRunTags":
+		if e.ComplexityRoot.Mutation.ChangeRunTags == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_changeRunTags_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ChangeRunTags(childComplexity, args["input"].(model.ChangeRunTagsInput)), true
 	case "Mutation.completeManualStep":
 		if e.ComplexityRoot.Mutation.CompleteManualStep == nil {
 			break
@@ -7785,6 +7798,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCancelActionInput,
 		ec.unmarshalInputCancelBulkInput,
 		ec.unmarshalInputCancelRunInput,
+		ec.unmarshalInputChangeRunTagsInput,
 		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
@@ -8179,6 +8193,12 @@ type Mutation {
   Example: ` + "`" + `setRunTags(input: {runId: "r1", requestId: "t-1", tags: ["team:data", "late"]}) { tags }` + "`" + `.
   """
   setRunTags(input: SetRunTagsInput!): SetRunTagsPayload!
+  """
+  Adds tags to a run and removes others, and keeps the rest: concurrent changes of several people lose nothing. The limits, the
+  right and the errors are those of setRunTags; BAD_USER_INPUT also when the run would have more than 20 tags.
+  Example: ` + "`" + `changeRunTags(input: {runId: "r1", requestId: "t-2", add: ["late"], remove: ["team:data"]}) { tags }` + "`" + `.
+  """
+  changeRunTags(input: ChangeRunTagsInput!): SetRunTagsPayload!
   """
   Adds a note to a run, also to one that has ended: 1 to 4,096 bytes of text, which never changes. A run has at most 100 notes.
   Safe to repeat: the same requestId of the same principal returns the first note. Requires ANNOTATE, and is audited.
@@ -10581,6 +10601,14 @@ input SetRunTagsInput {
   runId: String!
   requestId: String!
   tags: [String!]!
+}
+input ChangeRunTagsInput {
+  runId: String!
+  requestId: String!
+  "At most 20."
+  add: [String!]
+  "At most 20. Tags that the run does not have are ignored, and a tag that is also in ` + "`" + `add` + "`" + ` is removed."
+  remove: [String!]
 }
 type SetRunTagsPayload {
   tags: [String!]!
@@ -13553,6 +13581,20 @@ func (ec *executionContext) field_Mutation_cancelRun_args(ctx context.Context, r
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.CancelRunInput, error) {
 			return ec.unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelRunInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_changeRunTags_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.ChangeRunTagsInput, error) {
+			return ec.unmarshalNChangeRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeRunTagsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -23609,6 +23651,50 @@ func (ec *executionContext) fieldContext_Mutation_setRunTags(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_setRunTags_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_changeRunTags(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_changeRunTags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ChangeRunTags(ctx, fc.Args["input"].(model.ChangeRunTagsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SetRunTagsPayload) graphql.Marshaler {
+			return ec.marshalNSetRunTagsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_changeRunTags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SetRunTagsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_changeRunTags_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -41529,6 +41615,57 @@ func (ec *executionContext) unmarshalInputCancelRunInput(ctx context.Context, ob
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputChangeRunTagsInput(ctx context.Context, obj any) (model.ChangeRunTagsInput, error) {
+	var it model.ChangeRunTagsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId", "requestId", "add", "remove"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "add":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("add"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Add = data
+		case "remove":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("remove"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Remove = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCompleteManualStepInput(ctx context.Context, obj any) (model.CompleteManualStepInput, error) {
 	var it model.CompleteManualStepInput
 	if obj == nil {
@@ -48041,6 +48178,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "setRunTags":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_setRunTags(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changeRunTags":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_changeRunTags(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -56560,6 +56704,11 @@ func (ec *executionContext) marshalNCancelBulkPayload2ᚖgithubᚗcomᚋdvtᚑen
 
 func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelRunInput(ctx context.Context, v any) (model.CancelRunInput, error) {
 	res, err := ec.unmarshalInputCancelRunInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNChangeRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeRunTagsInput(ctx context.Context, v any) (model.ChangeRunTagsInput, error) {
+	res, err := ec.unmarshalInputChangeRunTagsInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 

@@ -509,6 +509,15 @@ type Cancellation struct {
 	RunSeq run.Seq   `json:"runSeq"`
 }
 
+type ChangeRunTagsInput struct {
+	RunID     string `json:"runId"`
+	RequestID string `json:"requestId"`
+	// At most 20.
+	Add []string `json:"add,omitempty"`
+	// At most 20. Tags that the run does not have are ignored, and a tag that is also in `add` is removed.
+	Remove []string `json:"remove,omitempty"`
+}
+
 type ComparedStep struct {
 	Status    StepStatus `json:"status"`
 	StatusRaw string     `json:"statusRaw"`

@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from "react";
-import { AddRunNoteDocument, RunNotesDocument, SetRunTagsDocument } from "../api/gen/graphql";
+import { AddRunNoteDocument, ChangeRunTagsDocument, RunNotesDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { newId } from "../api/newId";
 import { request } from "../api/request";
@@ -77,9 +77,15 @@ function Tags({ runId, tags, refusal, saved }: PartProps & { tags: readonly stri
   }
   const save = (event: FormEvent): void => {
     event.preventDefault();
-    const input = { runId, requestId: `ui-${newId()}`, tags: typed.split(/\s+/).filter((tag) => tag !== "") };
+    const wanted = typed.split(/\s+/).filter((tag) => tag !== "");
+    const input = {
+      runId,
+      requestId: `ui-${newId()}`,
+      add: wanted.filter((tag) => !tags.includes(tag)),
+      remove: tags.filter((tag) => !wanted.includes(tag)),
+    };
     sending.send(async () => {
-      await request(SetRunTagsDocument, { input });
+      await request(ChangeRunTagsDocument, { input });
       setTyped(null);
       saved();
     });

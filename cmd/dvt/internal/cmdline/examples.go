@@ -16,7 +16,10 @@ var Examples = map[string]string{
 	"dvt break-glass status": "dvt break-glass status",
 	"dvt break-glass take":   "dvt break-glass take sre --minutes 30 --reason \"the store is full\"",
 	"dvt bulk list":          "dvt bulk list",
-	"dvt bulk stop":          "dvt bulk stop ID --reason mistake",
+	"dvt bulk rerun": "dvt bulk rerun --status failed --since 12h --from failed --reason \"the source is back\"\ndvt " +
+		"bulk rerun --ids-from ids.txt --from load --param day=2026-02-17 --reason \"wrong day\" --preview\ndvt bulk rerun " +
+		"--plan nightly --status failed,cancelled --from start --reason \"fixed\" --yes --watch",
+	"dvt bulk stop": "dvt bulk stop ID --reason mistake",
 	"dvt bulk show": "dvt bulk show ID --failed\ndvt bulk show ID --limit 5000 -o json | jq -r " +
 		"'.rows[] | [.runId, .outcomeRaw] | @csv'",
 	"dvt bulk signal": "dvt bulk signal pause --status running --project shop --reason \"release\"\ndvt bulk " +
@@ -73,7 +76,7 @@ var Examples = map[string]string{
 		"--signal-id pause-1",
 	"dvt run plan": "dvt run plan 4fec12ab > plan.yaml\ndvt run plan @last -o json | jq '.steps[].stepId'",
 	"dvt run rerun": "dvt run rerun 4fec12ab --from failed --watch\ndvt run rerun 4fec12ab --from " +
-		"build,test --preview",
+		"build,test --preview\ndvt run rerun 4fec12ab --from start --param day=2026-02-17",
 	"dvt run resume": "dvt run resume 4fec12ab",
 	"dvt run retry": "dvt run retry 4fec12ab build --preview\ndvt run retry 4fec12ab build --force --reason " +
 		"\"the disk has room again\"",

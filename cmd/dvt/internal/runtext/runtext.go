@@ -20,7 +20,19 @@ func Substatus(is *client.RunSubstatus) string {
 	if is == nil {
 		return ""
 	}
-	return " (" + string(*is) + ")"
+	return " (" + substatuses[*is] + ")"
+}
+
+// substatuses says what a run does besides its status.
+var substatuses = map[client.RunSubstatus]string{
+	client.RunSubstatusDraining: "draining", client.RunSubstatusAwaitingOperator: "waits for an operator",
+	client.RunSubstatusWaitingManual: "waits for a manual step", client.RunSubstatusCompensating: "compensating",
+	client.RunSubstatusQueued: "queued", client.RunSubstatusUnknown: "unknown",
+}
+
+// Words returns a value of an enum as words for a sentence: "retry step" for RETRY_STEP.
+func Words[T ~string](value T) string {
+	return strings.ToLower(strings.ReplaceAll(string(value), "_", " "))
 }
 
 // Steps returns how many steps of a run succeeded, of how many, and how many failed and were skipped.
@@ -114,4 +126,23 @@ func CancelledBy(c *client.RunRowCancellation) string {
 		out += ": " + why
 	}
 	return out
+}
+
+// shortRunID is the number of characters of a run's id in commands that are shown. Ids are random, so that it is nearly
+// always enough.
+const shortRunID = 8
+
+// NextCommand is a command that people are likely to need next.
+type NextCommand struct{ Name, Command string }
+
+// NextCommands returns the commands for a run whose step failed: to retry the step, or to rerun a run that has ended,
+// and to read the log.
+func NextCommands(r client.RunRow, step string) []NextCommand {
+	id := r.RunId[:min(len(r.RunId), shortRunID)]
+	next := NextCommand{"retry", "dvt run retry " + id + " " + step}
+	switch r.Status {
+	case client.RunStatusCompleted, client.RunStatusFailed, client.RunStatusCancelled:
+		next = NextCommand{"rerun", "dvt run rerun " + id + " --from failed"}
+	}
+	return []NextCommand{next, {"log", "dvt run logs " + id + " " + step}}
 }

@@ -201,6 +201,15 @@ export type CancelRunInput = {
   signalId: string;
 };
 
+export type ChangeRunTagsInput = {
+  /** At most 20. */
+  add?: Array<string> | null | undefined;
+  /** At most 20. Tags that the run does not have are ignored, and a tag that is also in `add` is removed. */
+  remove?: Array<string> | null | undefined;
+  requestId: string;
+  runId: string;
+};
+
 export type ComparedChange =
   /** Only `b` has the step. */
   | 'ADDED'
@@ -609,12 +618,6 @@ export type SetQuotaInput = {
   settings: QuotaSettingsInput;
 };
 
-export type SetRunTagsInput = {
-  requestId: string;
-  runId: string;
-  tags: Array<string>;
-};
-
 export type SignalActionInput = {
   runId: string;
   signal: SignalInput;
@@ -815,12 +818,12 @@ export type RunNotesQueryVariables = Exact<{
 
 export type RunNotesQuery = { runTags: Array<{ runId: string, tags: Array<string> }>, runNotes: Array<{ no: number, author: string, at: string, body: string }> };
 
-export type SetRunTagsMutationVariables = Exact<{
-  input: SetRunTagsInput;
+export type ChangeRunTagsMutationVariables = Exact<{
+  input: ChangeRunTagsInput;
 }>;
 
 
-export type SetRunTagsMutation = { setRunTags: { tags: Array<string> } };
+export type ChangeRunTagsMutation = { changeRunTags: { tags: Array<string> } };
 
 export type AddRunNoteMutationVariables = Exact<{
   input: AddRunNoteInput;
@@ -2381,13 +2384,13 @@ export const RunNotesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunNotesQuery, RunNotesQueryVariables>;
-export const SetRunTagsDocument = new TypedDocumentString(`
-    mutation SetRunTags($input: SetRunTagsInput!) {
-  setRunTags(input: $input) {
+export const ChangeRunTagsDocument = new TypedDocumentString(`
+    mutation ChangeRunTags($input: ChangeRunTagsInput!) {
+  changeRunTags(input: $input) {
     tags
   }
 }
-    `) as unknown as TypedDocumentString<SetRunTagsMutation, SetRunTagsMutationVariables>;
+    `) as unknown as TypedDocumentString<ChangeRunTagsMutation, ChangeRunTagsMutationVariables>;
 export const AddRunNoteDocument = new TypedDocumentString(`
     mutation AddRunNote($input: AddRunNoteInput!) {
   addRunNote(input: $input) {
