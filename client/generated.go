@@ -3389,6 +3389,11 @@ func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetActiveRun
 	return v.ServiceRow.ActiveRuns
 }
 
+// GetShareLinkHours returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.ShareLinkHours, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetShareLinkHours() int {
+	return v.ServiceRow.ShareLinkHours
+}
+
 func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -3432,6 +3437,8 @@ type __premarshalFreezeTenantFreezeTenantServicePayloadServiceServiceState struc
 	RetryAfterMs *float64 `json:"retryAfterMs"`
 
 	ActiveRuns *int `json:"activeRuns"`
+
+	ShareLinkHours int `json:"shareLinkHours"`
 }
 
 func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) MarshalJSON() ([]byte, error) {
@@ -3454,6 +3461,7 @@ func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) __premarshal
 	retval.Degraded = v.ServiceRow.Degraded
 	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
 	retval.ActiveRuns = v.ServiceRow.ActiveRuns
+	retval.ShareLinkHours = v.ServiceRow.ShareLinkHours
 	return &retval, nil
 }
 
@@ -9286,6 +9294,8 @@ type ServiceRow struct {
 	RetryAfterMs *float64 `json:"retryAfterMs"`
 	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
 	ActiveRuns *int `json:"activeRuns"`
+	// How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links.
+	ShareLinkHours int `json:"shareLinkHours"`
 }
 
 // GetMode returns ServiceRow.Mode, and is useful for accessing the field via an interface.
@@ -9314,6 +9324,9 @@ func (v *ServiceRow) GetRetryAfterMs() *float64 { return v.RetryAfterMs }
 
 // GetActiveRuns returns ServiceRow.ActiveRuns, and is useful for accessing the field via an interface.
 func (v *ServiceRow) GetActiveRuns() *int { return v.ActiveRuns }
+
+// GetShareLinkHours returns ServiceRow.ShareLinkHours, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetShareLinkHours() int { return v.ShareLinkHours }
 
 type SetEngineModeInput struct {
 	RequestId string     `json:"requestId"`
@@ -9405,6 +9418,11 @@ func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetActiveR
 	return v.ServiceRow.ActiveRuns
 }
 
+// GetShareLinkHours returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.ShareLinkHours, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetShareLinkHours() int {
+	return v.ServiceRow.ShareLinkHours
+}
+
 func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -9448,6 +9466,8 @@ type __premarshalSetEngineModeSetEngineModeServicePayloadServiceServiceState str
 	RetryAfterMs *float64 `json:"retryAfterMs"`
 
 	ActiveRuns *int `json:"activeRuns"`
+
+	ShareLinkHours int `json:"shareLinkHours"`
 }
 
 func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) MarshalJSON() ([]byte, error) {
@@ -9470,6 +9490,7 @@ func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) __premarsh
 	retval.Degraded = v.ServiceRow.Degraded
 	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
 	retval.ActiveRuns = v.ServiceRow.ActiveRuns
+	retval.ShareLinkHours = v.ServiceRow.ShareLinkHours
 	return &retval, nil
 }
 
@@ -9840,6 +9861,212 @@ type SetRunTagsSetRunTagsSetRunTagsPayload struct {
 
 // GetTags returns SetRunTagsSetRunTagsSetRunTagsPayload.Tags, and is useful for accessing the field via an interface.
 func (v *SetRunTagsSetRunTagsSetRunTagsPayload) GetTags() []string { return v.Tags }
+
+type SetShareLinksInput struct {
+	RequestId string `json:"requestId"`
+	// From 0 (no links) to 168.
+	Hours  int    `json:"hours"`
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns SetShareLinksInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetRequestId() string { return v.RequestId }
+
+// GetHours returns SetShareLinksInput.Hours, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetHours() int { return v.Hours }
+
+// GetReason returns SetShareLinksInput.Reason, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetReason() string { return v.Reason }
+
+// SetShareLinksResponse is returned by SetShareLinks on success.
+type SetShareLinksResponse struct {
+	// Permits links that show the status of a run without sign-in, for hours after they were made; 0 forbids them, as long as
+	// nobody set it. Every change revokes all links of the tenant, here with the answer and on every other server within 2 s.
+	// Requires the action SET_POLICY on the whole tenant. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT,
+	// REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+	SetShareLinks SetShareLinksSetShareLinksServicePayload `json:"setShareLinks"`
+}
+
+// GetSetShareLinks returns SetShareLinksResponse.SetShareLinks, and is useful for accessing the field via an interface.
+func (v *SetShareLinksResponse) GetSetShareLinks() SetShareLinksSetShareLinksServicePayload {
+	return v.SetShareLinks
+}
+
+// SetShareLinksSetShareLinksServicePayload includes the requested fields of the GraphQL type ServicePayload.
+type SetShareLinksSetShareLinksServicePayload struct {
+	Service SetShareLinksSetShareLinksServicePayloadServiceServiceState `json:"service"`
+}
+
+// GetService returns SetShareLinksSetShareLinksServicePayload.Service, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayload) GetService() SetShareLinksSetShareLinksServicePayloadServiceServiceState {
+	return v.Service
+}
+
+// SetShareLinksSetShareLinksServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
+// The GraphQL type's documentation follows.
+//
+// The state of the service for the viewer's tenant, for a banner.
+type SetShareLinksSetShareLinksServicePayloadServiceServiceState struct {
+	ServiceRow `json:"-"`
+}
+
+// GetMode returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.Mode, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetMode() EngineMode {
+	return v.ServiceRow.Mode
+}
+
+// GetModeReason returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.ModeReason, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetModeReason() *string {
+	return v.ServiceRow.ModeReason
+}
+
+// GetModeSince returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.ModeSince, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetModeSince() *time.Time {
+	return v.ServiceRow.ModeSince
+}
+
+// GetFrozen returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.Frozen, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetFrozen() bool {
+	return v.ServiceRow.Frozen
+}
+
+// GetFrozenReason returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.FrozenReason, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetFrozenReason() *string {
+	return v.ServiceRow.FrozenReason
+}
+
+// GetFrozenSince returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.FrozenSince, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetFrozenSince() *time.Time {
+	return v.ServiceRow.FrozenSince
+}
+
+// GetDegraded returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.Degraded, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetDegraded() bool {
+	return v.ServiceRow.Degraded
+}
+
+// GetRetryAfterMs returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.RetryAfterMs, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetRetryAfterMs() *float64 {
+	return v.ServiceRow.RetryAfterMs
+}
+
+// GetActiveRuns returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.ActiveRuns, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetActiveRuns() *int {
+	return v.ServiceRow.ActiveRuns
+}
+
+// GetShareLinkHours returns SetShareLinksSetShareLinksServicePayloadServiceServiceState.ShareLinkHours, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) GetShareLinkHours() int {
+	return v.ServiceRow.ShareLinkHours
+}
+
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SetShareLinksSetShareLinksServicePayloadServiceServiceState
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SetShareLinksSetShareLinksServicePayloadServiceServiceState = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ServiceRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSetShareLinksSetShareLinksServicePayloadServiceServiceState struct {
+	Mode EngineMode `json:"mode"`
+
+	ModeReason *string `json:"modeReason"`
+
+	ModeSince *time.Time `json:"modeSince"`
+
+	Frozen bool `json:"frozen"`
+
+	FrozenReason *string `json:"frozenReason"`
+
+	FrozenSince *time.Time `json:"frozenSince"`
+
+	Degraded bool `json:"degraded"`
+
+	RetryAfterMs *float64 `json:"retryAfterMs"`
+
+	ActiveRuns *int `json:"activeRuns"`
+
+	ShareLinkHours int `json:"shareLinkHours"`
+}
+
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SetShareLinksSetShareLinksServicePayloadServiceServiceState) __premarshalJSON() (*__premarshalSetShareLinksSetShareLinksServicePayloadServiceServiceState, error) {
+	var retval __premarshalSetShareLinksSetShareLinksServicePayloadServiceServiceState
+
+	retval.Mode = v.ServiceRow.Mode
+	retval.ModeReason = v.ServiceRow.ModeReason
+	retval.ModeSince = v.ServiceRow.ModeSince
+	retval.Frozen = v.ServiceRow.Frozen
+	retval.FrozenReason = v.ServiceRow.FrozenReason
+	retval.FrozenSince = v.ServiceRow.FrozenSince
+	retval.Degraded = v.ServiceRow.Degraded
+	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
+	retval.ActiveRuns = v.ServiceRow.ActiveRuns
+	retval.ShareLinkHours = v.ServiceRow.ShareLinkHours
+	return &retval, nil
+}
+
+type ShareRunInput struct {
+	RequestId string `json:"requestId"`
+	RunId     string `json:"runId"`
+}
+
+// GetRequestId returns ShareRunInput.RequestId, and is useful for accessing the field via an interface.
+func (v *ShareRunInput) GetRequestId() string { return v.RequestId }
+
+// GetRunId returns ShareRunInput.RunId, and is useful for accessing the field via an interface.
+func (v *ShareRunInput) GetRunId() string { return v.RunId }
+
+// ShareRunResponse is returned by ShareRun on success.
+type ShareRunResponse struct {
+	// Makes a link to a run that shows its status to everybody who has the link, without sign-in, until it expires: the
+	// plan's id and version, the status, when the run started, how long it took and how many steps failed. It shows no
+	// step, error, log, parameter or person. Requires READ on the run, and that the tenant permits such links. Each call is
+	// in the audit. Errors: NOT_FOUND, FORBIDDEN, REQUEST_RATE_LIMITED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `shareRun(input: {runId: "r1", requestId: "s-1"}) { path expiresAt }`.
+	ShareRun ShareRunShareRunShareRunPayload `json:"shareRun"`
+}
+
+// GetShareRun returns ShareRunResponse.ShareRun, and is useful for accessing the field via an interface.
+func (v *ShareRunResponse) GetShareRun() ShareRunShareRunShareRunPayload { return v.ShareRun }
+
+// ShareRunShareRunShareRunPayload includes the requested fields of the GraphQL type ShareRunPayload.
+type ShareRunShareRunShareRunPayload struct {
+	// The path of the link on this server: /s/TOKEN.
+	Path      string    `json:"path"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// GetPath returns ShareRunShareRunShareRunPayload.Path, and is useful for accessing the field via an interface.
+func (v *ShareRunShareRunShareRunPayload) GetPath() string { return v.Path }
+
+// GetExpiresAt returns ShareRunShareRunShareRunPayload.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ShareRunShareRunShareRunPayload) GetExpiresAt() time.Time { return v.ExpiresAt }
 
 // ShowBreakGlassResponse is returned by ShowBreakGlass on success.
 type ShowBreakGlassResponse struct {
@@ -11513,6 +11740,9 @@ func (v *ShowServiceServiceServiceState) GetRetryAfterMs() *float64 { return v.S
 // GetActiveRuns returns ShowServiceServiceServiceState.ActiveRuns, and is useful for accessing the field via an interface.
 func (v *ShowServiceServiceServiceState) GetActiveRuns() *int { return v.ServiceRow.ActiveRuns }
 
+// GetShareLinkHours returns ShowServiceServiceServiceState.ShareLinkHours, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetShareLinkHours() int { return v.ServiceRow.ShareLinkHours }
+
 func (v *ShowServiceServiceServiceState) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -11556,6 +11786,8 @@ type __premarshalShowServiceServiceServiceState struct {
 	RetryAfterMs *float64 `json:"retryAfterMs"`
 
 	ActiveRuns *int `json:"activeRuns"`
+
+	ShareLinkHours int `json:"shareLinkHours"`
 }
 
 func (v *ShowServiceServiceServiceState) MarshalJSON() ([]byte, error) {
@@ -11578,6 +11810,7 @@ func (v *ShowServiceServiceServiceState) __premarshalJSON() (*__premarshalShowSe
 	retval.Degraded = v.ServiceRow.Degraded
 	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
 	retval.ActiveRuns = v.ServiceRow.ActiveRuns
+	retval.ShareLinkHours = v.ServiceRow.ShareLinkHours
 	return &retval, nil
 }
 
@@ -14603,6 +14836,22 @@ type __SetRunTagsInput struct {
 // GetInput returns __SetRunTagsInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetRunTagsInput) GetInput() SetRunTagsInput { return v.Input }
 
+// __SetShareLinksInput is used internally by genqlient
+type __SetShareLinksInput struct {
+	Input SetShareLinksInput `json:"input"`
+}
+
+// GetInput returns __SetShareLinksInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetShareLinksInput) GetInput() SetShareLinksInput { return v.Input }
+
+// __ShareRunInput is used internally by genqlient
+type __ShareRunInput struct {
+	Input ShareRunInput `json:"input"`
+}
+
+// GetInput returns __ShareRunInput.Input, and is useful for accessing the field via an interface.
+func (v *__ShareRunInput) GetInput() ShareRunInput { return v.Input }
+
 // __ShowPlanInput is used internally by genqlient
 type __ShowPlanInput struct {
 	ProjectId     string `json:"projectId"`
@@ -15715,6 +15964,7 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
 }
 `
 
@@ -17519,6 +17769,7 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
 }
 `
 
@@ -17715,6 +17966,89 @@ func SetRunTags(
 	}
 
 	data_ = &SetRunTagsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by SetShareLinks.
+const SetShareLinks_Operation = `
+mutation SetShareLinks ($input: SetShareLinksInput!) {
+	setShareLinks(input: $input) {
+		service {
+			... ServiceRow
+		}
+	}
+}
+fragment ServiceRow on ServiceState {
+	mode
+	modeReason
+	modeSince
+	frozen
+	frozenReason
+	frozenSince
+	degraded
+	retryAfterMs
+	activeRuns
+	shareLinkHours
+}
+`
+
+func SetShareLinks(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetShareLinksInput,
+) (data_ *SetShareLinksResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetShareLinks",
+		Query:  SetShareLinks_Operation,
+		Variables: &__SetShareLinksInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetShareLinksResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by ShareRun.
+const ShareRun_Operation = `
+mutation ShareRun ($input: ShareRunInput!) {
+	shareRun(input: $input) {
+		path
+		expiresAt
+	}
+}
+`
+
+func ShareRun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input ShareRunInput,
+) (data_ *ShareRunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShareRun",
+		Query:  ShareRun_Operation,
+		Variables: &__ShareRunInput{
+			Input: input,
+		},
+	}
+
+	data_ = &ShareRunResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -18270,6 +18604,7 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
 }
 `
 

@@ -33,7 +33,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A newcomer reads the lines of `dvt dev`. The failure of a step and a stop are events of the run, and no faults of dvt.
+// A newcomer reads the lines of `dvt dev`. The failure of a step and a stop are events of the run, no faults of dvt.
 func TestLog_FailedAndStoppedStepsHaveNoLine(t *testing.T) {
 	t.Parallel()
 	var out lines

@@ -74,6 +74,12 @@ test("2 a cut socket is Offline within 1 s; back, it is Live within 5 s and goes
   await expect(sync(page)).toHaveAttribute("data-state", "OFFLINE");
   await expect(page.getByRole("button", { name: "Pause…" })).toHaveAccessibleDescription(/no connection/);
   await expect(page.locator("main").getByText(/Next try in|Trying now/)).toBeVisible();
+  // It is said once, and nothing of the bar is lost.
+  await page.setViewportSize({ width: 1600, height: 900 });
+  const said = page.getByText(/\bOffline\b/).filter({ visible: true });
+  expect(await said.evaluateAll((all) => all.filter((one) => one.getBoundingClientRect().width > 1).length)).toBe(1);
+  await expect(page.getByRole("banner").getByRole("combobox", { name: "Time zone" })).toBeVisible();
+  await expect(page.getByRole("banner").getByRole("button", { name: "Keys" })).toBeVisible();
   wire.mend();
   // It may be back before the button is pressed, which is gone then.
   await page

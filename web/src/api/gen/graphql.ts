@@ -615,6 +615,11 @@ export type SetRunTagsInput = {
   tags: Array<string>;
 };
 
+export type ShareRunInput = {
+  requestId: string;
+  runId: string;
+};
+
 export type SignalActionInput = {
   runId: string;
   signal: SignalInput;
@@ -1088,6 +1093,18 @@ export type StepLogUpdatesSubscriptionVariables = Exact<{
 
 
 export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, engineAttemptId: number, text: string }>, missing: { from: number, to: number } | null } };
+
+export type ShareLinksQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ShareLinksQuery = { service: { shareLinkHours: number } };
+
+export type ShareRunMutationVariables = Exact<{
+  input: ShareRunInput;
+}>;
+
+
+export type ShareRunMutation = { shareRun: { path: string, expiresAt: string } };
 
 export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -3693,6 +3710,21 @@ export const StepLogUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StepLogUpdatesSubscription, StepLogUpdatesSubscriptionVariables>;
+export const ShareLinksDocument = new TypedDocumentString(`
+    query ShareLinks {
+  service {
+    shareLinkHours
+  }
+}
+    `) as unknown as TypedDocumentString<ShareLinksQuery, ShareLinksQueryVariables>;
+export const ShareRunDocument = new TypedDocumentString(`
+    mutation ShareRun($input: ShareRunInput!) {
+  shareRun(input: $input) {
+    path
+    expiresAt
+  }
+}
+    `) as unknown as TypedDocumentString<ShareRunMutation, ShareRunMutationVariables>;
 export const ServiceUpdatesDocument = new TypedDocumentString(`
     subscription ServiceUpdates {
   serviceUpdates {
