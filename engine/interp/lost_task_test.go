@@ -1,7 +1,6 @@
 package interp_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -243,9 +242,6 @@ func TestLostTask_TheNextTryAdoptsAFailure(t *testing.T) {
 	w.comeBack(f, engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
 	w.record()
 	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepFailed(s1,1,TIMEOUT)")
-	if got := w.state.Steps[0].Attempts[0].Error; !strings.Contains(got.Message, "received no heartbeat") {
-		t.Errorf("the message is %q, want the reason of the engine", got.Message)
-	}
 	if w.timers[interp.TimerRetryWindow].IsZero() {
 		t.Fatal("no retry window is open, want one after the failure")
 	}

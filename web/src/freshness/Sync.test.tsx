@@ -20,6 +20,13 @@ it.each([
   expect(screen.getByTestId("sync").textContent?.replaceAll(" ", "")).toContain(words.replaceAll(" ", ""));
 });
 
+it("leaves the word and the age of being offline to the banner or the bar", async () => {
+  await show(<SyncChip verdict={verdict({ state: "OFFLINE", reason: "CONNECTION_LOST" })} now={NOW} />);
+  const chip = screen.getByTestId("sync");
+  expect(chip.querySelector("strong")).toBeNull();
+  expect(chip.textContent).not.toContain("12 s");
+});
+
 it("says across the page why the view is stale, and offers to retry when it is offline", async () => {
   const { container, unmount } = await show(
     <SyncBanner verdict={verdict({ state: "STALE", reason: "STORE_DOWN" })} now={NOW} />,
