@@ -44,6 +44,7 @@ func (p *parts) routes() http.Handler {
 		mux.Handle("/graphql", p.graph)
 		p.signInRoutes(mux)
 		p.downloadRoutes(mux)
+		p.shareRoutes(mux)
 		mux.HandleFunc("GET /schema.graphqls", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte(dvt.Schema))

@@ -137,3 +137,27 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 		return t
 	})
 }
+
+func (s *session) shareCommand() *cobra.Command {
+	var requestID string
+	c := &cobra.Command{
+		Use: "share RUN", Short: "Print a link that shows the status of a run without sign-in", Args: cmdline.ExactArgs(1),
+		Long: "Print a link that shows to everybody who has it: the plan's id and version, the status, when the run\n" +
+			"started, how long it took, and how many steps failed. It shows no step, error, log, parameter or person.\n" +
+			"The tenant must permit such links: dvt tenant share-links.",
+		RunE: func(c *cobra.Command, args []string) error {
+			out, err := client.ShareRun(c.Context(), s.client, client.ShareRunInput{RunId: args[0],
+				RequestId: orNew(requestID)})
+			if err != nil {
+				return cmdline.Failure(err)
+			}
+			if s.output.IsData() {
+				return s.print(out.ShareRun)
+			}
+			_, err = fmt.Fprintln(s.out, strings.TrimSuffix(s.server, "/")+out.ShareRun.Path)
+			return err
+		},
+	}
+	c.Flags().StringVar(&requestID, "request-id", "", "client key of the request; default: a new one")
+	return c
+}

@@ -67,12 +67,13 @@ type modes struct {
 	Mode EngineMode
 	modeReason
 	Frozen map[string]modeReason // by tenant
+	share  map[string]ShareRule  // by tenant
 }
 
 // modesOf decodes the newest version of each setting. An unreadable setting was written by a later version of dvt; to
 // be safe it starts nothing new.
 func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
-	out := &modes{Mode: ModeNormal, Frozen: map[string]modeReason{}}
+	out := &modes{Mode: ModeNormal, Frozen: map[string]modeReason{}, share: map[string]ShareRule{}}
 	unreadable := func(st store.StoredSetting) {
 		s.log.Error("a setting cannot be read: nothing new starts where it applies",
 			slog.String("kind", string(st.Kind)), slog.String("tenant", st.TenantID), slog.Int64("version", st.Version))
@@ -96,6 +97,13 @@ func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 			if doc.Frozen {
 				out.Frozen[st.TenantID] = why
 			}
+		case store.SettingShare:
+			rule, err := shareRuleOf(st)
+			if err != nil {
+				s.log.Error("the setting of share links cannot be read: they are off", slog.String("tenant", st.TenantID),
+					slog.Int64("version", st.Version))
+			}
+			out.share[st.TenantID] = rule
 		}
 	}
 	return out

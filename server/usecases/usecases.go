@@ -20,6 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
@@ -53,6 +54,8 @@ type Config struct {
 	// ManualKeys verify completion tokens, and the first one signs them. Without keys, manual steps cannot be completed
 	// here (contract T201).
 	ManualKeys []runs.ManualKey
+	// Seals proves that this installation made a share link; nil: it makes none.
+	Seals runs.Sealer
 	// Sessions is how long browsers stay signed in.
 	Sessions access.Sessions
 	// Searching bounds the work for one page of a search in step logs.
@@ -117,6 +120,7 @@ type UseCases struct {
 	*runs.ActionReader
 	*runs.InputReader
 	*runs.Annotator
+	*runs.Sharer
 	*reads.RunLists
 	*reads.PlanHistories
 	*reads.Comparer
@@ -187,6 +191,9 @@ func New(cfg Config) *UseCases {
 	if cfg.Meter.ReadCounters == nil {
 		cfg.Meter.ReadCounters = func() health.Counters { return health.Counters{} }
 	}
+	if cfg.Seals == nil {
+		cfg.Seals = ticket.Keys{}
+	}
 	if cfg.ApprovalTTL == 0 {
 		cfg.ApprovalTTL = 24 * time.Hour
 	}
@@ -253,6 +260,7 @@ func New(cfg Config) *UseCases {
 	s.InputReader = runs.NewInputReader(s.Rights, st, s.PlanReader, cfg.Blobs)
 
 	s.Annotator = runs.NewAnnotator(s.Rights, st)
+	s.Sharer = runs.NewSharer(s.Rights, s.Views, st, modes, cfg.Seals)
 
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
 	s.UseMedians(s.StepMedians)

@@ -48,9 +48,10 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   audit: "api api/gen format messages ui",
   health: "api api/gen format messages page session ui",
   admin: "api api/gen format forms messages page session ui",
-  shell: "api api/gen copyas format inbox messages receipts session status ui",
+  explorer: "api api/gen messages ui",
+  shell: "api api/gen copyas format forms inbox messages receipts session status ui",
   routes:
-    "address admin api api/gen attention audit bulk compare copyas format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui",
+    "address admin api api/gen attention audit bulk compare copyas explorer format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:

@@ -605,6 +605,8 @@ type ComplexityRoot struct {
 		SetPolicy          func(childComplexity int, input model.SetPolicyInput) int
 		SetQuota           func(childComplexity int, input model.SetQuotaInput) int
 		SetRunTags         func(childComplexity int, input model.SetRunTagsInput) int
+		SetShareLinks      func(childComplexity int, input model.SetShareLinksInput) int
+		ShareRun           func(childComplexity int, input model.ShareRunInput) int
 		SignalRun          func(childComplexity int, input model.SignalRunInput) int
 		SignalRuns         func(childComplexity int, input model.SignalRunsInput) int
 		StartRun           func(childComplexity int, input model.StartRunInput) int
@@ -1202,15 +1204,16 @@ type ComplexityRoot struct {
 	}
 
 	ServiceState struct {
-		ActiveRuns   func(childComplexity int) int
-		Degraded     func(childComplexity int) int
-		Frozen       func(childComplexity int) int
-		FrozenReason func(childComplexity int) int
-		FrozenSince  func(childComplexity int) int
-		Mode         func(childComplexity int) int
-		ModeReason   func(childComplexity int) int
-		ModeSince    func(childComplexity int) int
-		RetryAfterMs func(childComplexity int) int
+		ActiveRuns     func(childComplexity int) int
+		Degraded       func(childComplexity int) int
+		Frozen         func(childComplexity int) int
+		FrozenReason   func(childComplexity int) int
+		FrozenSince    func(childComplexity int) int
+		Mode           func(childComplexity int) int
+		ModeReason     func(childComplexity int) int
+		ModeSince      func(childComplexity int) int
+		RetryAfterMs   func(childComplexity int) int
+		ShareLinkHours func(childComplexity int) int
 	}
 
 	SetPolicyPayload struct {
@@ -1223,6 +1226,11 @@ type ComplexityRoot struct {
 
 	SetRunTagsPayload struct {
 		Tags func(childComplexity int) int
+	}
+
+	ShareRunPayload struct {
+		ExpiresAt func(childComplexity int) int
+		Path      func(childComplexity int) int
 	}
 
 	Signal struct {
@@ -1510,6 +1518,8 @@ type MutationResolver interface {
 	ApproveRun(ctx context.Context, input model.ApproveRunInput) (*model.RunPayload, error)
 	SetQuota(ctx context.Context, input model.SetQuotaInput) (*model.SetQuotaPayload, error)
 	FreezeTenant(ctx context.Context, input model.FreezeTenantInput) (*model.ServicePayload, error)
+	SetShareLinks(ctx context.Context, input model.SetShareLinksInput) (*model.ServicePayload, error)
+	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
 	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
 }
 type QueryResolver interface {
@@ -3906,6 +3916,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetRunTags(childComplexity, args["input"].(model.SetRunTagsInput)), true
+	case "Mutation.setShareLinks":
+		if e.ComplexityRoot.Mutation.SetShareLinks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setShareLinks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetShareLinks(childComplexity, args["input"].(model.SetShareLinksInput)), true
+	case "Mutation.shareRun":
+		if e.ComplexityRoot.Mutation.ShareRun == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_shareRun_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ShareRun(childComplexity, args["input"].(model.ShareRunInput)), true
 	case "Mutation.signalRun":
 		if e.ComplexityRoot.Mutation.SignalRun == nil {
 			break
@@ -6601,6 +6633,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ServiceState.RetryAfterMs(childComplexity), true
+	case "ServiceState.shareLinkHours":
+		if e.ComplexityRoot.ServiceState.ShareLinkHours == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.ShareLinkHours(childComplexity), true
 
 	case "SetPolicyPayload.policy":
 		if e.ComplexityRoot.SetPolicyPayload.Policy == nil {
@@ -6622,6 +6660,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SetRunTagsPayload.Tags(childComplexity), true
+
+	case "ShareRunPayload.expiresAt":
+		if e.ComplexityRoot.ShareRunPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ShareRunPayload.ExpiresAt(childComplexity), true
+	case "ShareRunPayload.path":
+		if e.ComplexityRoot.ShareRunPayload.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ShareRunPayload.Path(childComplexity), true
 
 	case "Signal.acceptedSeq":
 		if e.ComplexityRoot.Signal.AcceptedSeq == nil {
@@ -7835,6 +7886,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSetPolicyInput,
 		ec.unmarshalInputSetQuotaInput,
 		ec.unmarshalInputSetRunTagsInput,
+		ec.unmarshalInputSetShareLinksInput,
+		ec.unmarshalInputShareRunInput,
 		ec.unmarshalInputSignalActionInput,
 		ec.unmarshalInputSignalInput,
 		ec.unmarshalInputSignalRunInput,
@@ -8272,6 +8325,21 @@ type Mutation {
   requires SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   freezeTenant(input: FreezeTenantInput!): ServicePayload!
+  """
+  Permits links that show the status of a run without sign-in, for hours after they were made; 0 forbids them, as long as
+  nobody set it. Every change revokes all links of the tenant, here with the answer and on every other server within 2 s.
+  Requires the action SET_POLICY on the whole tenant. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT,
+  REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  """
+  setShareLinks(input: SetShareLinksInput!): ServicePayload!
+  """
+  Makes a link to a run that shows its status to everybody who has the link, without sign-in, until it expires: the
+  plan's id and version, the status, when the run started, how long it took and how many steps failed. It shows no
+  step, error, log, parameter or person. Requires READ on the run, and that the tenant permits such links. Each call is
+  in the audit. Errors: NOT_FOUND, FORBIDDEN, REQUEST_RATE_LIMITED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `shareRun(input: {runId: "r1", requestId: "s-1"}) { path expiresAt }` + "`" + `.
+  """
+  shareRun(input: ShareRunInput!): ShareRunPayload!
   """
   Sets the mode of the whole installation. Only for principals of the operators' tenant with the action
   SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
@@ -9246,6 +9314,23 @@ type ServiceState {
   retryAfterMs: Duration
   "Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others."
   activeRuns: Int
+  "How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links."
+  shareLinkHours: Int!
+}
+input SetShareLinksInput {
+  requestId: String!
+  "From 0 (no links) to 168."
+  hours: Int!
+  reason: String!
+}
+input ShareRunInput {
+  requestId: String!
+  runId: String!
+}
+type ShareRunPayload {
+  "The path of the link on this server: /s/TOKEN."
+  path: String!
+  expiresAt: Time!
 }
 input FreezeTenantInput {
   requestId: String!
@@ -12855,6 +12940,8 @@ func (ec *executionContext) childFields_ServiceState(ctx context.Context, field 
 		return ec.fieldContext_ServiceState_retryAfterMs(ctx, field)
 	case "activeRuns":
 		return ec.fieldContext_ServiceState_activeRuns(ctx, field)
+	case "shareLinkHours":
+		return ec.fieldContext_ServiceState_shareLinkHours(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ServiceState", field.Name)
 }
@@ -12881,6 +12968,16 @@ func (ec *executionContext) childFields_SetRunTagsPayload(ctx context.Context, f
 		return ec.fieldContext_SetRunTagsPayload_tags(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetRunTagsPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ShareRunPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "path":
+		return ec.fieldContext_ShareRunPayload_path(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_ShareRunPayload_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ShareRunPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Signal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -13777,6 +13874,34 @@ func (ec *executionContext) field_Mutation_setRunTags_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.SetRunTagsInput, error) {
 			return ec.unmarshalNSetRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setShareLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SetShareLinksInput, error) {
+			return ec.unmarshalNSetShareLinksInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetShareLinksInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_shareRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.ShareRunInput, error) {
+			return ec.unmarshalNShareRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐShareRunInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -24223,6 +24348,94 @@ func (ec *executionContext) fieldContext_Mutation_freezeTenant(ctx context.Conte
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_freezeTenant_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setShareLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setShareLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetShareLinks(ctx, fc.Args["input"].(model.SetShareLinksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ServicePayload) graphql.Marshaler {
+			return ec.marshalNServicePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServicePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setShareLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServicePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setShareLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_shareRun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_shareRun(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ShareRun(ctx, fc.Args["input"].(model.ShareRunInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ShareRunPayload) graphql.Marshaler {
+			return ec.marshalNShareRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐShareRunPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_shareRun(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ShareRunPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_shareRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -35140,6 +35353,29 @@ func (ec *executionContext) fieldContext_ServiceState_activeRuns(_ context.Conte
 	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _ServiceState_shareLinkHours(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_shareLinkHours(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ShareLinkHours, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_shareLinkHours(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _SetPolicyPayload_policy(ctx context.Context, field graphql.CollectedField, obj *model.SetPolicyPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35225,6 +35461,52 @@ func (ec *executionContext) _SetRunTagsPayload_tags(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_SetRunTagsPayload_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SetRunTagsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ShareRunPayload_path(ctx context.Context, field graphql.CollectedField, obj *model.ShareRunPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ShareRunPayload_path(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Path, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ShareRunPayload_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ShareRunPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ShareRunPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.ShareRunPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ShareRunPayload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ShareRunPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ShareRunPayload", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _Signal_id(ctx context.Context, field graphql.CollectedField, obj *model.Signal) (ret graphql.Marshaler) {
@@ -43530,6 +43812,87 @@ func (ec *executionContext) unmarshalInputSetRunTagsInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputSetShareLinksInput(ctx context.Context, obj any) (model.SetShareLinksInput, error) {
+	var it model.SetShareLinksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "hours", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "hours":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hours"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Hours = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputShareRunInput(ctx context.Context, obj any) (model.ShareRunInput, error) {
+	var it model.ShareRunInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "runId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputSignalActionInput(ctx context.Context, obj any) (model.SignalActionInput, error) {
 	var it model.SignalActionInput
 	if obj == nil {
@@ -48269,6 +48632,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "freezeTenant":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_freezeTenant(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setShareLinks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setShareLinks(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "shareRun":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_shareRun(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -53597,6 +53974,11 @@ func (ec *executionContext) _ServiceState(ctx context.Context, sel ast.Selection
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "shareLinkHours":
+			out.Values[i] = ec._ServiceState_shareLinkHours(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53708,6 +54090,49 @@ func (ec *executionContext) _SetRunTagsPayload(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("SetRunTagsPayload")
 		case "tags":
 			out.Values[i] = ec._SetRunTagsPayload_tags(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var shareRunPayloadImplementors = []string{"ShareRunPayload"}
+
+func (ec *executionContext) _ShareRunPayload(ctx context.Context, sel ast.SelectionSet, obj *model.ShareRunPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, shareRunPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ShareRunPayload")
+		case "path":
+			out.Values[i] = ec._ShareRunPayload_path(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._ShareRunPayload_expiresAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -58601,6 +59026,26 @@ func (ec *executionContext) marshalNSetRunTagsPayload2ᚖgithubᚗcomᚋdvtᚑen
 		return graphql.Null
 	}
 	return ec._SetRunTagsPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSetShareLinksInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetShareLinksInput(ctx context.Context, v any) (model.SetShareLinksInput, error) {
+	res, err := ec.unmarshalInputSetShareLinksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNShareRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐShareRunInput(ctx context.Context, v any) (model.ShareRunInput, error) {
+	res, err := ec.unmarshalInputShareRunInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNShareRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐShareRunPayload(ctx context.Context, sel ast.SelectionSet, v *model.ShareRunPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ShareRunPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSignal2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignal(ctx context.Context, sel ast.SelectionSet, v model.Signal) graphql.Marshaler {

@@ -1857,6 +1857,8 @@ type ServiceState struct {
 	RetryAfterMs *time.Duration `json:"retryAfterMs,omitempty"`
 	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
 	ActiveRuns *int `json:"activeRuns,omitempty"`
+	// How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links.
+	ShareLinkHours int `json:"shareLinkHours"`
 }
 
 type SetEngineModeInput struct {
@@ -1898,6 +1900,24 @@ type SetRunTagsInput struct {
 
 type SetRunTagsPayload struct {
 	Tags []string `json:"tags"`
+}
+
+type SetShareLinksInput struct {
+	RequestID string `json:"requestId"`
+	// From 0 (no links) to 168.
+	Hours  int    `json:"hours"`
+	Reason string `json:"reason"`
+}
+
+type ShareRunInput struct {
+	RequestID string `json:"requestId"`
+	RunID     string `json:"runId"`
+}
+
+type ShareRunPayload struct {
+	// The path of the link on this server: /s/TOKEN.
+	Path      string    `json:"path"`
+	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 // The receipt of a signal: its decision and how far the engine has applied it.
