@@ -124,12 +124,116 @@ var AllActionOutcome = []ActionOutcome{
 
 // AddRunNoteAddRunNoteAddRunNotePayload includes the requested fields of the GraphQL type AddRunNotePayload.
 type AddRunNoteAddRunNoteAddRunNotePayload struct {
-	Note AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote `json:"note"`
+	Note   AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote         `json:"note"`
+	Change AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetNote returns AddRunNoteAddRunNoteAddRunNotePayload.Note, and is useful for accessing the field via an interface.
 func (v *AddRunNoteAddRunNoteAddRunNotePayload) GetNote() AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote {
 	return v.Note
+}
+
+// GetChange returns AddRunNoteAddRunNoteAddRunNotePayload.Change, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayload) GetChange() AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalAddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *AddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalAddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt, error) {
+	var retval __premarshalAddRunNoteAddRunNoteAddRunNotePayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 // AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote includes the requested fields of the GraphQL type RunNote.
@@ -246,10 +350,113 @@ func (v *ApproveActionInput) GetRunId() string { return v.RunId }
 // ApproveRunApproveRunRunPayload includes the requested fields of the GraphQL type RunPayload.
 type ApproveRunApproveRunRunPayload struct {
 	Run ApproveRunApproveRunRunPayloadRun `json:"run"`
+	// The receipt of the viewer's decision, which is the first one of several; null when it cannot be read now.
+	Change *ApproveRunApproveRunRunPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetRun returns ApproveRunApproveRunRunPayload.Run, and is useful for accessing the field via an interface.
 func (v *ApproveRunApproveRunRunPayload) GetRun() ApproveRunApproveRunRunPayloadRun { return v.Run }
+
+// GetChange returns ApproveRunApproveRunRunPayload.Change, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayload) GetChange() *ApproveRunApproveRunRunPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// ApproveRunApproveRunRunPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type ApproveRunApproveRunRunPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns ApproveRunApproveRunRunPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns ApproveRunApproveRunRunPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns ApproveRunApproveRunRunPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns ApproveRunApproveRunRunPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) GetAt() time.Time { return v.ChangeRow.At }
+
+// GetVersion returns ApproveRunApproveRunRunPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns ApproveRunApproveRunRunPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ApproveRunApproveRunRunPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ApproveRunApproveRunRunPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalApproveRunApproveRunRunPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ApproveRunApproveRunRunPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalApproveRunApproveRunRunPayloadChangeChangeReceipt, error) {
+	var retval __premarshalApproveRunApproveRunRunPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
+}
 
 // ApproveRunApproveRunRunPayloadRun includes the requested fields of the GraphQL type Run.
 type ApproveRunApproveRunRunPayloadRun struct {
@@ -590,6 +797,8 @@ type AuditFilter struct {
 	RunId *string `json:"runId"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome"`
+	// The whole id of the request, as the receipt of a change has it.
+	RequestId *string `json:"requestId"`
 	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
 	Seals *bool `json:"seals"`
 }
@@ -611,6 +820,9 @@ func (v *AuditFilter) GetRunId() *string { return v.RunId }
 
 // GetOutcome returns AuditFilter.Outcome, and is useful for accessing the field via an interface.
 func (v *AuditFilter) GetOutcome() *string { return v.Outcome }
+
+// GetRequestId returns AuditFilter.RequestId, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetRequestId() *string { return v.RequestId }
 
 // GetSeals returns AuditFilter.Seals, and is useful for accessing the field via an interface.
 func (v *AuditFilter) GetSeals() *bool { return v.Seals }
@@ -634,9 +846,10 @@ var AllBackpressureStrategy = []BackpressureStrategy{
 
 // BreakGlassBreakGlassBreakGlassPayload includes the requested fields of the GraphQL type BreakGlassPayload.
 type BreakGlassBreakGlassBreakGlassPayload struct {
-	Role          Role      `json:"role"`
-	Until         time.Time `json:"until"`
-	PolicyVersion int       `json:"policyVersion"`
+	Role          Role                                                     `json:"role"`
+	Until         time.Time                                                `json:"until"`
+	PolicyVersion int                                                      `json:"policyVersion"`
+	Change        BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetRole returns BreakGlassBreakGlassBreakGlassPayload.Role, and is useful for accessing the field via an interface.
@@ -647,6 +860,109 @@ func (v *BreakGlassBreakGlassBreakGlassPayload) GetUntil() time.Time { return v.
 
 // GetPolicyVersion returns BreakGlassBreakGlassBreakGlassPayload.PolicyVersion, and is useful for accessing the field via an interface.
 func (v *BreakGlassBreakGlassBreakGlassPayload) GetPolicyVersion() int { return v.PolicyVersion }
+
+// GetChange returns BreakGlassBreakGlassBreakGlassPayload.Change, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayload) GetChange() BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt, error) {
+	var retval __premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
+}
 
 type BreakGlassInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -1288,6 +1604,41 @@ type CancelRunResponse struct {
 
 // GetCancelRun returns CancelRunResponse.CancelRun, and is useful for accessing the field via an interface.
 func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { return v.CancelRun }
+
+// ChangeRow includes the GraphQL fields of ChangeReceipt requested by the fragment ChangeRow.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type ChangeRow struct {
+	// As the audit names it, for example SET_POLICY.
+	Action    string    `json:"action"`
+	RequestId string    `json:"requestId"`
+	Actor     string    `json:"actor"`
+	At        time.Time `json:"at"`
+	// The version that the change made of a policy, of quotas, of the mode or of a freeze; null where there are no versions.
+	Version *int `json:"version"`
+	// The version before; 0 when there was none.
+	VersionBefore *int `json:"versionBefore"`
+}
+
+// GetAction returns ChangeRow.Action, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetAction() string { return v.Action }
+
+// GetRequestId returns ChangeRow.RequestId, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetRequestId() string { return v.RequestId }
+
+// GetActor returns ChangeRow.Actor, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetActor() string { return v.Actor }
+
+// GetAt returns ChangeRow.At, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetAt() time.Time { return v.At }
+
+// GetVersion returns ChangeRow.Version, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetVersion() *int { return v.Version }
+
+// GetVersionBefore returns ChangeRow.VersionBefore, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetVersionBefore() *int { return v.VersionBefore }
 
 // CheckAuditAuditCheck includes the requested fields of the GraphQL type AuditCheck.
 // The GraphQL type's documentation follows.
@@ -2398,7 +2749,8 @@ func (v *CountLooseAuditResponse) GetAudit() CountLooseAuditAuditAuditConnection
 type CreateTokenCreateTokenCreateTokenPayload struct {
 	Token CreateTokenCreateTokenCreateTokenPayloadToken `json:"token"`
 	// Shown only in this answer; null when it repeats an earlier one.
-	Secret *string `json:"secret"`
+	Secret *string                                                     `json:"secret"`
+	Change CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetToken returns CreateTokenCreateTokenCreateTokenPayload.Token, and is useful for accessing the field via an interface.
@@ -2408,6 +2760,109 @@ func (v *CreateTokenCreateTokenCreateTokenPayload) GetToken() CreateTokenCreateT
 
 // GetSecret returns CreateTokenCreateTokenCreateTokenPayload.Secret, and is useful for accessing the field via an interface.
 func (v *CreateTokenCreateTokenCreateTokenPayload) GetSecret() *string { return v.Secret }
+
+// GetChange returns CreateTokenCreateTokenCreateTokenPayload.Change, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayload) GetChange() CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalCreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *CreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalCreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt, error) {
+	var retval __premarshalCreateTokenCreateTokenCreateTokenPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
+}
 
 // CreateTokenCreateTokenCreateTokenPayloadToken includes the requested fields of the GraphQL type Token.
 // The GraphQL type's documentation follows.
@@ -2804,11 +3259,116 @@ func (v *EmergencyStopInput) GetForceKill() *bool { return v.ForceKill }
 // EndBreakGlassEndBreakGlassEndBreakGlassPayload includes the requested fields of the GraphQL type EndBreakGlassPayload.
 type EndBreakGlassEndBreakGlassEndBreakGlassPayload struct {
 	PolicyVersion int `json:"policyVersion"`
+	// Null when there was no such role.
+	Change *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetPolicyVersion returns EndBreakGlassEndBreakGlassEndBreakGlassPayload.PolicyVersion, and is useful for accessing the field via an interface.
 func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayload) GetPolicyVersion() int {
 	return v.PolicyVersion
+}
+
+// GetChange returns EndBreakGlassEndBreakGlassEndBreakGlassPayload.Change, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayload) GetChange() *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt, error) {
+	var retval __premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 type EndBreakGlassInput struct {
@@ -3329,11 +3889,115 @@ func (v *FoundLog) GetLines() []LogLine { return v.Lines }
 // FreezeTenantFreezeTenantServicePayload includes the requested fields of the GraphQL type ServicePayload.
 type FreezeTenantFreezeTenantServicePayload struct {
 	Service FreezeTenantFreezeTenantServicePayloadServiceServiceState `json:"service"`
+	Change  FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetService returns FreezeTenantFreezeTenantServicePayload.Service, and is useful for accessing the field via an interface.
 func (v *FreezeTenantFreezeTenantServicePayload) GetService() FreezeTenantFreezeTenantServicePayloadServiceServiceState {
 	return v.Service
+}
+
+// GetChange returns FreezeTenantFreezeTenantServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayload) GetChange() FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalFreezeTenantFreezeTenantServicePayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *FreezeTenantFreezeTenantServicePayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalFreezeTenantFreezeTenantServicePayloadChangeChangeReceipt, error) {
+	var retval __premarshalFreezeTenantFreezeTenantServicePayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 // FreezeTenantFreezeTenantServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
@@ -8764,11 +9428,116 @@ func (v *RevokeTokenResponse) GetRevokeToken() RevokeTokenRevokeTokenRevokeToken
 // RevokeTokenRevokeTokenRevokeTokenPayload includes the requested fields of the GraphQL type RevokeTokenPayload.
 type RevokeTokenRevokeTokenRevokeTokenPayload struct {
 	Token RevokeTokenRevokeTokenRevokeTokenPayloadToken `json:"token"`
+	// Null when it was revoked before.
+	Change *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetToken returns RevokeTokenRevokeTokenRevokeTokenPayload.Token, and is useful for accessing the field via an interface.
 func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetToken() RevokeTokenRevokeTokenRevokeTokenPayloadToken {
 	return v.Token
+}
+
+// GetChange returns RevokeTokenRevokeTokenRevokeTokenPayload.Change, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetChange() *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalRevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalRevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt, error) {
+	var retval __premarshalRevokeTokenRevokeTokenRevokeTokenPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 // RevokeTokenRevokeTokenRevokeTokenPayloadToken includes the requested fields of the GraphQL type Token.
@@ -9345,11 +10114,115 @@ func (v *SetEngineModeResponse) GetSetEngineMode() SetEngineModeSetEngineModeSer
 // SetEngineModeSetEngineModeServicePayload includes the requested fields of the GraphQL type ServicePayload.
 type SetEngineModeSetEngineModeServicePayload struct {
 	Service SetEngineModeSetEngineModeServicePayloadServiceServiceState `json:"service"`
+	Change  SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetService returns SetEngineModeSetEngineModeServicePayload.Service, and is useful for accessing the field via an interface.
 func (v *SetEngineModeSetEngineModeServicePayload) GetService() SetEngineModeSetEngineModeServicePayloadServiceServiceState {
 	return v.Service
+}
+
+// GetChange returns SetEngineModeSetEngineModeServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayload) GetChange() SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSetEngineModeSetEngineModeServicePayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SetEngineModeSetEngineModeServicePayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalSetEngineModeSetEngineModeServicePayloadChangeChangeReceipt, error) {
+	var retval __premarshalSetEngineModeSetEngineModeServicePayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 // SetEngineModeSetEngineModeServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
@@ -9509,12 +10382,116 @@ func (v *SetPolicyResponse) GetSetPolicy() SetPolicySetPolicySetPolicyPayload { 
 
 // SetPolicySetPolicySetPolicyPayload includes the requested fields of the GraphQL type SetPolicyPayload.
 type SetPolicySetPolicySetPolicyPayload struct {
-	Policy SetPolicySetPolicySetPolicyPayloadPolicy `json:"policy"`
+	Policy SetPolicySetPolicySetPolicyPayloadPolicy              `json:"policy"`
+	Change SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetPolicy returns SetPolicySetPolicySetPolicyPayload.Policy, and is useful for accessing the field via an interface.
 func (v *SetPolicySetPolicySetPolicyPayload) GetPolicy() SetPolicySetPolicySetPolicyPayloadPolicy {
 	return v.Policy
+}
+
+// GetChange returns SetPolicySetPolicySetPolicyPayload.Change, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayload) GetChange() SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSetPolicySetPolicySetPolicyPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SetPolicySetPolicySetPolicyPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalSetPolicySetPolicySetPolicyPayloadChangeChangeReceipt, error) {
+	var retval __premarshalSetPolicySetPolicySetPolicyPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 // SetPolicySetPolicySetPolicyPayloadPolicy includes the requested fields of the GraphQL type Policy.
@@ -9679,11 +10656,113 @@ func (v *SetQuotaResponse) GetSetQuota() SetQuotaSetQuotaSetQuotaPayload { retur
 // SetQuotaSetQuotaSetQuotaPayload includes the requested fields of the GraphQL type SetQuotaPayload.
 type SetQuotaSetQuotaSetQuotaPayload struct {
 	Settings SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings `json:"settings"`
+	Change   SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt   `json:"change"`
 }
 
 // GetSettings returns SetQuotaSetQuotaSetQuotaPayload.Settings, and is useful for accessing the field via an interface.
 func (v *SetQuotaSetQuotaSetQuotaPayload) GetSettings() SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings {
 	return v.Settings
+}
+
+// GetChange returns SetQuotaSetQuotaSetQuotaPayload.Change, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayload) GetChange() SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) GetAt() time.Time { return v.ChangeRow.At }
+
+// GetVersion returns SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalSetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt, error) {
+	var retval __premarshalSetQuotaSetQuotaSetQuotaPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 // SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings includes the requested fields of the GraphQL type QuotaSettings.
@@ -9836,10 +10915,115 @@ func (v *SetRunTagsResponse) GetSetRunTags() SetRunTagsSetRunTagsSetRunTagsPaylo
 // SetRunTagsSetRunTagsSetRunTagsPayload includes the requested fields of the GraphQL type SetRunTagsPayload.
 type SetRunTagsSetRunTagsSetRunTagsPayload struct {
 	Tags []string `json:"tags"`
+	// Null when the run had these tags before.
+	Change *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetTags returns SetRunTagsSetRunTagsSetRunTagsPayload.Tags, and is useful for accessing the field via an interface.
 func (v *SetRunTagsSetRunTagsSetRunTagsPayload) GetTags() []string { return v.Tags }
+
+// GetChange returns SetRunTagsSetRunTagsSetRunTagsPayload.Change, and is useful for accessing the field via an interface.
+func (v *SetRunTagsSetRunTagsSetRunTagsPayload) GetChange() *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalSetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt, error) {
+	var retval __premarshalSetRunTagsSetRunTagsSetRunTagsPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
+}
 
 // ShowBreakGlassResponse is returned by ShowBreakGlass on success.
 type ShowBreakGlassResponse struct {
@@ -14749,7 +15933,18 @@ mutation AddRunNote ($input: AddRunNoteInput!) {
 			at
 			body
 		}
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -14787,6 +15982,9 @@ mutation ApproveRun ($input: ApproveRunInput!) {
 			approval {
 				... ApprovalRow
 			}
+		}
+		change {
+			... ChangeRow
 		}
 	}
 }
@@ -14844,6 +16042,14 @@ fragment ApprovalRow on RunApproval {
 		at
 	}
 }
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
 `
 
 func ApproveRun(
@@ -14878,7 +16084,18 @@ mutation BreakGlass ($input: BreakGlassInput!) {
 		role
 		until
 		policyVersion
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -15313,6 +16530,9 @@ mutation CreateToken ($input: CreateTokenInput!) {
 			... TokenRow
 		}
 		secret
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment TokenRow on Token {
@@ -15331,6 +16551,14 @@ fragment TokenRow on Token {
 	revokedAt
 	revokedBy
 	lastUsedAt
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -15436,7 +16664,18 @@ const EndBreakGlass_Operation = `
 mutation EndBreakGlass ($input: EndBreakGlassInput!) {
 	endBreakGlass(input: $input) {
 		policyVersion
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -15703,6 +16942,9 @@ mutation FreezeTenant ($input: FreezeTenantInput!) {
 		service {
 			... ServiceRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment ServiceRow on ServiceState {
@@ -15715,6 +16957,14 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -17393,6 +18643,9 @@ mutation RevokeToken ($input: RevokeTokenInput!) {
 		token {
 			... TokenRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment TokenRow on Token {
@@ -17411,6 +18664,14 @@ fragment TokenRow on Token {
 	revokedAt
 	revokedBy
 	lastUsedAt
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -17507,6 +18768,9 @@ mutation SetEngineMode ($input: SetEngineModeInput!) {
 		service {
 			... ServiceRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment ServiceRow on ServiceState {
@@ -17519,6 +18783,14 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -17553,6 +18825,9 @@ mutation SetPolicy ($input: SetPolicyInput!) {
 	setPolicy(input: $input) {
 		policy {
 			... PolicyRow
+		}
+		change {
+			... ChangeRow
 		}
 	}
 }
@@ -17602,6 +18877,14 @@ fragment PolicyRow on Policy {
 	reason
 	at
 }
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
 `
 
 func SetPolicy(
@@ -17636,6 +18919,9 @@ mutation SetQuota ($input: SetQuotaInput!) {
 		settings {
 			... QuotaSettingsRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment QuotaSettingsRow on QuotaSettings {
@@ -17664,6 +18950,14 @@ fragment QuotaSettingsRow on QuotaSettings {
 	actor
 	reason
 	at
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -17697,7 +18991,18 @@ const SetRunTags_Operation = `
 mutation SetRunTags ($input: SetRunTagsInput!) {
 	setRunTags(input: $input) {
 		tags
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 

@@ -16,8 +16,8 @@ import (
 type ServiceModes interface {
 	ServiceState(ctx context.Context, p authz.Principal) (admission.ServiceState, error)
 	WatchService(ctx context.Context, p authz.Principal) (Stream[admission.ServiceState], error)
-	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ServiceState, error)
-	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ServiceState, error)
+	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ModeChange, error)
+	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ModeChange, error)
 	Workers(ctx context.Context, p authz.Principal) ([]health.WorkerState, error)
 }
 
@@ -67,11 +67,11 @@ func (m mutations) SetEngineMode(ctx context.Context, in model.SetEngineModeInpu
 	return servicePayload(s, err)
 }
 
-func servicePayload(s admission.ServiceState, err error) (*model.ServicePayload, error) {
+func servicePayload(s admission.ModeChange, err error) (*model.ServicePayload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model.ServicePayload{Service: mapService(s)}, nil
+	return &model.ServicePayload{Service: mapService(s.ServiceState), Change: mapping.Change(s.Change)}, nil
 }
 
 func (s subscriptions) ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error) {

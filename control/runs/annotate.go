@@ -82,9 +82,15 @@ func (s *Annotator) Notes(ctx context.Context, p authz.Principal, runID string) 
 	return notes, control.Translate(err)
 }
 
-// TagRun replaces the tags of a run and returns them, sorted. It is audited unless nothing changed. Errors: NOT_FOUND,
-// FORBIDDEN without ANNOTATE, BAD_USER_INPUT.
-func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) ([]string, error) {
+// TaggedRun has the tags of a run, sorted, and the receipt of their change.
+type TaggedRun struct {
+	Tags   []string
+	Change control.Change // zero when the run had these tags before
+}
+
+// TagRun replaces the tags of a run. It is audited unless nothing changed. Errors: NOT_FOUND, FORBIDDEN without
+// ANNOTATE, BAD_USER_INPUT.
+func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) (TaggedRun, error) {
 	vs := control.CheckID(nil, "requestId", in.RequestID)
 	tags := slices.Compact(slices.Sorted(slices.Values(in.Tags)))
 	if len(tags) > store.MaxTags {
@@ -100,9 +106,11 @@ func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) ([
 	}
 	if err := s.check(ctx, p, store.AuditRow{Action: string(authz.Annotate), RunID: in.RunID,
 		RequestID: in.RequestID}, vs); err != nil {
-		return nil, err
+		return TaggedRun{}, err
 	}
+	out := TaggedRun{Tags: tags}
 	err := s.store.InRun(ctx, in.RunID, func(tx store.RunTx) error {
+		out.Change = control.Change{}
 		before, err := tx.Tags(ctx)
 		if err != nil || slices.Equal(before, tags) {
 			return err
@@ -110,10 +118,11 @@ func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) ([
 		if err := tx.PutTags(ctx, tags); err != nil {
 			return err
 		}
+		out.Change = control.Change{Action: ActionTagRun, RequestID: in.RequestID, Actor: p.ID, At: s.rights.Now()}
 		return s.audit(ctx, tx, p, store.AuditRow{Action: ActionTagRun, RunID: in.RunID, RequestID: in.RequestID},
 			map[string][]string{"before": before, "after": tags})
 	})
-	return tags, control.Translate(err)
+	return out, control.Translate(err)
 }
 
 // AddNote adds a note to a run. A repetition with the same requestId returns the note of the first call. Errors:

@@ -100,6 +100,8 @@ export type AuditFilter = {
   from?: string | null | undefined;
   /** ACCEPTED, REJECTED, DENIED, … */
   outcome?: string | null | undefined;
+  /** The whole id of the request, as the receipt of a change has it. */
+  requestId?: string | null | undefined;
   /** The id of a run, or its beginning. */
   runId?: string | null | undefined;
   /** false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps. */
