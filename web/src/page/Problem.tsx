@@ -16,7 +16,7 @@ export function Problem({ error, retry }: { error: unknown; retry: () => void })
         <p>
           {api.message} <ErrorCode code={api.code} />
         </p>
-        {api.whoCould.length > 0 && <p>{m.denied.could(api.whoCould.join(", "))}</p>}
+        {api.whoCould.length > 0 && <p>{m.denied.could(api.whoCould)}</p>}
         <BreakGlassButton />
       </Notice>
     );

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { header, RUN, signal, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import { receipts } from "./context";
-import { doneLog } from "./done";
+import { doneLog } from "../session/done";
 import { DoneLine } from "./DoneLine";
 import { ReceiptLine } from "./ReceiptLine";
 import { Tray } from "./Tray";

@@ -8,7 +8,7 @@ import { useViewer } from "../session/viewer";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
 import { useDismissed, useReceipts } from "./context";
-import { useDoneList } from "./done";
+import { useDoneList } from "../session/done";
 import { failed } from "./receipts";
 import { type Entry, TrayList } from "./TrayList";
 import css from "./Tray.module.css";

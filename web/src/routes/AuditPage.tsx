@@ -28,6 +28,7 @@ function filterOf(search: AuditSearch, now: number, zone: Zone): AuditFilter {
     ...(search.actor ? { actor: search.actor } : {}),
     ...(search.outcome ? { outcome: search.outcome } : {}),
     ...(search.run ? { runId: search.run } : {}),
+    ...(search.request ? { requestId: search.request } : {}),
     ...(from !== null ? { from: new Date(from).toISOString() } : {}),
     ...(to !== null ? { to: new Date(to).toISOString() } : {}),
     // Each run adds records that seal its log; they are shown only to a reader who filters by their action.

@@ -822,14 +822,14 @@ export type SetRunTagsMutationVariables = Exact<{
 }>;
 
 
-export type SetRunTagsMutation = { setRunTags: { tags: Array<string> } };
+export type SetRunTagsMutation = { setRunTags: { tags: Array<string>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type AddRunNoteMutationVariables = Exact<{
   input: AddRunNoteInput;
 }>;
 
 
-export type AddRunNoteMutation = { addRunNote: { note: { no: number } } };
+export type AddRunNoteMutation = { addRunNote: { note: { no: number }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type SavedViewsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -841,14 +841,14 @@ export type SaveViewMutationVariables = Exact<{
 }>;
 
 
-export type SaveViewMutation = { saveView: { view: { viewId: string } } };
+export type SaveViewMutation = { saveView: { view: { viewId: string }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type DeleteViewMutationVariables = Exact<{
   input: DeleteViewInput;
 }>;
 
 
-export type DeleteViewMutation = { deleteView: { deleted: boolean } };
+export type DeleteViewMutation = { deleteView: { deleted: boolean, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
@@ -1187,6 +1187,15 @@ export type LetterEventsQueryVariables = Exact<{
 
 export type LetterEventsQuery = { run: { events: { edges: Array<{ node: { eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown } }> } } | null };
 
+export type ChangeFieldsFragment = { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null };
+
+export type RightHoldersQueryVariables = Exact<{
+  actions: Array<Action> | Action;
+}>;
+
+
+export type RightHoldersQuery = { rightHolders: Array<{ action: Action, names: Array<string>, more: boolean }> };
+
 export type WhoCouldQueryVariables = Exact<{
   action: string;
   runId?: string | null | undefined;
@@ -1249,7 +1258,7 @@ export type ApproveMutationVariables = Exact<{
 }>;
 
 
-export type ApproveMutation = { approveRun: { run: { runId: string, status: RunStatus } } };
+export type ApproveMutation = { approveRun: { run: { runId: string, status: RunStatus }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type CompleteStepMutationVariables = Exact<{
   input: CompleteManualStepInput;
@@ -1285,14 +1294,14 @@ export type CreateTokenMutationVariables = Exact<{
 }>;
 
 
-export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type RevokeTokenMutationVariables = Exact<{
   input: RevokeTokenInput;
 }>;
 
 
-export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> };
 
@@ -1327,7 +1336,7 @@ export type SetPolicyMutationVariables = Exact<{
 }>;
 
 
-export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> } } };
+export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type QuotaSettingsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1343,7 +1352,7 @@ export type SetQuotaMutationVariables = Exact<{
 }>;
 
 
-export type SetQuotaMutation = { setQuota: { settings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> } } };
+export type SetQuotaMutation = { setQuota: { settings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type ServiceFieldsFragment = { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null };
 
@@ -1357,14 +1366,14 @@ export type SetModeMutationVariables = Exact<{
 }>;
 
 
-export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
+export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type FreezeMutationVariables = Exact<{
   input: FreezeTenantInput;
 }>;
 
 
-export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
+export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -1444,14 +1453,14 @@ export type BreakGlassMutationVariables = Exact<{
 }>;
 
 
-export type BreakGlassMutation = { breakGlass: { role: Role, until: string, policyVersion: number } };
+export type BreakGlassMutation = { breakGlass: { role: Role, until: string, policyVersion: number, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type EndBreakGlassMutationVariables = Exact<{
   input: EndBreakGlassInput;
 }>;
 
 
-export type EndBreakGlassMutation = { endBreakGlass: { policyVersion: number } };
+export type EndBreakGlassMutation = { endBreakGlass: { policyVersion: number, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type KnownPlansQueryVariables = Exact<{
   first: number;
@@ -1929,6 +1938,16 @@ export const AuditFieldsFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"AuditFields"}) as unknown as TypedDocumentString<AuditFieldsFragment, unknown>;
+export const ChangeFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+    `, {"fragmentName":"ChangeFields"}) as unknown as TypedDocumentString<ChangeFieldsFragment, unknown>;
 export const TaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment TaskFields on ManualTask {
   runId
@@ -2378,18 +2397,38 @@ export const SetRunTagsDocument = new TypedDocumentString(`
     mutation SetRunTags($input: SetRunTagsInput!) {
   setRunTags(input: $input) {
     tags
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<SetRunTagsMutation, SetRunTagsMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<SetRunTagsMutation, SetRunTagsMutationVariables>;
 export const AddRunNoteDocument = new TypedDocumentString(`
     mutation AddRunNote($input: AddRunNoteInput!) {
   addRunNote(input: $input) {
     note {
       no
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<AddRunNoteMutation, AddRunNoteMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<AddRunNoteMutation, AddRunNoteMutationVariables>;
 export const SavedViewsDocument = new TypedDocumentString(`
     query SavedViews {
   savedViews {
@@ -2408,16 +2447,36 @@ export const SaveViewDocument = new TypedDocumentString(`
     view {
       viewId
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<SaveViewMutation, SaveViewMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<SaveViewMutation, SaveViewMutationVariables>;
 export const DeleteViewDocument = new TypedDocumentString(`
     mutation DeleteView($input: DeleteViewInput!) {
   deleteView(input: $input) {
     deleted
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -3955,6 +4014,15 @@ export const LetterEventsDocument = new TypedDocumentString(`
   emittedBy
   payload
 }`) as unknown as TypedDocumentString<LetterEventsQuery, LetterEventsQueryVariables>;
+export const RightHoldersDocument = new TypedDocumentString(`
+    query RightHolders($actions: [Action!]!) {
+  rightHolders(actions: $actions) {
+    action
+    names
+    more
+  }
+}
+    `) as unknown as TypedDocumentString<RightHoldersQuery, RightHoldersQueryVariables>;
 export const WhoCouldDocument = new TypedDocumentString(`
     query WhoCould($action: String!, $runId: String, $projectId: String, $environmentId: String) {
   whoCould(
@@ -4232,9 +4300,19 @@ export const ApproveDocument = new TypedDocumentString(`
       runId
       status
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<ApproveMutation, ApproveMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<ApproveMutation, ApproveMutationVariables>;
 export const CompleteStepDocument = new TypedDocumentString(`
     mutation CompleteStep($input: CompleteManualStepInput!) {
   completeManualStep(input: $input) {
@@ -4337,9 +4415,20 @@ export const CreateTokenDocument = new TypedDocumentString(`
       ...TokenFields
     }
     secret
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment TokenFields on Token {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment TokenFields on Token {
   tokenId
   name
   prefix
@@ -4361,9 +4450,20 @@ export const RevokeTokenDocument = new TypedDocumentString(`
     token {
       ...TokenFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment TokenFields on Token {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment TokenFields on Token {
   tokenId
   name
   prefix
@@ -4555,9 +4655,20 @@ export const SetPolicyDocument = new TypedDocumentString(`
     policy {
       ...PolicyFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment PolicyFields on Policy {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment PolicyFields on Policy {
   version
   defaultRules
   rules {
@@ -4641,9 +4752,20 @@ export const SetQuotaDocument = new TypedDocumentString(`
     settings {
       ...QuotaFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment LimitFields on QuotaLimits {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment LimitFields on QuotaLimits {
   startRunPerMinute
   heavyStepsPerMinute
   signalOpsPerMinute
@@ -4692,9 +4814,20 @@ export const SetModeDocument = new TypedDocumentString(`
     service {
       ...ServiceFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment ServiceFields on ServiceState {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment ServiceFields on ServiceState {
   mode
   modeReason
   modeSince
@@ -4711,9 +4844,20 @@ export const FreezeDocument = new TypedDocumentString(`
     service {
       ...ServiceFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment ServiceFields on ServiceState {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment ServiceFields on ServiceState {
   mode
   modeReason
   modeSince
@@ -5015,16 +5159,36 @@ export const BreakGlassDocument = new TypedDocumentString(`
     role
     until
     policyVersion
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<BreakGlassMutation, BreakGlassMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<BreakGlassMutation, BreakGlassMutationVariables>;
 export const EndBreakGlassDocument = new TypedDocumentString(`
     mutation EndBreakGlass($input: EndBreakGlassInput!) {
   endBreakGlass(input: $input) {
     policyVersion
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<EndBreakGlassMutation, EndBreakGlassMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<EndBreakGlassMutation, EndBreakGlassMutationVariables>;
 export const KnownPlansDocument = new TypedDocumentString(`
     query KnownPlans($first: Int!) {
   runs(first: $first) {
