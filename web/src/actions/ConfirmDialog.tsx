@@ -5,6 +5,7 @@ import { CopyAs } from "../copyas/CopyAs";
 import { Env } from "../ui/Env";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { attemptName, shortId, ticking } from "../format/format";
@@ -145,7 +146,8 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
       onClose={leave}
       title={
         <>
-          {m.confirm.title(label, stepId ?? header.plan.planId)} <Env id={header.environmentId} />
+          {m.confirm.title(label, stepId === null ? header.plan.planId : titleOf(store, stepId))}{" "}
+          <Env id={header.environmentId} />
         </>
       }
     >

@@ -23,7 +23,7 @@ import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
 import { PolicyForm } from "./PolicyForm";
-import { roleWords, scopeWords } from "./scope";
+import { actionWords, roleWords, scopeWords } from "./scope";
 import { Versions } from "./Versions";
 import { WhoCan } from "./WhoCan";
 
@@ -44,7 +44,7 @@ const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
 ];
 const rules: Column<PolicyFieldsFragment["rules"][number]>[] = [
   { head: m.policy.role, main: true, cell: (rule) => roleWords(rule.role) },
-  { head: m.policy.action, cell: (rule) => <code>{rule.action}</code> },
+  { head: m.policy.action, cell: (rule) => actionWords(rule.action) },
   { head: m.policy.where, cell: (rule) => scopeWords(rule) },
 ];
 /** The policy in the form of setPolicy. */

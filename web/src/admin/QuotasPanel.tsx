@@ -101,6 +101,7 @@ export function QuotasPanel() {
       </PageHead>
       <MayNot of={may} />
       <DoneLine topic="quotas" />
+      {settings.answer && <p className={css.hint}>{m.quota.tier(settings.answer.tier, settings.answer.version)}</p>}
       {quotas.error !== null && <Problem error={quotas.error} retry={refresh} />}
       {!lines && quotas.error === null && <Skeleton rows={6} label={m.sync.LOADING} />}
       {lines && quotas.answer && (
@@ -125,7 +126,6 @@ export function QuotasPanel() {
           </section>
         </>
       )}
-      {settings.answer && <p className={css.hint}>{m.quota.tier(settings.answer.tier, settings.answer.version)}</p>}
       {settings.answer && (
         <Versions
           pages={history}

@@ -80,7 +80,7 @@ export const confirm = {
   how: "How to stop",
   stops: {
     graceful: "Graceful: the engine stops what is in flight, and the log says how each attempt ended.",
-    force: "Force: the engine's execution is ended at once. Attempts in flight may go on outside for a while.",
+    force: "Force: the engine's execution is ended at once. Attempts in flight may continue outside for a while.",
   },
   again: "Steps to run again",
   from: {
@@ -199,7 +199,7 @@ export const receipt = {
   unfroze: "Lifted the freeze",
   tokenCreated: (name: string) => `Created the token ${name}`,
   tokenRevoked: (name: string) => `Revoked the token ${name}`,
-  tookRole: (role: string) => `Took the role ${role} by break-glass`,
+  tookRole: (role: string) => `Took the ${role} role by break-glass`,
   endedRole: "Ended break-glass",
   tagged: (run: string) => `Changed the tags of run ${run}`,
   noted: (run: string) => `Added a note to run ${run}`,

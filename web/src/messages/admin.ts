@@ -12,7 +12,7 @@ export const admin = {
   document: "JSON",
   view: "Edit as",
   views: { form: "Form", json: "JSON" },
-  notJsonNow: "The text is not JSON. Mend it, then the form can show it.",
+  notJsonNow: "The text is not valid JSON. Fix it to return to the form.",
   add: (what: string) => `Add ${what}`,
   remove: (what: string) => `Remove ${what}`,
   unchanged: "Nothing was changed.",
@@ -51,7 +51,7 @@ export const tokens = {
 
 export const policy = {
   title: "Policy",
-  named: (version: number) => `Policy, version ${version}`,
+  named: (version: number) => (version === 0 ? "Policy: the server's settings" : `Policy, version ${version}`),
   grants: "Who has which role",
   principal: "Principal",
   role: "Role",
@@ -73,7 +73,7 @@ export const policy = {
   approvals: (place: string, required: number) =>
     `Runs of ${place} start when ${plural(required, "person has", "people have")} approved them.`,
   breakGlass: (principal: string, role: string, minutes: number) =>
-    `${principal} may take the role ${role} by break-glass for at most ${plural(minutes, "minute")}.`,
+    `${principal} may take the ${role} role by break-glass for at most ${plural(minutes, "minute")}.`,
   history: "Versions",
   changed: "Changed",
   compare: "Compare versions",
@@ -93,7 +93,7 @@ export const policy = {
   breakGlassOf: (principal: string) => (principal === "" ? "the entry" : `the entry of ${principal}`),
   project: "Project",
   environment: "Environment",
-  required: "People",
+  required: "Approvals needed",
   minutes: "Minutes",
   expires: "Until (UTC)",
   expiresHint: "2026-12-31T18:00:00Z",
@@ -105,7 +105,7 @@ export const policy = {
     completeManual: "The requester and the approvers of a run may not complete its manual steps",
     completeManualInEveryPlan: "A plan cannot lift this by `sod: false`",
   },
-  inJson: "Rules and ceilings of sandboxes are edited as JSON.",
+  inJson: "Edit rules and sandbox limits as JSON.",
   version: "Version",
   by: "By",
   at: "At",
@@ -114,8 +114,8 @@ export const policy = {
   on: "Project/environment, or the id of a run",
   ask: "Show who can",
   who: (action: string, names: string) => (names === "" ? `${action}: nobody can do this.` : `${action}: ${names}.`),
-  noHistory: "The tenant has no policy of its own; the server's settings hold.",
-  editing: (version: number) => `Edit policy (version ${version})`,
+  noHistory: "This tenant has no policy of its own. The server's settings apply.",
+  editing: (version: number) => (version === 0 ? "Edit policy" : `Edit policy (version ${version})`),
 };
 
 export const quota = {
@@ -126,14 +126,14 @@ export const quota = {
   place: "Where",
   used: "Used",
   left: "Left",
-  next: "Next token",
+  next: "Refills at",
   active: "Active runs",
   waiting: "Waiting runs",
   of: (n: string, most: string) => `${n} of ${most}`,
   actions: { START_RUN: "starts", HEAVY_STEP: "heavy steps", SIGNAL: "signals" } satisfies Record<QuotaAction, string>,
   tier: (tier: string, version: number) =>
-    `Tier ${tier}; ${version === 0 ? "its limits apply" : `version ${version} of the tenant's own settings`}.`,
-  notYours: "Your role may not read the settings of the quotas.",
+    `Tier ${tier}: ${version === 0 ? "its limits apply" : `version ${version} of this tenant's settings applies`}.`,
+  notYours: "Your role may not read the quota settings.",
   limits: {
     startRunPerMinute: "Starts per minute",
     heavyStepsPerMinute: "Heavy steps per minute",
@@ -141,7 +141,7 @@ export const quota = {
     maxActive: "Active runs",
     maxQueueDepth: "Waiting runs",
   },
-  inherit: "An empty field inherits the limit of the tier.",
+  inherit: "An empty field inherits the tier's limit.",
   weight: "Weight",
   project: "a project",
   projectOf: (id: string) => (id === "" ? "the project" : `project ${id}`),
@@ -149,13 +149,13 @@ export const quota = {
   strategy: "When a limit is reached",
   strategies: { "": "As the installation", QUEUE: "Runs wait", REJECT: "Runs are refused", DELAY: "Runs are delayed" },
   ttl: "Longest wait, in seconds",
-  noHistory: "The tenant has no settings of its own; those of its tier hold.",
-  editing: (version: number) => `Edit quotas (version ${version})`,
+  noHistory: "This tenant has no settings of its own. Its tier's limits apply.",
+  editing: (version: number) => (version === 0 ? "Edit quotas" : `Edit quotas (version ${version})`),
 };
 
 export const service = {
   title: "Service",
-  mode: "Mode of the installation",
+  mode: "Installation mode",
   tenant: "This tenant",
   since: "since",
   already: "This mode is set already.",
@@ -167,7 +167,7 @@ export const service = {
       "No new run starts; runs in progress continue to their end. When none is active, the installation may be stopped.",
   } satisfies Record<EngineMode, string>,
   setMode: (mode: string) => `Set to ${mode}`,
-  active: (n: number) => `${plural(n, "run is", "runs are")} active in the installation.`,
+  active: (n: number) => `${plural(n, "run is", "runs are")} active on this installation.`,
   frozen: "Frozen",
   notFrozen: "Not frozen",
   freeze: "Freeze the tenant",
@@ -180,9 +180,9 @@ export const breakGlass = {
   open: "Break glass",
   title: "Break-glass",
   means:
-    "You take a role on the whole tenant for some minutes. It is recorded in the audit with your reason, and ends by itself.",
+    "You take a role on the whole tenant for some minutes. The audit log records it with your reason. It ends by itself.",
   minutes: (most: number) => `Minutes (at most ${most})`,
-  take: (role: string) => `Take the role ${role}`,
+  take: (role: string) => `Take the ${role} role`,
   cancel: "Cancel",
   left: (roles: string, left: string) => `Break-glass: ${roles}, ${left} left`,
   end: "End now",

@@ -24,7 +24,7 @@ export const plans = {
     APPROVE: "Approve a run",
     RESUME: "Resume a run",
     WATCH: "Watch the run",
-    RERUN: "Run again",
+    RERUN: "Rerun",
     START: "Start a run",
   } satisfies Record<PlanNext, string>,
   percent: (rate: number) => `${Math.round(rate * 100)} %`,
