@@ -64,7 +64,7 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
         </select>
       </label>
       <Field name="run" label={m.audit.run} value={search.run} />
-      <Field name="request" label={m.audit.request} value={search.request} />
+      {search.request && <Field name="request" label={m.audit.request} value={search.request} />}
       <Field name="from" label={m.audit.from} value={search.from} placeholder={m.audit.moments} />
       <Field name="to" label={m.audit.to} value={search.to} placeholder={m.audit.moments} />
       <Button type="submit">{m.audit.find}</Button>

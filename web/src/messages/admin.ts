@@ -120,7 +120,7 @@ export const policy = {
 
 export const quota = {
   title: "Quotas",
-  tenant: "whole tenant",
+  tenant: "Whole tenant",
   buckets: "Per minute",
   places: "At once",
   place: "Where",

@@ -16,14 +16,15 @@ export function DoneLine({ topic }: { topic: string }) {
   const shown = entry !== undefined && Date.now() - entry.at < SHOWN_MS;
   useTick(60_000, shown);
   return (
-    <div role="status" data-done={topic}>
-      {shown && <DoneText entry={entry} />}
+    <div role="status" data-done={topic} className={css.done}>
+      {shown && <DoneText entry={entry} here />}
     </div>
   );
 }
 
-/** What was done, when, by whom, and the record in the audit for those who may read it. */
-export function DoneText({ entry: { what, at, by, audit, versions, effect } }: { entry: Done }) {
+/** What was done, when, by whom, the page that shows it unless it is `here`, and the record for those who may read it. */
+export function DoneText({ entry, here = false }: { entry: Done; here?: boolean }) {
+  const { what, at, by, audit, versions, effect } = entry;
   const { actions } = useViewer();
   return (
     <span className={css.stages}>
@@ -34,7 +35,7 @@ export function DoneText({ entry: { what, at, by, audit, versions, effect } }: {
       <span className={css.note}>
         <Time at={at} format="clock" /> {m.receipt.by(by)}
       </span>
-      {effect && <EffectLink effect={effect} />}
+      {effect && !here && <EffectLink effect={effect} />}
       {audit && actions.has("READ_AUDIT") && (
         <Link to="/audit" search={{ actor: by, action: audit.action, run: audit.run, request: audit.request }}>
           {m.receipt.inAudit}

@@ -76,6 +76,24 @@ it("closes by Esc, and only that", async () => {
   document.removeEventListener("keydown", other);
 });
 
+it("closes when one of its links is followed, because it would lie over the page", async () => {
+  doneLog.add({
+    topic: "policy",
+    what: "Saved the policy",
+    effect: { page: "policy" },
+    versions: [3, 4],
+    by: "link",
+    at: Date.now(),
+    audit: null,
+  });
+  const { user } = await show(<Tray />, { viewer: { principal: "link" }, answers: BULKS });
+  await user.click(screen.getByRole("button", { name: /^Receipts/ }));
+  const tray = within(screen.getByRole("region", { name: "Receipts" }));
+  expect(tray.getByText(/Saved the policy: version 3 → version 4/)).toBeDefined();
+  await user.click(tray.getByRole("link", { name: "Policy" }));
+  await vi.waitFor(() => expect(screen.queryByRole("region", { name: "Receipts" })).toBeNull());
+});
+
 it("shows the newest receipt of the run in its place, up to what followed", async () => {
   const now = Date.now();
   const failed = step("stg_orders", {
