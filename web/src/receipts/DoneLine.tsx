@@ -22,7 +22,10 @@ export function DoneLine({ topic }: { topic: string }) {
   );
 }
 
-/** What was done, when, by whom, the page that shows it unless it is `here`, and the record for those who may read it. */
+/**
+ * The receipt of a change: the action, its time and actor, a link to the effect unless the page is `here`, and one to
+ * the record in the audit for those who may read it.
+ */
 export function DoneText({ entry, here = false }: { entry: Done; here?: boolean }) {
   const { what, at, by, audit, versions, effect } = entry;
   const { actions } = useViewer();

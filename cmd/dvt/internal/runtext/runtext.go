@@ -76,8 +76,8 @@ func Milliseconds(ms float64) string {
 	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
 }
 
-// StepTitle returns a step as people and commands know it: "Look for a file (need-file)", or its id when it has no other
-// name.
+// StepTitle returns a step as people and commands know it: "Look for a file (need-file)", or its id when it has no
+// other name.
 func StepTitle(stepID, name string) string {
 	if name == "" || name == stepID {
 		return stepID
