@@ -51,7 +51,7 @@ export const tokens = {
 
 export const policy = {
   title: "Policy",
-  named: (version: number) => (version === 0 ? "Policy: the server's settings" : `Policy, version ${version}`),
+  named: (version: number) => `Policy, version ${version}${version === 0 ? " (the server's settings)" : ""}`,
   grants: "Who has which role",
   principal: "Principal",
   role: "Role",
