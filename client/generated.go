@@ -124,13 +124,17 @@ var AllActionOutcome = []ActionOutcome{
 
 // AddRunNoteAddRunNoteAddRunNotePayload includes the requested fields of the GraphQL type AddRunNotePayload.
 type AddRunNoteAddRunNoteAddRunNotePayload struct {
-	Note AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote `json:"note"`
+	Note   AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote `json:"note"`
+	Change ChangeRow                                        `json:"change"`
 }
 
 // GetNote returns AddRunNoteAddRunNoteAddRunNotePayload.Note, and is useful for accessing the field via an interface.
 func (v *AddRunNoteAddRunNoteAddRunNotePayload) GetNote() AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote {
 	return v.Note
 }
+
+// GetChange returns AddRunNoteAddRunNoteAddRunNotePayload.Change, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayload) GetChange() ChangeRow { return v.Change }
 
 // AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote includes the requested fields of the GraphQL type RunNote.
 type AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote struct {
@@ -246,10 +250,15 @@ func (v *ApproveActionInput) GetRunId() string { return v.RunId }
 // ApproveRunApproveRunRunPayload includes the requested fields of the GraphQL type RunPayload.
 type ApproveRunApproveRunRunPayload struct {
 	Run ApproveRunApproveRunRunPayloadRun `json:"run"`
+	// The receipt of the viewer's decision, which is the first one of several; null when it cannot be read now.
+	Change *ChangeRow `json:"change"`
 }
 
 // GetRun returns ApproveRunApproveRunRunPayload.Run, and is useful for accessing the field via an interface.
 func (v *ApproveRunApproveRunRunPayload) GetRun() ApproveRunApproveRunRunPayloadRun { return v.Run }
+
+// GetChange returns ApproveRunApproveRunRunPayload.Change, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayload) GetChange() *ChangeRow { return v.Change }
 
 // ApproveRunApproveRunRunPayloadRun includes the requested fields of the GraphQL type Run.
 type ApproveRunApproveRunRunPayloadRun struct {
@@ -517,6 +526,8 @@ type AuditFilter struct {
 	RunId *string `json:"runId"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome"`
+	// The whole id of the request, as the receipt of a change has it.
+	RequestId *string `json:"requestId"`
 	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
 	Seals *bool `json:"seals"`
 }
@@ -538,6 +549,9 @@ func (v *AuditFilter) GetRunId() *string { return v.RunId }
 
 // GetOutcome returns AuditFilter.Outcome, and is useful for accessing the field via an interface.
 func (v *AuditFilter) GetOutcome() *string { return v.Outcome }
+
+// GetRequestId returns AuditFilter.RequestId, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetRequestId() *string { return v.RequestId }
 
 // GetSeals returns AuditFilter.Seals, and is useful for accessing the field via an interface.
 func (v *AuditFilter) GetSeals() *bool { return v.Seals }
@@ -561,9 +575,10 @@ var AllBackpressureStrategy = []BackpressureStrategy{
 
 // BreakGlassBreakGlassBreakGlassPayload includes the requested fields of the GraphQL type BreakGlassPayload.
 type BreakGlassBreakGlassBreakGlassPayload struct {
-	Role          Role      `json:"role"`
-	Until         time.Time `json:"until"`
-	PolicyVersion int       `json:"policyVersion"`
+	Role          Role                                                     `json:"role"`
+	Until         time.Time                                                `json:"until"`
+	PolicyVersion int                                                      `json:"policyVersion"`
+	Change        BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetRole returns BreakGlassBreakGlassBreakGlassPayload.Role, and is useful for accessing the field via an interface.
@@ -574,6 +589,109 @@ func (v *BreakGlassBreakGlassBreakGlassPayload) GetUntil() time.Time { return v.
 
 // GetPolicyVersion returns BreakGlassBreakGlassBreakGlassPayload.PolicyVersion, and is useful for accessing the field via an interface.
 func (v *BreakGlassBreakGlassBreakGlassPayload) GetPolicyVersion() int { return v.PolicyVersion }
+
+// GetChange returns BreakGlassBreakGlassBreakGlassPayload.Change, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayload) GetChange() BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt, error) {
+	var retval __premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
+}
 
 type BreakGlassInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -976,13 +1094,53 @@ type CancelRunResponse struct {
 // GetCancelRun returns CancelRunResponse.CancelRun, and is useful for accessing the field via an interface.
 func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { return v.CancelRun }
 
+// ChangeRow includes the GraphQL fields of ChangeReceipt requested by the fragment ChangeRow.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type ChangeRow struct {
+	// As the audit names it, for example SET_POLICY.
+	Action    string    `json:"action"`
+	RequestId string    `json:"requestId"`
+	Actor     string    `json:"actor"`
+	At        time.Time `json:"at"`
+	// The version that the change made of a policy, of quotas, of the mode or of a freeze; null where there are no versions.
+	Version *int `json:"version"`
+	// The version before; 0 when there was none.
+	VersionBefore *int `json:"versionBefore"`
+}
+
+// GetAction returns ChangeRow.Action, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetAction() string { return v.Action }
+
+// GetRequestId returns ChangeRow.RequestId, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetRequestId() string { return v.RequestId }
+
+// GetActor returns ChangeRow.Actor, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetActor() string { return v.Actor }
+
+// GetAt returns ChangeRow.At, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetAt() time.Time { return v.At }
+
+// GetVersion returns ChangeRow.Version, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetVersion() *int { return v.Version }
+
+// GetVersionBefore returns ChangeRow.VersionBefore, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetVersionBefore() *int { return v.VersionBefore }
+
 // ChangeRunTagsChangeRunTagsSetRunTagsPayload includes the requested fields of the GraphQL type SetRunTagsPayload.
 type ChangeRunTagsChangeRunTagsSetRunTagsPayload struct {
 	Tags []string `json:"tags"`
+	// Null when the run had these tags before.
+	Change *ChangeRow `json:"change"`
 }
 
 // GetTags returns ChangeRunTagsChangeRunTagsSetRunTagsPayload.Tags, and is useful for accessing the field via an interface.
 func (v *ChangeRunTagsChangeRunTagsSetRunTagsPayload) GetTags() []string { return v.Tags }
+
+// GetChange returns ChangeRunTagsChangeRunTagsSetRunTagsPayload.Change, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsChangeRunTagsSetRunTagsPayload) GetChange() *ChangeRow { return v.Change }
 
 type ChangeRunTagsInput struct {
 	RunId     string `json:"runId"`
@@ -1444,7 +1602,8 @@ func (v *CountLooseAuditResponse) GetAudit() CountLooseAuditAuditAuditConnection
 type CreateTokenCreateTokenCreateTokenPayload struct {
 	Token TokenRow `json:"token"`
 	// Shown only in this answer; null when it repeats an earlier one.
-	Secret *string `json:"secret"`
+	Secret *string   `json:"secret"`
+	Change ChangeRow `json:"change"`
 }
 
 // GetToken returns CreateTokenCreateTokenCreateTokenPayload.Token, and is useful for accessing the field via an interface.
@@ -1452,6 +1611,9 @@ func (v *CreateTokenCreateTokenCreateTokenPayload) GetToken() TokenRow { return 
 
 // GetSecret returns CreateTokenCreateTokenCreateTokenPayload.Secret, and is useful for accessing the field via an interface.
 func (v *CreateTokenCreateTokenCreateTokenPayload) GetSecret() *string { return v.Secret }
+
+// GetChange returns CreateTokenCreateTokenCreateTokenPayload.Change, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayload) GetChange() ChangeRow { return v.Change }
 
 type CreateTokenInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -1715,11 +1877,116 @@ func (v *EmergencyStopInput) GetForceKill() *bool { return v.ForceKill }
 // EndBreakGlassEndBreakGlassEndBreakGlassPayload includes the requested fields of the GraphQL type EndBreakGlassPayload.
 type EndBreakGlassEndBreakGlassEndBreakGlassPayload struct {
 	PolicyVersion int `json:"policyVersion"`
+	// Null when there was no such role.
+	Change *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetPolicyVersion returns EndBreakGlassEndBreakGlassEndBreakGlassPayload.PolicyVersion, and is useful for accessing the field via an interface.
 func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayload) GetPolicyVersion() int {
 	return v.PolicyVersion
+}
+
+// GetChange returns EndBreakGlassEndBreakGlassEndBreakGlassPayload.Change, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayload) GetChange() *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt, error) {
+	var retval __premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 type EndBreakGlassInput struct {
@@ -2053,10 +2320,14 @@ func (v *FoundLog) GetLines() []LogLine { return v.Lines }
 // FreezeTenantFreezeTenantServicePayload includes the requested fields of the GraphQL type ServicePayload.
 type FreezeTenantFreezeTenantServicePayload struct {
 	Service ServiceRow `json:"service"`
+	Change  ChangeRow  `json:"change"`
 }
 
 // GetService returns FreezeTenantFreezeTenantServicePayload.Service, and is useful for accessing the field via an interface.
 func (v *FreezeTenantFreezeTenantServicePayload) GetService() ServiceRow { return v.Service }
+
+// GetChange returns FreezeTenantFreezeTenantServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayload) GetChange() ChangeRow { return v.Change }
 
 type FreezeTenantInput struct {
 	RequestId string `json:"requestId"`
@@ -5536,10 +5807,15 @@ func (v *RevokeTokenResponse) GetRevokeToken() RevokeTokenRevokeTokenRevokeToken
 // RevokeTokenRevokeTokenRevokeTokenPayload includes the requested fields of the GraphQL type RevokeTokenPayload.
 type RevokeTokenRevokeTokenRevokeTokenPayload struct {
 	Token TokenRow `json:"token"`
+	// Null when it was revoked before.
+	Change *ChangeRow `json:"change"`
 }
 
 // GetToken returns RevokeTokenRevokeTokenRevokeTokenPayload.Token, and is useful for accessing the field via an interface.
 func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetToken() TokenRow { return v.Token }
+
+// GetChange returns RevokeTokenRevokeTokenRevokeTokenPayload.Change, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetChange() *ChangeRow { return v.Change }
 
 type Role string
 
@@ -5909,6 +6185,8 @@ type ServiceRow struct {
 	RetryAfterMs *float64 `json:"retryAfterMs"`
 	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
 	ActiveRuns *int `json:"activeRuns"`
+	// How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links.
+	ShareLinkHours int `json:"shareLinkHours"`
 }
 
 // GetMode returns ServiceRow.Mode, and is useful for accessing the field via an interface.
@@ -5937,6 +6215,9 @@ func (v *ServiceRow) GetRetryAfterMs() *float64 { return v.RetryAfterMs }
 
 // GetActiveRuns returns ServiceRow.ActiveRuns, and is useful for accessing the field via an interface.
 func (v *ServiceRow) GetActiveRuns() *int { return v.ActiveRuns }
+
+// GetShareLinkHours returns ServiceRow.ShareLinkHours, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetShareLinkHours() int { return v.ShareLinkHours }
 
 type SetEngineModeInput struct {
 	RequestId string     `json:"requestId"`
@@ -5968,10 +6249,14 @@ func (v *SetEngineModeResponse) GetSetEngineMode() SetEngineModeSetEngineModeSer
 // SetEngineModeSetEngineModeServicePayload includes the requested fields of the GraphQL type ServicePayload.
 type SetEngineModeSetEngineModeServicePayload struct {
 	Service ServiceRow `json:"service"`
+	Change  ChangeRow  `json:"change"`
 }
 
 // GetService returns SetEngineModeSetEngineModeServicePayload.Service, and is useful for accessing the field via an interface.
 func (v *SetEngineModeSetEngineModeServicePayload) GetService() ServiceRow { return v.Service }
+
+// GetChange returns SetEngineModeSetEngineModeServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayload) GetChange() ChangeRow { return v.Change }
 
 type SetPolicyInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -6010,10 +6295,14 @@ func (v *SetPolicyResponse) GetSetPolicy() SetPolicySetPolicySetPolicyPayload { 
 // SetPolicySetPolicySetPolicyPayload includes the requested fields of the GraphQL type SetPolicyPayload.
 type SetPolicySetPolicySetPolicyPayload struct {
 	Policy PolicyRow `json:"policy"`
+	Change ChangeRow `json:"change"`
 }
 
 // GetPolicy returns SetPolicySetPolicySetPolicyPayload.Policy, and is useful for accessing the field via an interface.
 func (v *SetPolicySetPolicySetPolicyPayload) GetPolicy() PolicyRow { return v.Policy }
+
+// GetChange returns SetPolicySetPolicySetPolicyPayload.Change, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayload) GetChange() ChangeRow { return v.Change }
 
 type SetQuotaInput struct {
 	RequestId       string             `json:"requestId"`
@@ -6048,10 +6337,93 @@ func (v *SetQuotaResponse) GetSetQuota() SetQuotaSetQuotaSetQuotaPayload { retur
 // SetQuotaSetQuotaSetQuotaPayload includes the requested fields of the GraphQL type SetQuotaPayload.
 type SetQuotaSetQuotaSetQuotaPayload struct {
 	Settings QuotaSettingsRow `json:"settings"`
+	Change   ChangeRow        `json:"change"`
 }
 
 // GetSettings returns SetQuotaSetQuotaSetQuotaPayload.Settings, and is useful for accessing the field via an interface.
 func (v *SetQuotaSetQuotaSetQuotaPayload) GetSettings() QuotaSettingsRow { return v.Settings }
+
+// GetChange returns SetQuotaSetQuotaSetQuotaPayload.Change, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayload) GetChange() ChangeRow { return v.Change }
+
+type SetShareLinksInput struct {
+	RequestId string `json:"requestId"`
+	// From 0 (no links) to 168.
+	Hours  int    `json:"hours"`
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns SetShareLinksInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetRequestId() string { return v.RequestId }
+
+// GetHours returns SetShareLinksInput.Hours, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetHours() int { return v.Hours }
+
+// GetReason returns SetShareLinksInput.Reason, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetReason() string { return v.Reason }
+
+// SetShareLinksResponse is returned by SetShareLinks on success.
+type SetShareLinksResponse struct {
+	// Permits links that show the status of a run without sign-in, for hours after they were made; 0 forbids them, as long as
+	// nobody set it. Every change revokes all links of the tenant, here with the answer and on every other server within 2 s.
+	// Requires the action SET_POLICY on the whole tenant. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT,
+	// REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+	SetShareLinks SetShareLinksSetShareLinksServicePayload `json:"setShareLinks"`
+}
+
+// GetSetShareLinks returns SetShareLinksResponse.SetShareLinks, and is useful for accessing the field via an interface.
+func (v *SetShareLinksResponse) GetSetShareLinks() SetShareLinksSetShareLinksServicePayload {
+	return v.SetShareLinks
+}
+
+// SetShareLinksSetShareLinksServicePayload includes the requested fields of the GraphQL type ServicePayload.
+type SetShareLinksSetShareLinksServicePayload struct {
+	Service ServiceRow `json:"service"`
+	Change  ChangeRow  `json:"change"`
+}
+
+// GetService returns SetShareLinksSetShareLinksServicePayload.Service, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayload) GetService() ServiceRow { return v.Service }
+
+// GetChange returns SetShareLinksSetShareLinksServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayload) GetChange() ChangeRow { return v.Change }
+
+type ShareRunInput struct {
+	RequestId string `json:"requestId"`
+	RunId     string `json:"runId"`
+}
+
+// GetRequestId returns ShareRunInput.RequestId, and is useful for accessing the field via an interface.
+func (v *ShareRunInput) GetRequestId() string { return v.RequestId }
+
+// GetRunId returns ShareRunInput.RunId, and is useful for accessing the field via an interface.
+func (v *ShareRunInput) GetRunId() string { return v.RunId }
+
+// ShareRunResponse is returned by ShareRun on success.
+type ShareRunResponse struct {
+	// Makes a link to a run that shows its status to everybody who has the link, without sign-in, until it expires: the
+	// plan's id and version, the status, when the run started, how long it took and how many steps failed. It shows no
+	// step, error, log, parameter or person. Requires READ on the run, and that the tenant permits such links. Each call is
+	// in the audit. Errors: NOT_FOUND, FORBIDDEN, REQUEST_RATE_LIMITED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `shareRun(input: {runId: "r1", requestId: "s-1"}) { path expiresAt }`.
+	ShareRun ShareRunShareRunShareRunPayload `json:"shareRun"`
+}
+
+// GetShareRun returns ShareRunResponse.ShareRun, and is useful for accessing the field via an interface.
+func (v *ShareRunResponse) GetShareRun() ShareRunShareRunShareRunPayload { return v.ShareRun }
+
+// ShareRunShareRunShareRunPayload includes the requested fields of the GraphQL type ShareRunPayload.
+type ShareRunShareRunShareRunPayload struct {
+	// The path of the link on this server: /s/TOKEN.
+	Path      string    `json:"path"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// GetPath returns ShareRunShareRunShareRunPayload.Path, and is useful for accessing the field via an interface.
+func (v *ShareRunShareRunShareRunPayload) GetPath() string { return v.Path }
+
+// GetExpiresAt returns ShareRunShareRunShareRunPayload.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ShareRunShareRunShareRunPayload) GetExpiresAt() time.Time { return v.ExpiresAt }
 
 // ShowBreakGlassResponse is returned by ShowBreakGlass on success.
 type ShowBreakGlassResponse struct {
@@ -8899,6 +9271,22 @@ type __SetQuotaInput struct {
 // GetInput returns __SetQuotaInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetQuotaInput) GetInput() SetQuotaInput { return v.Input }
 
+// __SetShareLinksInput is used internally by genqlient
+type __SetShareLinksInput struct {
+	Input SetShareLinksInput `json:"input"`
+}
+
+// GetInput returns __SetShareLinksInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetShareLinksInput) GetInput() SetShareLinksInput { return v.Input }
+
+// __ShareRunInput is used internally by genqlient
+type __ShareRunInput struct {
+	Input ShareRunInput `json:"input"`
+}
+
+// GetInput returns __ShareRunInput.Input, and is useful for accessing the field via an interface.
+func (v *__ShareRunInput) GetInput() ShareRunInput { return v.Input }
+
 // __ShowPlanInput is used internally by genqlient
 type __ShowPlanInput struct {
 	ProjectId     string `json:"projectId"`
@@ -9045,7 +9433,18 @@ mutation AddRunNote ($input: AddRunNoteInput!) {
 			at
 			body
 		}
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -9083,6 +9482,9 @@ mutation ApproveRun ($input: ApproveRunInput!) {
 			approval {
 				... ApprovalRow
 			}
+		}
+		change {
+			... ChangeRow
 		}
 	}
 }
@@ -9140,6 +9542,14 @@ fragment ApprovalRow on RunApproval {
 		at
 	}
 }
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
 `
 
 func ApproveRun(
@@ -9174,7 +9584,18 @@ mutation BreakGlass ($input: BreakGlassInput!) {
 		role
 		until
 		policyVersion
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -9318,7 +9739,18 @@ const ChangeRunTags_Operation = `
 mutation ChangeRunTags ($input: ChangeRunTagsInput!) {
 	changeRunTags(input: $input) {
 		tags
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -9643,6 +10075,9 @@ mutation CreateToken ($input: CreateTokenInput!) {
 			... TokenRow
 		}
 		secret
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment TokenRow on Token {
@@ -9662,6 +10097,14 @@ fragment TokenRow on Token {
 	revokedAt
 	revokedBy
 	lastUsedAt
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -9767,7 +10210,18 @@ const EndBreakGlass_Operation = `
 mutation EndBreakGlass ($input: EndBreakGlassInput!) {
 	endBreakGlass(input: $input) {
 		policyVersion
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -10034,6 +10488,9 @@ mutation FreezeTenant ($input: FreezeTenantInput!) {
 		service {
 			... ServiceRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment ServiceRow on ServiceState {
@@ -10046,6 +10503,15 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -11774,6 +12240,9 @@ mutation RevokeToken ($input: RevokeTokenInput!) {
 		token {
 			... TokenRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment TokenRow on Token {
@@ -11793,6 +12262,14 @@ fragment TokenRow on Token {
 	revokedAt
 	revokedBy
 	lastUsedAt
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -11892,6 +12369,9 @@ mutation SetEngineMode ($input: SetEngineModeInput!) {
 		service {
 			... ServiceRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment ServiceRow on ServiceState {
@@ -11904,6 +12384,15 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -11938,6 +12427,9 @@ mutation SetPolicy ($input: SetPolicyInput!) {
 	setPolicy(input: $input) {
 		policy {
 			... PolicyRow
+		}
+		change {
+			... ChangeRow
 		}
 	}
 }
@@ -11987,6 +12479,14 @@ fragment PolicyRow on Policy {
 	reason
 	at
 }
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
 `
 
 func SetPolicy(
@@ -12021,6 +12521,9 @@ mutation SetQuota ($input: SetQuotaInput!) {
 		settings {
 			... QuotaSettingsRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment QuotaSettingsRow on QuotaSettings {
@@ -12050,6 +12553,14 @@ fragment QuotaSettingsRow on QuotaSettings {
 	reason
 	at
 }
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
 `
 
 func SetQuota(
@@ -12066,6 +12577,100 @@ func SetQuota(
 	}
 
 	data_ = &SetQuotaResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by SetShareLinks.
+const SetShareLinks_Operation = `
+mutation SetShareLinks ($input: SetShareLinksInput!) {
+	setShareLinks(input: $input) {
+		service {
+			... ServiceRow
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment ServiceRow on ServiceState {
+	mode
+	modeReason
+	modeSince
+	frozen
+	frozenReason
+	frozenSince
+	degraded
+	retryAfterMs
+	activeRuns
+	shareLinkHours
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func SetShareLinks(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetShareLinksInput,
+) (data_ *SetShareLinksResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetShareLinks",
+		Query:  SetShareLinks_Operation,
+		Variables: &__SetShareLinksInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetShareLinksResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by ShareRun.
+const ShareRun_Operation = `
+mutation ShareRun ($input: ShareRunInput!) {
+	shareRun(input: $input) {
+		path
+		expiresAt
+	}
+}
+`
+
+func ShareRun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input ShareRunInput,
+) (data_ *ShareRunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShareRun",
+		Query:  ShareRun_Operation,
+		Variables: &__ShareRunInput{
+			Input: input,
+		},
+	}
+
+	data_ = &ShareRunResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -12624,6 +13229,7 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
 }
 `
 

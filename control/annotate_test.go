@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
@@ -19,7 +20,8 @@ func TestTagRun_ReplacesTagsAndIsAudited(t *testing.T) {
 	id := w.queued("r", "s1")
 	operator, viewer := w.who("dev-operator"), w.who("dev-viewer")
 	tag := func(p authz.Principal, tags ...string) ([]string, error) {
-		return w.TagRun(t.Context(), p, runs.TagRun{RunID: id, RequestID: "q", Tags: tags})
+		out, err := w.TagRun(t.Context(), p, runs.TagRun{RunID: id, RequestID: "q", Tags: tags})
+		return out.Tags, err
 	}
 	got := must[[]string](t)(tag(operator, "team:data", "odd", "odd"))
 	if diff := cmp.Diff([]string{"odd", "team:data"}, got); diff != "" {
@@ -57,7 +59,8 @@ func TestChangeTags_AddsAndRemovesAndKeepsTheRest(t *testing.T) {
 	id := w.queued("r", "s1")
 	operator := w.who("dev-operator")
 	change := func(p authz.Principal, add, remove []string) ([]string, error) {
-		return w.ChangeTags(t.Context(), p, runs.ChangeTags{RunID: id, RequestID: "q", Add: add, Remove: remove})
+		tagged, err := w.ChangeTags(t.Context(), p, runs.ChangeTags{RunID: id, RequestID: "q", Add: add, Remove: remove})
+		return tagged.Tags, err
 	}
 	for _, c := range []struct{ add, remove, want []string }{
 		{[]string{"b", "a", "a"}, nil, []string{"a", "b"}},
@@ -150,7 +153,10 @@ func TestSavedViews_AreOnesOwnOrSharedByThoseWhoMay(t *testing.T) {
 		t.Errorf("another tenant has the views %+v, want none", got)
 	}
 	refusal(t, save(operator, "", ""), run.CodeBadInput)
-	if must[bool](t)(w.DeleteView(t.Context(), viewer, "v9")) || !must[bool](t)(w.DeleteView(t.Context(), viewer, "v1")) {
+	deleted := func(id string) control.Change {
+		return must[control.Change](t)(w.DeleteView(t.Context(), viewer, id))
+	}
+	if deleted("v9") != (control.Change{}) || deleted("v1").Actor != viewer.ID {
 		t.Error("DeleteView does not say whether the view existed")
 	}
 	if n := w.auditRows(`action IN ('SAVE_VIEW', 'DELETE_VIEW') AND outcome = 'ACCEPTED'`); n != 3 {

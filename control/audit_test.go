@@ -208,15 +208,15 @@ func TestCheckAudit_EachUseCaseAccountsForItsObjects(t *testing.T) {
 	p := w.who("dev-admin")
 	made := must[access.CreatedToken](t)(
 		w.CreateToken(t.Context(), p, access.CreateToken{RequestID: "t", Name: "ci", Grants: p.Grants[:1]}))
-	must[access.Token](t)(
+	must[access.RevokedToken](t)(
 		w.RevokeToken(t.Context(), p, access.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"}))
 	policy := must[access.Policy](t)(w.Policy(t.Context(), p))
 	must[access.Policy](t)(
 		w.SetPolicy(t.Context(), p, access.SetPolicy{RequestID: "p", ExpectedVersion: policy.Version,
 			Document: policy.Document, Reason: "because"}))
-	must[admission.ServiceState](t)(
+	must[admission.ModeChange](t)(
 		w.FreezeTenant(t.Context(), p, admission.FreezeTenant{RequestID: "f", Frozen: true, Reason: "because"}))
-	must[admission.ServiceState](t)(
+	must[admission.ModeChange](t)(
 		w.SetEngineMode(t.Context(), w.who("dev-sre"), admission.SetEngineMode{RequestID: "m", Mode: admission.ModeNormal,
 			Reason: "because"}))
 	checked, after := 0, ""

@@ -26,8 +26,8 @@ func operated(t *testing.T, change ...func(*usecases.Config)) *world {
 
 func (w *world) mode(requestID string, mode admission.EngineMode) admission.ServiceState {
 	w.t.Helper()
-	return must[admission.ServiceState](w.t)(w.SetEngineMode(w.t.Context(), w.who("dev-sre"),
-		admission.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"}))
+	return must[admission.ModeChange](w.t)(w.SetEngineMode(w.t.Context(), w.who("dev-sre"),
+		admission.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"})).ServiceState
 }
 
 func (w *world) start(p authz.Principal, requestID string) error {
@@ -113,10 +113,10 @@ func TestSetEngineMode_OnlyOperatorsMaySetIt(t *testing.T) {
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 2 {
 		t.Errorf("the refusal is %+v, want two violations", e)
 	}
-	must[admission.ServiceState](t)(w.SetEngineMode(ctx, sre, in))
+	must[admission.ModeChange](t)(w.SetEngineMode(ctx, sre, in))
 	w.mode("m2", admission.ModeNormal)
 	// A request that was carried out before changes nothing, even if the mode was set again since.
-	if s := must[admission.ServiceState](t)(w.SetEngineMode(ctx, sre, in)); s.Mode != admission.ModeNormal {
+	if s := must[admission.ModeChange](t)(w.SetEngineMode(ctx, sre, in)); s.Mode != admission.ModeNormal {
 		t.Errorf("the state is %+v, want NORMAL", s)
 	}
 	in.Mode = admission.ModeReadOnly
@@ -138,11 +138,11 @@ func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 	waiting, running := w.queued("r0", "s1"), w.running("r00", "s1", "b<s1")
 	w.engine.set(func(e *fakeEngine) { delete(e.started, waiting) })
 	admin := w.who("dev-admin")
-	freeze := func(p authz.Principal, id, tenant string, frozen bool) (admission.ServiceState, error) {
+	freeze := func(p authz.Principal, id, tenant string, frozen bool) (admission.ModeChange, error) {
 		return w.FreezeTenant(ctx, p, admission.FreezeTenant{RequestID: id, TenantID: tenant, Frozen: frozen,
 			Reason: "secrets leaked"})
 	}
-	s := must[admission.ServiceState](t)(freeze(admin, "f1", "", true))
+	s := must[admission.ModeChange](t)(freeze(admin, "f1", "", true))
 	if !s.Frozen || s.FrozenReason != "secrets leaked" || s.FrozenSince.IsZero() || s.Mode != admission.ModeNormal ||
 		s.ActiveRuns != nil {
 		t.Errorf("the state of the tenant is %+v, want frozen without a number of active runs", s)
@@ -157,7 +157,7 @@ func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 		t.Errorf("a start in another tenant returned %v, want no error", err)
 	}
 	w.finish(running, "s1", 1, run.StepCompletedEvent) // running runs go on
-	must[admission.ServiceState](t)(freeze(admin, "f2", "acme", false))
+	must[admission.ModeChange](t)(freeze(admin, "f2", "acme", false))
 	if err := w.start(w.eng(), "r2"); err != nil {
 		t.Error(err)
 	}
@@ -174,7 +174,7 @@ func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 	sre := w.who("dev-sre")
 	_, err := freeze(sre, "f4", "nowhere", true)
 	refusal(t, err, run.CodeNotFound)
-	must[admission.ServiceState](t)(freeze(sre, "f5", "globex", true))
+	must[admission.ModeChange](t)(freeze(sre, "f5", "globex", true))
 	doc.RequestID = "g2"
 	_, err = w.StartRun(ctx, mallory, doc)
 	refusal(t, err, run.CodeTenantFrozen)
@@ -182,7 +182,7 @@ func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 		!w.audited("acme", "dev-sre FREEZE_TENANT REJECTED NOT_FOUND") {
 		t.Errorf("the audits %q and %q lack a row of the freeze", w.audit("acme"), w.audit("globex"))
 	}
-	must[admission.ServiceState](t)(freeze(mallory, "f6", "", false)) // her own tenant, as its Admin
+	must[admission.ModeChange](t)(freeze(mallory, "f6", "", false)) // her own tenant, as its Admin
 }
 
 func errorOf[T any](_ T, err error) error { return err }
@@ -192,7 +192,7 @@ func TestDispatch_ReleasesTheStartOfAFrozenTenant(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	id := w.queued("r0", "s1")
-	must[admission.ServiceState](t)(
+	must[admission.ModeChange](t)(
 		w.FreezeTenant(t.Context(), w.who("dev-admin"), admission.FreezeTenant{RequestID: "f1", Frozen: true, Reason: "x"}))
 	w.reconciling()
 	eventually(t, "it is given back", func() bool {

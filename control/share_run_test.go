@@ -24,7 +24,7 @@ func shared(t *testing.T) *world {
 
 func (w *world) shareLinks(hours int) {
 	w.t.Helper()
-	must[admission.ServiceState](w.t)(w.SetShareLinks(w.t.Context(), w.who("dev-admin"),
+	must[admission.ModeChange](w.t)(w.SetShareLinks(w.t.Context(), w.who("dev-admin"),
 		admission.SetShareLinks{RequestID: uuid.NewString(), Hours: hours, Reason: "the team's chat"}))
 }
 

@@ -17,10 +17,10 @@ import (
 type ServiceModes interface {
 	ServiceState(ctx context.Context, p authz.Principal) (admission.ServiceState, error)
 	WatchService(ctx context.Context, p authz.Principal) (Stream[admission.ServiceState], error)
-	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ServiceState, error)
-	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ServiceState, error)
+	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ModeChange, error)
+	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ModeChange, error)
 	Workers(ctx context.Context, p authz.Principal) ([]health.WorkerState, error)
-	SetShareLinks(ctx context.Context, p authz.Principal, in admission.SetShareLinks) (admission.ServiceState, error)
+	SetShareLinks(ctx context.Context, p authz.Principal, in admission.SetShareLinks) (admission.ModeChange, error)
 	ShareRun(ctx context.Context, p authz.Principal, runID, requestID string) (runs.ShareLink, error)
 }
 
@@ -88,11 +88,11 @@ func (m mutations) ShareRun(ctx context.Context, in model.ShareRunInput) (*model
 	return &model.ShareRunPayload{Path: SharePath + link.Token, ExpiresAt: link.ExpiresAt}, nil
 }
 
-func servicePayload(s admission.ServiceState, err error) (*model.ServicePayload, error) {
+func servicePayload(s admission.ModeChange, err error) (*model.ServicePayload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model.ServicePayload{Service: mapService(s)}, nil
+	return &model.ServicePayload{Service: mapService(s.ServiceState), Change: mapping.Change(s.Change)}, nil
 }
 
 func (s subscriptions) ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error) {

@@ -221,7 +221,7 @@ func (s *session) shareLinks() *cobra.Command {
 				return cmdline.Failure(err)
 			}
 			if s.output.IsData() {
-				return s.print(out.SetShareLinks.Service.ServiceRow)
+				return s.print(out.SetShareLinks.Service)
 			}
 			done := "Share links are off, and all earlier ones are revoked."
 			if hours > 0 {

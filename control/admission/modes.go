@@ -174,14 +174,14 @@ func (s *Modes) CheckAdmits(tenantID string) *control.Error {
 	case now.Mode == ModeReadOnly:
 		return control.Later(control.Refuse(
 			run.CodeEngineReadOnly,
-			"dvt is read-only: nothing new starts until its operators lift that. Running runs go on.%s",
+			"dvt is read-only: nothing new starts until its operators lift that. Running runs continue.%s",
 			because(now.reason)), modeRetry)
 	case now.Mode == ModeDrained:
 		return control.Later(control.Refuse(
-			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. Running runs go on to their end.%s",
+			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. Running runs continue to their end.%s",
 			because(now.reason)), modeRetry)
 	case isFrozen:
-		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. Running runs go on.%s",
+		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. Running runs continue.%s",
 			because(frozen.reason))
 	case slow:
 		return control.Later(control.Refuse(

@@ -40,10 +40,10 @@ type SetShareLinks struct {
 // SetShareLinks changes the setting of the caller's tenant, with the guarantees of SetEngineMode. Every change revokes
 // all links that were made before. Errors: FORBIDDEN without SET_POLICY on the whole tenant, BAD_USER_INPUT,
 // REQUEST_ID_CONFLICT, UNAVAILABLE.
-func (s *ModeEditor) SetShareLinks(ctx context.Context, p authz.Principal, in SetShareLinks) (ServiceState, error) {
+func (s *ModeEditor) SetShareLinks(ctx context.Context, p authz.Principal, in SetShareLinks) (ModeChange, error) {
 	row := store.AuditRow{Action: string(authz.SetPolicy), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
 	if err := s.rights.MayOperate(ctx, p, row); err != nil {
-		return ServiceState{}, err
+		return ModeChange{}, err
 	}
 	row.Action = ActionSetShareLinks
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
@@ -52,16 +52,16 @@ func (s *ModeEditor) SetShareLinks(ctx context.Context, p authz.Principal, in Se
 			Message: fmt.Sprintf("must be 0 to %d", MaxShareHours)})
 	}
 	if len(vs) > 0 {
-		return ServiceState{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+		return ModeChange{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
 	}
 	row.Detail = json.RawMessage(fmt.Sprintf(`{"hours":%d}`, in.Hours))
-	_, err := s.putSetting(ctx, p, store.StoredSetting{
+	made, err := s.putSetting(ctx, p, store.StoredSetting{
 		Kind: store.SettingShare, TenantID: p.TenantID, RequestID: in.RequestID, Reason: in.Reason,
 	}, shareDocument{in.Hours}, row)
 	if err != nil {
-		return ServiceState{}, err
+		return ModeChange{}, err
 	}
-	return s.ServiceState(ctx, p)
+	return s.changed(ctx, p, row.Action, made)
 }
 
 // ShareRule returns the setting of a tenant. It does no I/O.

@@ -88,9 +88,15 @@ func (s *Annotator) Notes(ctx context.Context, p authz.Principal, runID string) 
 	return notes, control.Translate(err)
 }
 
-// TagRun replaces the tags of a run and returns them, sorted. It is audited unless nothing changed. Errors: NOT_FOUND,
-// FORBIDDEN without ANNOTATE, BAD_USER_INPUT.
-func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) ([]string, error) {
+// TaggedRun has the tags of a run, sorted, and the receipt of their change.
+type TaggedRun struct {
+	Tags   []string
+	Change control.Change // zero when the run had these tags before
+}
+
+// TagRun replaces the tags of a run. It is audited unless nothing changed. Errors: NOT_FOUND, FORBIDDEN without
+// ANNOTATE, BAD_USER_INPUT.
+func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) (TaggedRun, error) {
 	vs := checkTags(control.CheckID(nil, "requestId", in.RequestID), "tags", in.Tags)
 	tags := slices.Compact(slices.Sorted(slices.Values(in.Tags)))
 	if len(tags) > store.MaxTags {
@@ -100,11 +106,11 @@ func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) ([
 	return s.putTags(ctx, p, in.RunID, in.RequestID, vs, func([]string) ([]string, error) { return tags, nil })
 }
 
-// ChangeTags adds tags to a run, removes others, and returns all its tags, sorted. A tag that is added and removed is
+// ChangeTags adds tags to a run, removes others, and returns all its tags. A tag that is added and removed is
 // removed. The tags are read and written in one transaction, so that concurrent changes lose nothing. It is audited
 // unless nothing changed. Errors: NOT_FOUND, FORBIDDEN without ANNOTATE, BAD_USER_INPUT, also when the run would have
 // more than store.MaxTags tags.
-func (s *Annotator) ChangeTags(ctx context.Context, p authz.Principal, in ChangeTags) ([]string, error) {
+func (s *Annotator) ChangeTags(ctx context.Context, p authz.Principal, in ChangeTags) (TaggedRun, error) {
 	vs := checkTags(control.CheckID(nil, "requestId", in.RequestID), "add", in.Add)
 	for _, list := range []struct {
 		path string
@@ -143,26 +149,28 @@ func checkTags(vs []plan.Violation, path string, tags []string) []plan.Violation
 // putTags stores the tags that change returns for those that the run has, and returns them. It reads and writes under
 // the lock of the run. vs are the violations of the request.
 func (s *Annotator) putTags(ctx context.Context, p authz.Principal, runID, requestID string, vs []plan.Violation,
-	change func(before []string) ([]string, error)) (tags []string, _ error) {
+	change func(before []string) ([]string, error)) (out TaggedRun, _ error) {
 	if err := s.check(ctx, p, store.AuditRow{Action: string(authz.Annotate), RunID: runID,
 		RequestID: requestID}, vs); err != nil {
-		return nil, err
+		return out, err
 	}
 	err := s.store.InRun(ctx, runID, func(tx store.RunTx) error {
+		out.Change = control.Change{}
 		before, err := tx.Tags(ctx)
 		if err != nil {
 			return err
 		}
-		if tags, err = change(before); err != nil || slices.Equal(before, tags) {
+		if out.Tags, err = change(before); err != nil || slices.Equal(before, out.Tags) {
 			return err
 		}
-		if err := tx.PutTags(ctx, tags); err != nil {
+		if err := tx.PutTags(ctx, out.Tags); err != nil {
 			return err
 		}
+		out.Change = control.Change{Action: ActionTagRun, RequestID: requestID, Actor: p.ID, At: s.rights.Now()}
 		return s.audit(ctx, tx, p, store.AuditRow{Action: ActionTagRun, RunID: runID, RequestID: requestID},
-			map[string][]string{"before": before, "after": tags})
+			map[string][]string{"before": before, "after": out.Tags})
 	})
-	return tags, control.Translate(err)
+	return out, control.Translate(err)
 }
 
 // AddNote adds a note to a run. A repetition with the same requestId returns the note of the first call. Errors:

@@ -73,7 +73,8 @@ type ComplexityRoot struct {
 	}
 
 	AddRunNotePayload struct {
-		Note func(childComplexity int) int
+		Change func(childComplexity int) int
+		Note   func(childComplexity int) int
 	}
 
 	ApprovalDecision struct {
@@ -185,6 +186,7 @@ type ComplexityRoot struct {
 	}
 
 	BreakGlassPayload struct {
+		Change        func(childComplexity int) int
 		PolicyVersion func(childComplexity int) int
 		Role          func(childComplexity int) int
 		Until         func(childComplexity int) int
@@ -331,6 +333,15 @@ type ComplexityRoot struct {
 		SignalType func(childComplexity int) int
 	}
 
+	ChangeReceipt struct {
+		Action        func(childComplexity int) int
+		Actor         func(childComplexity int) int
+		At            func(childComplexity int) int
+		RequestID     func(childComplexity int) int
+		Version       func(childComplexity int) int
+		VersionBefore func(childComplexity int) int
+	}
+
 	ComparedStep struct {
 		Attempts   func(childComplexity int) int
 		DurationMs func(childComplexity int) int
@@ -340,6 +351,7 @@ type ComplexityRoot struct {
 	}
 
 	CreateTokenPayload struct {
+		Change func(childComplexity int) int
 		Secret func(childComplexity int) int
 		Token  func(childComplexity int) int
 	}
@@ -409,6 +421,7 @@ type ComplexityRoot struct {
 	}
 
 	DeleteViewPayload struct {
+		Change  func(childComplexity int) int
 		Deleted func(childComplexity int) int
 	}
 
@@ -419,6 +432,7 @@ type ComplexityRoot struct {
 	}
 
 	EndBreakGlassPayload struct {
+		Change        func(childComplexity int) int
 		PolicyVersion func(childComplexity int) int
 	}
 
@@ -877,6 +891,7 @@ type ComplexityRoot struct {
 		QuotaHistory  func(childComplexity int, first *int, after *string) int
 		QuotaSettings func(childComplexity int) int
 		Quotas        func(childComplexity int) int
+		RightHolders  func(childComplexity int, actions []model.Action) int
 		Run           func(childComplexity int, runID string, at *run.Seq) int
 		RunCounts     func(childComplexity int, filters []model.RunFilter) int
 		RunDiff       func(childComplexity int, runID string, a run.Seq, b run.Seq) int
@@ -991,7 +1006,14 @@ type ComplexityRoot struct {
 	}
 
 	RevokeTokenPayload struct {
-		Token func(childComplexity int) int
+		Change func(childComplexity int) int
+		Token  func(childComplexity int) int
+	}
+
+	RightHolders struct {
+		Action func(childComplexity int) int
+		More   func(childComplexity int) int
+		Names  func(childComplexity int) int
 	}
 
 	Run struct {
@@ -1141,7 +1163,8 @@ type ComplexityRoot struct {
 	}
 
 	RunPayload struct {
-		Run func(childComplexity int) int
+		Change func(childComplexity int) int
+		Run    func(childComplexity int) int
 	}
 
 	RunRef struct {
@@ -1180,7 +1203,8 @@ type ComplexityRoot struct {
 	}
 
 	SaveViewPayload struct {
-		View func(childComplexity int) int
+		Change func(childComplexity int) int
+		View   func(childComplexity int) int
 	}
 
 	SavedView struct {
@@ -1200,6 +1224,7 @@ type ComplexityRoot struct {
 	}
 
 	ServicePayload struct {
+		Change  func(childComplexity int) int
 		Service func(childComplexity int) int
 	}
 
@@ -1217,15 +1242,18 @@ type ComplexityRoot struct {
 	}
 
 	SetPolicyPayload struct {
+		Change func(childComplexity int) int
 		Policy func(childComplexity int) int
 	}
 
 	SetQuotaPayload struct {
+		Change   func(childComplexity int) int
 		Settings func(childComplexity int) int
 	}
 
 	SetRunTagsPayload struct {
-		Tags func(childComplexity int) int
+		Change func(childComplexity int) int
+		Tags   func(childComplexity int) int
 	}
 
 	ShareRunPayload struct {
@@ -1547,6 +1575,7 @@ type QueryResolver interface {
 	Policy(ctx context.Context) (*model.Policy, error)
 	PolicyHistory(ctx context.Context, first *int, after *string) (*model.PolicyConnection, error)
 	WhoCould(ctx context.Context, action string, runID *string, projectID *string, environmentID *string) ([]string, error)
+	RightHolders(ctx context.Context, actions []model.Action) ([]model.RightHolders, error)
 	Tokens(ctx context.Context, all *bool, live *bool, first *int, after *string) (*model.TokenConnection, error)
 	Audit(ctx context.Context, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error)
 	AuditCheck(ctx context.Context, after *string) (*model.AuditCheck, error)
@@ -1746,6 +1775,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ActionPreview.WhoCould(childComplexity), true
 
+	case "AddRunNotePayload.change":
+		if e.ComplexityRoot.AddRunNotePayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AddRunNotePayload.Change(childComplexity), true
 	case "AddRunNotePayload.note":
 		if e.ComplexityRoot.AddRunNotePayload.Note == nil {
 			break
@@ -2197,6 +2232,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.AuditSearched.To(childComplexity), true
 
+	case "BreakGlassPayload.change":
+		if e.ComplexityRoot.BreakGlassPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BreakGlassPayload.Change(childComplexity), true
 	case "BreakGlassPayload.policyVersion":
 		if e.ComplexityRoot.BreakGlassPayload.PolicyVersion == nil {
 			break
@@ -2778,6 +2819,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Cancellation.SignalType(childComplexity), true
 
+	case "ChangeReceipt.action":
+		if e.ComplexityRoot.ChangeReceipt.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.Action(childComplexity), true
+	case "ChangeReceipt.actor":
+		if e.ComplexityRoot.ChangeReceipt.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.Actor(childComplexity), true
+	case "ChangeReceipt.at":
+		if e.ComplexityRoot.ChangeReceipt.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.At(childComplexity), true
+	case "ChangeReceipt.requestId":
+		if e.ComplexityRoot.ChangeReceipt.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.RequestID(childComplexity), true
+	case "ChangeReceipt.version":
+		if e.ComplexityRoot.ChangeReceipt.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.Version(childComplexity), true
+	case "ChangeReceipt.versionBefore":
+		if e.ComplexityRoot.ChangeReceipt.VersionBefore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.VersionBefore(childComplexity), true
+
 	case "ComparedStep.attempts":
 		if e.ComplexityRoot.ComparedStep.Attempts == nil {
 			break
@@ -2809,6 +2887,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ComparedStep.StatusRaw(childComplexity), true
 
+	case "CreateTokenPayload.change":
+		if e.ComplexityRoot.CreateTokenPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateTokenPayload.Change(childComplexity), true
 	case "CreateTokenPayload.secret":
 		if e.ComplexityRoot.CreateTokenPayload.Secret == nil {
 			break
@@ -3070,6 +3154,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DecidedRun.RunID(childComplexity), true
 
+	case "DeleteViewPayload.change":
+		if e.ComplexityRoot.DeleteViewPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteViewPayload.Change(childComplexity), true
 	case "DeleteViewPayload.deleted":
 		if e.ComplexityRoot.DeleteViewPayload.Deleted == nil {
 			break
@@ -3096,6 +3186,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DevPrincipal.TenantID(childComplexity), true
 
+	case "EndBreakGlassPayload.change":
+		if e.ComplexityRoot.EndBreakGlassPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EndBreakGlassPayload.Change(childComplexity), true
 	case "EndBreakGlassPayload.policyVersion":
 		if e.ComplexityRoot.EndBreakGlassPayload.PolicyVersion == nil {
 			break
@@ -5159,6 +5255,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Quotas(childComplexity), true
+	case "Query.rightHolders":
+		if e.ComplexityRoot.Query.RightHolders == nil {
+			break
+		}
+
+		args, err := ec.field_Query_rightHolders_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RightHolders(childComplexity, args["actions"].([]model.Action)), true
 	case "Query.run":
 		if e.ComplexityRoot.Query.Run == nil {
 			break
@@ -5677,12 +5784,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Rejection.Message(childComplexity), true
 
+	case "RevokeTokenPayload.change":
+		if e.ComplexityRoot.RevokeTokenPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeTokenPayload.Change(childComplexity), true
 	case "RevokeTokenPayload.token":
 		if e.ComplexityRoot.RevokeTokenPayload.Token == nil {
 			break
 		}
 
 		return e.ComplexityRoot.RevokeTokenPayload.Token(childComplexity), true
+
+	case "RightHolders.action":
+		if e.ComplexityRoot.RightHolders.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RightHolders.Action(childComplexity), true
+	case "RightHolders.more":
+		if e.ComplexityRoot.RightHolders.More == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RightHolders.More(childComplexity), true
+	case "RightHolders.names":
+		if e.ComplexityRoot.RightHolders.Names == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RightHolders.Names(childComplexity), true
 
 	case "Run.actions":
 		if e.ComplexityRoot.Run.Actions == nil {
@@ -6354,6 +6486,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunNote.No(childComplexity), true
 
+	case "RunPayload.change":
+		if e.ComplexityRoot.RunPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunPayload.Change(childComplexity), true
 	case "RunPayload.run":
 		if e.ComplexityRoot.RunPayload.Run == nil {
 			break
@@ -6503,6 +6641,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunUpdate.Sync(childComplexity), true
 
+	case "SaveViewPayload.change":
+		if e.ComplexityRoot.SaveViewPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SaveViewPayload.Change(childComplexity), true
 	case "SaveViewPayload.view":
 		if e.ComplexityRoot.SaveViewPayload.View == nil {
 			break
@@ -6572,6 +6716,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SecretRef.Version(childComplexity), true
 
+	case "ServicePayload.change":
+		if e.ComplexityRoot.ServicePayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServicePayload.Change(childComplexity), true
 	case "ServicePayload.service":
 		if e.ComplexityRoot.ServicePayload.Service == nil {
 			break
@@ -6640,6 +6790,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ServiceState.ShareLinkHours(childComplexity), true
 
+	case "SetPolicyPayload.change":
+		if e.ComplexityRoot.SetPolicyPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetPolicyPayload.Change(childComplexity), true
 	case "SetPolicyPayload.policy":
 		if e.ComplexityRoot.SetPolicyPayload.Policy == nil {
 			break
@@ -6647,6 +6803,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SetPolicyPayload.Policy(childComplexity), true
 
+	case "SetQuotaPayload.change":
+		if e.ComplexityRoot.SetQuotaPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetQuotaPayload.Change(childComplexity), true
 	case "SetQuotaPayload.settings":
 		if e.ComplexityRoot.SetQuotaPayload.Settings == nil {
 			break
@@ -6654,6 +6816,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SetQuotaPayload.Settings(childComplexity), true
 
+	case "SetRunTagsPayload.change":
+		if e.ComplexityRoot.SetRunTagsPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetRunTagsPayload.Change(childComplexity), true
 	case "SetRunTagsPayload.tags":
 		if e.ComplexityRoot.SetRunTagsPayload.Tags == nil {
 			break
@@ -8128,6 +8296,13 @@ type Query {
   """
   whoCould(action: String!, runId: String, projectId: String, environmentId: String): [String!]!
   """
+  Whom the viewer could ask to do each of 1 to 20 actions: principals that may do it on the whole tenant, then, if a part of
+  the tenant is enough for the action, those that may do it in the projects and environments that the viewer's own grants let them
+  READ. Nobody is named for other scopes, and for SET_ENGINE_MODE only in the operators' tenant. Example: ` + "`" + `rightHolders(actions: [SET_POLICY]) { action names more }` + "`" + `.
+  Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  rightHolders(actions: [Action!]!): [RightHolders!]!
+  """
   API tokens and browser sessions of the viewer, newest first; ` + "`" + `first` + "`" + ` is at most 200. ` + "`" + `all` + "`" + ` also shows those of others and requires
   the action MANAGE_TOKENS. ` + "`" + `live` + "`" + ` leaves out revoked and expired ones.
   Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
@@ -9191,7 +9366,11 @@ input ApproveRunInput {
   reason: String
   expectedRunSeq: Seq
 }
-type RunPayload { run: Run! }
+type RunPayload {
+  run: Run!
+  "The receipt of the viewer's decision, which is the first one of several; null when it cannot be read now."
+  change: ChangeReceipt
+}
 
 enum QuotaAction { START_RUN HEAVY_STEP SIGNAL }
 type QuotaSnapshot {
@@ -9289,7 +9468,10 @@ input ProjectQuotaInput {
   limits: QuotaLimitsInput! = {}
   weight: Int! = 1
 }
-type SetQuotaPayload { settings: QuotaSettings! }
+type SetQuotaPayload {
+  settings: QuotaSettings!
+  change: ChangeReceipt!
+}
 
 enum EngineMode {
   NORMAL
@@ -9344,7 +9526,33 @@ input SetEngineModeInput {
   mode: EngineMode!
   reason: String!
 }
-type ServicePayload { service: ServiceState! }
+type ServicePayload {
+  service: ServiceState!
+  change: ChangeReceipt!
+}
+"""
+The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+` + "`" + `audit(filter: {requestId: …, action: …})` + "`" + `.
+"""
+type ChangeReceipt {
+  "As the audit names it, for example SET_POLICY."
+  action: String!
+  requestId: String!
+  actor: String!
+  at: Time!
+  "The version that the change made of a policy, of quotas, of the mode or of a freeze; null where there are no versions."
+  version: Int
+  "The version before; 0 when there was none."
+  versionBefore: Int
+}
+"Whom the viewer could ask to do an action."
+type RightHolders {
+  action: Action!
+  "At most ten principals of the viewer's tenant."
+  names: [String!]!
+  "There may be others."
+  more: Boolean!
+}
 
 enum ActionOutcome { APPLY NOOP REFUSED UNSUPPORTED }
 "How strong the confirmation by a person should be."
@@ -9994,6 +10202,8 @@ input AuditFilter {
   runId: String
   "ACCEPTED, REJECTED, DENIED, …"
   outcome: String
+  "The whole id of the request, as the receipt of a change has it."
+  requestId: String
   "false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps."
   seals: Boolean = true
 }
@@ -10287,6 +10497,7 @@ input PolicySandboxInput {
 }
 type SetPolicyPayload {
   policy: Policy!
+  change: ChangeReceipt!
 }
 
 input BreakGlassInput {
@@ -10301,6 +10512,7 @@ type BreakGlassPayload {
   role: Role!
   until: Time!
   policyVersion: Int!
+  change: ChangeReceipt!
 }
 input EndBreakGlassInput {
   "Client key, alphabet [A-Za-z0-9_.-], at most 128; recorded in the audit."
@@ -10308,6 +10520,8 @@ input EndBreakGlassInput {
 }
 type EndBreakGlassPayload {
   policyVersion: Int!
+  "Null when there was no such role."
+  change: ChangeReceipt
 }
 
 enum TokenKind {
@@ -10374,6 +10588,7 @@ type CreateTokenPayload {
   token: Token!
   "Shown only in this answer; null when it repeats an earlier one."
   secret: String
+  change: ChangeReceipt!
 }
 input RevokeTokenInput {
   "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
@@ -10384,6 +10599,8 @@ input RevokeTokenInput {
 }
 type RevokeTokenPayload {
   token: Token!
+  "Null when it was revoked before."
+  change: ChangeReceipt
 }
 
 enum SyncState {
@@ -10697,6 +10914,8 @@ input ChangeRunTagsInput {
 }
 type SetRunTagsPayload {
   tags: [String!]!
+  "Null when the run had these tags before."
+  change: ChangeReceipt
 }
 input AddRunNoteInput {
   runId: String!
@@ -10705,6 +10924,7 @@ input AddRunNoteInput {
 }
 type AddRunNotePayload {
   note: RunNote!
+  change: ChangeReceipt!
 }
 
 "A named query of the list of runs."
@@ -10731,12 +10951,15 @@ input SaveViewInput {
 }
 type SaveViewPayload {
   view: SavedView!
+  change: ChangeReceipt!
 }
 input DeleteViewInput {
   id: String!
 }
 type DeleteViewPayload {
   deleted: Boolean!
+  "Null when there is no such view."
+  change: ChangeReceipt
 }
 `, BuiltIn: false},
 }
@@ -10800,6 +11023,8 @@ func (ec *executionContext) childFields_AddRunNotePayload(ctx context.Context, f
 	switch field.Name {
 	case "note":
 		return ec.fieldContext_AddRunNotePayload_note(ctx, field)
+	case "change":
+		return ec.fieldContext_AddRunNotePayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AddRunNotePayload", field.Name)
 }
@@ -11028,6 +11253,8 @@ func (ec *executionContext) childFields_BreakGlassPayload(ctx context.Context, f
 		return ec.fieldContext_BreakGlassPayload_until(ctx, field)
 	case "policyVersion":
 		return ec.fieldContext_BreakGlassPayload_policyVersion(ctx, field)
+	case "change":
+		return ec.fieldContext_BreakGlassPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BreakGlassPayload", field.Name)
 }
@@ -11314,6 +11541,24 @@ func (ec *executionContext) childFields_Cancellation(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type Cancellation", field.Name)
 }
 
+func (ec *executionContext) childFields_ChangeReceipt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "action":
+		return ec.fieldContext_ChangeReceipt_action(ctx, field)
+	case "requestId":
+		return ec.fieldContext_ChangeReceipt_requestId(ctx, field)
+	case "actor":
+		return ec.fieldContext_ChangeReceipt_actor(ctx, field)
+	case "at":
+		return ec.fieldContext_ChangeReceipt_at(ctx, field)
+	case "version":
+		return ec.fieldContext_ChangeReceipt_version(ctx, field)
+	case "versionBefore":
+		return ec.fieldContext_ChangeReceipt_versionBefore(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ChangeReceipt", field.Name)
+}
+
 func (ec *executionContext) childFields_ComparedStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "status":
@@ -11336,6 +11581,8 @@ func (ec *executionContext) childFields_CreateTokenPayload(ctx context.Context, 
 		return ec.fieldContext_CreateTokenPayload_token(ctx, field)
 	case "secret":
 		return ec.fieldContext_CreateTokenPayload_secret(ctx, field)
+	case "change":
+		return ec.fieldContext_CreateTokenPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreateTokenPayload", field.Name)
 }
@@ -11472,6 +11719,8 @@ func (ec *executionContext) childFields_DeleteViewPayload(ctx context.Context, f
 	switch field.Name {
 	case "deleted":
 		return ec.fieldContext_DeleteViewPayload_deleted(ctx, field)
+	case "change":
+		return ec.fieldContext_DeleteViewPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeleteViewPayload", field.Name)
 }
@@ -11492,6 +11741,8 @@ func (ec *executionContext) childFields_EndBreakGlassPayload(ctx context.Context
 	switch field.Name {
 	case "policyVersion":
 		return ec.fieldContext_EndBreakGlassPayload_policyVersion(ctx, field)
+	case "change":
+		return ec.fieldContext_EndBreakGlassPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EndBreakGlassPayload", field.Name)
 }
@@ -12498,8 +12749,22 @@ func (ec *executionContext) childFields_RevokeTokenPayload(ctx context.Context, 
 	switch field.Name {
 	case "token":
 		return ec.fieldContext_RevokeTokenPayload_token(ctx, field)
+	case "change":
+		return ec.fieldContext_RevokeTokenPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RevokeTokenPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RightHolders(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "action":
+		return ec.fieldContext_RightHolders_action(ctx, field)
+	case "names":
+		return ec.fieldContext_RightHolders_names(ctx, field)
+	case "more":
+		return ec.fieldContext_RightHolders_more(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RightHolders", field.Name)
 }
 
 func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12798,6 +13063,8 @@ func (ec *executionContext) childFields_RunPayload(ctx context.Context, field gr
 	switch field.Name {
 	case "run":
 		return ec.fieldContext_RunPayload_run(ctx, field)
+	case "change":
+		return ec.fieldContext_RunPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunPayload", field.Name)
 }
@@ -12876,6 +13143,8 @@ func (ec *executionContext) childFields_SaveViewPayload(ctx context.Context, fie
 	switch field.Name {
 	case "view":
 		return ec.fieldContext_SaveViewPayload_view(ctx, field)
+	case "change":
+		return ec.fieldContext_SaveViewPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SaveViewPayload", field.Name)
 }
@@ -12916,6 +13185,8 @@ func (ec *executionContext) childFields_ServicePayload(ctx context.Context, fiel
 	switch field.Name {
 	case "service":
 		return ec.fieldContext_ServicePayload_service(ctx, field)
+	case "change":
+		return ec.fieldContext_ServicePayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ServicePayload", field.Name)
 }
@@ -12950,6 +13221,8 @@ func (ec *executionContext) childFields_SetPolicyPayload(ctx context.Context, fi
 	switch field.Name {
 	case "policy":
 		return ec.fieldContext_SetPolicyPayload_policy(ctx, field)
+	case "change":
+		return ec.fieldContext_SetPolicyPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetPolicyPayload", field.Name)
 }
@@ -12958,6 +13231,8 @@ func (ec *executionContext) childFields_SetQuotaPayload(ctx context.Context, fie
 	switch field.Name {
 	case "settings":
 		return ec.fieldContext_SetQuotaPayload_settings(ctx, field)
+	case "change":
+		return ec.fieldContext_SetQuotaPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetQuotaPayload", field.Name)
 }
@@ -12966,6 +13241,8 @@ func (ec *executionContext) childFields_SetRunTagsPayload(ctx context.Context, f
 	switch field.Name {
 	case "tags":
 		return ec.fieldContext_SetRunTagsPayload_tags(ctx, field)
+	case "change":
+		return ec.fieldContext_SetRunTagsPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetRunTagsPayload", field.Name)
 }
@@ -14472,6 +14749,20 @@ func (ec *executionContext) field_Query_quotaHistory_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_rightHolders_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "actions",
+		func(ctx context.Context, v any) ([]model.Action, error) {
+			return ec.unmarshalNAction2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["actions"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_runCounts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -15714,6 +16005,38 @@ func (ec *executionContext) fieldContext_AddRunNotePayload_note(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_RunNote(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AddRunNotePayload_change(ctx context.Context, field graphql.CollectedField, obj *model.AddRunNotePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AddRunNotePayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AddRunNotePayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AddRunNotePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
 		},
 	}
 	return fc, nil
@@ -17523,6 +17846,38 @@ func (ec *executionContext) _BreakGlassPayload_policyVersion(ctx context.Context
 }
 func (ec *executionContext) fieldContext_BreakGlassPayload_policyVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BreakGlassPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BreakGlassPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.BreakGlassPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BreakGlassPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BreakGlassPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BreakGlassPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _BreakGlassRole_role(ctx context.Context, field graphql.CollectedField, obj *model.BreakGlassRole) (ret graphql.Marshaler) {
@@ -19778,6 +20133,144 @@ func (ec *executionContext) fieldContext_Cancellation_runSeq(_ context.Context, 
 	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type Seq does not have child fields"))
 }
 
+func (ec *executionContext) _ChangeReceipt_action(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_requestId(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_actor(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_at(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_version(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_versionBefore(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_versionBefore(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.VersionBefore, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_versionBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _ComparedStep_status(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19946,6 +20439,38 @@ func (ec *executionContext) _CreateTokenPayload_secret(ctx context.Context, fiel
 }
 func (ec *executionContext) fieldContext_CreateTokenPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CreateTokenPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _CreateTokenPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.CreateTokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateTokenPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateTokenPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _DbtNode_uniqueId(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
@@ -20963,6 +21488,38 @@ func (ec *executionContext) fieldContext_DeleteViewPayload_deleted(_ context.Con
 	return graphql.NewScalarFieldContext("DeleteViewPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _DeleteViewPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.DeleteViewPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteViewPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteViewPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteViewPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _DevPrincipal_principal(ctx context.Context, field graphql.CollectedField, obj *model.DevPrincipal) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -21053,6 +21610,38 @@ func (ec *executionContext) _EndBreakGlassPayload_policyVersion(ctx context.Cont
 }
 func (ec *executionContext) fieldContext_EndBreakGlassPayload_policyVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("EndBreakGlassPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _EndBreakGlassPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.EndBreakGlassPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EndBreakGlassPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EndBreakGlassPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EndBreakGlassPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _EngineCapability_engine(ctx context.Context, field graphql.CollectedField, obj *model.EngineCapability) (ret graphql.Marshaler) {
@@ -29277,6 +29866,50 @@ func (ec *executionContext) fieldContext_Query_whoCould(ctx context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_rightHolders(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_rightHolders(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RightHolders(ctx, fc.Args["actions"].([]model.Action))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RightHolders) graphql.Marshaler {
+			return ec.marshalNRightHolders2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRightHoldersᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_rightHolders(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RightHolders(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_rightHolders_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_tokens(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31459,6 +32092,107 @@ func (ec *executionContext) fieldContext_RevokeTokenPayload_token(_ context.Cont
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _RevokeTokenPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.RevokeTokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeTokenPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeTokenPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevokeTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RightHolders_action(ctx context.Context, field graphql.CollectedField, obj *model.RightHolders) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RightHolders_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Action) graphql.Marshaler {
+			return ec.marshalNAction2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RightHolders_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RightHolders", field, false, false, errors.New("field of type Action does not have child fields"))
+}
+
+func (ec *executionContext) _RightHolders_names(ctx context.Context, field graphql.CollectedField, obj *model.RightHolders) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RightHolders_names(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Names, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RightHolders_names(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RightHolders", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RightHolders_more(ctx context.Context, field graphql.CollectedField, obj *model.RightHolders) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RightHolders_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RightHolders_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RightHolders", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _Run_id(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
@@ -34305,6 +35039,38 @@ func (ec *executionContext) fieldContext_RunPayload_run(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _RunPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.RunPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RunRef_runId(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34884,6 +35650,38 @@ func (ec *executionContext) fieldContext_SaveViewPayload_view(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _SaveViewPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SaveViewPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SaveViewPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SaveViewPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SaveViewPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SavedView_viewId(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35141,6 +35939,38 @@ func (ec *executionContext) fieldContext_ServicePayload_service(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ServiceState(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ServicePayload_change(ctx context.Context, field graphql.CollectedField, obj *model.ServicePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServicePayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServicePayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ServicePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
 		},
 	}
 	return fc, nil
@@ -35408,6 +36238,38 @@ func (ec *executionContext) fieldContext_SetPolicyPayload_policy(_ context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _SetPolicyPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetPolicyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetPolicyPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetPolicyPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetPolicyPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SetQuotaPayload_settings(ctx context.Context, field graphql.CollectedField, obj *model.SetQuotaPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35440,6 +36302,38 @@ func (ec *executionContext) fieldContext_SetQuotaPayload_settings(_ context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _SetQuotaPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetQuotaPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetQuotaPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetQuotaPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetQuotaPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SetRunTagsPayload_tags(ctx context.Context, field graphql.CollectedField, obj *model.SetRunTagsPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35461,6 +36355,38 @@ func (ec *executionContext) _SetRunTagsPayload_tags(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_SetRunTagsPayload_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SetRunTagsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SetRunTagsPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetRunTagsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetRunTagsPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SetRunTagsPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetRunTagsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _ShareRunPayload_path(ctx context.Context, field graphql.CollectedField, obj *model.ShareRunPayload) (ret graphql.Marshaler) {
@@ -41461,7 +42387,7 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 		asMap["seals"] = true
 	}
 
-	fieldsInOrder := [...]string{"from", "to", "actor", "action", "runId", "outcome", "seals"}
+	fieldsInOrder := [...]string{"from", "to", "actor", "action", "runId", "outcome", "requestId", "seals"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -41510,6 +42436,13 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 				return it, err
 			}
 			it.Outcome = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
 		case "seals":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seals"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -44634,6 +45567,11 @@ func (ec *executionContext) _AddRunNotePayload(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._AddRunNotePayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -45435,6 +46373,11 @@ func (ec *executionContext) _BreakGlassPayload(ctx context.Context, sel ast.Sele
 			}
 		case "policyVersion":
 			out.Values[i] = ec._BreakGlassPayload_policyVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._BreakGlassPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -46569,6 +47512,69 @@ func (ec *executionContext) _Cancellation(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var changeReceiptImplementors = []string{"ChangeReceipt"}
+
+func (ec *executionContext) _ChangeReceipt(ctx context.Context, sel ast.SelectionSet, obj *model.ChangeReceipt) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, changeReceiptImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ChangeReceipt")
+		case "action":
+			out.Values[i] = ec._ChangeReceipt_action(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "requestId":
+			out.Values[i] = ec._ChangeReceipt_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._ChangeReceipt_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._ChangeReceipt_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._ChangeReceipt_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "versionBefore":
+			out.Values[i] = ec._ChangeReceipt_versionBefore(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var comparedStepImplementors = []string{"ComparedStep"}
 
 func (ec *executionContext) _ComparedStep(ctx context.Context, sel ast.SelectionSet, obj *model.ComparedStep) graphql.Marshaler {
@@ -46647,6 +47653,11 @@ func (ec *executionContext) _CreateTokenPayload(ctx context.Context, sel ast.Sel
 		case "secret":
 			out.Values[i] = ec._CreateTokenPayload_secret(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._CreateTokenPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -47151,6 +48162,11 @@ func (ec *executionContext) _DeleteViewPayload(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._DeleteViewPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -47235,6 +48251,11 @@ func (ec *executionContext) _EndBreakGlassPayload(ctx context.Context, sel ast.S
 		case "policyVersion":
 			out.Values[i] = ec._EndBreakGlassPayload_policyVersion(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._EndBreakGlassPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -50948,6 +51969,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "rightHolders":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_rightHolders(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "tokens":
 			field := field
 
@@ -52023,6 +53066,59 @@ func (ec *executionContext) _RevokeTokenPayload(ctx context.Context, sel ast.Sel
 			out.Values[i] = graphql.MarshalString("RevokeTokenPayload")
 		case "token":
 			out.Values[i] = ec._RevokeTokenPayload_token(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._RevokeTokenPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var rightHoldersImplementors = []string{"RightHolders"}
+
+func (ec *executionContext) _RightHolders(ctx context.Context, sel ast.SelectionSet, obj *model.RightHolders) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, rightHoldersImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RightHolders")
+		case "action":
+			out.Values[i] = ec._RightHolders_action(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "names":
+			out.Values[i] = ec._RightHolders_names(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "more":
+			out.Values[i] = ec._RightHolders_more(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -53457,6 +54553,11 @@ func (ec *executionContext) _RunPayload(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._RunPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53742,6 +54843,11 @@ func (ec *executionContext) _SaveViewPayload(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._SaveViewPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53896,6 +55002,11 @@ func (ec *executionContext) _ServicePayload(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._ServicePayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -54017,6 +55128,11 @@ func (ec *executionContext) _SetPolicyPayload(ctx context.Context, sel ast.Selec
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._SetPolicyPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -54052,6 +55168,11 @@ func (ec *executionContext) _SetQuotaPayload(ctx context.Context, sel ast.Select
 			out.Values[i] = graphql.MarshalString("SetQuotaPayload")
 		case "settings":
 			out.Values[i] = ec._SetQuotaPayload_settings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._SetQuotaPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -54091,6 +55212,11 @@ func (ec *executionContext) _SetRunTagsPayload(ctx context.Context, sel ast.Sele
 		case "tags":
 			out.Values[i] = ec._SetRunTagsPayload_tags(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._SetRunTagsPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -57132,6 +58258,16 @@ func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengine
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx context.Context, sel ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ChangeReceipt(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNChangeRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeRunTagsInput(ctx context.Context, v any) (model.ChangeRunTagsInput, error) {
 	res, err := ec.unmarshalInputChangeRunTagsInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -58578,6 +59714,26 @@ func (ec *executionContext) marshalNRevokeTokenPayload2ᚖgithubᚗcomᚋdvtᚑe
 	return ec._RevokeTokenPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNRightHolders2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRightHolders(ctx context.Context, sel ast.SelectionSet, v model.RightHolders) graphql.Marshaler {
+	return ec._RightHolders(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRightHolders2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRightHoldersᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RightHolders) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRightHolders2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRightHolders(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRole(ctx context.Context, v any) (model.Role, error) {
 	var res model.Role
 	err := res.UnmarshalGQL(v)
@@ -59845,6 +61001,13 @@ func (ec *executionContext) marshalOCancellation2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return ec._Cancellation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx context.Context, sel ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ChangeReceipt(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOComparedStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedStep(ctx context.Context, sel ast.SelectionSet, v *model.ComparedStep) graphql.Marshaler {

@@ -73,7 +73,8 @@ type AddRunNoteInput struct {
 }
 
 type AddRunNotePayload struct {
-	Note *RunNote `json:"note"`
+	Note   *RunNote       `json:"note"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 type ApprovalDecision struct {
@@ -214,6 +215,8 @@ type AuditFilter struct {
 	RunID *string `json:"runId,omitempty"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome,omitempty"`
+	// The whole id of the request, as the receipt of a change has it.
+	RequestID *string `json:"requestId,omitempty"`
 	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
 	Seals *bool `json:"seals,omitempty"`
 }
@@ -262,9 +265,10 @@ type BreakGlassInput struct {
 }
 
 type BreakGlassPayload struct {
-	Role          Role      `json:"role"`
-	Until         time.Time `json:"until"`
-	PolicyVersion int       `json:"policyVersion"`
+	Role          Role           `json:"role"`
+	Until         time.Time      `json:"until"`
+	PolicyVersion int            `json:"policyVersion"`
+	Change        *ChangeReceipt `json:"change"`
 }
 
 // A role that the viewer may take by break-glass, and for how many minutes at most.
@@ -509,6 +513,20 @@ type Cancellation struct {
 	RunSeq run.Seq   `json:"runSeq"`
 }
 
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type ChangeReceipt struct {
+	// As the audit names it, for example SET_POLICY.
+	Action    string    `json:"action"`
+	RequestID string    `json:"requestId"`
+	Actor     string    `json:"actor"`
+	At        time.Time `json:"at"`
+	// The version that the change made of a policy, of quotas, of the mode or of a freeze; null where there are no versions.
+	Version *int `json:"version,omitempty"`
+	// The version before; 0 when there was none.
+	VersionBefore *int `json:"versionBefore,omitempty"`
+}
+
 type ChangeRunTagsInput struct {
 	RunID     string `json:"runId"`
 	RequestID string `json:"requestId"`
@@ -559,7 +577,8 @@ type CreateTokenInput struct {
 type CreateTokenPayload struct {
 	Token *Token `json:"token"`
 	// Shown only in this answer; null when it repeats an earlier one.
-	Secret *string `json:"secret,omitempty"`
+	Secret *string        `json:"secret,omitempty"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 // A node of dbt: a model, a test, a seed, …
@@ -665,6 +684,8 @@ type DeleteViewInput struct {
 
 type DeleteViewPayload struct {
 	Deleted bool `json:"deleted"`
+	// Null when there is no such view.
+	Change *ChangeReceipt `json:"change,omitempty"`
 }
 
 type DevPrincipal struct {
@@ -686,6 +707,8 @@ type EndBreakGlassInput struct {
 
 type EndBreakGlassPayload struct {
 	PolicyVersion int `json:"policyVersion"`
+	// Null when there was no such role.
+	Change *ChangeReceipt `json:"change,omitempty"`
 }
 
 type EngineCapability struct {
@@ -1519,6 +1542,17 @@ type RevokeTokenInput struct {
 
 type RevokeTokenPayload struct {
 	Token *Token `json:"token"`
+	// Null when it was revoked before.
+	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
+// Whom the viewer could ask to do an action.
+type RightHolders struct {
+	Action Action `json:"action"`
+	// At most ten principals of the viewer's tenant.
+	Names []string `json:"names"`
+	// There may be others.
+	More bool `json:"more"`
 }
 
 type Run struct {
@@ -1756,6 +1790,8 @@ type RunNote struct {
 
 type RunPayload struct {
 	Run *Run `json:"run"`
+	// The receipt of the viewer's decision, which is the first one of several; null when it cannot be read now.
+	Change *ChangeReceipt `json:"change,omitempty"`
 }
 
 // A reference to another run.
@@ -1813,7 +1849,8 @@ type SaveViewInput struct {
 }
 
 type SaveViewPayload struct {
-	View *SavedView `json:"view"`
+	View   *SavedView     `json:"view"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 // A named query of the list of runs.
@@ -1838,7 +1875,8 @@ type SecretRef struct {
 }
 
 type ServicePayload struct {
-	Service *ServiceState `json:"service"`
+	Service *ServiceState  `json:"service"`
+	Change  *ChangeReceipt `json:"change"`
 }
 
 // The state of the service for the viewer's tenant, for a banner.
@@ -1878,7 +1916,8 @@ type SetPolicyInput struct {
 }
 
 type SetPolicyPayload struct {
-	Policy *Policy `json:"policy"`
+	Policy *Policy        `json:"policy"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 type SetQuotaInput struct {
@@ -1890,6 +1929,7 @@ type SetQuotaInput struct {
 
 type SetQuotaPayload struct {
 	Settings *QuotaSettings `json:"settings"`
+	Change   *ChangeReceipt `json:"change"`
 }
 
 type SetRunTagsInput struct {
@@ -1900,6 +1940,8 @@ type SetRunTagsInput struct {
 
 type SetRunTagsPayload struct {
 	Tags []string `json:"tags"`
+	// Null when the run had these tags before.
+	Change *ChangeReceipt `json:"change,omitempty"`
 }
 
 type SetShareLinksInput struct {

@@ -31,7 +31,7 @@ export const run = {
     unknown: "somebody",
     by: (who: string, why: string | null) => `cancelled by ${who}${why ? `: “${why}”` : ""}`,
     stopped: (who: string, why: string | null) => `emergency stop by ${who}${why ? `: “${why}”` : ""}`,
-    declined: (who: string, why: string | null) => `approval declined by ${who}${why ? `: “${why}”` : ""}`,
+    declined: (who: string, why: string | null) => `approval rejected by ${who}${why ? `: “${why}”` : ""}`,
     expired: (why: string | null) => `not approved in time${why ? `: ${why}` : ""}`,
     receipt: "Receipt",
     neverStarted: (n: number) => `${plural(n, "step")} never started, because the run was cancelled`,

@@ -39,7 +39,7 @@ function Forbidden({ error, retry }: { error: ApiError; retry: () => void }) {
       <p>
         {error.message} <ErrorCode code={error.code} />
       </p>
-      {error.whoCould.length > 0 && <p>{m.denied.could(error.whoCould.join(", "))}</p>}
+      {error.whoCould.length > 0 && <p>{m.denied.could(error.whoCould)}</p>}
       <BreakGlassButton />
     </Notice>
   );

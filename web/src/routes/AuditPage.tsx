@@ -29,6 +29,7 @@ function filterOf(search: AuditSearch & { seals?: "yes" | undefined }, now: numb
     ...(search.actor ? { actor: search.actor } : {}),
     ...(search.outcome ? { outcome: search.outcome } : {}),
     ...(search.run ? { runId: search.run } : {}),
+    ...(search.request ? { requestId: search.request } : {}),
     ...(from !== null ? { from: new Date(from).toISOString() } : {}),
     ...(to !== null ? { to: new Date(to).toISOString() } : {}),
     // Each run adds records that seal its log, which few readers need.

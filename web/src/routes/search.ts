@@ -154,6 +154,7 @@ export const auditSearch = z.object({
   action: text,
   outcome: text,
   run: text,
+  request: text,
   from: moment,
   to: moment,
   seals: z.catch(z.optional(z.literal("yes")), undefined),

@@ -9,6 +9,7 @@ import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { PlanLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useVerdict } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { forecastWords, useForecast } from "./forecast";
 import { manualOf } from "../status/stepGroup";
 import { RESET_STEP_PARAMS } from "../address/views";
@@ -112,7 +113,7 @@ function Words({ header }: { header: RunHeader }) {
   );
   if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0)
     return <Waiting tasks={actions.tasks} />;
-  const words = statusWords(header, store.now(), actions, quiescent, (id) => store.step(id)?.name ?? id);
+  const words = statusWords(header, store.now(), actions, quiescent, (id) => titleOf(store, id));
   return (
     words && (
       <p className={css.words} title={words} data-urgent={isUrgent(header, store.now()) || undefined}>
@@ -132,7 +133,7 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
         <Fragment key={stepId}>
           {i > 0 && ", "}
           <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId })}>
-            {store.step(stepId)?.name ?? stepId}
+            {titleOf(store, stepId)}
           </Link>
         </Fragment>
       ))}

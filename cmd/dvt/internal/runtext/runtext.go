@@ -88,6 +88,15 @@ func Milliseconds(ms float64) string {
 	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
 }
 
+// StepTitle returns a step as people and commands know it: "Look for a file (need-file)", or its id when it has no
+// other name.
+func StepTitle(stepID, name string) string {
+	if name == "" || name == stepID {
+		return stepID
+	}
+	return fmt.Sprintf("%s (%s)", name, stepID)
+}
+
 // Held returns how many steps cannot start because of failed steps, and how many of them need the one that failed
 // first; "" for none, or when the server does not say.
 func Held(cause *client.RunRowRootCauseRunError) string {

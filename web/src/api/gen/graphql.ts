@@ -100,6 +100,8 @@ export type AuditFilter = {
   from?: string | null | undefined;
   /** ACCEPTED, REJECTED, DENIED, … */
   outcome?: string | null | undefined;
+  /** The whole id of the request, as the receipt of a change has it. */
+  requestId?: string | null | undefined;
   /** The id of a run, or its beginning. */
   runId?: string | null | undefined;
   /** false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps. */
@@ -618,6 +620,11 @@ export type SetQuotaInput = {
   settings: QuotaSettingsInput;
 };
 
+export type ShareRunInput = {
+  requestId: string;
+  runId: string;
+};
+
 export type SignalActionInput = {
   runId: string;
   signal: SignalInput;
@@ -823,14 +830,14 @@ export type ChangeRunTagsMutationVariables = Exact<{
 }>;
 
 
-export type ChangeRunTagsMutation = { changeRunTags: { tags: Array<string> } };
+export type ChangeRunTagsMutation = { changeRunTags: { tags: Array<string>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type AddRunNoteMutationVariables = Exact<{
   input: AddRunNoteInput;
 }>;
 
 
-export type AddRunNoteMutation = { addRunNote: { note: { no: number } } };
+export type AddRunNoteMutation = { addRunNote: { note: { no: number }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type SavedViewsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -842,14 +849,14 @@ export type SaveViewMutationVariables = Exact<{
 }>;
 
 
-export type SaveViewMutation = { saveView: { view: { viewId: string } } };
+export type SaveViewMutation = { saveView: { view: { viewId: string }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type DeleteViewMutationVariables = Exact<{
   input: DeleteViewInput;
 }>;
 
 
-export type DeleteViewMutation = { deleteView: { deleted: boolean } };
+export type DeleteViewMutation = { deleteView: { deleted: boolean, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type FailedLatelyQueryVariables = Exact<{
   createdFrom: string;
@@ -1099,6 +1106,18 @@ export type StepLogUpdatesSubscriptionVariables = Exact<{
 
 export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, engineAttemptId: number, text: string }>, missing: { from: number, to: number } | null } };
 
+export type ShareLinksQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ShareLinksQuery = { service: { shareLinkHours: number } };
+
+export type ShareRunMutationVariables = Exact<{
+  input: ShareRunInput;
+}>;
+
+
+export type ShareRunMutation = { shareRun: { path: string, expiresAt: string } };
+
 export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
 
@@ -1195,6 +1214,15 @@ export type LetterEventsQueryVariables = Exact<{
 
 export type LetterEventsQuery = { run: { events: { edges: Array<{ node: { eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown } }> } } | null };
 
+export type ChangeFieldsFragment = { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null };
+
+export type RightHoldersQueryVariables = Exact<{
+  actions: Array<Action> | Action;
+}>;
+
+
+export type RightHoldersQuery = { rightHolders: Array<{ action: Action, names: Array<string>, more: boolean }> };
+
 export type WhoCouldQueryVariables = Exact<{
   action: string;
   runId?: string | null | undefined;
@@ -1257,7 +1285,7 @@ export type ApproveMutationVariables = Exact<{
 }>;
 
 
-export type ApproveMutation = { approveRun: { run: { runId: string, status: RunStatus } } };
+export type ApproveMutation = { approveRun: { run: { runId: string, status: RunStatus }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type CompleteStepMutationVariables = Exact<{
   input: CompleteManualStepInput;
@@ -1293,14 +1321,14 @@ export type CreateTokenMutationVariables = Exact<{
 }>;
 
 
-export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type RevokeTokenMutationVariables = Exact<{
   input: RevokeTokenInput;
 }>;
 
 
-export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> };
 
@@ -1335,7 +1363,7 @@ export type SetPolicyMutationVariables = Exact<{
 }>;
 
 
-export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> } } };
+export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type QuotaSettingsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1351,7 +1379,7 @@ export type SetQuotaMutationVariables = Exact<{
 }>;
 
 
-export type SetQuotaMutation = { setQuota: { settings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> } } };
+export type SetQuotaMutation = { setQuota: { settings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type ServiceFieldsFragment = { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null };
 
@@ -1365,14 +1393,14 @@ export type SetModeMutationVariables = Exact<{
 }>;
 
 
-export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
+export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type FreezeMutationVariables = Exact<{
   input: FreezeTenantInput;
 }>;
 
 
-export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
+export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -1452,14 +1480,14 @@ export type BreakGlassMutationVariables = Exact<{
 }>;
 
 
-export type BreakGlassMutation = { breakGlass: { role: Role, until: string, policyVersion: number } };
+export type BreakGlassMutation = { breakGlass: { role: Role, until: string, policyVersion: number, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type EndBreakGlassMutationVariables = Exact<{
   input: EndBreakGlassInput;
 }>;
 
 
-export type EndBreakGlassMutation = { endBreakGlass: { policyVersion: number } };
+export type EndBreakGlassMutation = { endBreakGlass: { policyVersion: number, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type KnownPlansQueryVariables = Exact<{
   first: number;
@@ -1937,6 +1965,16 @@ export const AuditFieldsFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"AuditFields"}) as unknown as TypedDocumentString<AuditFieldsFragment, unknown>;
+export const ChangeFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+    `, {"fragmentName":"ChangeFields"}) as unknown as TypedDocumentString<ChangeFieldsFragment, unknown>;
 export const TaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment TaskFields on ManualTask {
   runId
@@ -2388,18 +2426,38 @@ export const ChangeRunTagsDocument = new TypedDocumentString(`
     mutation ChangeRunTags($input: ChangeRunTagsInput!) {
   changeRunTags(input: $input) {
     tags
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<ChangeRunTagsMutation, ChangeRunTagsMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<ChangeRunTagsMutation, ChangeRunTagsMutationVariables>;
 export const AddRunNoteDocument = new TypedDocumentString(`
     mutation AddRunNote($input: AddRunNoteInput!) {
   addRunNote(input: $input) {
     note {
       no
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<AddRunNoteMutation, AddRunNoteMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<AddRunNoteMutation, AddRunNoteMutationVariables>;
 export const SavedViewsDocument = new TypedDocumentString(`
     query SavedViews {
   savedViews {
@@ -2418,16 +2476,36 @@ export const SaveViewDocument = new TypedDocumentString(`
     view {
       viewId
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<SaveViewMutation, SaveViewMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<SaveViewMutation, SaveViewMutationVariables>;
 export const DeleteViewDocument = new TypedDocumentString(`
     mutation DeleteView($input: DeleteViewInput!) {
   deleteView(input: $input) {
     deleted
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
 export const FailedLatelyDocument = new TypedDocumentString(`
     query FailedLately($createdFrom: Time!) {
   runs(
@@ -3732,6 +3810,21 @@ export const StepLogUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StepLogUpdatesSubscription, StepLogUpdatesSubscriptionVariables>;
+export const ShareLinksDocument = new TypedDocumentString(`
+    query ShareLinks {
+  service {
+    shareLinkHours
+  }
+}
+    `) as unknown as TypedDocumentString<ShareLinksQuery, ShareLinksQueryVariables>;
+export const ShareRunDocument = new TypedDocumentString(`
+    mutation ShareRun($input: ShareRunInput!) {
+  shareRun(input: $input) {
+    path
+    expiresAt
+  }
+}
+    `) as unknown as TypedDocumentString<ShareRunMutation, ShareRunMutationVariables>;
 export const ServiceUpdatesDocument = new TypedDocumentString(`
     subscription ServiceUpdates {
   serviceUpdates {
@@ -3992,6 +4085,15 @@ export const LetterEventsDocument = new TypedDocumentString(`
   emittedBy
   payload
 }`) as unknown as TypedDocumentString<LetterEventsQuery, LetterEventsQueryVariables>;
+export const RightHoldersDocument = new TypedDocumentString(`
+    query RightHolders($actions: [Action!]!) {
+  rightHolders(actions: $actions) {
+    action
+    names
+    more
+  }
+}
+    `) as unknown as TypedDocumentString<RightHoldersQuery, RightHoldersQueryVariables>;
 export const WhoCouldDocument = new TypedDocumentString(`
     query WhoCould($action: String!, $runId: String, $projectId: String, $environmentId: String) {
   whoCould(
@@ -4269,9 +4371,19 @@ export const ApproveDocument = new TypedDocumentString(`
       runId
       status
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<ApproveMutation, ApproveMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<ApproveMutation, ApproveMutationVariables>;
 export const CompleteStepDocument = new TypedDocumentString(`
     mutation CompleteStep($input: CompleteManualStepInput!) {
   completeManualStep(input: $input) {
@@ -4374,9 +4486,20 @@ export const CreateTokenDocument = new TypedDocumentString(`
       ...TokenFields
     }
     secret
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment TokenFields on Token {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment TokenFields on Token {
   tokenId
   name
   prefix
@@ -4398,9 +4521,20 @@ export const RevokeTokenDocument = new TypedDocumentString(`
     token {
       ...TokenFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment TokenFields on Token {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment TokenFields on Token {
   tokenId
   name
   prefix
@@ -4592,9 +4726,20 @@ export const SetPolicyDocument = new TypedDocumentString(`
     policy {
       ...PolicyFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment PolicyFields on Policy {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment PolicyFields on Policy {
   version
   defaultRules
   rules {
@@ -4678,9 +4823,20 @@ export const SetQuotaDocument = new TypedDocumentString(`
     settings {
       ...QuotaFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment LimitFields on QuotaLimits {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment LimitFields on QuotaLimits {
   startRunPerMinute
   heavyStepsPerMinute
   signalOpsPerMinute
@@ -4729,9 +4885,20 @@ export const SetModeDocument = new TypedDocumentString(`
     service {
       ...ServiceFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment ServiceFields on ServiceState {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment ServiceFields on ServiceState {
   mode
   modeReason
   modeSince
@@ -4748,9 +4915,20 @@ export const FreezeDocument = new TypedDocumentString(`
     service {
       ...ServiceFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment ServiceFields on ServiceState {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment ServiceFields on ServiceState {
   mode
   modeReason
   modeSince
@@ -5052,16 +5230,36 @@ export const BreakGlassDocument = new TypedDocumentString(`
     role
     until
     policyVersion
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<BreakGlassMutation, BreakGlassMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<BreakGlassMutation, BreakGlassMutationVariables>;
 export const EndBreakGlassDocument = new TypedDocumentString(`
     mutation EndBreakGlass($input: EndBreakGlassInput!) {
   endBreakGlass(input: $input) {
     policyVersion
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<EndBreakGlassMutation, EndBreakGlassMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<EndBreakGlassMutation, EndBreakGlassMutationVariables>;
 export const KnownPlansDocument = new TypedDocumentString(`
     query KnownPlans($first: Int!) {
   runs(first: $first) {
