@@ -51,7 +51,15 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
     };
     const drawNode = (i: number): void => {
       const step = store.step(shape.ids[i] ?? "");
-      if (step) scene.node(nodeCtx, i, scale, seenOf(step, blocked.has(i), holdOf(store).held.has(step.stepId)), palette, scale >= ZOOM.labels);
+      if (step)
+        scene.node(
+          nodeCtx,
+          i,
+          scale,
+          seenOf(step, blocked.has(i), holdOf(store).held.has(step.stepId)),
+          palette,
+          scale >= ZOOM.labels,
+        );
     };
     const inSight = scene.within(region);
     const loud = (i: number): boolean => LOUD.has(store.step(shape.ids[i] ?? "")?.status ?? "");

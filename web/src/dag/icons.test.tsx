@@ -23,7 +23,6 @@ it("has the drawing of every status of a step, with the numbers of its icon", ()
     expect(path, `${word} has a drawing`).toBeDefined();
     const parts = [...renderToStaticMarkup(<Icon />).matchAll(/ d="([^"]+)"/g)].map(([, d]) => d ?? "");
     const own = numbers(path ?? "").join(" ");
-    for (const part of parts)
-      expect(own, `${word}: ${part}`).toContain(numbers(part).slice(2, 6).join(" "));
+    for (const part of parts) expect(own, `${word}: ${part}`).toContain(numbers(part).slice(2, 6).join(" "));
   }
 });

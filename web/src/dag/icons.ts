@@ -27,19 +27,13 @@ const DASHES =
 /** The paths as lucide-react has them. It exports components alone, and a canvas cannot draw those. */
 export const PATHS: ReadonlyMap<LucideIcon, string> = new Map([
   [CircleCheck, `${RING}M16 9l-5.5 5.5L8 12`],
-  [
-    CirclePlay,
-    `${RING}M9 9.003a1 1 0 0 1 1.517-.859l4.997 2.997a1 1 0 0 1 0 1.718l-4.997 2.997A1 1 0 0 1 9 14.996z`,
-  ],
+  [CirclePlay, `${RING}M9 9.003a1 1 0 0 1 1.517-.859l4.997 2.997a1 1 0 0 1 0 1.718l-4.997 2.997A1 1 0 0 1 9 14.996z`],
   [CircleQuestionMark, `${RING}M9 9.5a3 2.5 0 016 0c0 2-2 2-3 3.5M12 17h.01`],
   [Ban, `${RING}M4.929 4.929L19.07 19.071`],
   [CircleDashed, DASHES],
   [OctagonX, `${OCTAGON}M15 9l-6 6M9 9l6 6`],
   [RotateCcw, "M3 12a9 9 0 1 0 9-9 9.75 9.75 0 0 0-6.74 2.74L3 8M3 3v5h5"],
-  [
-    SkipForward,
-    "M21 4v16M6.029 4.285A2 2 0 0 0 3 6v12a2 2 0 0 0 3.029 1.715l9.997-5.998a2 2 0 0 0 .003-3.432z",
-  ],
+  [SkipForward, "M21 4v16M6.029 4.285A2 2 0 0 0 3 6v12a2 2 0 0 0 3.029 1.715l9.997-5.998a2 2 0 0 0 .003-3.432z"],
   [UserCheck, "M16 11l2 2 4-4M16 21v-2a4 4 0 0 0-4-4H6a4 4 0 0 0-4 4v2M5 7a4 4 0 1 0 8 0a4 4 0 1 0-8 0"],
 ]);
 const drawn = new Map<LucideIcon, Path2D>();

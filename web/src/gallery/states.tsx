@@ -11,6 +11,7 @@ import { ApiError } from "../api/error";
 import type { Availability } from "../api/model";
 import { CauseCard } from "../run/CauseCard";
 import { RunHeaderView } from "../run/RunHeader";
+import { COLUMNS } from "../runlist/columns";
 import { RunTable } from "../runlist/RunTable";
 import { ServiceNotice } from "../shell/ServiceBanner";
 import { SignIn } from "../session/SignIn";
@@ -182,6 +183,13 @@ function runs(): State[] {
           frozen={false}
           selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }}
           menu={() => []}
+          columns={COLUMNS}
+          tags={
+            new Map(
+              Object.keys(RUNS).map((name, i) => [`${RUN}${name}`, ["late", "team:data", "month-end"].slice(0, i)]),
+            )
+          }
+          onTag={nothing}
         />
       ),
     },
