@@ -11,7 +11,6 @@ import { ApiError } from "../api/error";
 import type { Availability } from "../api/model";
 import { CauseCard } from "../run/CauseCard";
 import { RunHeaderView } from "../run/RunHeader";
-import { COLUMNS } from "../runlist/columns";
 import { RunTable } from "../runlist/RunTable";
 import { ServiceNotice } from "../shell/ServiceBanner";
 import { SignIn } from "../session/SignIn";
@@ -35,6 +34,7 @@ import { bulks } from "./bulk";
 import { available, header, NOW, RECEIPTS, REFUSED, RUN, RUNS, SEQ, STEPS, store } from "../testing/fixtures";
 import { healths } from "./health";
 import { inbox } from "./inbox";
+import { plans } from "./plans";
 import { starts } from "./start";
 import type { State } from "./state";
 
@@ -183,7 +183,7 @@ function runs(): State[] {
           frozen={false}
           selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }}
           menu={() => []}
-          columns={COLUMNS}
+          columns={["steps", "started", "took", "tags", "cause"]}
           tags={
             new Map(
               Object.keys(RUNS).map((name, i) => [`${RUN}${name}`, ["late", "team:data", "month-end"].slice(0, i)]),
@@ -367,6 +367,7 @@ export const STATES: readonly State[] = [
   ...bulks(),
   ...starts(),
   ...inbox(),
+  ...plans(),
   ...healths(),
   ...pages(),
 ];

@@ -55,7 +55,7 @@ export function RunTable({ rows, now, frozen, selecting, menu, columns, chosen =
       <table
         className={css.table}
         data-usual={!chosen || undefined}
-        data-many={columns.length > MANY_COLUMNS || undefined}
+        data-many={(chosen && columns.length > MANY_COLUMNS) || undefined}
       >
         <thead>
           <tr>

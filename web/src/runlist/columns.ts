@@ -5,8 +5,8 @@ export const COLUMNS = ["env", "steps", "started", "ended", "took", "by", "tags"
 export type Column = (typeof COLUMNS)[number];
 
 export const DEFAULT_COLUMNS: readonly Column[] = ["env", "steps", "started", "took", "by", "cause"];
-/** Above this number a narrow window hides the columns that matter least. */
-export const MANY_COLUMNS = 6;
+/** Above this number of chosen columns a narrow window hides those that matter least, so that names stay readable. */
+export const MANY_COLUMNS = 5;
 const KEY = "dvt.columns";
 
 /** The columns that a comma-separated text names, in their order in the table; null when it names none. */
