@@ -59,7 +59,7 @@ func ExampleListRuns() {
 	ctx, c := context.Background(), client.New(server.URL, "token")
 	describe := func(r client.RunRow) { fmt.Println(r.RunId, r.Status) }
 
-	list, err := client.ListRuns(ctx, c, nil, nil, nil)
+	list, err := client.ListRuns(ctx, c, nil, nil, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -3899,8 +3899,9 @@ func (v *ListQuotaSettingsResponse) GetQuotaHistory() ListQuotaSettingsQuotaHist
 
 // ListRunsResponse is returned by ListRuns on success.
 type ListRunsResponse struct {
-	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200
-	// (default 50). Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200 (default 50). An order other than by creation
+	// takes only filters that an index serves: never `text` or `tag`; by end and duration neither `triggeredBy` nor `createdFrom`
+	// and `createdTo`; by duration one `planId`. A cursor is of one order. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Runs ListRunsRunsRunConnection `json:"runs"`
 }
 
@@ -5886,6 +5887,34 @@ func (v *RunFilter) GetCreatedFrom() *time.Time { return v.CreatedFrom }
 
 // GetCreatedTo returns RunFilter.CreatedTo, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetCreatedTo() *time.Time { return v.CreatedTo }
+
+// The order of a list of runs. Each but the creation lists only the runs that have what it orders by.
+type RunOrder string
+
+const (
+	RunOrderCreatedDesc RunOrder = "CREATED_DESC"
+	RunOrderCreatedAsc  RunOrder = "CREATED_ASC"
+	// Runs that have ended, the last one first.
+	RunOrderEndedDesc RunOrder = "ENDED_DESC"
+	RunOrderEndedAsc  RunOrder = "ENDED_ASC"
+	// Runs that started and ended, the longest one first.
+	RunOrderDurationDesc RunOrder = "DURATION_DESC"
+	RunOrderDurationAsc  RunOrder = "DURATION_ASC"
+	// Runs that await an operator, the one whose retry window closes first.
+	RunOrderTimeLeftAsc  RunOrder = "TIME_LEFT_ASC"
+	RunOrderTimeLeftDesc RunOrder = "TIME_LEFT_DESC"
+)
+
+var AllRunOrder = []RunOrder{
+	RunOrderCreatedDesc,
+	RunOrderCreatedAsc,
+	RunOrderEndedDesc,
+	RunOrderEndedAsc,
+	RunOrderDurationDesc,
+	RunOrderDurationAsc,
+	RunOrderTimeLeftAsc,
+	RunOrderTimeLeftDesc,
+}
 
 // RunRow includes the GraphQL fields of Run requested by the fragment RunRow.
 type RunRow struct {
@@ -9057,9 +9086,10 @@ func (v *__ListQuotaSettingsInput) GetAfter() *string { return v.After }
 
 // __ListRunsInput is used internally by genqlient
 type __ListRunsInput struct {
-	First  *int       `json:"first"`
-	After  *string    `json:"after"`
-	Filter *RunFilter `json:"filter"`
+	First   *int       `json:"first"`
+	After   *string    `json:"after"`
+	Filter  *RunFilter `json:"filter"`
+	OrderBy *RunOrder  `json:"orderBy"`
 }
 
 // GetFirst returns __ListRunsInput.First, and is useful for accessing the field via an interface.
@@ -9070,6 +9100,9 @@ func (v *__ListRunsInput) GetAfter() *string { return v.After }
 
 // GetFilter returns __ListRunsInput.Filter, and is useful for accessing the field via an interface.
 func (v *__ListRunsInput) GetFilter() *RunFilter { return v.Filter }
+
+// GetOrderBy returns __ListRunsInput.OrderBy, and is useful for accessing the field via an interface.
+func (v *__ListRunsInput) GetOrderBy() *RunOrder { return v.OrderBy }
 
 // __ListTagsInput is used internally by genqlient
 type __ListTagsInput struct {
@@ -11495,8 +11528,8 @@ func ListQuotaSettings(
 
 // The query executed by ListRuns.
 const ListRuns_Operation = `
-query ListRuns ($first: Int, $after: String, $filter: RunFilter) {
-	runs(first: $first, after: $after, filter: $filter) {
+query ListRuns ($first: Int, $after: String, $filter: RunFilter, $orderBy: RunOrder) {
+	runs(first: $first, after: $after, filter: $filter, orderBy: $orderBy) {
 		edges {
 			node {
 				... RunRow
@@ -11563,14 +11596,16 @@ func ListRuns(
 	first *int,
 	after *string,
 	filter *RunFilter,
+	orderBy *RunOrder,
 ) (data_ *ListRunsResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "ListRuns",
 		Query:  ListRuns_Operation,
 		Variables: &__ListRunsInput{
-			First:  first,
-			After:  after,
-			Filter: filter,
+			First:   first,
+			After:   after,
+			Filter:  filter,
+			OrderBy: orderBy,
 		},
 	}
 

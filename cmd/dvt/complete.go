@@ -93,7 +93,7 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 			f.Text = &begun
 		}
 		size := maxPage
-		page, err := client.ListRuns(ctx, s.client, &size, nil, &f)
+		page, err := client.ListRuns(ctx, s.client, &size, nil, &f, nil)
 		if err != nil {
 			break
 		}

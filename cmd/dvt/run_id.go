@@ -93,7 +93,7 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 			return "", cmdline.Usage(fmt.Errorf("too many runs and plans match %q: give more of the run's id",
 				given))
 		}
-		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given})
+		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given}, nil)
 		if err != nil {
 			return "", cmdline.Failure(err)
 		}
@@ -165,7 +165,7 @@ func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 	}
 	var after *string
 	for read := 0; read < maxCandidates; read += runNames[i].page {
-		page, err := client.ListRuns(ctx, s.client, &runNames[i].page, after, &runNames[i].among)
+		page, err := client.ListRuns(ctx, s.client, &runNames[i].page, after, &runNames[i].among, nil)
 		if err != nil {
 			return "", cmdline.Failure(err)
 		}

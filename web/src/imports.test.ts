@@ -55,7 +55,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:
-    "actions address api api/gen bulk forms freshness health inbox messages page receipts run runlist runstate session shell start status step steps testing ui",
+    "actions address admin api api/gen attention bulk compare forms freshness health inbox messages page plans receipts run runlist runstate session shell start status step steps testing ui",
 };
 
 const SPECIFIER = /(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"?]+)/g;

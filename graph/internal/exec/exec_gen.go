@@ -8192,8 +8192,9 @@ type Query {
   """
   runDiff(runId: String!, a: Seq!, b: Seq!): RunDiff
   """
-  Runs of the viewer's tenant, newest first. ` + "`" + `first` + "`" + ` and ` + "`" + `last` + "`" + ` are at most 200
-  (default 50). Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  Runs of the viewer's tenant, newest first. ` + "`" + `first` + "`" + ` and ` + "`" + `last` + "`" + ` are at most 200 (default 50). An order other than by creation
+  takes only filters that an index serves: never ` + "`" + `text` + "`" + ` or ` + "`" + `tag` + "`" + `; by end and duration neither ` + "`" + `triggeredBy` + "`" + ` nor ` + "`" + `createdFrom` + "`" + `
+  and ` + "`" + `createdTo` + "`" + `; by duration one ` + "`" + `planId` + "`" + `. A cursor is of one order. Errors: BAD_USER_INPUT, CURSOR_INVALID.
   """
   runs(first: Int, after: String, last: Int, before: String, filter: RunFilter, orderBy: RunOrder = CREATED_DESC): RunConnection!
   """
@@ -8644,7 +8645,20 @@ enum RunStatus { PENDING APPROVED RUNNING PAUSED COMPLETED FAILED CANCELLED UNKN
 enum RunSubstatus { DRAINING AWAITING_OPERATOR WAITING_MANUAL COMPENSATING QUEUED UNKNOWN }
 enum StepStatus { PENDING RUNNING SUCCESS FAILED SKIPPED UNKNOWN }
 enum FailureCategory { USER SYSTEM PLATFORM TIMEOUT UNKNOWN }
-enum RunOrder { CREATED_DESC CREATED_ASC }
+"The order of a list of runs. Each but the creation lists only the runs that have what it orders by."
+enum RunOrder {
+  CREATED_DESC
+  CREATED_ASC
+  "Runs that have ended, the last one first."
+  ENDED_DESC
+  ENDED_ASC
+  "Runs that started and ended, the longest one first."
+  DURATION_DESC
+  DURATION_ASC
+  "Runs that await an operator, the one whose retry window closes first."
+  TIME_LEFT_ASC
+  TIME_LEFT_DESC
+}
 enum UpdateMode {
   "Every frame that changes state carries the whole run."
   SNAPSHOT

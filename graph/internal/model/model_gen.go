@@ -3646,21 +3646,37 @@ func (e Role) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// The order of a list of runs. Each but the creation lists only the runs that have what it orders by.
 type RunOrder string
 
 const (
 	RunOrderCreatedDesc RunOrder = "CREATED_DESC"
 	RunOrderCreatedAsc  RunOrder = "CREATED_ASC"
+	// Runs that have ended, the last one first.
+	RunOrderEndedDesc RunOrder = "ENDED_DESC"
+	RunOrderEndedAsc  RunOrder = "ENDED_ASC"
+	// Runs that started and ended, the longest one first.
+	RunOrderDurationDesc RunOrder = "DURATION_DESC"
+	RunOrderDurationAsc  RunOrder = "DURATION_ASC"
+	// Runs that await an operator, the one whose retry window closes first.
+	RunOrderTimeLeftAsc  RunOrder = "TIME_LEFT_ASC"
+	RunOrderTimeLeftDesc RunOrder = "TIME_LEFT_DESC"
 )
 
 var AllRunOrder = []RunOrder{
 	RunOrderCreatedDesc,
 	RunOrderCreatedAsc,
+	RunOrderEndedDesc,
+	RunOrderEndedAsc,
+	RunOrderDurationDesc,
+	RunOrderDurationAsc,
+	RunOrderTimeLeftAsc,
+	RunOrderTimeLeftDesc,
 }
 
 func (e RunOrder) IsValid() bool {
 	switch e {
-	case RunOrderCreatedDesc, RunOrderCreatedAsc:
+	case RunOrderCreatedDesc, RunOrderCreatedAsc, RunOrderEndedDesc, RunOrderEndedAsc, RunOrderDurationDesc, RunOrderDurationAsc, RunOrderTimeLeftAsc, RunOrderTimeLeftDesc:
 		return true
 	}
 	return false

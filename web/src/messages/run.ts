@@ -16,7 +16,7 @@ export const run = {
   waitingFor: (time: string) => `waiting for ${time}`,
   toComplete: "a person must complete",
   neverStarted: "The run ended before a step ran.",
-  windowCloses: (left: string) => `window closes in ${left}`,
+  windowCloses: (left: string) => `${left} left to retry`,
   windowClosed: "the retry window has closed",
   unknownMeans: "This page does not know this status: the server may be newer. Reload the page.",
   compensatingMeans: "dvt undoes the effects of the steps, one after another.",

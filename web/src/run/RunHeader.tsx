@@ -20,8 +20,6 @@ import { ended, runLook } from "../status/look";
 import { StatusBadge } from "../ui/Status";
 import { Time, useTick, useZone } from "../ui/Time";
 import { Env } from "../ui/Env";
-import prose from "../styles/Prose.module.css";
-import { useFlash } from "../ui/useFlash";
 import css from "./RunHeader.module.css";
 import { isUrgent, statusWords } from "./statusWords";
 import { took } from "../status/runWords";
@@ -242,9 +240,8 @@ function Facts({ header }: { header: RunHeader }) {
 }
 
 function StepCount({ n, tone, word }: { n: number; tone: string; word: string }) {
-  const text = useFlash<HTMLSpanElement>(n);
   return (
-    <span ref={text} className={`${prose.flash} ${css.count}`} data-tone={tone}>
+    <span className={css.count} data-tone={tone}>
       {count(n)} {word}
     </span>
   );

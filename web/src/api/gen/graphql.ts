@@ -566,9 +566,19 @@ export type RunFilter = {
   triggeredBy?: string | null | undefined;
 };
 
+/** The order of a list of runs. Each but the creation lists only the runs that have what it orders by. */
 export type RunOrder =
   | 'CREATED_ASC'
-  | 'CREATED_DESC';
+  | 'CREATED_DESC'
+  | 'DURATION_ASC'
+  /** Runs that started and ended, the longest one first. */
+  | 'DURATION_DESC'
+  | 'ENDED_ASC'
+  /** Runs that have ended, the last one first. */
+  | 'ENDED_DESC'
+  /** Runs that await an operator, the one whose retry window closes first. */
+  | 'TIME_LEFT_ASC'
+  | 'TIME_LEFT_DESC';
 
 export type RunStatus =
   | 'APPROVED'
