@@ -25,7 +25,10 @@ export default defineConfig({
   reporter: [["list"]],
   use: {
     viewport: { width: 1440, height: 900 },
-    trace: "retain-on-failure",
+    // Recording each test took a fifth of its CPU time, so only the repetition of a failed test records. Without
+    // repetitions, `--trace on` records.
+    trace: "on-first-retry",
+    screenshot: "only-on-failure",
     launchOptions: {
       ...(executablePath ? { executablePath } : {}),
       args: [
