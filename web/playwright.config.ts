@@ -39,6 +39,9 @@ export default defineConfig({
         "--disable-component-update",
         "--disable-sync",
         "--no-first-run",
+        // Site isolation keeps a process ready for the next site, and starts another one whenever two contexts of a test
+        // take turns. All pages of the tests belong to one site.
+        "--disable-site-isolation-trials",
       ],
     },
   },
