@@ -11117,6 +11117,8 @@ type ShowRunRun struct {
 	Steps []ShowRunRunStepsStep `json:"steps"`
 	// Null unless the run is PAUSED.
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
+	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Request ShowRunRunRequest `json:"request"`
 	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
 }
@@ -11126,6 +11128,9 @@ func (v *ShowRunRun) GetSteps() []ShowRunRunStepsStep { return v.Steps }
 
 // GetPause returns ShowRunRun.Pause, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetPause() *ShowRunRunPausePauseInfo { return v.Pause }
+
+// GetRequest returns ShowRunRun.Request, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetRequest() ShowRunRunRequest { return v.Request }
 
 // GetActions returns ShowRunRun.Actions, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetActions() []ShowRunRunActionsActionAvailability { return v.Actions }
@@ -11214,6 +11219,8 @@ type __premarshalShowRunRun struct {
 
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
 
+	Request ShowRunRunRequest `json:"request"`
+
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
 
 	RunId string `json:"runId"`
@@ -11266,6 +11273,7 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 
 	retval.Steps = v.Steps
 	retval.Pause = v.Pause
+	retval.Request = v.Request
 	retval.Actions = v.Actions
 	retval.RunId = v.RunRow.RunId
 	retval.ProjectId = v.RunRow.ProjectId
@@ -11330,6 +11338,15 @@ func (v *ShowRunRunPausePauseInfo) GetReason() *string { return v.Reason }
 
 // GetSince returns ShowRunRunPausePauseInfo.Since, and is useful for accessing the field via an interface.
 func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
+
+// ShowRunRunRequest includes the requested fields of the GraphQL type RunRequest.
+type ShowRunRunRequest struct {
+	// The parameters of the run, with `***` for values that look like secrets; null when there are none.
+	Params *json.RawMessage `json:"params"`
+}
+
+// GetParams returns ShowRunRunRequest.Params, and is useful for accessing the field via an interface.
+func (v *ShowRunRunRequest) GetParams() *json.RawMessage { return v.Params }
 
 // ShowRunRunStepsStep includes the requested fields of the GraphQL type Step.
 type ShowRunRunStepsStep struct {
@@ -18148,6 +18165,9 @@ query ShowRun ($runId: String!, $at: Seq) {
 			requestedBy
 			reason
 			since
+		}
+		request {
+			params
 		}
 		actions {
 			action

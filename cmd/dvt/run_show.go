@@ -62,6 +62,9 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		r.Plan.PlanVersion,
 		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, runtext.Deref(r.TriggeredBy), s.when(r.StartedAt),
 		runtext.Duration(r, time.Now()))
+	if run.Request.Params != nil {
+		fmt.Fprintln(s.out, "parameters:", paramsInWords(*run.Request.Params))
+	}
 	if r.Message != nil && *r.Message != "" {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
 	}

@@ -64,6 +64,24 @@ func TestRunShowAndDiff_ShowEarlierMoments(t *testing.T) {
 	}
 }
 
+func TestRunShow_PrintsTheParametersOfTheRun(t *testing.T) {
+	t.Parallel()
+	const run = `{"data":{"run":{"runId":"r1","status":"RUNNING","request":{"params":%s}}}}`
+	address := serveAnswer(t, 200, fmt.Sprintf(run, `{"full":true,"day":"2026-11-26","token":"***"}`))
+	for args, want := range map[string]string{
+		"run show r1":         "\nparameters: day=2026-11-26, full=true, token=***\n",
+		"run show r1 -o json": `"day": "2026-11-26"`,
+	} {
+		if out, said, status := runSplit(t, address, "t", strings.Fields(args)...); status != 0 || !strings.Contains(out, want) {
+			t.Errorf("dvt %s: status %d, want %q in\n%s%s", args, status, want, out, said)
+		}
+	}
+	out, _, _ := runSplit(t, serveAnswer(t, 200, fmt.Sprintf(run, "null")), "t", "run", "show", "r1")
+	if strings.Contains(out, "parameters") {
+		t.Errorf("a run without parameters: want no line of parameters in\n%s", out)
+	}
+}
+
 func TestRunShow_PrintsWhatAStepWaitsFor(t *testing.T) {
 	isolateEnvironment(t)
 	const worker = `"kind":"WORKER","taskQueue":"tq-data-dev","pollerSeenAt":`

@@ -120,6 +120,9 @@ export const runKeys = {
 };
 
 export const details = {
+  params: "Parameters",
+  noParams: "none",
+  reading: "Reading…",
   runId: "Run id",
   plan: "Plan",
   sha256: "Plan sha256",
