@@ -15,6 +15,7 @@ export const run = {
   planned: "The run has not started. These are the steps of its plan.",
   waitingFor: (time: string) => `waiting for ${time}`,
   toComplete: "a person must complete",
+  canComplete: (who: string) => `${who} can complete`,
   neverStarted: "The run ended before a step ran.",
   windowCloses: (left: string) => `window closes in ${left}`,
   windowClosed: "the retry window has closed",

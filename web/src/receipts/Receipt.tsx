@@ -21,7 +21,7 @@ function took(signal: Signal, at: number | null): string {
 /** The stages that a receipt has reached; the last one is the present. */
 function stages(signal: Signal): Stage[] {
   if (signal.decision === "REJECTED") {
-    const why = signal.rejection ? `: ${signal.rejection.message} [${signal.rejection.code}]` : "";
+    const why = signal.rejection ? `: ${signal.rejection.message || signal.rejection.code}` : "";
     return [{ icon: ShieldX, tone: "failed", text: `${m.receipt.REJECTED}${why}` }];
   }
   const list: Stage[] = [{ icon: Send, tone: "running", text: m.receipt.ACCEPTED }];
@@ -77,12 +77,20 @@ export function ReceiptStages({ signal, slow, stuck, brief = false }: ReceiptSta
   );
 }
 
+interface ReceiptTitleProps {
+  signal: Signal;
+  /** The page is that of the run. */
+  here?: boolean;
+  /** The name of the step, where it is known. */
+  name?: string | null | undefined;
+}
+
 /** The action of a receipt, its time, and its run unless the page is `here`. */
-export function ReceiptTitle({ signal, here = false }: { signal: Signal; here?: boolean }) {
+export function ReceiptTitle({ signal, here = false, name }: ReceiptTitleProps) {
   return (
     <span className={css.title}>
       <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : m.action[signal.type]}</strong>{" "}
-      {signal.stepId && <code>{signal.stepId}</code>}{" "}
+      {signal.stepId && (name ? <span title={signal.stepId}>{name}</span> : <code>{signal.stepId}</code>)}{" "}
       {!here && (
         <Link to="/runs/$runId" params={{ runId: signal.runId }} title={signal.runId}>
           {shortId(signal.runId)}

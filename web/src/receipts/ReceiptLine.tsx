@@ -51,7 +51,7 @@ export function ReceiptLine({ runId, stepId }: ReceiptLineProps) {
   const sequel = followed(signal, header, id === null ? undefined : store.step(id));
   return (
     <div className={css.here} role={bad ? "alert" : "status"} data-bad={bad || undefined} data-receipt={signal.type}>
-      <ReceiptTitle signal={signal} here />
+      <ReceiptTitle signal={signal} here name={id === null ? null : store.step(id)?.name} />
       <ReceiptStages
         signal={signal}
         slow={now - signal.receivedAt > SLOW_MS}

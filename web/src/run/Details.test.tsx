@@ -27,7 +27,8 @@ it("says that a run has no parameters, and shows tags and notes before the plan"
   const notes = await screen.findByRole("heading", { name: "Tags and notes" });
   await vi.waitFor(() =>
     expect(
-      notes.compareDocumentPosition(screen.getByRole("heading", { name: "Changes to the plan" })) & Node.DOCUMENT_POSITION_FOLLOWING,
+      notes.compareDocumentPosition(screen.getByRole("heading", { name: "Changes to the plan" })) &
+        Node.DOCUMENT_POSITION_FOLLOWING,
     ).toBeTruthy(),
   );
 });
