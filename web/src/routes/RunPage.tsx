@@ -143,7 +143,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
         >
           <div className={css.left}>
             <RunFacts />
-            <CauseCard folded={chosen !== null} />
+            <CauseCard folded={chosen !== null} brief={view !== "graph" && chosen === null} />
             <RunTabs runId={runId} view={view} />
             <div className={css.main} data-stale={frozen || undefined}>
               <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
