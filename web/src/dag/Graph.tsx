@@ -55,7 +55,11 @@ export function Graph({
   children,
 }: GraphProps) {
   const store = useRunStore();
-  const broken = useRunState(({ header }) => (header()?.failedSteps ?? 0) > 0);
+  // What a cancellation stopped counts as failed, but nobody looks for it.
+  const broken = useRunState(({ header }) => {
+    const head = header();
+    return head !== null && head.failedSteps > 0 && (head.cancellation === null || head.rootCause !== null);
+  });
   // Drawn again when the failure holds more or fewer steps.
   useRunState(({ header }) => header()?.rootCause?.heldSteps ?? 0);
   const hold = holdOf(store);
