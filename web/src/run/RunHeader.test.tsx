@@ -1,5 +1,7 @@
 import { expect, it } from "vitest";
-import { available, header, NOW, RUN, RUNS, store } from "../testing/fixtures";
+import type { Task } from "../actions/useAvailability";
+import { receipts } from "../receipts/context";
+import { available, header, NOW, RUN, RUNS, signal, store } from "../testing/fixtures";
 import { screen, show } from "../testing/render";
 import { RunFacts, RunHeaderView } from "./RunHeader";
 
@@ -71,6 +73,36 @@ it("names the failure in one line, counts down, and is urgent in the last minute
 it("is not urgent while there is time", async () => {
   await show(<RunHeaderView />, { run: store(RUNS["awaitingOperator"] ?? header()) });
   expect(screen.getByText(/window closes in 6 m 40 s/).hasAttribute("data-urgent")).toBe(false);
+});
+
+it("says who can complete a manual step, and why the viewer cannot, beside the button", async () => {
+  const action = available("COMPLETE_MANUAL_STEP", {
+    outcome: "REFUSED",
+    code: "SOD_VIOLATION",
+    reason: "You started this run.",
+    whoCould: ["dev-admin", "dev-operator"],
+  });
+  const task = { runId: RUN, stepId: "sign_off", action } as unknown as Task;
+  await show(<RunHeaderView />, {
+    run: store(RUNS["waitingManual"] ?? header()),
+    actions: { tasks: [task], step: () => new Map([["COMPLETE_MANUAL_STEP", action] as const]) },
+  });
+  expect(screen.getByText(/can complete/).textContent).toBe(
+    "dev-admin, dev-operator can complete sign_off: You started this run.",
+  );
+  const button = screen.getByRole("button", { name: "Complete step…" });
+  expect(button.getAttribute("aria-disabled")).toBe("true");
+});
+
+it("says after how many retries, and by whom, a run completed", async () => {
+  const applied = { runId: "after-retries", type: "RETRY_STEP", application: "APPLIED", appliedSeq: 9 } as const;
+  receipts.receive(
+    signal({ ...applied, signalId: "retry-1", actor: "ben" }),
+    signal({ ...applied, signalId: "retry-2", actor: "ben" }),
+    signal({ ...applied, signalId: "retry-3", application: "NOOP" }),
+  );
+  await show(<RunFacts />, { run: store(header({ ...RUNS["completed"], runId: "after-retries" })) });
+  expect(screen.getByTestId("retries").textContent).toBe(", after 2 retries by ben");
 });
 
 it("says that the window closed unanswered", async () => {
