@@ -1,4 +1,12 @@
-import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useReducer, useState } from "react";
+import {
+  type CSSProperties,
+  type KeyboardEvent,
+  type ReactNode,
+  useEffect,
+  useMemo,
+  useReducer,
+  useState,
+} from "react";
 import { m } from "../messages";
 import { useRunState, useRunStore } from "../runstate/context";
 import { nextFailed, worstStep } from "../runstate/failed";
@@ -131,7 +139,7 @@ export function Graph({
       <div
         ref={camera.pane}
         className={css.pane}
-        style={{ height: Math.max(160, layout.height * (fitted ? 1 : 0.75) + 48) }}
+        style={{ "--picture": `${Math.max(160, layout.height * (fitted ? 1 : 0.75) + 48)}px` } as CSSProperties}
         role="group"
         aria-label={m.graph.summary(shape.ids.length)}
         data-nodes={shape.ids.length}

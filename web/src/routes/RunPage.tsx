@@ -133,9 +133,11 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
             {m.banner.restored(restoredTo)}
           </p>
         )}
-        <RunHeaderView />
-        <ReceiptLine runId={runId} />
-        <DoneLine topic={runId} />
+        <div className={css.top}>
+          <RunHeaderView />
+          <ReceiptLine runId={runId} />
+          <DoneLine topic={runId} />
+        </div>
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
           className={css.split}
