@@ -1,7 +1,6 @@
 import { RunParamsDocument } from "../api/gen/graphql";
 import { queryOnce } from "../api/useQuery";
 import { m } from "../messages";
-import css from "./Details.module.css";
 
 type Params = Readonly<Record<string, unknown>>;
 
@@ -19,14 +18,14 @@ export function RunParams({ runId }: { runId: string }) {
   const named = Object.entries(params);
   if (named.length === 0) return <>{m.details.noParams}</>;
   return (
-    <ul className={css.params}>
+    <>
       {named.map(([name, value]) => (
-        <li key={name}>
+        <div key={name}>
           <code>
             {name}={typeof value === "string" ? value : JSON.stringify(value)}
           </code>
-        </li>
+        </div>
       ))}
-    </ul>
+    </>
   );
 }

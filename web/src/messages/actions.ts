@@ -91,6 +91,7 @@ export const confirm = {
   nothingFailed: "Every step of this run succeeded.",
   fromStep: "First step to run again",
   stepMissing: "Name the step to run again.",
+  ownParams: "Parameters of this run:",
   params: "Parameters of the new run",
   paramsHint: "a JSON object; empty keeps those of this run",
   decisions: {

@@ -62,6 +62,8 @@ export const run = {
   copied: "Copied",
   copyId: "Copy run id",
   startedBy: (who: string) => `started by ${who}`,
+  rerunOf: "rerun of",
+  notes: (n: number) => plural(n, "note"),
   requestedBy: (who: string) => `requested by ${who}`,
   ends: (from: string, to: string, part: number) => `est. ends ${from}–${to} (${part} %)`,
   endsBy: (to: string, part: number) => `est. ends by ${to} (${part} %)`,

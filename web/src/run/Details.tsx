@@ -8,7 +8,7 @@ import css from "./Details.module.css";
 import { lazyPart } from "../ui/lazyPart";
 import { PlanDiff } from "../plan/PlanDiff";
 import { PlanDocument } from "../plan/PlanDocument";
-import { RunParams } from "./RunParams";
+import { RunParams } from "../actions/RunParams";
 
 const RunNotes = lazyPart(() => import("../notes/RunNotes").then((part) => part.RunNotes));
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { Task } from "../actions/useAvailability";
 import { receipts } from "../receipts/context";
 import { available, header, NOW, RUN, RUNS, signal, store } from "../testing/fixtures";
-import { screen, show } from "../testing/render";
+import { screen, show, vi } from "../testing/render";
 import { RunFacts, RunHeaderView } from "./RunHeader";
 
 function buttons(): (string | null)[] {
@@ -128,4 +128,16 @@ it("does not call a queued run started", async () => {
   await show(<RunFacts />, { run: store(RUNS["queued"] ?? header()) });
   expect(screen.getByText(/requested by ana/)).toBeDefined();
   expect(screen.queryByText(/started by/)).toBeNull();
+});
+
+it("names the run that it is a rerun of, its tags, and that it has notes", async () => {
+  const notes = { runTags: [{ tags: ["reload"] }], runNotes: [{ no: 1, author: "ben", at: "", body: "see me" }] };
+  const { user, search } = await show(<RunFacts />, {
+    run: store(header({ parentRunId: `${RUN}parent` })),
+    answers: { RunNotes: notes },
+  });
+  const origin = screen.getByRole("link", { name: "01KAHW3V" });
+  expect(origin.getAttribute("href")).toBe(`/runs/${RUN}parent`);
+  await user.click(await screen.findByRole("link", { name: "reload, 1 note" }));
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "details" }));
 });

@@ -6,7 +6,9 @@ import { ActionButton } from "../actions/ActionButton";
 import { useReceipts } from "../receipts/context";
 import { useRunReceipts } from "../receipts/useRunReceipts";
 import type { Task } from "../actions/useAvailability";
+import { RunNotesDocument } from "../api/gen/graphql";
 import type { RunHeader } from "../api/model";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { PlanLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useVerdict } from "../runstate/context";
@@ -244,7 +246,40 @@ function Facts({ header }: { header: RunHeader }) {
       <span>
         <Time at={header.startedAt ?? header.createdAt} format="full" />
       </span>
+      {header.parentRunId && (
+        <span>
+          {" "}
+          · {m.run.rerunOf}{" "}
+          <Link to="/runs/$runId" params={{ runId: header.parentRunId }} search={{}}>
+            {shortId(header.parentRunId)}
+          </Link>
+        </span>
+      )}
+      <Notes runId={header.runId} />
     </p>
+  );
+}
+
+const NOTES_EVERY_MS = 60_000;
+
+/** The tags of the run, and a link to its notes: a hand-over that nobody sees is none. */
+function Notes({ runId }: { runId: string }) {
+  const { answer } = useQuery(
+    RunNotesDocument,
+    { runId },
+    ({ runTags, runNotes }) => ({ tags: runTags?.[0]?.tags ?? [], notes: runNotes?.length ?? 0 }),
+    { every: NOTES_EVERY_MS },
+  );
+  if (!answer || answer.tags.length + answer.notes === 0) return null;
+  const words = [...answer.tags, ...(answer.notes > 0 ? [m.run.notes(answer.notes)] : [])].join(", ");
+  return (
+    <span data-testid="notes">
+      {" "}
+      ·{" "}
+      <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "details" })}>
+        {words}
+      </Link>
+    </span>
   );
 }
 
