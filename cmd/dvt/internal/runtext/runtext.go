@@ -20,6 +20,9 @@ func Substatus(is *client.RunSubstatus) string {
 	if is == nil {
 		return ""
 	}
+	if *is == client.RunSubstatusAwaitingOperator {
+		return " (failed, waiting)" // as the pages name it: a step failed, and somebody may retry or skip it
+	}
 	return " (" + string(*is) + ")"
 }
 
