@@ -90,7 +90,9 @@ function Groups({ shape, ...rest }: PictureProps & { shape: Shape; fitted: boole
     <Drawn
       shape={folded ? folded.shape : shape}
       {...rest}
-      {...(folded ? { bars: folded.bars, openGroup, fitted: true } : {})}
+      {...(folded ? { bars: folded.bars, openGroup } : {})}
+      // Bars alone are few: they open as one whole picture.
+      {...(folded && open === "" ? { fitted: true } : {})}
     >
       {several > 1 && several < shape.ids.length && (
         <Button kind="quiet" pressed={groups !== undefined} onClick={turn}>
