@@ -22,7 +22,10 @@ export function previewLines(
 ): PreviewLine[] {
   const named = (steps: readonly string[]): string => steps.slice(0, LISTED).map(nameOf).join(", ");
   if (stepId === null && changes.length > 0 && changes.every(({ kind }) => kind === "RERUN" || kind === "REUSE"))
-    return [...rerunLines(changes, named), ...resultLines(status, reason)];
+    return [
+      ...rerunLines(changes, named),
+      ...(status === "RUNNING" ? [ofRun(m.confirm.newRun)] : resultLines(status, reason)),
+    ];
   const own = changes.filter((change) => change.stepId === stepId);
   const shown = [...own, ...changes.filter((change) => change.stepId !== stepId)].slice(0, LISTED);
   return [

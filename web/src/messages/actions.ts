@@ -55,6 +55,7 @@ export const confirm = {
   moreChanges: (n: number) => `and ${plural(n, "more step")}`,
   blocked: (n: number, names: string) =>
     n === 1 ? `This step will not start: ${names}.` : `These ${n} steps will not start: ${names}.`,
+  newRun: "Result: a new run starts.",
   result: (word: string) => `Result: the run is ${word}.`,
   rerun: (again: number, kept: number) =>
     `${plural(again, "step runs", "steps run")} again, ${plural(kept, "result is", "results are")} kept.`,
