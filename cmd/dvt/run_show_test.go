@@ -64,6 +64,20 @@ func TestRunShowAndDiff_ShowEarlierMoments(t *testing.T) {
 	}
 }
 
+func TestRunShow_NamesARunThatFailedAndWaitsAsThePagesDo(t *testing.T) {
+	t.Parallel()
+	const run = `{"data":{"run":{"runId":"r1","status":"RUNNING","statusRaw":"RUNNING","substatus":"AWAITING_OPERATOR"}}}`
+	address := serveAnswer(t, 200, run)
+	for args, want := range map[string]string{
+		"run show r1":         "\nRUNNING (failed, waiting) at seq",
+		"run show r1 -o json": `"substatus": "AWAITING_OPERATOR"`,
+	} {
+		if out, said, status := runSplit(t, address, "t", strings.Fields(args)...); status != 0 || !strings.Contains(out, want) {
+			t.Errorf("dvt %s: status %d, want %q in\n%s%s", args, status, want, out, said)
+		}
+	}
+}
+
 func TestRunShow_PrintsTheParametersOfTheRun(t *testing.T) {
 	t.Parallel()
 	const run = `{"data":{"run":{"runId":"r1","status":"RUNNING","request":{"params":%s}}}}`
