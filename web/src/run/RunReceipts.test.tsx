@@ -4,6 +4,10 @@ import { attempt, header, RUN, signal, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import RunReceipts from "./RunReceipts";
 
+function words(id: string): string {
+  return document.querySelector(`[data-signal="${id}"]`)?.textContent ?? "";
+}
+
 it("lists the receipts of this run, with links to the events of the log", async () => {
   receipts.receive(
     signal({
@@ -41,7 +45,6 @@ it("says what became of each retry, also when a later one came after it", async 
     signal({ ...applied, signalId: "second", appliedSeq: 30 }),
   );
   await show(<RunReceipts runId="retried" />, { run: store(header({ runId: "retried", runSeq: 40 }), {}, [load]) });
-  const words = (id: string) => document.querySelector(`[data-signal="${id}"]`)?.textContent;
   expect(words("first")).toContain("→ failed again after 0.2 s");
   expect(words("second")).toContain("→ succeeded after 0.2 s");
   expect(words("second")).toContain("Load orders");
