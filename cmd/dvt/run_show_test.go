@@ -72,7 +72,8 @@ func TestRunShow_NamesARunThatFailedAndWaitsAsThePagesDo(t *testing.T) {
 		"run show r1":         "\nRUNNING (failed, waiting) at seq",
 		"run show r1 -o json": `"substatus": "AWAITING_OPERATOR"`,
 	} {
-		if out, said, status := runSplit(t, address, "t", strings.Fields(args)...); status != 0 || !strings.Contains(out, want) {
+		out, said, status := runSplit(t, address, "t", strings.Fields(args)...)
+		if status != 0 || !strings.Contains(out, want) {
 			t.Errorf("dvt %s: status %d, want %q in\n%s%s", args, status, want, out, said)
 		}
 	}
@@ -86,7 +87,8 @@ func TestRunShow_PrintsTheParametersOfTheRun(t *testing.T) {
 		"run show r1":         "\nparameters: day=2026-11-26, full=true, token=***\n",
 		"run show r1 -o json": `"day": "2026-11-26"`,
 	} {
-		if out, said, status := runSplit(t, address, "t", strings.Fields(args)...); status != 0 || !strings.Contains(out, want) {
+		out, said, status := runSplit(t, address, "t", strings.Fields(args)...)
+		if status != 0 || !strings.Contains(out, want) {
 			t.Errorf("dvt %s: status %d, want %q in\n%s%s", args, status, want, out, said)
 		}
 	}
