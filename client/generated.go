@@ -6969,25 +6969,25 @@ func (v *ShowRunResponse) GetRun() *ShowRunRun { return v.Run }
 
 // ShowRunRun includes the requested fields of the GraphQL type Run.
 type ShowRunRun struct {
-	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
-	Request ShowRunRunRequest `json:"request"`
-	RunRow  `json:"-"`
+	RunRow `json:"-"`
 	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []ShowRunRunStepsStep `json:"steps"`
 	// Null unless the run is PAUSED.
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
+	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Request ShowRunRunRequest `json:"request"`
 	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
 }
-
-// GetRequest returns ShowRunRun.Request, and is useful for accessing the field via an interface.
-func (v *ShowRunRun) GetRequest() ShowRunRunRequest { return v.Request }
 
 // GetSteps returns ShowRunRun.Steps, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetSteps() []ShowRunRunStepsStep { return v.Steps }
 
 // GetPause returns ShowRunRun.Pause, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetPause() *ShowRunRunPausePauseInfo { return v.Pause }
+
+// GetRequest returns ShowRunRun.Request, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetRequest() ShowRunRunRequest { return v.Request }
 
 // GetActions returns ShowRunRun.Actions, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetActions() []ShowRunRunActionsActionAvailability { return v.Actions }
@@ -7072,11 +7072,11 @@ func (v *ShowRunRun) UnmarshalJSON(b []byte) error {
 }
 
 type __premarshalShowRunRun struct {
-	Request ShowRunRunRequest `json:"request"`
-
 	Steps []ShowRunRunStepsStep `json:"steps"`
 
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
+
+	Request ShowRunRunRequest `json:"request"`
 
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
 
@@ -7128,9 +7128,9 @@ func (v *ShowRunRun) MarshalJSON() ([]byte, error) {
 func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	var retval __premarshalShowRunRun
 
-	retval.Request = v.Request
 	retval.Steps = v.Steps
 	retval.Pause = v.Pause
+	retval.Request = v.Request
 	retval.Actions = v.Actions
 	retval.RunId = v.RunRow.RunId
 	retval.ProjectId = v.RunRow.ProjectId
@@ -13122,9 +13122,6 @@ func ShowQuota(
 const ShowRun_Operation = `
 query ShowRun ($runId: String!, $at: Seq) {
 	run(runId: $runId, at: $at) {
-		request {
-			params
-		}
 		... RunRow
 		steps {
 			... StepRow
@@ -13142,6 +13139,9 @@ query ShowRun ($runId: String!, $at: Seq) {
 			requestedBy
 			reason
 			since
+		}
+		request {
+			params
 		}
 		actions {
 			action

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
@@ -67,4 +70,21 @@ func readObject(name string, stdin io.Reader) (json.RawMessage, error) {
 		err = fmt.Errorf(`%s must contain a value for each name, such as {"threads": 4}`, document.Name(name))
 	}
 	return doc, err
+}
+
+// paramsInWords returns the parameters of a run as the NAME=VALUE pairs of --param, sorted by name.
+func paramsInWords(doc json.RawMessage) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(doc, &all) != nil {
+		return console.OneLine(string(doc)) // parameters need not be an object
+	}
+	pairs := make([]string, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		value := string(all[name])
+		if text := ""; json.Unmarshal(all[name], &text) == nil {
+			value = text
+		}
+		pairs = append(pairs, console.OneLine(name+"="+value))
+	}
+	return strings.Join(pairs, ", ")
 }

@@ -75,11 +75,11 @@ func (s *session) show(run *client.ShowRunRun, titles map[string]string, past, f
 		r.Plan.PlanVersion,
 		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, runtext.Deref(r.TriggeredBy), s.when(r.StartedAt),
 		runtext.Duration(r, time.Now()))
+	if run.Request.Params != nil {
+		fmt.Fprintln(s.out, "parameters:", paramsInWords(*run.Request.Params))
+	}
 	if r.Message != nil && *r.Message != "" {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
-	}
-	if run.Request.Params != nil {
-		fmt.Fprintf(s.out, "parameters: %s\n", console.OneLine(string(*run.Request.Params)))
 	}
 	if r.RootCause != nil {
 		why := runtext.Cause(r)

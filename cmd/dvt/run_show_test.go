@@ -65,6 +65,40 @@ func TestRunShowAndDiff_ShowEarlierMoments(t *testing.T) {
 	}
 }
 
+func TestRunShow_NamesARunThatFailedAndWaitsAsThePagesDo(t *testing.T) {
+	t.Parallel()
+	const run = `{"data":{"run":{"runId":"r1","status":"RUNNING","statusRaw":"RUNNING","substatus":"AWAITING_OPERATOR"}}}`
+	address := serveAnswer(t, 200, run)
+	for args, want := range map[string]string{
+		"run show r1":         "\nRUNNING (failed, waiting) at seq",
+		"run show r1 -o json": `"substatus": "AWAITING_OPERATOR"`,
+	} {
+		out, said, status := runSplit(t, address, "t", strings.Fields(args)...)
+		if status != 0 || !strings.Contains(out, want) {
+			t.Errorf("dvt %s: status %d, want %q in\n%s%s", args, status, want, out, said)
+		}
+	}
+}
+
+func TestRunShow_PrintsTheParametersOfTheRun(t *testing.T) {
+	t.Parallel()
+	const run = `{"data":{"run":{"runId":"r1","status":"RUNNING","request":{"params":%s}}}}`
+	address := serveAnswer(t, 200, fmt.Sprintf(run, `{"full":true,"day":"2026-11-26","token":"***"}`))
+	for args, want := range map[string]string{
+		"run show r1":         "\nparameters: day=2026-11-26, full=true, token=***\n",
+		"run show r1 -o json": `"day": "2026-11-26"`,
+	} {
+		out, said, status := runSplit(t, address, "t", strings.Fields(args)...)
+		if status != 0 || !strings.Contains(out, want) {
+			t.Errorf("dvt %s: status %d, want %q in\n%s%s", args, status, want, out, said)
+		}
+	}
+	out, _, _ := runSplit(t, serveAnswer(t, 200, fmt.Sprintf(run, "null")), "t", "run", "show", "r1")
+	if strings.Contains(out, "parameters") {
+		t.Errorf("a run without parameters: want no line of parameters in\n%s", out)
+	}
+}
+
 func TestRunShow_PrintsWhatAStepWaitsFor(t *testing.T) {
 	isolateEnvironment(t)
 	const worker = `"kind":"WORKER","taskQueue":"tq-data-dev","pollerSeenAt":`

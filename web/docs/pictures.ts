@@ -37,7 +37,7 @@ export function pictures(take: Take, all: boolean): void {
     failed = await startRun(url, "nightly", nightly(MISSING), "prod");
     const running = await startRun(url, "backfill", slow(), "prod");
     await open(page, `${url}/runs/${failed}`);
-    await expect(status(page)).toHaveText("Awaiting operator", { timeout: 60_000 });
+    await expect(status(page)).toHaveText("Failed, waiting", { timeout: 60_000 });
     await picture(page, "run");
     await picture(page, "run-dark", "dark");
     await open(page, `${url}/runs/${failed}?step=stg_orders`);

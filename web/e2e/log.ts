@@ -19,7 +19,7 @@ export function longLog(lines = LINES): PlanStep {
 /** From the key that opens the log to the line of the error, in milliseconds. */
 export async function opened(page: Page, address: string): Promise<number> {
   await page.goto(address);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   const asked = Date.now();
   await page.keyboard.press("l");
   await expect(page.getByRole("region", { name: "Log" }).getByText(ERROR, { exact: true })).toBeVisible();

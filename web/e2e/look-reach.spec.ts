@@ -171,7 +171,7 @@ test("36 a step says its name, how it stands, its retry and what it blocks, in e
     const runId = await startRun(url, `e2e-names-${picture}`, [failing, ...behind]);
     const named = (took: string): RegExp => new RegExp(`^stg_orders, Retry #1, ${took}failed, blocks ${blocks}$`);
     await page.goto(`${url}/runs/${runId}`);
-    await expect(status(page)).toHaveText("Awaiting operator");
+    await expect(status(page)).toHaveText("Failed, waiting");
     await page.keyboard.press("r");
     await page.getByRole("dialog").getByRole("button", { name: "Retry step" }).click();
     await expect(page.getByTestId("root-cause")).toContainText("Retry #1");

@@ -90,7 +90,7 @@ for (const [name, viewport] of [
     const broken = await startRun(url, "e2e-phone", BROKEN);
     await page.setViewportSize(viewport);
     await page.goto(`${url}/runs/${broken}`);
-    await expect(status(page)).toHaveText("Awaiting operator");
+    await expect(status(page)).toHaveText("Failed, waiting");
     await page.getByRole("button", { name: "Retry step…" }).first().click();
     await page
       .getByRole("dialog")

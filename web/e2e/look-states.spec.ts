@@ -68,7 +68,7 @@ test("33 38 every view of a run, of now and of its past", async ({ page, url }) 
   const views = ["timeline", "steps", "events", "receipts", "artifacts", "details"].map((view) => `?view=${view}`);
   for (const view of ["", "?step=stg_orders", "?step=stg_orders&tab=inputs", ...views, "?at=4", "?at=4&diff=6"]) {
     await page.goto(`${url}/runs/${runId}${view}`);
-    if (!view.startsWith("?at")) await expect(status(page)).toHaveText("Awaiting operator");
+    if (!view.startsWith("?at")) await expect(status(page)).toHaveText("Failed, waiting");
     await settled(page);
     await readsWell(page, `runs/RUN${view}`);
   }

@@ -47,7 +47,7 @@ test("13 34 39 the cause counts dbt's models by one request, opens their SQL, an
 
   await page.setViewportSize({ width: 360, height: 740 });
   await page.goto(`${url}/runs/${runId}`);
-  await expect(status(page)).toHaveText("Awaiting operator", { timeout: 240_000 });
+  await expect(status(page)).toHaveText("Failed, waiting", { timeout: 240_000 });
   await expect(cause).toContainText("Last success: none before this run");
   await expect.poll(() => asked).toBe(1);
   await expect(cause.getByRole("link", { name: /^Log line/ })).toBeVisible();

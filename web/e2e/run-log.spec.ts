@@ -85,7 +85,7 @@ test("the log that is asked for is in sight, at its error, as often as one asks;
     { stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", lines] }, retry: ONCE },
   ]);
   await page.goto(`${url}/runs/${runId}`);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   const error = page.getByRole("region", { name: "Log" }).locator('[data-line="301"]');
   await page.keyboard.press("l");
   await expect(error).toContainText("no such table");
@@ -120,7 +120,7 @@ test("the lines of a list of errors are read by one request", async ({ page, url
     { stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", print] }, retry: ONCE },
   ]);
   await page.goto(`${url}/runs/${runId}?step=load&line=1`);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   await expect(page.getByRole("region", { name: "Log" }).locator('[data-line="2"]')).toContainText("number 1");
   const asked: string[] = [];
   page.on("request", (request) => {
@@ -150,7 +150,7 @@ test("the log of a failed step has 25 lines at 1280x800, keeps its place when wr
     { stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", FAILS_TWICE] }, retry },
   ]);
   await page.goto(`${url}/runs/${runId}`);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   await page.keyboard.press("l");
   const log = page.getByRole("region", { name: "Log" });
   const current = log.locator("[aria-current]");

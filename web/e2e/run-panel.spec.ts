@@ -24,7 +24,7 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   const runId = await startRun(url, "panel", FAILS);
   await page.goto(`${url}/runs/${runId}?step=load`);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   const handle = page.getByRole("separator", { name: "Width of the step" });
   await expect(handle).toHaveAttribute("aria-valuenow", "40");
   await handle.focus();
@@ -122,14 +122,14 @@ test("39 a line is of the log in which it was chosen: a retry forgets it, a link
   const attempt = (words: string) =>
     page.getByRole("group", { name: "Attempts" }).getByRole("button", { name: new RegExp(words) });
   await page.goto(`${url}/runs/${runId}?step=load`);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   await page.getByRole("region", { name: "Log" }).getByRole("button", { name: "2", exact: true }).click();
   await expect(page).toHaveURL(/line=2/);
   await signal(url, "dev-admin", runId, { retryStep: { stepId: "load", reason: "again" } });
   await expect(attempt("#1")).toHaveAttribute("aria-pressed", "true");
   await expect(page).not.toHaveURL(/line=/);
   await page.goto(`${url}/runs/${runId}?step=load&attempt=1&line=2`);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   await signal(url, "dev-admin", runId, { retryStep: { stepId: "load", reason: "once more" } });
   await expect(attempt("#2")).toBeVisible();
   await expect(page.locator('[data-line="2"]')).toHaveAttribute("aria-current", "true");

@@ -79,7 +79,7 @@ test("31 more than ten steps take their number, typed, and what waits is skipped
 }) => {
   const runId = await startRun(url, "several-strong", plan());
   await page.goto(`${url}/runs/${runId}?view=steps&show=FAILED,PENDING`);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   await expect(page.getByText(`${FAILING} failed`, { exact: true })).toBeVisible();
   await page.getByRole("checkbox", { name: "Select all steps shown" }).check();
   await page.getByRole("button", { name: "Skip step…" }).click();

@@ -315,7 +315,7 @@ test("10 attempt 2 is Retry #1, a status from a later version keeps its word, an
   ]);
   const wire = await openWire(page);
   await page.goto(`${url}/runs/${runId}`);
-  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(status(page)).toHaveText("Failed, waiting");
   await page.keyboard.press("r");
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "Retry step" }).click();

@@ -1,15 +1,14 @@
 import { type ReactNode, useId, useState } from "react";
 import type { Availability } from "../api/model";
 import { m } from "../messages";
-import { useHeader, useRunStore } from "../runstate/context";
+import { useRunStore } from "../runstate/context";
 import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { useRunActions } from "./context";
 import css from "./ActionMenu.module.css";
-import { useViewer } from "../session/viewer";
 import { SENDABLE, type Sendable } from "./intent";
-import { CopyRequest } from "./PreviewList";
+import { RequestAll } from "./RequestAll";
 import { SeveralDialog } from "./SeveralDialog";
 import { MOST_STEPS } from "./several";
 import { useRefusal, useRefusalOfView } from "./useRefusal";
@@ -19,7 +18,9 @@ function Actions({ list, stepId, onClose }: { list: readonly Sendable[]; stepId:
   const { actions } = useRunActions();
   const of = (action: Sendable): Availability | undefined =>
     stepId === null ? actions?.run.get(action) : actions?.step(stepId)?.get(action);
-  const possible = list.filter((action) => of(action)?.outcome === "APPLY" || of(action)?.outcome === "NOOP");
+  const possible = list.filter(
+    (action) => of(action)?.outcome === "APPLY" || of(action)?.code === "RETRY_POLICY_DENIED",
+  );
   const others = list.filter((action) => !possible.includes(action));
   const entries = (some: readonly Sendable[]): ReactNode => (
     <ul className={css.list}>
@@ -33,12 +34,17 @@ function Actions({ list, stepId, onClose }: { list: readonly Sendable[]; stepId:
       {entries(possible)}
       {others.length > 0 && (
         <details open={possible.length === 0}>
-          <summary>{m.menu.unavailable(others.length)}</summary>
+          <summary>{m.menu.unavailable(others.map((action) => m.action[action]).join(", "))}</summary>
           {entries(others)}
+          <RequestAll denied={others.flatMap((action) => of(action) ?? []).filter(isDenied)} stepId={stepId} />
         </details>
       )}
     </>
   );
+}
+
+function isDenied({ outcome, code }: Availability): boolean {
+  return outcome === "REFUSED" && code === "FORBIDDEN";
 }
 
 interface ActionMenuProps {
@@ -101,19 +107,12 @@ interface EntryProps {
 
 function Entry({ action, stepId, onClose }: EntryProps) {
   const { act } = useRunActions();
-  const header = useHeader();
   const id = useId();
-  const { policyVersion } = useViewer();
   const { reason, availability } = useRefusal(action, stepId);
-  const denied = availability?.outcome === "REFUSED" && availability.code === "FORBIDDEN";
   const open = (): void => {
     onClose();
     act(action, stepId);
   };
-  const words = [reason, denied ? m.denied.policy(policyVersion) : null].filter((word) => word !== null).join(" ");
-  const subject = [header?.plan.planId, header?.runId, stepId]
-    .filter((part) => part !== null && part !== undefined)
-    .join(" / ");
   return (
     <li
       className={css.entry}
@@ -131,7 +130,7 @@ function Entry({ action, stepId, onClose }: EntryProps) {
       </Button>
       {reason !== null && (
         <p id={id} className={css.why}>
-          {words} {denied && <CopyRequest text={m.denied.request(m.action[action], subject, location.href, words)} />}
+          {reason}
         </p>
       )}
     </li>

@@ -118,6 +118,31 @@ it("says one truth while offline, and sends nothing", async () => {
   expect(screen.getByRole<HTMLButtonElement>("button", { name: "Pause" }).disabled).toBe(true);
 });
 
+it("says only why, and who can, when the action was never possible", async () => {
+  const denied = available("RETRY_STEP", {
+    outcome: "REFUSED",
+    code: "FORBIDDEN",
+    reason: "You need the ENGINEER role on shop / prod to retry a step.",
+    requiredRole: "ENGINEER",
+    whoCould: ["dev-admin"],
+  });
+  const { sent } = await confirm(denied, "stg_orders");
+  const dialog = screen.getByRole("dialog", { name: "Retry step: not available to you" });
+  expect(dialog.textContent).toContain(
+    "You need the Engineer role on shop / prod to retry a step. Who can do this: dev-admin.",
+  );
+  expect(dialog.textContent).not.toMatch(/seq|no longer|FORBIDDEN/);
+  expect(screen.queryByLabelText(/^Reason/)).toBeNull();
+  expect(of(sent, "Preview"), "nothing is to be previewed").toEqual([]);
+});
+
+it("says what a pause does to the retry window, and not again what the failure holds", async () => {
+  await confirm(available("PAUSE"), null);
+  const preview = await screen.findByTestId("preview");
+  expect(preview.textContent).toContain("A failed step already holds 14 steps");
+  expect(preview.textContent).not.toContain("will not start");
+});
+
 it("preselects everything for a rerun of a run that succeeded, and says why the other choice is off", async () => {
   const counts = { total: 3, pending: 0, running: 0, success: 3, failed: 0, skipped: 0 };
   const run = store(header({ status: "COMPLETED", stepCounts: counts }));

@@ -17,8 +17,10 @@ import { buildInput, type Draft, EMPTY_DRAFT } from "./draft";
 import { Fields } from "./Fields";
 import type { Intent } from "./intent";
 import type { Kept } from "./intents";
+import { consequences } from "./consequences";
 import { PreviewList } from "./PreviewList";
 import { stops } from "./refusal";
+import { RefusedDialog } from "./RefusedDialog";
 import type { Answer } from "./send";
 import { sendingKeys } from "./sendingKeys";
 import { effectOf, usePreview } from "./usePreview";
@@ -75,6 +77,10 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
     onDone(answer);
   });
   const { intent, draft } = kept;
+  // An action that was never possible must not say that it no longer is.
+  const [wasPossible, setWasPossible] = useState(false);
+  if (refused === null && !wasPossible) setWasPossible(true);
+  const denied = !wasPossible && availability?.outcome === "REFUSED" && availability.code === "FORBIDDEN";
   const [typed, setTyped] = useState("");
   // The input whose preview the person has read, and the effect that it named.
   const [read, setRead] = useState({ of: "", effect: "" });
@@ -96,7 +102,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   // The reason does not change the effect, so the preview uses a fixed one.
   const asked = buildInput(intent, { ...draft, reason: "-" }, task?.token ?? null);
   const previewed = usePreview(
-    "input" in asked ? asked.input : null,
+    "input" in asked && !denied ? asked.input : null,
     header ? concernOf(header, step?.changedSeq ?? null) : "",
   );
   const current = "input" in asked && previewed.of === JSON.stringify(asked.input) ? previewed.preview : null;
@@ -109,6 +115,8 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
     // oxlint-disable-next-line react/exhaustive-deps
   }, [moved]);
   if (!header) return null;
+  if (denied && refused !== null)
+    return <RefusedDialog availability={availability} reason={refused} stepId={stepId} onClose={onClose} />;
 
   const word = shortId(header.runId);
   const otherwise = current !== null && read.of === previewed.of && read.effect !== effectOf(current) && !stops(action);
@@ -123,6 +131,8 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const complete = (!reasonNeeded || draft.reason.trim() !== "") && (!strong || typed === word);
   const label = action === "APPROVE" && draft.decision === "REJECT" ? m.confirm.reject : m.action[action];
   const offline = verdict.state === "OFFLINE";
+  // The steps that a failure holds would hide how little the pause adds.
+  const holds = (header.rootCause?.heldSteps ?? 0) > 0;
   const set = (part: Partial<Draft>): void => change({ ...draft, ...part });
   const leave = (): void => {
     if (kept.sent === null) drop();
@@ -154,7 +164,9 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
       <form onSubmit={onSubmit} onKeyDown={sendingKeys(strong)}>
         <p>
           {current
-            ? m.confirm.basedOn(current.basedOnSeq)
+            ? current.outcome === "REFUSED"
+              ? ""
+              : m.confirm.basedOn(current.basedOnSeq)
             : "missing" in asked
               ? asked.missing
               : previewed.error || offline
@@ -163,7 +175,9 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
         </p>
         {current && (
           <PreviewList
-            preview={current}
+            preview={action === "PAUSE" && holds ? { ...current, blocked: [] } : current}
+            consequences={current.outcome === "APPLY" ? consequences(action, header) : []}
+            nameOf={(id) => titleOf(store, id)}
             stepId={action === "RERUN" ? null : stepId}
             next={action === "RETRY_STEP" ? attemptName((step?.logicalAttemptId ?? 0) + 1) : null}
           />
@@ -220,7 +234,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
           )}
           {refused !== null && !sending && (
             <p>
-              {!offline && m.confirm.notNow} {refused}
+              {!offline && wasPossible && m.confirm.notNow} {refused}
             </p>
           )}
           {moved && (

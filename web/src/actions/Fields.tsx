@@ -4,6 +4,7 @@ import css from "../styles/Confirm.module.css";
 import { type Draft, RERUN_FROM } from "./draft";
 import { useRunActions } from "./context";
 import type { Intent } from "./intent";
+import { RunParams } from "./RunParams";
 import { ApprovalCount, RunRequest } from "./RunRequest";
 import { evidenceOf, type Task } from "./useAvailability";
 
@@ -107,6 +108,10 @@ export function Fields({ intent, draft, denied, task, steps = [], succeeded = fa
               </datalist>
             </label>
           )}
+          <div>
+            <p className={css.hint}>{m.confirm.ownParams}</p>
+            <RunParams runId={intent.runId} />
+          </div>
           <label className={css.field}>
             <span>
               {m.confirm.params} <span className={css.hint}>({m.confirm.paramsHint})</span>

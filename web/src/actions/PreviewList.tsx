@@ -1,7 +1,5 @@
 import { Copy } from "lucide-react";
 import { m } from "../messages";
-import { useRunStore } from "../runstate/context";
-import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import css from "../styles/Confirm.module.css";
 import { previewLines } from "./previewWords";
@@ -12,11 +10,14 @@ interface PreviewListProps {
   /** The step that the action is on, and the name of its next attempt, if the action starts one. */
   stepId: string | null;
   next: string | null;
+  /** What the action means for the run, see `consequences`. */
+  consequences?: readonly string[];
+  /** The name of a step for people. */
+  nameOf?: (stepId: string) => string;
 }
 
 /** The server's preview, as a list. */
-export function PreviewList({ preview, stepId, next }: PreviewListProps) {
-  const store = useRunStore();
+export function PreviewList({ preview, stepId, next, consequences = [], nameOf = (id) => id }: PreviewListProps) {
   const { outcome, code, reason, warnings } = preview;
   return (
     <div data-testid="preview" data-outcome={outcome}>
@@ -31,9 +32,12 @@ export function PreviewList({ preview, stepId, next }: PreviewListProps) {
         <li>
           {reason ?? m.confirm.outcome[outcome]} {outcome !== "APPLY" && code && <code>{code}</code>}
         </li>
-        {previewLines(preview, stepId, next).map((line) => (
+        {consequences.map((words) => (
+          <li key={words}>{words}</li>
+        ))}
+        {previewLines(preview, stepId, next, nameOf).map((line) => (
           <li key={`${line.stepId} ${line.text}`}>
-            {line.stepId !== null && <strong>{titleOf(store, line.stepId)}: </strong>}
+            {line.stepId !== null && <strong title={line.stepId}>{nameOf(line.stepId)}: </strong>}
             {line.text}
           </li>
         ))}

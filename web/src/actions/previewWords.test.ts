@@ -91,7 +91,7 @@ describe("a preview says each thing once", () => {
       "6 steps run again, 1 result is kept.",
       "Run again: b, c, d, e, f and 1 more.",
       "Kept: a.",
-      "Result: the run is running.",
+      "Result: a new run starts.",
     ]);
   });
 

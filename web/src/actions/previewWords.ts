@@ -18,9 +18,14 @@ export function previewLines(
   { outcome, reason, status, changes, blocked }: Preview,
   stepId: string | null,
   next: string | null,
+  nameOf: (stepId: string) => string = (id) => id,
 ): PreviewLine[] {
+  const named = (steps: readonly string[]): string => steps.slice(0, LISTED).map(nameOf).join(", ");
   if (stepId === null && changes.length > 0 && changes.every(({ kind }) => kind === "RERUN" || kind === "REUSE"))
-    return [...rerunLines(changes), ...resultLines(status, reason)];
+    return [
+      ...rerunLines(changes, named),
+      ...(status === "RUNNING" ? [ofRun(m.confirm.newRun)] : resultLines(status, reason)),
+    ];
   const own = changes.filter((change) => change.stepId === stepId);
   const shown = [...own, ...changes.filter((change) => change.stepId !== stepId)].slice(0, LISTED);
   return [
@@ -38,7 +43,7 @@ export function previewLines(
 }
 
 /** A rerun in two numbers, then the steps: those that run again, and those whose results are kept. */
-function rerunLines(changes: Preview["changes"]): PreviewLine[] {
+function rerunLines(changes: Preview["changes"], named: (steps: readonly string[]) => string): PreviewLine[] {
   const of = (kind: string): string[] => changes.filter((change) => change.kind === kind).map(({ stepId }) => stepId);
   const [again, kept] = [of("RERUN"), of("REUSE")];
   return [
@@ -53,10 +58,6 @@ function resultLines(status: Preview["status"], reason: string | null): PreviewL
   if (status === null) return [];
   const word = runLook({ status, statusRaw: status, substatus: null, pause: null }).word.toLowerCase();
   return reason?.includes(`run is ${word}`) ? [] : [ofRun(m.confirm.result(word))];
-}
-
-function named(steps: readonly string[]): string {
-  return steps.slice(0, LISTED).join(", ");
 }
 
 function ofRun(text: string): PreviewLine {

@@ -43,7 +43,7 @@ describe("a button", () => {
       requiredRole: "OPERATOR",
       whoCould: ["ana", "ben"],
     };
-    expect(refusal({ ...base, availability: refused })).toBe("Needs Operator. Who can do this: ana, ben. [FORBIDDEN]");
+    expect(refusal({ ...base, availability: refused })).toBe("Needs Operator. Who can do this: ana, ben.");
     expect(explain({ ...allowed, outcome: "NOOP" })).toBe("It would change nothing.");
   });
 

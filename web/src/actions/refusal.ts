@@ -54,7 +54,7 @@ export function refusal({ action, availability, verdict, ageMs, draining, receip
 
 /** The server's refusal of an action in words; null when the action would take effect. */
 export function explain(availability: Availability): string | null {
-  const { outcome, reason, code, requiredRole, whoCould, rule } = availability;
+  const { outcome, reason, code, requiredRole, whoCould } = availability;
   if (outcome === "APPLY") return null;
   const said = requiredRole ? (reason?.replace(requiredRole, m.role[requiredRole]) ?? null) : reason;
   const words = [
@@ -63,8 +63,6 @@ export function explain(availability: Availability): string | null {
       ? m.denied.needs(m.role[requiredRole])
       : null,
     whoCould.length > 0 ? m.denied.could(whoCould) : null,
-    rule && code === "FORBIDDEN" ? `(${rule})` : null,
-    code && outcome === "REFUSED" ? `[${code}]` : null,
-  ];
-  return words.filter((word) => word !== null).join(" ");
+  ].filter((word) => word !== null);
+  return words.length > 0 ? words.join(" ") : (code ?? m.confirm.outcome[outcome]);
 }

@@ -39,9 +39,10 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
     nodeCtx.font = "13px system-ui, sans-serif";
     const kindOf = (e: number): EdgeKind => {
       const [source, target] = [at(layout.from, e), at(layout.to, e)];
-      const status = store.step(shape.ids[source] ?? "")?.status;
+      const from = store.step(shape.ids[source] ?? "");
+      const status = from?.status;
       const behind = blocked.has(target);
-      if (status === "FAILED") return "failed";
+      if (from && status === "FAILED") return stepLook(from).tone === "cancelled" ? "open" : "failed";
       if (behind && blocked.has(source)) return "blocked";
       return status === "SUCCESS" ? "done" : "open";
     };

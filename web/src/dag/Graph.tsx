@@ -1,4 +1,12 @@
-import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useReducer, useState } from "react";
+import {
+  type CSSProperties,
+  type KeyboardEvent,
+  type ReactNode,
+  useEffect,
+  useMemo,
+  useReducer,
+  useState,
+} from "react";
 import { m } from "../messages";
 import { useRunState, useRunStore } from "../runstate/context";
 import { nextFailed, worstStep } from "../runstate/failed";
@@ -55,7 +63,11 @@ export function Graph({
   children,
 }: GraphProps) {
   const store = useRunStore();
-  const broken = useRunState(({ header }) => (header()?.failedSteps ?? 0) > 0);
+  // What a cancellation stopped counts as failed, but nobody looks for it.
+  const broken = useRunState(({ header }) => {
+    const head = header();
+    return head !== null && head.failedSteps > 0 && (head.cancellation === null || head.rootCause !== null);
+  });
   // Drawn again when the failure holds more or fewer steps.
   useRunState(({ header }) => header()?.rootCause?.heldSteps ?? 0);
   const hold = holdOf(store);
@@ -127,7 +139,7 @@ export function Graph({
       <div
         ref={camera.pane}
         className={css.pane}
-        style={{ height: Math.max(160, layout.height * (fitted ? 1 : 0.75) + 48) }}
+        style={{ "--picture": `${Math.max(160, layout.height * (fitted ? 1 : 0.75) + 48)}px` } as CSSProperties}
         role="group"
         aria-label={m.graph.summary(shape.ids.length)}
         data-nodes={shape.ids.length}

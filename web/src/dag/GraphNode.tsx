@@ -1,8 +1,9 @@
 import { memo } from "react";
-import { useStep } from "../runstate/context";
-import { attemptName, duration } from "../format/format";
+import { useRunStore, useStep } from "../runstate/context";
+import { attemptName, duration, ticking } from "../format/format";
 import { stepLook } from "../status/look";
 import { Name } from "../ui/Name";
+import { useTick } from "../ui/Time";
 import type { Blocked } from "../topology/blocked";
 import css from "./Graph.module.css";
 import { NODE } from "./layout";
@@ -40,11 +41,19 @@ export const GraphNode = memo(function GraphNode({
   tabStop,
   choose,
 }: GraphNodeProps) {
+  const store = useRunStore();
   const step = useStep(id);
+  const runs = step?.status === "RUNNING";
+  useTick(1_000, runs);
   if (!step) return null;
   const look = stepLook(step);
   const Icon = look.icon;
-  const took = step.durationMs === null || step.status === "SKIPPED" ? null : duration(step.durationMs);
+  const took =
+    runs && step.startedAt !== null
+      ? `${store.frozen() ? "≥ " : ""}${ticking(store.now() - step.startedAt)}`
+      : step.durationMs === null || step.status === "SKIPPED"
+        ? null
+        : duration(step.durationMs);
   const below = [step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null, took]
     .filter((part) => part !== null)
     .join(" · ");

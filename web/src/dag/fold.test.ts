@@ -31,10 +31,27 @@ describe("fold", () => {
   it("never hides a failure, nor a group that was opened", () => {
     const failed = fold(SHAPE, group, (i) => SHAPE.ids[i] === "stg_b", new Set());
     expect(failed.shape.ids).toContain("stg_a");
-    expect([...failed.bars.keys()]).toEqual(["group src 0", "group stg 3"]);
+    expect([...failed.bars.keys()]).toEqual(["group src 0", "group stg 4"]);
     const opened = fold(SHAPE, group, none, new Set(["stg", "src"]));
     expect(opened.bars.size).toBe(0);
     expect(opened.shape.ids).toEqual(SHAPE.ids);
+  });
+
+  it("folds the other steps of a group in which one failed", () => {
+    const many = Array.from({ length: 60 }, (_, i) => ({ stepId: `fct_${i}`, dependsOn: ["src"] }));
+    const wide = shapeOf([
+      { stepId: "src", dependsOn: [] },
+      ...many,
+      { stepId: "mart", dependsOn: many.map(({ stepId }) => stepId) },
+    ]);
+    const { shape, bars } = fold(
+      wide,
+      (i) => groupOf({ stepId: wide.ids[i] ?? "", group: null }),
+      (i) => wide.ids[i] === "fct_7",
+      new Set(),
+    );
+    expect(shape.ids.toSorted()).toEqual(["fct_7", "group fct 1", "mart", "src"]);
+    expect(bars.get("group fct 1")?.members).toHaveLength(59);
   });
 
   it("takes the plan's group before the beginning of the id", () => {

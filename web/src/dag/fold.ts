@@ -20,15 +20,17 @@ export function groupOf(step: { stepId: string; group: string | null }): string 
 }
 
 /**
- * Collapses each group except those in `open` and those with a failed step. A group with other steps in between becomes
- * several bars, one for each stretch, so that the drawing has no cycle.
+ * Collapses each group except those in `open`. A failed step stays in sight beside the bar of its group. A group with
+ * other steps in between becomes several bars, one for each stretch, so that the drawing has no cycle.
  */
 export function fold(
   shape: Shape,
-  group: (step: number) => string,
+  groupIn: (step: number) => string,
   failed: (step: number) => boolean,
   open: ReadonlySet<string>,
 ): Folded {
+  // A failed step is a group of its own.
+  const group = (step: number): string => (failed(step) ? `${groupIn(step)} failed ${step}` : groupIn(step));
   const stretch = new Int32Array(shape.ids.length);
   for (const step of shape.layers.flat()) {
     for (const before of listOf(shape.before, step)) {
@@ -44,7 +46,7 @@ export function fold(
   const bars = new Map<string, Bar>();
   for (const [key, members] of parts) {
     const name = group(members[0] ?? 0);
-    if (members.length < 2 || open.has(name) || members.some(failed)) continue;
+    if (members.length < 2 || open.has(name)) continue;
     const id = `group ${key}`;
     bars.set(id, { id, group: name, members: members.map((step) => shape.ids[step] ?? "") });
     for (const step of members) nodeOf[step] = id;

@@ -1,6 +1,7 @@
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useRef } from "react";
 import { m } from "../messages";
+import { ended } from "../status/look";
 import { RunContext } from "../runstate/context";
 import type { RunStore } from "../runstate/store";
 import { usePast } from "./usePast";
@@ -55,7 +56,7 @@ export function RunMoment({ runId, live, at, children }: RunMomentProps) {
           <strong>
             {m.time.viewing(past.seq)} <Time at={past.now()} format="clock" /> {zoneName(zone)}.
           </strong>{" "}
-          {m.time.off}
+          {past.seq === live.seq && ended(live.header() ?? { status: "UNKNOWN" }) ? m.time.offAtEnd : m.time.off}
         </p>
       )}
       <RunContext value={past ?? live}>{children}</RunContext>

@@ -40,6 +40,6 @@ const task: TaskFieldsFragment = {
 it("lists waiting items, the longest wait first, with the reason of a refusal, within the project and environment", () => {
   const items = toItems([approval], [task], {});
   expect(items.map((item) => item.name)).toEqual(["check", "nightly@1.5"]);
-  expect(items.map((item) => item.refusal)).toEqual([null, "You started this run. [SOD_VIOLATION]"]);
+  expect(items.map((item) => item.refusal)).toEqual([null, "You started this run."]);
   expect(toItems([approval], [task], { env: "prod" }).map((item) => item.key)).toEqual(["r1"]);
 });

@@ -1,3 +1,4 @@
+import { useState } from "react";
 import { expect, it } from "vitest";
 import { RUN } from "../testing/fixtures";
 import { of, screen, show, vi } from "../testing/render";
@@ -98,4 +99,31 @@ it("links to the whole log as plain text, which others can open", async () => {
     `/logs/${RUN}/stg_orders/2?download`,
   );
   expect(screen.getByRole("link", { name: "Fill the window" }).getAttribute("href")).toContain("full=yes");
+});
+
+it("goes to the error of an attempt that fails while its log is followed", async () => {
+  let ended = false;
+  function Attempt() {
+    const [running, setRunning] = useState(true);
+    const end = (): void => {
+      ended = true;
+      setRunning(false);
+    };
+    return (
+      <>
+        <button onClick={end}>End</button>
+        <LogView of={OF} running={running} failed={!running} line={null} find="" full={false} open={() => {}} />
+      </>
+    );
+  }
+  const { user } = await show(<Attempt />, {
+    answers: {
+      ...ANSWERS,
+      StepLogBegin: () => ({ stepLog: { totalLines: 4, missing: null, errorLine: ended ? 2 : null } }),
+    },
+  });
+  await screen.findByRole("region", { name: "Log" });
+  expect(screen.queryByRole("button", { name: /^Copy link/ })).toBeNull();
+  await user.click(screen.getByRole("button", { name: "End" }));
+  expect(await screen.findByRole("button", { name: "Copy link to line 2" })).toBeDefined();
 });

@@ -25,6 +25,8 @@ const ErrorList = lazyPart(() => import("./ErrorList").then((part) => part.Error
 
 const ROW = 20;
 const NEAR_END = 40;
+/** The room below the last line, in which the number of lines stands. */
+const FOOT = 24;
 
 interface LogViewProps {
   of: LogOf;
@@ -226,7 +228,7 @@ function Lines({
             if (box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END) setSeen(total);
           }}
         >
-          <div className={css.extent} style={{ height: rows.getTotalSize() }}>
+          <div className={css.extent} style={{ height: rows.getTotalSize() + FOOT }}>
             {items.map((item) => {
               const row = folded?.[item.index];
               const no = lineAt(item.index);

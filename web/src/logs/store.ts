@@ -81,6 +81,12 @@ export class LogStore {
     this.#tell();
   }
 
+  /** Reads at which line the error begins, after the attempt has ended. */
+  async findError(): Promise<void> {
+    this.#errorLine = (await this.#source.begin()).errorLine;
+    this.#tell();
+  }
+
   /** Fetches the windows of these lines that are not held. */
   async ensure(from: number, to: number): Promise<void> {
     const first = Math.floor((Math.max(1, from) - 1) / WINDOW);

@@ -61,14 +61,16 @@ export function useLog({ runId, stepId, attempt }: LogOf, running: boolean): Log
     });
     return stream.close;
   }, [log, known, running, runId, stepId, attempt]);
-  // The last lines may come with the end of the attempt.
+  // The last lines may come with the end of the attempt. Only then does the server know at which line its error begins.
   const wasRunning = useRef(running);
   useEffect(() => {
-    if (wasRunning.current && !running && !log.complete) {
-      void sourceOf({ runId, stepId, attempt })
-        .page((log.total ?? 0) + 1, WINDOW)
-        .then((page) => log.append(page, true))
-        .catch(() => {});
+    if (wasRunning.current && !running) {
+      const rest = log.complete
+        ? Promise.resolve()
+        : sourceOf({ runId, stepId, attempt })
+            .page((log.total ?? 0) + 1, WINDOW)
+            .then((page) => log.append(page, true));
+      void rest.then(() => log.findError()).catch(() => {});
     }
     wasRunning.current = running;
   }, [log, running, runId, stepId, attempt]);

@@ -55,6 +55,7 @@ export const confirm = {
   moreChanges: (n: number) => `and ${plural(n, "more step")}`,
   blocked: (n: number, names: string) =>
     n === 1 ? `This step will not start: ${names}.` : `These ${n} steps will not start: ${names}.`,
+  newRun: "Result: a new run starts.",
   result: (word: string) => `Result: the run is ${word}.`,
   rerun: (again: number, kept: number) =>
     `${plural(again, "step runs", "steps run")} again, ${plural(kept, "result is", "results are")} kept.`,
@@ -91,6 +92,7 @@ export const confirm = {
   nothingFailed: "Every step of this run succeeded.",
   fromStep: "First step to run again",
   stepMissing: "Name the step to run again.",
+  ownParams: "Parameters of this run:",
   params: "Parameters of the new run",
   paramsHint: "a JSON object; empty keeps those of this run",
   decisions: {
@@ -102,6 +104,7 @@ export const confirm = {
   evidenceAsked: (what: string) => `asked for: ${what}`,
   taskGone: "This step no longer waits for a person, or not for you.",
   basedOn: (seq: number) => `If sent now (as of seq ${seq}):`,
+  refused: (action: string) => `${action}: not available to you`,
   reason: "Reason",
   reasonHint: "kept in the audit",
   reasonRequired: "A reason is required.",
@@ -116,6 +119,18 @@ export const confirm = {
     `Nothing was sent. The run changed between seq ${from}, which you had read, and seq ${to}. Your input is kept.`,
   stopWhileStale: (age: string) => `Your view is ${age} old. Stopping is still allowed.`,
   notNow: "This is no longer possible:",
+  /** The loss that the cancellation of a run is. */
+  lost: (never: number, kept: number) =>
+    [
+      never > 0 ? `${plural(never, "step")} will never start.` : null,
+      kept > 0 ? `The results of ${plural(kept, "step")} stay, and a rerun can use them.` : null,
+    ]
+      .filter((part) => part !== null)
+      .join(" "),
+  held: (n: number) => `A failed step already holds ${plural(n, "step")}: nothing new starts.`,
+  windowStops: (length: string) =>
+    `The retry window stops while the run is paused. Resuming opens a new one of ${length}.`,
+  windowOpens: (length: string) => `A new retry window of ${length} opens for the failed steps.`,
 };
 
 /** The roles that have a right by default, when it is not Admin, and the right in words. */
@@ -141,7 +156,7 @@ export const denied = {
   noAnswer: "Checking what you may do…",
   offline: "Nothing can be sent: there is no connection to dvt.",
   stale: (age: string) => `Off while this view may be out of date (${age} old).`,
-  past: "Off while an earlier moment is shown. Press L to go back to now.",
+  past: "Off while an earlier moment is shown. Press Shift+L to go back to now.",
   draining: (n: number) => `Waiting for ${plural(n, "running step")} to finish: nothing new starts before.`,
   policy: (version: number) => `Decided by ${version === 0 ? "the server's own policy" : `policy version ${version}`}.`,
   copyRequest: "Copy request",
@@ -231,5 +246,5 @@ export const menu = {
   ofStep: (id: string) => `Actions on ${id}`,
   close: "Close",
   retryFailed: (n: number) => `Retry all ${n} failed steps`,
-  unavailable: (n: number) => `Not available to you (${n})`,
+  unavailable: (names: string) => `Not available: ${names}`,
 };

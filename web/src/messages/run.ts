@@ -15,6 +15,7 @@ export const run = {
   planned: "The run has not started. These are the steps of its plan.",
   waitingFor: (time: string) => `waiting for ${time}`,
   toComplete: "a person must complete",
+  canComplete: (who: string) => `${who} can complete`,
   neverStarted: "The run ended before a step ran.",
   windowCloses: (left: string) => `${left} left to retry`,
   windowClosed: "the retry window has closed",
@@ -61,6 +62,8 @@ export const run = {
   copied: "Copied",
   copyId: "Copy run id",
   startedBy: (who: string) => `started by ${who}`,
+  rerunOf: "rerun of",
+  notes: (n: number) => plural(n, "note"),
   requestedBy: (who: string) => `requested by ${who}`,
   ends: (from: string, to: string, part: number) => `est. ends ${from}–${to} (${part} %)`,
   endsBy: (to: string, part: number) => `est. ends by ${to} (${part} %)`,
@@ -88,6 +91,7 @@ export const run = {
     stopped: "stopped",
     skipped: "skipped",
   },
+  afterRetries: (n: number, who: string) => `after ${plural(n, "retry", "retries")} by ${who}`,
   ofSteps: (n: number) => `of ${plural(n, "step")}`,
   alsoFailed: (which: string) => `Also failed: ${which}`,
   noneFailed: "none",
@@ -120,6 +124,9 @@ export const runKeys = {
 };
 
 export const details = {
+  params: "Parameters",
+  noParams: "none",
+  reading: "Reading…",
   runId: "Run id",
   plan: "Plan",
   sha256: "Plan sha256",
@@ -188,6 +195,7 @@ export const time = {
   reading: (seq: number) => `Reading the run at seq ${seq}…`,
   viewing: (seq: number) => `Viewing seq ${seq},`,
   off: "Actions are off.",
+  offAtEnd: "This is how the run ended. For its actions, go back to now.",
   none: (seq: number) => `The run has no seq ${seq}.`,
   first: "To the beginning",
   last: "To the newest event",

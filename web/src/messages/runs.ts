@@ -25,7 +25,7 @@ export const runs = {
     PENDING: "Pending",
     RUNNING: "Running",
     PAUSED: "Paused",
-    AWAITING: "Awaiting operator",
+    AWAITING: "Failed, waiting",
     FAILED: "Failed",
     COMPLETED: "Completed",
     CANCELLED: "Cancelled",

@@ -6,7 +6,7 @@ export const status = {
   queued: "Queued",
   approved: "Approved",
   running: "Running",
-  awaitingOperator: "Awaiting operator",
+  awaitingOperator: "Failed, waiting",
   waitingManual: "Waiting for a person",
   compensating: "Compensating",
   paused: "Paused",

@@ -131,7 +131,7 @@ export const logSearch = {
   where: "Where to search",
   thisRun: "In this run",
   lastRuns: (n: number, plan: string) => `In the last ${n} runs of ${plan}`,
-  hint: "Finds a text in what every step printed. Upper and lower case differ.",
+  hint: "Searches the output of all steps. Case-sensitive.",
   searching: "Searching…",
   none: (text: string) => `No log contains “${text}”.`,
   results: "Logs with matches",

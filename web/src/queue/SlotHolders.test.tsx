@@ -30,7 +30,7 @@ it("names the runs that hold the slots, since when, and that one waits for an op
   });
   await vi.waitFor(() => expect(screen.getByText("2 of 2 slots in use.")).toBeDefined());
   const item = screen.getByRole("listitem").textContent;
-  for (const words of ["Awaiting operator", "nightly@1.4.2 01KAHW3V", "shop / PROD", "since 2026-11-21 03:00:05 UTC"])
+  for (const words of ["Failed, waiting", "nightly@1.4.2 01KAHW3V", "shop / PROD", "since 2026-11-21 03:00:05 UTC"])
     expect(item).toContain(words);
   expect(screen.getByRole("link").getAttribute("href")).toBe(`/runs/${RUN}`);
   expect(screen.getByText("1 more run holds a slot that you may not see.")).toBeDefined();

@@ -10,7 +10,7 @@ it.each([
   ["quiescent", "Accepted Delivered < 0.1 s Applied at seq 1291 0.4 squiescent at seq 1298: nothing is running"],
   ["noop", "Accepted No effect needed: attempt 3 was already running"],
   ["notApplied", "Accepted Not applied: the run had ended (seq 1290)"],
-  ["rejected", "Rejected: Needs Engineer on shop / prod; you are Operator. [FORBIDDEN]"],
+  ["rejected", "Rejected: Needs Engineer on shop / prod; you are Operator."],
 ])("says how far a receipt that is %s has come", async (name, words) => {
   const receipt = RECEIPTS[name] ?? signal();
   const { container } = await show(<ReceiptStages signal={receipt} />);

@@ -22,7 +22,7 @@ function took(signal: Signal, at: number | null): string {
 /** The stages that a receipt has reached; the last one is the present. */
 function stages(signal: Signal): Stage[] {
   if (signal.decision === "REJECTED") {
-    const why = signal.rejection ? `: ${signal.rejection.message} [${signal.rejection.code}]` : "";
+    const why = signal.rejection ? `: ${signal.rejection.message || signal.rejection.code}` : "";
     return [{ icon: ShieldX, tone: "failed", text: `${m.receipt.REJECTED}${why}` }];
   }
   const list: Stage[] = [{ icon: Send, tone: "running", text: m.receipt.ACCEPTED }];
@@ -78,8 +78,14 @@ export function ReceiptStages({ signal, slow, stuck, brief = false }: ReceiptSta
   );
 }
 
+interface ReceiptTitleProps {
+  signal: Signal;
+  /** The page is that of the run. */
+  here?: boolean;
+}
+
 /** The action of a receipt, its time, and its run unless the page is `here`. */
-export function ReceiptTitle({ signal, here = false }: { signal: Signal; here?: boolean }) {
+export function ReceiptTitle({ signal, here = false }: ReceiptTitleProps) {
   return (
     <span className={css.title}>
       <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : m.action[signal.type]}</strong>{" "}

@@ -28,9 +28,10 @@ export function followed(signal: Signal, header: RunHeader | null, step: Step | 
 
 function afterRetry(step: Step, appliedSeq: number): string | null {
   if (step.changedSeq < appliedSeq) return null;
-  const took =
-    step.startedAt !== null && step.completedAt !== null ? duration(step.completedAt - step.startedAt) : null;
-  switch (step.status) {
+  // The attempt that this retry started: a later retry starts another.
+  const own = step.attempts.find(({ startedSeq }) => startedSeq !== null && startedSeq >= appliedSeq) ?? step;
+  const took = own.startedAt !== null && own.completedAt !== null ? duration(own.completedAt - own.startedAt) : null;
+  switch (own.status) {
     case "RUNNING":
       return m.receipt.followed.running;
     case "FAILED":

@@ -133,9 +133,11 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
             {m.banner.restored(restoredTo)}
           </p>
         )}
-        <RunHeaderView />
-        <ReceiptLine runId={runId} />
-        <DoneLine topic={runId} />
+        <div className={css.top}>
+          <RunHeaderView />
+          <ReceiptLine runId={runId} />
+          <DoneLine topic={runId} />
+        </div>
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
           className={css.split}
@@ -143,7 +145,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
         >
           <div className={css.left}>
             <RunFacts />
-            <CauseCard folded={chosen !== null} />
+            <CauseCard folded={chosen !== null} brief={view !== "graph" && chosen === null} />
             <RunTabs runId={runId} view={view} />
             <div className={css.main} data-stale={frozen || undefined}>
               <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Copy, OctagonX } from "lucide-react";
 import { useEffect, useState } from "react";
 import { useRunActions } from "../actions/context";
+import { explain } from "../actions/refusal";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useCauseNodes } from "./causeNodes";
@@ -15,7 +16,7 @@ import button from "../ui/Button.module.css";
 import prose from "../styles/Prose.module.css";
 import css from "./CauseCard.module.css";
 import { CancelledCard } from "./CancelledCard";
-import { CauseLog, quotesMessage, useCauseLines } from "./CauseLog";
+import { besideQuote, CauseLog, useCauseLines } from "./CauseLog";
 import { CauseMore } from "./CauseMore";
 import { HeldLinks } from "./HeldLinks";
 
@@ -23,23 +24,31 @@ type Cause = NonNullable<RunHeader["rootCause"]>;
 
 /**
  * The root cause: the step and its error, the steps that it holds, and the next action. It folds to its first lines
- * while a step is open, which shows more of it, and stays folded once it was read.
+ * while a step is open, which shows more of it, and stays folded once it was read. `brief` leaves out the message too,
+ * in views that need the height of the window.
  */
-export function CauseCard({ folded = false }: { folded?: boolean }) {
+export function CauseCard({ folded = false, brief = false }: { folded?: boolean; brief?: boolean }) {
   const header = useHeader();
   const cause = header?.rootCause;
   if (header?.cancellation) return <CancelledCard header={header} cancellation={header.cancellation} />;
-  return cause && <Known key={cause.firstSeq} header={header} cause={cause} besideStep={folded} />;
+  return (
+    cause && (
+      <Known key={`${cause.firstSeq} ${brief}`} header={header} cause={cause} besideStep={folded} brief={brief} />
+    )
+  );
 }
 
-/** Whether the card is folded, and how to turn it. The tab of the browser remembers what was read. */
-function useFolding(key: string, besideStep: boolean): [boolean, () => void] {
+/**
+ * Whether the card is folded, and how to turn it. The tab of the browser remembers what was read. A view in which the
+ * card is `brief` opens it folded, and is not remembered.
+ */
+function useFolding(key: string, besideStep: boolean, brief: boolean): [boolean, () => void] {
   const [wanted, setWanted] = useState<boolean | null>(null);
   const [read] = useState(() => sessionStorage.getItem(key) !== null);
   useEffect(() => {
     if (besideStep) sessionStorage.setItem(key, "read");
   }, [key, besideStep]);
-  const folded = wanted ?? (besideStep || read);
+  const folded = wanted ?? (besideStep || brief || read);
   const turn = (): void => {
     if (folded) sessionStorage.removeItem(key);
     else sessionStorage.setItem(key, "read");
@@ -48,7 +57,14 @@ function useFolding(key: string, besideStep: boolean): [boolean, () => void] {
   return [folded, turn];
 }
 
-function Known({ header, cause, besideStep }: { header: RunHeader; cause: Cause; besideStep: boolean }) {
+interface KnownProps {
+  header: RunHeader;
+  cause: Cause;
+  besideStep: boolean;
+  brief: boolean;
+}
+
+function Known({ header, cause, besideStep, brief }: KnownProps) {
   const { stepId, logicalAttemptId, code, category, message, retryable, firstSeq } = cause;
   const step = useStep(stepId ?? "");
   const failedAt = step?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
@@ -60,16 +76,10 @@ function Known({ header, cause, besideStep }: { header: RunHeader; cause: Cause;
   // An address without an attempt means the latest one.
   const attempt =
     logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
-  const facts = [
-    category && category !== "UNKNOWN" ? category : null,
-    retryable ? m.run.retryable : m.run.notRetryable,
-    `seq ${firstSeq}`,
-  ].filter((fact) => fact !== null);
   const line = useRunActions().actions?.causeLine ?? null;
   const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
-  // The log says it already.
-  const quotes = message !== null && quotesMessage(lines, message);
-  const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep);
+  const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep, brief);
+  const said = message !== null && !folded ? besideQuote(lines, message) : message;
   return (
     <section
       className={css.card}
@@ -101,7 +111,9 @@ function Known({ header, cause, besideStep }: { header: RunHeader; cause: Cause;
         {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
         <code className={css.code}>{code}</code>
         <span className={css.facts}>
-          {facts.join(" · ")}
+          <span title={[category, `seq ${firstSeq}`].filter((fact) => fact !== null).join(" · ")}>
+            {retryable ? m.run.retryable : m.run.notRetryable}
+          </span>
           {stepId && (
             // The time comes with the steps, after the header. It has its place before, because a line that grows would
             // wrap.
@@ -113,19 +125,31 @@ function Known({ header, cause, besideStep }: { header: RunHeader; cause: Cause;
         </span>
       </p>
       <HeldLinks cause={cause} />
-      {message && !(quotes && !folded) && (
+      {said && !(folded && brief) && (
         <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
-          {message}
+          {said}
         </pre>
       )}
       {!folded && line !== null && <CauseLog line={line} lines={lines} />}
       {!folded && <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />}
+      {stepId && <MayNotRetry stepId={stepId} />}
       <div className={css.buttons}>
         {stepId && <LogLink stepId={stepId} attempt={attempt} />}
         <CopyError text={[stepId, code, message].filter((part) => part !== null).join("\n")} />
         {stepId && dbt && <SqlLink stepId={stepId} attempt={attempt} failing={failing} />}
       </div>
     </section>
+  );
+}
+
+/** Why the viewer may not retry the step, and who may: nobody should have to point at the disabled button for it. */
+function MayNotRetry({ stepId }: { stepId: string }) {
+  const may = useRunActions().actions?.step(stepId)?.get("RETRY_STEP");
+  if (may?.outcome !== "REFUSED" || may.code !== "FORBIDDEN") return null;
+  return (
+    <p className={css.facts} data-testid="may-not-retry">
+      {explain(may)}
+    </p>
   );
 }
 

@@ -30,9 +30,16 @@ export function useCauseLines(
   );
 }
 
-/** Whether one of the lines has the message, so that it need not stand there twice. */
-export function quotesMessage(lines: Lines | null | undefined, message: string): boolean {
-  return (lines ?? []).some(({ text }) => text.trim().length > 0 && plain(text).includes(message.trim()));
+/**
+ * The part of a message that the quoted lines do not say. A message such as "sh ended with exit status 1: at load.py"
+ * ends in the last line of the log.
+ */
+export function besideQuote(lines: Lines | null | undefined, message: string): string | null {
+  const quoted = (lines ?? []).map(({ text }) => plain(text).trim()).filter((text) => text !== "");
+  const said = message.trim();
+  if (quoted.some((text) => text.includes(said))) return null;
+  const last = quoted.filter((text) => said.endsWith(text)).toSorted((a, b) => b.length - a.length)[0];
+  return last === undefined ? message : said.slice(0, -last.length).replace(/[:\s]+$/, "") || null;
 }
 
 /** Quotes the log line that the button below names, with the lines around it. */

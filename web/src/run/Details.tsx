@@ -9,14 +9,16 @@ import css from "./Details.module.css";
 import { lazyPart } from "../ui/lazyPart";
 import { PlanDiff } from "../plan/PlanDiff";
 import { PlanDocument } from "../plan/PlanDocument";
+import { RunParams } from "../actions/RunParams";
 
 const RunNotes = lazyPart(() => import("../notes/RunNotes").then((part) => part.RunNotes));
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
 
-/** The plan and the place of the run, and the changes made while it ran. */
+/** The parameters, plan and scope of the run, the changes made while it ran, its tags and notes, and its plan. */
 export default function Details({ header }: { header: RunHeader }) {
   const words = m.details;
   const rows: [string, ReactNode][] = [
+    [words.params, <RunParams key="params" runId={header.runId} />],
     [words.runId, <code key="id">{header.runId}</code>],
     [words.plan, `${header.plan.planId}@${header.plan.planVersion}`],
     [words.sha256, <code key="sha">{header.plan.sha256}</code>],
@@ -50,14 +52,14 @@ export default function Details({ header }: { header: RunHeader }) {
         ))}
       </dl>
       <Overlays header={header} />
+      <Suspense>
+        <RunNotes runId={header.runId} />
+      </Suspense>
       <section className={css.overlays}>
         <h2>{m.planDiff.title}</h2>
         <PlanDiff runId={header.runId} />
       </section>
       <PlanDocument header={header} />
-      <Suspense>
-        <RunNotes runId={header.runId} />
-      </Suspense>
     </>
   );
 }

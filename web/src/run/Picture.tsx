@@ -87,7 +87,13 @@ function Groups({ shape, ...rest }: PictureProps & { shape: Shape; fitted: boole
       replace: true,
     });
   return (
-    <Drawn shape={folded ? folded.shape : shape} {...(folded ? { bars: folded.bars, openGroup } : {})} {...rest}>
+    <Drawn
+      shape={folded ? folded.shape : shape}
+      {...rest}
+      {...(folded ? { bars: folded.bars, openGroup } : {})}
+      // Bars alone are few: they open as one whole picture.
+      {...(folded && open === "" ? { fitted: true } : {})}
+    >
       {several > 1 && several < shape.ids.length && (
         <Button kind="quiet" pressed={groups !== undefined} onClick={turn}>
           {m.graph.collapse}

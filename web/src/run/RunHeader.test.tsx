@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
-import { available, header, NOW, RUN, RUNS, store } from "../testing/fixtures";
-import { screen, show } from "../testing/render";
+import type { Task } from "../actions/useAvailability";
+import { receipts } from "../receipts/context";
+import { available, header, NOW, RUN, RUNS, signal, store } from "../testing/fixtures";
+import { screen, show, vi } from "../testing/render";
 import { RunFacts, RunHeaderView } from "./RunHeader";
 
 function buttons(): (string | null)[] {
@@ -73,6 +75,36 @@ it("is not urgent while there is time", async () => {
   expect(screen.getByText(/6 m 40 s left to retry/).hasAttribute("data-urgent")).toBe(false);
 });
 
+it("says who can complete a manual step, and why the viewer cannot, beside the button", async () => {
+  const action = available("COMPLETE_MANUAL_STEP", {
+    outcome: "REFUSED",
+    code: "SOD_VIOLATION",
+    reason: "You started this run.",
+    whoCould: ["dev-admin", "dev-operator"],
+  });
+  const task = { runId: RUN, stepId: "sign_off", action } as unknown as Task;
+  await show(<RunHeaderView />, {
+    run: store(RUNS["waitingManual"] ?? header()),
+    actions: { tasks: [task], step: () => new Map([["COMPLETE_MANUAL_STEP", action] as const]) },
+  });
+  expect(screen.getByText(/can complete/).textContent).toBe(
+    "dev-admin, dev-operator can complete sign_off: You started this run.",
+  );
+  const button = screen.getByRole("button", { name: "Complete step…" });
+  expect(button.getAttribute("aria-disabled")).toBe("true");
+});
+
+it("says after how many retries, and by whom, a run completed", async () => {
+  const applied = { runId: "after-retries", type: "RETRY_STEP", application: "APPLIED", appliedSeq: 9 } as const;
+  receipts.receive(
+    signal({ ...applied, signalId: "retry-1", actor: "ben" }),
+    signal({ ...applied, signalId: "retry-2", actor: "ben" }),
+    signal({ ...applied, signalId: "retry-3", application: "NOOP" }),
+  );
+  await show(<RunFacts />, { run: store(header({ ...RUNS["completed"], runId: "after-retries" })) });
+  expect(screen.getByTestId("retries").textContent).toBe(", after 2 retries by ben");
+});
+
 it("says that the window closed unanswered", async () => {
   await show(<RunHeaderView />, { run: store(RUNS["failed"] ?? header()) });
   expect(
@@ -101,4 +133,16 @@ it("does not call a queued run started", async () => {
 it("shows its counts without a flash, because they change all the time", async () => {
   await show(<RunFacts />, { run: store(RUNS["running"] ?? header()) });
   expect(screen.getByText("41 succeeded").className).not.toMatch(/flash/);
+});
+
+it("names the run that it is a rerun of, its tags, and that it has notes", async () => {
+  const notes = { runTags: [{ tags: ["reload"] }], runNotes: [{ no: 1, author: "ben", at: "", body: "see me" }] };
+  const { user, search } = await show(<RunFacts />, {
+    run: store(header({ parentRunId: `${RUN}parent` })),
+    answers: { RunNotes: notes },
+  });
+  const origin = screen.getByRole("link", { name: "01KAHW3V" });
+  expect(origin.getAttribute("href")).toBe(`/runs/${RUN}parent`);
+  await user.click(await screen.findByRole("link", { name: "reload, 1 note" }));
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "details" }));
 });

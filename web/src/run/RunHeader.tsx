@@ -4,8 +4,11 @@ import { Fragment } from "react";
 import { useRunActions } from "../actions/context";
 import { ActionButton } from "../actions/ActionButton";
 import { useReceipts } from "../receipts/context";
+import { useRunReceipts } from "../receipts/useRunReceipts";
 import type { Task } from "../actions/useAvailability";
+import { RunNotesDocument } from "../api/gen/graphql";
 import type { RunHeader } from "../api/model";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { PlanLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useVerdict } from "../runstate/context";
@@ -124,9 +127,12 @@ function Words({ header }: { header: RunHeader }) {
 /** Links to the steps that wait for a person, which have the instructions. */
 function Waiting({ tasks }: { tasks: readonly Task[] }) {
   const store = useRunStore();
+  // Of tasks that nobody else differs in, the first says who can and why the viewer cannot.
+  const refused = tasks.every(({ action }) => action.outcome === "REFUSED") ? tasks[0]?.action : undefined;
+  const who = refused?.whoCould ?? [];
   return (
-    <p className={css.words}>
-      {m.run.toComplete}{" "}
+    <p className={css.words} title={refused?.reason ?? undefined}>
+      {who.length > 0 ? m.run.canComplete(who.join(", ")) : m.run.toComplete}{" "}
       {tasks.slice(0, TASKS).map(({ stepId }, i) => (
         <Fragment key={stepId}>
           {i > 0 && ", "}
@@ -136,12 +142,14 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
         </Fragment>
       ))}
       {tasks.length > TASKS && ` ${m.run.andMore(count(tasks.length - TASKS))}`}
+      {refused?.reason && `: ${refused.reason}`}
     </p>
   );
 }
 
 function RunButtons({ header }: { header: RunHeader }) {
-  const { menu } = useRunActions();
+  const { menu, actions } = useRunActions();
+  const task = header.substatus === "WAITING_MANUAL" ? actions?.tasks[0] : undefined;
   // A run that is being compensated cannot be retried.
   const cause = header.substatus === "COMPENSATING" ? null : (header.rootCause?.stepId ?? null);
   return (
@@ -151,6 +159,7 @@ function RunButtons({ header }: { header: RunHeader }) {
       ) : (
         <>
           {cause !== null && <ActionButton action="RETRY_STEP" stepId={cause} kind="primary" shortcut="r" />}
+          {task && <ActionButton action="COMPLETE_MANUAL_STEP" stepId={task.stepId} kind="primary" />}
           {header.status === "PENDING" && header.startedAt === null ? (
             <Approval />
           ) : header.status === "PAUSED" ? (
@@ -224,6 +233,7 @@ function Facts({ header }: { header: RunHeader }) {
         />
       ))}
       {stepCounts.total > 0 && <span>{m.run.ofSteps(stepCounts.total)}</span>}
+      <Retries header={header} />
       {(total || stepCounts.total > 0) && " · "}
       <Ends header={header} />
       {header.triggeredBy && (
@@ -235,8 +245,51 @@ function Facts({ header }: { header: RunHeader }) {
       <span>
         <Time at={header.startedAt ?? header.createdAt} format="full" />
       </span>
+      {header.parentRunId && (
+        <span>
+          {" "}
+          · {m.run.rerunOf}{" "}
+          <Link to="/runs/$runId" params={{ runId: header.parentRunId }} search={{}}>
+            {shortId(header.parentRunId)}
+          </Link>
+        </span>
+      )}
+      <Notes runId={header.runId} />
     </p>
   );
+}
+
+const NOTES_EVERY_MS = 60_000;
+
+/** The tags of the run, and a link to its notes: a hand-over that nobody sees is none. */
+function Notes({ runId }: { runId: string }) {
+  const { answer } = useQuery(
+    RunNotesDocument,
+    { runId },
+    ({ runTags, runNotes }) => ({ tags: runTags?.[0]?.tags ?? [], notes: runNotes?.length ?? 0 }),
+    { every: NOTES_EVERY_MS },
+  );
+  if (!answer || answer.tags.length + answer.notes === 0) return null;
+  const words = [...answer.tags, ...(answer.notes > 0 ? [m.run.notes(answer.notes)] : [])].join(", ");
+  return (
+    <span data-testid="notes">
+      {" "}
+      ·{" "}
+      <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "details" })}>
+        {words}
+      </Link>
+    </span>
+  );
+}
+
+/** How often people retried steps, because a run that completed after retries is not one that went well. */
+function Retries({ header }: { header: RunHeader }) {
+  const retries = useRunReceipts(header.runId).filter(
+    ({ type, application }) => type === "RETRY_STEP" && application === "APPLIED",
+  );
+  if (retries.length === 0) return null;
+  const people = [...new Set(retries.map(({ actor }) => actor))].toSorted();
+  return <span data-testid="retries">, {m.run.afterRetries(retries.length, people.join(", "))}</span>;
 }
 
 function StepCount({ n, tone, word }: { n: number; tone: string; word: string }) {

@@ -1,8 +1,12 @@
 import { expect, it } from "vitest";
 import { receipts } from "../receipts/context";
-import { RUN, signal } from "../testing/fixtures";
+import { attempt, header, RUN, signal, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import RunReceipts from "./RunReceipts";
+
+function words(id: string): string {
+  return document.querySelector(`[data-signal="${id}"]`)?.textContent ?? "";
+}
 
 it("lists the receipts of this run, with links to the events of the log", async () => {
   receipts.receive(
@@ -24,4 +28,24 @@ it("lists the receipts of this run, with links to the events of the log", async 
   if (!applied) throw new Error("the receipt has no link to its effect");
   await user.click(applied);
   await vi.waitFor(() => expect(search()).toMatchObject({ view: "events", seq: 1291 }), { timeout: 5000 });
+});
+
+it("says what became of each retry, also when a later one came after it", async () => {
+  const at = Date.now();
+  const tried = (logicalAttemptId: number, startedSeq: number, status: "FAILED" | "SUCCESS") =>
+    attempt({ logicalAttemptId, startedSeq, status, statusRaw: status, startedAt: at, completedAt: at + 200 });
+  const load = step("load", {
+    name: "Load orders",
+    changedSeq: 40,
+    attempts: [tried(1, 2, "FAILED"), tried(2, 21, "FAILED"), tried(3, 31, "SUCCESS")],
+  });
+  const applied = { stepId: "load", application: "APPLIED", runId: "retried" } as const;
+  receipts.receive(
+    signal({ ...applied, signalId: "first", appliedSeq: 20 }),
+    signal({ ...applied, signalId: "second", appliedSeq: 30 }),
+  );
+  await show(<RunReceipts runId="retried" />, { run: store(header({ runId: "retried", runSeq: 40 }), {}, [load]) });
+  expect(words("first")).toContain("→ failed again after 0.2 s");
+  expect(words("second")).toContain("→ succeeded after 0.2 s");
+  expect(words("second")).toContain("Load orders");
 });

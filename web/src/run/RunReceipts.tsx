@@ -1,8 +1,10 @@
 import { Link } from "@tanstack/react-router";
+import { followed } from "../receipts/followed";
 import { ReceiptStages, ReceiptTitle } from "../receipts/Receipt";
 import type { Signal } from "../api/model";
 import { m } from "../messages";
 import { useRunReceipts } from "../receipts/useRunReceipts";
+import { useHeader, useStep } from "../runstate/context";
 import { Notice } from "../ui/Page";
 import { Time } from "../ui/Time";
 import css from "./RunReceipts.module.css";
@@ -16,15 +18,27 @@ export default function RunReceipts({ runId }: { runId: string }) {
       {signals.map((signal) => (
         <li key={signal.signalId} className={css.receipt} data-signal={signal.signalId}>
           <p className={css.line}>
-            <ReceiptTitle signal={signal} here /> <span>{m.receipt.by(signal.actor)}</span>{" "}
-            {signal.reason && <span>“{signal.reason}”</span>}
+            <ReceiptTitle signal={signal} here />{" "}
+            <span>{m.receipt.by(signal.actor)}</span> {signal.reason && <span>“{signal.reason}”</span>}
           </p>
           <ReceiptStages signal={signal} />
+          <Outcome signal={signal} />
           <Moments signal={signal} />
         </li>
       ))}
     </ol>
   );
+}
+
+/**
+ * What became of the step of a retry or a skip. Of a signal to the run only the newest could say it, and the header
+ * does.
+ */
+function Outcome({ signal }: { signal: Signal }) {
+  const header = useHeader();
+  const step = useStep(signal.stepId ?? "");
+  const sequel = signal.stepId === null ? null : followed(signal, header, step);
+  return sequel === null ? null : <strong data-testid="outcome">→ {sequel}</strong>;
 }
 
 /** The time of each stage, with links to the events of the log. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { header, store } from "../testing/fixtures";
+import { header, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import type { StepQuery } from "./selection";
 import { StepsGrid } from "./StepsGrid";
@@ -61,4 +61,17 @@ it("selects rows by keys and by the box, and offers actions on them", async () =
 it("says that no step matches", async () => {
   await grid({ ...ALL, find: "nowhere" });
   expect(screen.getByText("No step matches this filter.")).toBeDefined();
+});
+
+it("leaves out the columns that are empty in every row", async () => {
+  const { container, unmount } = await grid();
+  expect(container.querySelector("[data-empty]")?.getAttribute("data-empty"), "steps with groups and a retry").toBe(
+    "median",
+  );
+  unmount();
+  const view = await show(
+    <StepsGrid narrow={false} chosen={null} choose={() => {}} query={ALL} setQuery={() => {}} />,
+    { run: store(header(), {}, [step("load", { group: null })]) },
+  );
+  expect(view.container.querySelector("[data-empty]")?.getAttribute("data-empty")).toBe("group attempt median");
 });

@@ -2,10 +2,11 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { holdOf } from "../topology/hold";
 import { useBlocks } from "../topology/useBlocks";
+import type { Step } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import { nextFailed } from "../runstate/failed";
-import { useMedians } from "../step/medians";
+import { type Medians, useMedians } from "../step/medians";
 import { matches, sortSteps, type StepQuery } from "./selection";
 import type { StepSort } from "../address/views";
 import { readyAt } from "../timeline/segments";
@@ -68,6 +69,10 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   });
   useEffect(() => rows.measure(), [rows, height]);
 
+  const empty = emptyColumns(
+    order.flatMap((id) => store.step(id) ?? []),
+    medians,
+  );
   const { selected: meant, turn, turnAll, clear } = useSelection(shown);
   const all = shown.length > 0 && meant.size === shown.length;
   const [active, setActive] = useState<string | null>(null);
@@ -121,7 +126,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   };
 
   return (
-    <div className={css.frame}>
+    <div className={css.frame} data-empty={empty.join(" ") || undefined}>
       <StepFilters query={query} setQuery={setQuery} />
       {shown.length === 0 ? (
         <Notice title={header && order.length === 0 ? noSteps(header) : m.step.noneMatch} />
@@ -192,6 +197,15 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
       {header && <StepsBar runId={header.runId} selected={meant} clear={clear} />}
     </div>
   );
+}
+
+/** The columns that have nothing in any row. */
+function emptyColumns(steps: readonly Step[], medians: Medians | null): string[] {
+  return [
+    steps.some(({ group }) => group !== null) ? "" : "group",
+    steps.some(({ logicalAttemptId }) => logicalAttemptId > 1) ? "" : "attempt",
+    (medians?.size ?? 0) > 0 ? "" : "median",
+  ].filter((name) => name !== "");
 }
 
 interface SortButtonProps extends Pick<StepsGridProps, "query" | "setQuery"> {

@@ -2,6 +2,15 @@
 import { cleanup } from "@testing-library/react";
 import { afterEach, vi } from "vitest";
 
+/** A connection that is neither made nor refused. A refused one would say after a moment that dvt cannot be reached. */
+class Connecting extends EventTarget {
+  static readonly OPEN = 1;
+  readonly readyState = 0;
+  close(): void {}
+}
+// Where the live updates are loaded with the test, they keep the class that they find.
+Object.assign(globalThis, { WebSocket: Connecting });
+
 afterEach(() => {
   cleanup();
   vi.useRealTimers();

@@ -1,9 +1,10 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, type KeyboardEvent, useMemo, useRef, useState } from "react";
+import { type CSSProperties, type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { shapeOf } from "../topology/shape";
 import { useBlocks } from "../topology/useBlocks";
 import { noSteps } from "../status/runWords";
+import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import type { RunStore } from "../runstate/store";
@@ -27,8 +28,15 @@ const route = getRouteApi("/runs/$runId");
 const ROW = 28;
 const MOVE = 0.2;
 const ZOOM = 0.7;
-const KINDS = ["waiting", "running", "backoff", "person"] as const;
-const TONES = { waiting: "pending", running: "success", backoff: "pending", person: "person" } as const;
+const KINDS = m.timeline.kinds;
+const LEGEND = [
+  { kind: "waiting", tone: "pending", words: KINDS.waiting },
+  { kind: "running", tone: "success", words: KINDS.running },
+  { kind: "running", tone: "failed", words: m.timeline.failed },
+  { kind: "running", tone: "cancelled", words: m.timeline.stopped },
+  { kind: "backoff", tone: "pending", words: KINDS.backoff },
+  { kind: "person", tone: "person", words: KINDS.person },
+] as const;
 
 interface TimelineProps {
   runId: string;
@@ -54,7 +62,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const now = store.now();
   // The path changes with the steps, and the header changes with every step.
   const path = useMemo(
-    () => (critical ? criticalPath(order, (id) => store.step(id), store.now()) : null),
+    () => (critical ? criticalPath(order, (id) => store.step(id), store.now(), failedStep(header)) : null),
     // oxlint-disable-next-line react/exhaustive-deps
     [store, order, critical, header],
   );
@@ -75,10 +83,13 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const idle = header !== null && !ended(header) && header.stepCounts.running === 0;
   const opening = idle ? openingSpan(whole, lastEnd(store, order, null)) : whole;
   const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? opening, whole));
-  const along =
-    path && header && startedAt !== null
-      ? pathLength(path, (id) => store.step(id), { from: startedAt, to: header.completedAt ?? now }, now)
-      : null;
+  const along = path ? pathLength(path, order, (id) => store.step(id), now) : null;
+  const firstOnPath = path ? rows.findIndex((id) => path.has(id)) : -1;
+  useEffect(() => {
+    if (critical !== undefined && firstOnPath > 0) virtual.scrollToIndex(firstOnPath, { align: "start" });
+    // Once for each time that the path is asked for: rows must not move while they are read.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [critical, firstOnPath < 0]);
   const show = (next: Span | null): void =>
     void navigate({
       search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }),
@@ -224,18 +235,29 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   );
 }
 
+/** The step at which a run failed, or whose failure it waits on; null when nothing failed, or somebody cancelled it. */
+function failedStep(header: RunHeader | null): string | null {
+  return header === null || header.cancellation !== null ? null : (header.rootCause?.stepId ?? null);
+}
+
 /** What the shapes of the bars mean. */
 function Legend() {
   return (
     <ul className={css.legend} aria-label={m.timeline.legend}>
-      {KINDS.map((kind) => (
-        <li key={kind}>
+      {LEGEND.map(({ kind, tone, words }) => (
+        <li key={words}>
           <span className={css.sample}>
-            <span className={css.segment} data-kind={kind} data-tone={TONES[kind]} />
+            <span className={css.segment} data-kind={kind} data-tone={tone} />
           </span>
-          {m.timeline.kinds[kind]}
+          {words}
         </li>
       ))}
+      <li>
+        <span className={css.sample}>
+          <span className={css.usual} />
+        </span>
+        {m.timeline.usual}
+      </li>
     </ul>
   );
 }

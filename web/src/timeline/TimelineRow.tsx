@@ -53,7 +53,9 @@ export const TimelineRow = memo(function TimelineRow({
   if (!step) return null;
   const segments = segmentsOf(step, ready).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
   const last = segments.findLast(({ kind }) => kind === "running" || kind === "person");
-  const end = last ? Math.min(100, percent(last.to ?? now, span)) : 0;
+  // The number stands behind all bars, so that it covers none.
+  const behind = Math.max(...segments.map(({ to }) => percent(to ?? now, span)));
+  const end = last ? Math.min(100, behind) : 0;
   const usual = last?.kind === "running" && median !== undefined ? percent(last.from + median, span) : null;
   const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
   return (
@@ -103,7 +105,11 @@ export const TimelineRow = memo(function TimelineRow({
           <span
             className={css.took}
             data-before={end > 88 || undefined}
-            style={end > 88 ? { right: `${100 - Math.max(0, percent(last.from, span))}%` } : { left: `${end}%` }}
+            style={
+              end > 88
+                ? { right: `${100 - Math.max(0, percent(segments[0]?.from ?? last.from, span))}%` }
+                : { left: `${end}%` }
+            }
             aria-hidden="true"
           >
             {duration((last.to ?? now) - last.from)}

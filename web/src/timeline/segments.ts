@@ -54,9 +54,11 @@ export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
     });
     const next = begun[i + 1]?.startedAt ?? null;
     if (to !== null && (next !== null ? next > to : step.pendingRetry)) {
+      // Automatic tries are within one attempt: a further one starts because a person retried the step, or resumed the
+      // run.
       segments.push({
-        kind: "backoff",
-        tone: "pending",
+        kind: next === null ? "backoff" : "person",
+        tone: next === null ? "pending" : "person",
         from: to,
         to: next,
         logicalAttemptId: attempt.logicalAttemptId,
@@ -77,21 +79,41 @@ export function beganAt(step: Step): Instant | null {
 }
 
 export function worked(step: Step, now: Instant): number {
-  return segmentsOf(step, null).reduce(
-    (sum, { kind, from, to }) => sum + (kind === "backoff" ? 0 : (to ?? now) - from),
-    0,
+  return attemptsOf(step, now).reduce((sum, { from, to }) => sum + to - from, 0);
+}
+
+/** The times in which attempts of the step ran; one that has not ended runs until now. */
+function attemptsOf(step: Step, now: Instant): { from: Instant; to: Instant }[] {
+  return step.attempts.flatMap(({ startedAt: from, completedAt, durationMs }) =>
+    from === null ? [] : [{ from, to: completedAt ?? (durationMs === null ? now : from + durationMs) }],
   );
+}
+
+/** The time in which at least one of the steps ran. What the run waited for a person is not in it. */
+export function workingTime(steps: readonly Step[], now: Instant): number {
+  const spans = steps.flatMap((step) => attemptsOf(step, now)).toSorted((a, b) => a.from - b.from);
+  let [sum, upTo] = [0, Number.NEGATIVE_INFINITY];
+  for (const { from, to } of spans) {
+    if (to <= upTo) continue;
+    sum += to - Math.max(from, upTo);
+    upTo = to;
+  }
+  return sum;
 }
 
 export function endedAt(step: Step): Instant | null {
   return step.completedAt ?? step.attempts.at(-1)?.completedAt ?? null;
 }
 
-/** The critical path: from the step that ended last back to its predecessor that ended last, and so on. */
+/**
+ * The critical path: from `last` back to its predecessor that ended last, and so on. Without `last` it begins at the
+ * step that ended last; a run that failed is as long as the way to its failure, so there `last` is the failed step.
+ */
 export function criticalPath(
   order: readonly string[],
   stepOf: (stepId: string) => Step | undefined,
   now: Instant,
+  last: string | null = null,
 ): ReadonlySet<string> {
   const end = (id: string): number => {
     const step = stepOf(id);
@@ -104,23 +126,21 @@ export function criticalPath(
       null,
     );
   const path = new Set<string>();
-  for (let id = latest(order); id !== null && !path.has(id); id = latest(stepOf(id)?.dependsOn ?? [])) path.add(id);
+  for (let id = last ?? latest(order); id !== null && !path.has(id); id = latest(stepOf(id)?.dependsOn ?? []))
+    path.add(id);
   return path;
 }
 
-/** The time that the steps of a path ran, and its share of the time of the run. */
+/** The time that the steps of a path ran, and its share of the time in which any step ran. */
 export function pathLength(
   path: ReadonlySet<string>,
+  order: readonly string[],
   stepOf: (stepId: string) => Step | undefined,
-  run: { from: Instant; to: Instant },
   now: Instant,
 ): { ms: number; share: number } | null {
-  let ms = 0;
-  for (const id of path) {
-    const step = stepOf(id);
-    if (step) ms += worked(step, now);
-  }
-  const whole = run.to - run.from;
+  const steps = (ids: Iterable<string>): Step[] => [...ids].flatMap((id) => stepOf(id) ?? []);
+  const ms = steps(path).reduce((sum, step) => sum + worked(step, now), 0);
+  const whole = workingTime(steps(order), now);
   return path.size === 0 || whole <= 0 ? null : { ms, share: Math.min(1, ms / whole) };
 }
 

@@ -41,12 +41,12 @@ function step(stepId: string, over: Partial<Step>): Step {
 }
 
 describe("segmentsOf", () => {
-  it("shows the wait, each attempt and the backoff between them", () => {
+  it("shows the wait, each attempt, and that a person retried between them", () => {
     const retried = step("a", { status: "RUNNING", attempts: [attempt(1, 100, 200, "FAILED"), attempt(2, 260, null)] });
     expect(segmentsOf(retried, 40)).toEqual([
       { kind: "waiting", tone: "pending", from: 40, to: 100, logicalAttemptId: 0 },
       { kind: "running", tone: "failed", from: 100, to: 200, logicalAttemptId: 1 },
-      { kind: "backoff", tone: "pending", from: 200, to: 260, logicalAttemptId: 1 },
+      { kind: "person", tone: "person", from: 200, to: 260, logicalAttemptId: 1 },
       { kind: "running", tone: "running", from: 260, to: null, logicalAttemptId: 2 },
     ]);
     expect(worked(retried, 300)).toBe(140);
@@ -125,11 +125,25 @@ describe("criticalPath", () => {
     expect([...criticalPath([...steps.keys()], of, 90)]).toEqual(["e", "c", "b"]);
     expect([...criticalPath(["a", "b", "c", "d"], of, 90)]).toEqual(["c", "b"]);
     expect(criticalPath([], of, 90).size).toBe(0);
-    expect(pathLength(new Set(["b"]), of, { from: 0, to: 100 }, 90)).toEqual({
-      ms: worked(steps.get("b") as Step, 90),
-      share: worked(steps.get("b") as Step, 90) / 100,
+    expect(pathLength(new Set(["b"]), [...steps.keys()], of, 90)).toEqual({ ms: 30, share: 30 / 90 });
+    expect(pathLength(new Set(), [...steps.keys()], of, 90)).toBeNull();
+  });
+
+  it("leads to the failed step, and counts only the time in which steps ran", () => {
+    const [, failed] = ran("bad", ["a"], 10, 50);
+    const steps = new Map([
+      ran("a", [], 0, 10),
+      ["bad", failed] as const,
+      ran("other", [], 0, 70),
+      ran("late", [], 1_000, 1_030),
+    ]);
+    const of = (id: string): Step | undefined => steps.get(id);
+    const path = criticalPath([...steps.keys()], of, 5_000, "bad");
+    expect([...path]).toEqual(["bad", "a"]);
+    expect(pathLength(path, [...steps.keys()], of, 5_000), "the run waited from 70 to 1,000").toEqual({
+      ms: 50,
+      share: 0.5,
     });
-    expect(pathLength(new Set(), of, { from: 0, to: 100 }, 90)).toBeNull();
   });
 });
 

@@ -25,7 +25,7 @@ func Substatus(is *client.RunSubstatus) string {
 
 // substatuses says what a run does besides its status.
 var substatuses = map[client.RunSubstatus]string{
-	client.RunSubstatusDraining: "draining", client.RunSubstatusAwaitingOperator: "waits for an operator",
+	client.RunSubstatusDraining: "draining", client.RunSubstatusAwaitingOperator: "failed, waiting",
 	client.RunSubstatusWaitingManual: "waits for a manual step", client.RunSubstatusCompensating: "compensating",
 	client.RunSubstatusQueued: "queued", client.RunSubstatusUnknown: "unknown",
 }

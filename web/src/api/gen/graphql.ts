@@ -1270,6 +1270,13 @@ export type TasksQuery = { manualTasks: { edges: Array<{ node: { runId: string, 
 
 export type ApprovalFieldsFragment = { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> };
 
+export type RunParamsQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunParamsQuery = { run: { request: { params: unknown } } | null };
+
 export type RunRequestQueryVariables = Exact<{
   runId: string;
 }>;
@@ -4276,6 +4283,15 @@ fragment TaskFields on ManualTask {
     ...ActionFields
   }
 }`) as unknown as TypedDocumentString<TasksQuery, TasksQueryVariables>;
+export const RunParamsDocument = new TypedDocumentString(`
+    query RunParams($runId: String!) {
+  run(runId: $runId) {
+    request {
+      params
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunParamsQuery, RunParamsQueryVariables>;
 export const RunRequestDocument = new TypedDocumentString(`
     query RunRequest($runId: String!) {
   run(runId: $runId) {
