@@ -1,4 +1,4 @@
-package server_test
+package config_test
 
 import (
 	"strings"
@@ -8,43 +8,52 @@ import (
 
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
-	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/config/configtest"
 )
 
+// workerLimits returns the limits of the workers of a process.
+func workerLimits(t *testing.T, c config.Config) temporal.Limits {
+	t.Helper()
+	limits, err := c.Limits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits
+}
+
 func TestLoad_ReadsSlotsAndRatesOfWorkers(t *testing.T) {
-	c, err := loadConfig(t, false, "")
-	must(t, err)
+	c := configtest.MustLoad(t, false, "")
 	none := temporal.Limits{
 		Slots: map[plan.Workload]int{}, Rates: map[plan.Workload]float64{}, QueueRates: map[plan.Workload]float64{},
 		TenantShares: map[string]int{},
 	}
-	concurrency, limits := server.WorkerLimits(t, c)
-	if diff := cmp.Diff(none, limits); diff != "" || concurrency != 4 {
-		t.Errorf("without settings the concurrency is %d, want 4, and the limits are (-want +got):\n%s", concurrency, diff)
+	limits := workerLimits(t, c)
+	if diff := cmp.Diff(none, limits); diff != "" || c.Concurrency != 4 {
+		t.Errorf("without settings the concurrency is %d, want 4, and the limits are (-want +got):\n%s", c.Concurrency, diff)
 	}
 	t.Setenv("DVT_SLOTS_BY_TENANT", "*=50%, acme=75%")
 	t.Setenv("DVT_RATE_BY_TYPE", "HTTP_NOTIFY=0.5")
-	c, err = loadConfig(t, false, `
+	c = configtest.MustLoad(t, false, `
 concurrency: 6
 slots-by-type: [HTTP_NOTIFY=20, DBT=2, NOOP=1000]
 queue-rate-by-type: [COMMAND=0.1, DBT=2.5]
 metrics-listen: 127.0.0.1:9464
 `)
-	must(t, err)
 	want := temporal.Limits{
 		Slots:       map[plan.Workload]int{plan.HTTPWorkload: 20, plan.DBTWorkload: 2, plan.NoopWorkload: 1000},
 		Rates:       map[plan.Workload]float64{plan.HTTPWorkload: 0.5},
 		QueueRates:  map[plan.Workload]float64{plan.CommandWorkload: 0.1, plan.DBTWorkload: 2.5},
 		TenantShare: 50, TenantShares: map[string]int{"acme": 75},
 	}
-	concurrency, limits = server.WorkerLimits(t, c)
-	if diff := cmp.Diff(want, limits); diff != "" || concurrency != 6 {
-		t.Errorf("the concurrency is %d, want 6, and the limits are (-want +got):\n%s", concurrency, diff)
+	limits = workerLimits(t, c)
+	if diff := cmp.Diff(want, limits); diff != "" || c.Concurrency != 6 {
+		t.Errorf("the concurrency is %d, want 6, and the limits are (-want +got):\n%s", c.Concurrency, diff)
 	}
 }
 
 func TestLoad_NamesEverythingWrongWithSlotsAndRates(t *testing.T) {
-	_, err := loadConfig(t, false, `
+	_, err := configtest.Load(t, false, `
 concurrency: 0
 slots-by-type: [DBT_RUN=4, HTTP_NOTIFY, COMMAND=0, NOOP=1001, DBT=2.5, HTTP_NOTIFY=1, HTTP_NOTIFY=2]
 rate-by-type: [SLEEP=1, COMMAND=0.4, DBT=fast, NOOP=NaN]
@@ -85,7 +94,7 @@ metrics-listen: 0.0.0.0:9464
 
 func TestLoad_RefusesDataQueuesThatEndLikeTheTaskQueueOfAWorkload(t *testing.T) {
 	t.Setenv("DVT_QUEUES", "tq-data-dev:dbt,tq-data-dev:http,tq-data-prod")
-	_, err := loadConfig(t, false, `
+	_, err := configtest.Load(t, false, `
 concurrency: 0
 data-queue: tq-shop:dbt
 isolation-queue: "tq-alone-{tenant}:http"
@@ -118,7 +127,7 @@ func TestLoad_AcceptsQueuesThatEndLikeNoTaskQueueOfTheirOwn(t *testing.T) {
 	for _, queues := range []string{"tq-data-dev", "tq-data-dbt,tq-data-http", "tq-isolation-acme:prod",
 		"tq-control-dev:dbt"} {
 		t.Setenv("DVT_QUEUES", queues)
-		if _, err := loadConfig(t, false, ""); err != nil {
+		if _, err := configtest.Load(t, false, ""); err != nil {
 			t.Errorf("queues %s: %v, want no error", queues, err)
 		}
 	}

@@ -1,18 +1,14 @@
-package server_test
+package config_test
 
 import (
 	"encoding/base64"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/server/config/configtest"
 )
 
 func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
@@ -56,7 +52,7 @@ func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
 		"an unknown value":                   {"temporal-tls: yes please\n", []string{"must be on, off or auto"}},
 		"the server of a command of the CLI": {"server: http://dvt.internal:8080\n", nil},
 	} {
-		_, err := loadConfig(t, false, c.file)
+		_, err := configtest.Load(t, false, c.file)
 		if len(c.want) == 0 && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -77,7 +73,7 @@ func TestLoad_DevHasNoTLSOfItsOwn(t *testing.T) {
 		"temporal-tls: on\n":                                "name its address in temporal",
 		"temporal-tls: on\ntemporal: temporal.internal:1\n": "",
 	} {
-		_, err := loadConfig(t, true, file)
+		_, err := configtest.Load(t, true, file)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", file, err, want)
 		}
@@ -86,7 +82,7 @@ func TestLoad_DevHasNoTLSOfItsOwn(t *testing.T) {
 
 func TestLoad_NamesEverythingWrongWithFilesAndKeys(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("p", 32)))
-	_, err := loadConfig(t, false, `
+	_, err := configtest.Load(t, false, `
 temporal-tls-cert: a.pem
 redis: redis://u:pw@127.0.0.1:1/0
 redis-tls-key: a.key
@@ -125,9 +121,8 @@ func TestLoad_ReadsEncryptionFromFileEnvironmentAndFlags(t *testing.T) {
 	t.Setenv("DVT_ALLOW_PLAINTEXT", "temporal,store")
 	t.Setenv("DVT_PAYLOAD_KEYS", "k2:"+secret+",k1:"+secret)
 	t.Setenv("DVT_REDIS_PASSWORD_FILE", "/run/redis")
-	c, err := loadConfig(t, false, "temporal-tls-ca: /run/ca.pem\n"+
+	c := configtest.MustLoad(t, false, "temporal-tls-ca: /run/ca.pem\n"+
 		"codec-origins: [https://temporal.example]\nredis-password-file: /run/other\n")
-	must(t, err)
 	if c.TemporalTLS != "auto" || c.TemporalTLSCA != "/run/ca.pem" || c.RedisPasswordFile != "/run/redis" ||
 		len(c.PayloadKeys) != 2 {
 		t.Errorf("read %+v", c.Encryption)
@@ -138,47 +133,5 @@ func TestLoad_ReadsEncryptionFromFileEnvironmentAndFlags(t *testing.T) {
 	}
 	if printed := fmt.Sprintf("%v %+v", c, c.PayloadKeys); strings.Contains(printed, secret) {
 		t.Error("printing the settings shows a payload key")
-	}
-}
-
-// Programs of steps must not find the worker's secrets in its environment.
-func TestWorker_TakesItsTokenOutOfItsEnvironment(t *testing.T) {
-	t.Parallel()
-	p := spawn(t, "data worker", []string{"DVT_WORKER_TOKEN=" + workerToken, "DVT_LOG_LEVEL=info"}, "worker",
-		"--queues", "tq-data-dev",
-		"--temporal", "127.0.0.1:1", "--server", "http://127.0.0.1:1", "--workspace", t.TempDir())
-	file := fmt.Sprintf("/proc/%d/environ", p.cmd.Process.Pid)
-	waitUntil(t, "the environment of the worker has no token", 10*time.Second, func() bool {
-		b, err := os.ReadFile(file)
-		must(t, err)
-		return strings.Contains(string(b), "DVT_WORKER_TOKEN=xxxx") &&
-			strings.Contains(string(b), "DVT_LOG_LEVEL=info") &&
-			!strings.Contains(string(b), workerToken)
-	})
-}
-
-// A server that serves plain text to other machines warns once, unless allow-plaintext names it.
-func TestServer_WarnsOfPlainTextForOtherMachines(t *testing.T) {
-	t.Parallel()
-	for allowed, want := range map[string]bool{"": true, "journal": false} {
-		_, port, err := net.SplitHostPort(testserver.FreeAddress(t))
-		must(t, err)
-		config, mode := filepath.Join(t.TempDir(), "dvt.yaml"), os.FileMode(0o600)
-		if want {
-			mode = 0o644
-		}
-		must(t, os.WriteFile(config, fmt.Appendf(nil,
-			"accounts: [{id: ada, tenant: acme, tokenSha256: %s}]\nallow-plaintext: [%s]\n",
-			tokenHash(adaToken), allowed), mode))
-		p := spawn(t, "server", nil, "server", "--config", config, "--listen", "0.0.0.0:"+port, "--store",
-			"sqlite:"+filepath.Join(t.TempDir(), "dvt.db"),
-			"--redis", "redis://127.0.0.1:1/0", "--temporal", "127.0.0.1:1", "--artifacts", "mem://")
-		waitUntilReady(t, "http://127.0.0.1:"+port)
-		if name := "can read this file, which may hold secrets"; strings.Contains(p.output(), name) != (mode == 0o644) {
-			t.Errorf("settings file of mode %o: the log is\n%s", mode, p.output())
-		}
-		if got := strings.Contains(p.output(), "served in plain text to other machines"); got != want {
-			t.Errorf("allow-plaintext: [%s]: it warns %t, want %t:\n%s", allowed, got, want, p.output())
-		}
 	}
 }

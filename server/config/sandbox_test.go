@@ -1,4 +1,4 @@
-package server_test
+package config_test
 
 import (
 	"strings"
@@ -7,13 +7,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/sandbox"
-	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/config/configtest"
 )
 
+// stepLimits returns the limits of a step that sets none, and the maxima for a step.
+func stepLimits(t *testing.T, c config.Config) (normal, most sandbox.Limits) {
+	t.Helper()
+	normal, most, err := c.StepLimits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return normal, most
+}
+
 func TestLoad_ReadsLimitsOfSteps(t *testing.T) {
-	c, err := loadConfig(t, false, "")
-	must(t, err)
-	normal, most := server.StepLimits(t, c)
+	c := configtest.MustLoad(t, false, "")
+	normal, most := stepLimits(t, c)
 	if diff := cmp.Diff(sandbox.Limits{Memory: 2 << 30, CPU: 2, PIDs: 256, Disk: 10 << 30}, normal); diff != "" {
 		t.Errorf("default limits of a step (-want +got):\n%s", diff)
 	}
@@ -21,10 +31,9 @@ func TestLoad_ReadsLimitsOfSteps(t *testing.T) {
 		t.Errorf("maxima for a step (-want +got):\n%s", diff)
 	}
 	t.Setenv("DVT_SANDBOX_MAX", "memory=1Gi,pids=64")
-	c, err = loadConfig(t, false, "sandbox-memory: 512Mi\nsandbox-cpu: 0.5\nsandbox-pids: 32\nsandbox-disk: "+
+	c = configtest.MustLoad(t, false, "sandbox-memory: 512Mi\nsandbox-cpu: 0.5\nsandbox-pids: 32\nsandbox-disk: "+
 		"1Gi\nsandbox-read: [/srv/shared/]")
-	must(t, err)
-	normal, most = server.StepLimits(t, c)
+	normal, most = stepLimits(t, c)
 	if diff := cmp.Diff(sandbox.Limits{Memory: 512 << 20, CPU: 0.5, PIDs: 32, Disk: 1 << 30}, normal); diff != "" {
 		t.Errorf("default limits of a step (-want +got):\n%s", diff)
 	}
@@ -37,7 +46,7 @@ func TestLoad_ReadsLimitsOfSteps(t *testing.T) {
 }
 
 func TestLoad_NamesEverythingWrongWithTheSandbox(t *testing.T) {
-	_, err := loadConfig(t, false, `
+	_, err := configtest.Load(t, false, `
 sandbox-runtime: chroot
 sandbox-memory: 1Mi
 sandbox-cpu: -1
@@ -67,11 +76,11 @@ sandbox-allow-missing: [firewall]
 			t.Errorf("the error does not say %s: %v", want, err)
 		}
 	}
-	if _, err = loadConfig(t, false, "sandbox-runtime: docker"); err == nil || !strings.Contains(err.Error(),
+	if _, err = configtest.Load(t, false, "sandbox-runtime: docker"); err == nil || !strings.Contains(err.Error(),
 		"sandbox-image is missing") {
 		t.Errorf("docker without an image: %v, want an error that names sandbox-image", err)
 	}
-	_, err = loadConfig(t, false, "sandbox-memory: 4Gi\nsandbox-max: [memory=2Gi]")
+	_, err = configtest.Load(t, false, "sandbox-memory: 4Gi\nsandbox-max: [memory=2Gi]")
 	if want := "the maximum for a step is below the default for a step"; err == nil ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v, want one that says %s", err, want)
