@@ -147,7 +147,7 @@ func TestBulkStop_AServerThatLostItsLeaseSendsNothing(t *testing.T) {
 // contract: T128
 func TestBulkStop_NothingIsSentAfterTheAnswer(t *testing.T) {
 	t.Parallel()
-	w, f := bulkWorld(t, func(c *usecases.Config) { c.Limits.LeaseTTL = time.Minute })
+	w, f := bulkWorld(t, func(c *usecases.Config) { c.Leases.TTL = time.Minute })
 	ids := w.many(20)
 	f.inRun = after(16, func() {
 		controltest.Must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.Engineer(), stopBulk(w.onlyBulk())))

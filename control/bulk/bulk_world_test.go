@@ -87,7 +87,7 @@ func bulkWorld(t *testing.T, change ...func(*usecases.Config)) (*world, *faulty)
 	f := &faulty{}
 	w := newWorld(t, append(change, func(c *usecases.Config) {
 		f.Store, c.Store = c.Store, f
-		c.Limits.LeaseTTL = time.Second
+		c.Leases.TTL = time.Second
 	})...)
 	return w, f
 }
