@@ -2,6 +2,7 @@ package authz
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,7 @@ var actionWords = map[Action]string{
 	Debug:        "see the details of the installation",
 	UpdateParams: "change parameters", InjectOverride: "override inputs", UpdateTarget: "change a target",
 	EscalateAlert: "raise an alert", EmergencyStop: "stop a run in an emergency", CompleteManual: "complete a manual step",
+	Annotate:        "tag a run or write a note",
 	ReadDeadLetters: "read dead letters", Redrive: "redrive dead letters",
 	ReadPolicy: "read the policy", SetPolicy: "change the policy", CreateToken: "create a token",
 	ManageTokens: "manage tokens", ReadAudit: "read the audit log",
@@ -50,18 +52,14 @@ func (o Object) Words() string {
 	return o.ProjectID + " / " + o.EnvironmentID
 }
 
-// NeedsRole says which role an action on an object takes.
+// NeedsRole says which role an action on an object takes. Where an SRE may do it too, it says so.
 func NeedsRole(r Role, a Action, o Object) string {
-	whole := o.ProjectID == "*" && o.EnvironmentID == "*"
+	sre := slices.Contains(DefaultPolicy(), Rule{Role: SRE, Action: a, ProjectID: "*", EnvironmentID: "*"})
 	switch {
 	case r == SRE:
 		return fmt.Sprintf("You need the SRE role to %s.", a.Words())
-	case whole:
-		article := "a"
-		if strings.Contains("AEIO", string(r[:min(1, len(r))])) {
-			article = "an"
-		}
-		return fmt.Sprintf("Only %s %s of the whole tenant can %s.", article, r.Word(), a.Words())
+	case sre && r == Admin:
+		return fmt.Sprintf("You need the Admin or the SRE role on %s to %s.", o.Words(), a.Words())
 	}
 	return fmt.Sprintf("You need the %s role on %s to %s.", r.Word(), o.Words(), a.Words())
 }

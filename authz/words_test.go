@@ -6,6 +6,15 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
+func TestActions_HaveWords(t *testing.T) {
+	t.Parallel()
+	for _, action := range authz.Actions() {
+		if action.Words() == string(action) {
+			t.Errorf("the action %s has no words for a sentence", action)
+		}
+	}
+}
+
 func TestNeedsRole_NamesRoleAndPlaceInWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -16,8 +25,9 @@ func TestNeedsRole_NamesRoleAndPlaceInWords(t *testing.T) {
 		want    string
 	}{
 		{authz.SRE, authz.SetEngineMode, "*", "*", "You need the SRE role to change the mode."},
-		{authz.Admin, authz.ReadAudit, "*", "*", "Only an Admin of the whole tenant can read the audit log."},
-		{authz.Planner, authz.Start, "*", "*", "Only a Planner of the whole tenant can start a run."},
+		{authz.Admin, authz.ReadAudit, "*", "*",
+			"You need the Admin or the SRE role on the whole tenant to read the audit log."},
+		{authz.Planner, authz.Start, "*", "*", "You need the Planner role on the whole tenant to start a run."},
 		{authz.Engineer, authz.RetryStep, "shop", "prod", "You need the Engineer role on shop / prod to retry a step."},
 		{authz.Operator, authz.Pause, "shop", "*",
 			"You need the Operator role on every environment of shop to pause a run."},

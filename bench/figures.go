@@ -221,6 +221,9 @@ func figures() []rig.Figure {
 			Goals: []rig.Goal{rig.Within(100 * time.Millisecond)}, Setup: browser("ui-dialog")},
 		{Name: "ui-preview", What: "UI: the same to the server's preview of the effect, p95 of 20; the floor is the fastest",
 			Goals: []rig.Goal{rig.Within(300 * time.Millisecond)}, Setup: browser("ui-preview")},
+		{Name: "ui-compare", What: "UI: from a link to the comparison of two runs of 3,000 steps, its first 500 rows shown; " +
+			"the floor is two runs of 5 steps",
+			Goals: []rig.Goal{rig.Within(300 * time.Millisecond)}, Setup: browser("ui-compare")},
 		{Name: "ui-log-error", What: "UI: from the key to the line of the error, at the end of a log of 1,000,000 lines; " +
 			"the floor is a log of 10",
 			Goals: []rig.Goal{rig.Within(time.Second)}, Setup: browser("ui-log-error")},

@@ -46,7 +46,7 @@ func serveList(_ context.Context, o rig.Options) (figureServer, error) {
 		l.page.Runs[i] = control.RunView{State: run.State{Header: r.header, Steps: r.steps}, Epoch: memoryEpoch, AsOf: r.at}
 		l.page.Cursors[i] = rig.RunName(i)
 	}
-	h := newHandler(o.Stock, graph.UseCasesOf(l), graph.Config{Authenticate: func(string) (authz.Principal, error) {
+	h := newHandler(o.Stock, l, graph.Config{Authenticate: func(string) (authz.Principal, error) {
 		return authz.Principal{ID: viewerToken, TenantID: runtest.ID.TenantID}, nil
 	}})
 	return figureServer{handler: h, close: func() error { return nil }}, nil

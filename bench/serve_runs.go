@@ -112,7 +112,7 @@ func (l liveServer) serve(ctx context.Context, o rig.Options) (figureServer, err
 		g.Go(func() error { return l.run(ctx) })
 	}
 	api := usecases.New(usecases.Config{Store: l.store, Hub: l.hub, Bus: l.bus, Authz: policy})
-	h := newHandler(o.Stock, graph.UseCasesOf(api), graph.Config{
+	h := newHandler(o.Stock, api, graph.Config{
 		Authenticate: accounts.Authenticate, Streams: ws.Config{Streams: manyStreams, StreamsOfPeer: manyStreams},
 	})
 	return figureServer{handler: h, close: func() error { stop(); return g.Wait() }}, nil

@@ -78,7 +78,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "\n  %s %s: %s", v.Code, v.Path, v.Message)
 	}
 	if e.Denial.Rule != "" {
-		fmt.Fprintf(&b, "\n  %s is denied by %s", e.Denial.Action, e.Denial.Rule)
+		fmt.Fprintf(&b, "\n  the rule %q denies it", e.Denial.Rule)
 	}
 	if len(e.Denial.WhoCould) > 0 {
 		fmt.Fprintf(&b, "\n  who can do this: %s", strings.Join(e.Denial.WhoCould, ", "))

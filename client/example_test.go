@@ -46,6 +46,34 @@ func ExampleAsAPIError() {
 	// Output:
 	// FORBIDDEN [ola]
 	// FORBIDDEN: Your role may not do this.
-	//   PAUSE is denied by OPERATOR may PAUSE
+	//   the rule "OPERATOR may PAUSE" denies it
 	//   who can do this: ola
+}
+
+// Fields that a fragment of operations.graphql selects have the type of the fragment in every answer: the same function
+// describes a run of a list and a run that was started.
+func ExampleListRuns() {
+	server := newServer(`{"data": {"runs": {"pageInfo": {"hasNextPage": false},
+	  "edges": [{"node": {"runId": "r1", "status": "RUNNING"}}]}, "startRun": {"run": {"runId": "r2", "status": "PENDING"}}}}`)
+	defer server.Close()
+	ctx, c := context.Background(), client.New(server.URL, "token")
+	describe := func(r client.RunRow) { fmt.Println(r.RunId, r.Status) }
+
+	list, err := client.ListRuns(ctx, c, nil, nil, nil, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, edge := range list.Runs.Edges {
+		describe(edge.Node)
+	}
+	started, err := client.StartRun(ctx, c, client.StartRunInput{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	describe(started.StartRun.Run)
+	// Output:
+	// r1 RUNNING
+	// r2 PENDING
 }

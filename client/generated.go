@@ -124,13 +124,17 @@ var AllActionOutcome = []ActionOutcome{
 
 // AddRunNoteAddRunNoteAddRunNotePayload includes the requested fields of the GraphQL type AddRunNotePayload.
 type AddRunNoteAddRunNoteAddRunNotePayload struct {
-	Note AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote `json:"note"`
+	Note   AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote `json:"note"`
+	Change ChangeRow                                        `json:"change"`
 }
 
 // GetNote returns AddRunNoteAddRunNoteAddRunNotePayload.Note, and is useful for accessing the field via an interface.
 func (v *AddRunNoteAddRunNoteAddRunNotePayload) GetNote() AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote {
 	return v.Note
 }
+
+// GetChange returns AddRunNoteAddRunNoteAddRunNotePayload.Change, and is useful for accessing the field via an interface.
+func (v *AddRunNoteAddRunNoteAddRunNotePayload) GetChange() ChangeRow { return v.Change }
 
 // AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote includes the requested fields of the GraphQL type RunNote.
 type AddRunNoteAddRunNoteAddRunNotePayloadNoteRunNote struct {
@@ -246,22 +250,25 @@ func (v *ApproveActionInput) GetRunId() string { return v.RunId }
 // ApproveRunApproveRunRunPayload includes the requested fields of the GraphQL type RunPayload.
 type ApproveRunApproveRunRunPayload struct {
 	Run ApproveRunApproveRunRunPayloadRun `json:"run"`
+	// The receipt of the viewer's decision, which is the first one of several; null when it cannot be read now.
+	Change *ChangeRow `json:"change"`
 }
 
 // GetRun returns ApproveRunApproveRunRunPayload.Run, and is useful for accessing the field via an interface.
 func (v *ApproveRunApproveRunRunPayload) GetRun() ApproveRunApproveRunRunPayloadRun { return v.Run }
 
+// GetChange returns ApproveRunApproveRunRunPayload.Change, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayload) GetChange() *ChangeRow { return v.Change }
+
 // ApproveRunApproveRunRunPayloadRun includes the requested fields of the GraphQL type Run.
 type ApproveRunApproveRunRunPayloadRun struct {
 	RunRow `json:"-"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
-	Approval *ApproveRunApproveRunRunPayloadRunApproval `json:"approval"`
+	Approval *ApprovalRow `json:"approval"`
 }
 
 // GetApproval returns ApproveRunApproveRunRunPayloadRun.Approval, and is useful for accessing the field via an interface.
-func (v *ApproveRunApproveRunRunPayloadRun) GetApproval() *ApproveRunApproveRunRunPayloadRunApproval {
-	return v.Approval
-}
+func (v *ApproveRunApproveRunRunPayloadRun) GetApproval() *ApprovalRow { return v.Approval }
 
 // GetRunId returns ApproveRunApproveRunRunPayloadRun.RunId, and is useful for accessing the field via an interface.
 func (v *ApproveRunApproveRunRunPayloadRun) GetRunId() string { return v.RunRow.RunId }
@@ -353,7 +360,7 @@ func (v *ApproveRunApproveRunRunPayloadRun) UnmarshalJSON(b []byte) error {
 }
 
 type __premarshalApproveRunApproveRunRunPayloadRun struct {
-	Approval *ApproveRunApproveRunRunPayloadRunApproval `json:"approval"`
+	Approval *ApprovalRow `json:"approval"`
 
 	RunId string `json:"runId"`
 
@@ -422,77 +429,6 @@ func (v *ApproveRunApproveRunRunPayloadRun) __premarshalJSON() (*__premarshalApp
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
-	return &retval, nil
-}
-
-// ApproveRunApproveRunRunPayloadRunApproval includes the requested fields of the GraphQL type RunApproval.
-// The GraphQL type's documentation follows.
-//
-// The approval of a run.
-type ApproveRunApproveRunRunPayloadRunApproval struct {
-	ApprovalRow `json:"-"`
-}
-
-// GetRequired returns ApproveRunApproveRunRunPayloadRunApproval.Required, and is useful for accessing the field via an interface.
-func (v *ApproveRunApproveRunRunPayloadRunApproval) GetRequired() int { return v.ApprovalRow.Required }
-
-// GetExpiresAt returns ApproveRunApproveRunRunPayloadRunApproval.ExpiresAt, and is useful for accessing the field via an interface.
-func (v *ApproveRunApproveRunRunPayloadRunApproval) GetExpiresAt() *time.Time {
-	return v.ApprovalRow.ExpiresAt
-}
-
-// GetDecisions returns ApproveRunApproveRunRunPayloadRunApproval.Decisions, and is useful for accessing the field via an interface.
-func (v *ApproveRunApproveRunRunPayloadRunApproval) GetDecisions() []ApprovalRowDecisionsApprovalDecision {
-	return v.ApprovalRow.Decisions
-}
-
-func (v *ApproveRunApproveRunRunPayloadRunApproval) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ApproveRunApproveRunRunPayloadRunApproval
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ApproveRunApproveRunRunPayloadRunApproval = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.ApprovalRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalApproveRunApproveRunRunPayloadRunApproval struct {
-	Required int `json:"required"`
-
-	ExpiresAt *time.Time `json:"expiresAt"`
-
-	Decisions []ApprovalRowDecisionsApprovalDecision `json:"decisions"`
-}
-
-func (v *ApproveRunApproveRunRunPayloadRunApproval) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ApproveRunApproveRunRunPayloadRunApproval) __premarshalJSON() (*__premarshalApproveRunApproveRunRunPayloadRunApproval, error) {
-	var retval __premarshalApproveRunApproveRunRunPayloadRunApproval
-
-	retval.Required = v.ApprovalRow.Required
-	retval.ExpiresAt = v.ApprovalRow.ExpiresAt
-	retval.Decisions = v.ApprovalRow.Decisions
 	return &retval, nil
 }
 
@@ -590,6 +526,8 @@ type AuditFilter struct {
 	RunId *string `json:"runId"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome"`
+	// The whole id of the request, as the receipt of a change has it.
+	RequestId *string `json:"requestId"`
 	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
 	Seals *bool `json:"seals"`
 }
@@ -611,6 +549,9 @@ func (v *AuditFilter) GetRunId() *string { return v.RunId }
 
 // GetOutcome returns AuditFilter.Outcome, and is useful for accessing the field via an interface.
 func (v *AuditFilter) GetOutcome() *string { return v.Outcome }
+
+// GetRequestId returns AuditFilter.RequestId, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetRequestId() *string { return v.RequestId }
 
 // GetSeals returns AuditFilter.Seals, and is useful for accessing the field via an interface.
 func (v *AuditFilter) GetSeals() *bool { return v.Seals }
@@ -634,9 +575,10 @@ var AllBackpressureStrategy = []BackpressureStrategy{
 
 // BreakGlassBreakGlassBreakGlassPayload includes the requested fields of the GraphQL type BreakGlassPayload.
 type BreakGlassBreakGlassBreakGlassPayload struct {
-	Role          Role      `json:"role"`
-	Until         time.Time `json:"until"`
-	PolicyVersion int       `json:"policyVersion"`
+	Role          Role                                                     `json:"role"`
+	Until         time.Time                                                `json:"until"`
+	PolicyVersion int                                                      `json:"policyVersion"`
+	Change        BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetRole returns BreakGlassBreakGlassBreakGlassPayload.Role, and is useful for accessing the field via an interface.
@@ -647,6 +589,109 @@ func (v *BreakGlassBreakGlassBreakGlassPayload) GetUntil() time.Time { return v.
 
 // GetPolicyVersion returns BreakGlassBreakGlassBreakGlassPayload.PolicyVersion, and is useful for accessing the field via an interface.
 func (v *BreakGlassBreakGlassBreakGlassPayload) GetPolicyVersion() int { return v.PolicyVersion }
+
+// GetChange returns BreakGlassBreakGlassBreakGlassPayload.Change, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayload) GetChange() BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *BreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt, error) {
+	var retval __premarshalBreakGlassBreakGlassBreakGlassPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
+}
 
 type BreakGlassInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -894,6 +939,38 @@ func (v *BulkRerunInput) GetParams() *json.RawMessage { return v.Params }
 // GetReason returns BulkRerunInput.Reason, and is useful for accessing the field via an interface.
 func (v *BulkRerunInput) GetReason() *string { return v.Reason }
 
+// BulkRunCountsOf includes the GraphQL fields of BulkRunCounts requested by the fragment BulkRunCountsOf.
+// The GraphQL type's documentation follows.
+//
+// Numbers of runs by status; their sum is `counts.accepted`.
+type BulkRunCountsOf struct {
+	// They have not started.
+	Waiting   int `json:"waiting"`
+	Running   int `json:"running"`
+	Paused    int `json:"paused"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	Cancelled int `json:"cancelled"`
+}
+
+// GetWaiting returns BulkRunCountsOf.Waiting, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetWaiting() int { return v.Waiting }
+
+// GetRunning returns BulkRunCountsOf.Running, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetRunning() int { return v.Running }
+
+// GetPaused returns BulkRunCountsOf.Paused, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetPaused() int { return v.Paused }
+
+// GetCompleted returns BulkRunCountsOf.Completed, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetCompleted() int { return v.Completed }
+
+// GetFailed returns BulkRunCountsOf.Failed, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetFailed() int { return v.Failed }
+
+// GetCancelled returns BulkRunCountsOf.Cancelled, and is useful for accessing the field via an interface.
+func (v *BulkRunCountsOf) GetCancelled() int { return v.Cancelled }
+
 // The selection of the runs of a bulk.
 type BulkRunsInput struct {
 	// runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out.
@@ -945,140 +1022,11 @@ func (v *CancelActionInput) GetRunId() string { return v.RunId }
 
 // CancelBulkCancelBulkCancelBulkPayload includes the requested fields of the GraphQL type CancelBulkPayload.
 type CancelBulkCancelBulkCancelBulkPayload struct {
-	Bulk CancelBulkCancelBulkCancelBulkPayloadBulk `json:"bulk"`
+	Bulk BulkHead `json:"bulk"`
 }
 
 // GetBulk returns CancelBulkCancelBulkCancelBulkPayload.Bulk, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayload) GetBulk() CancelBulkCancelBulkCancelBulkPayloadBulk {
-	return v.Bulk
-}
-
-// CancelBulkCancelBulkCancelBulkPayloadBulk includes the requested fields of the GraphQL type Bulk.
-// The GraphQL type's documentation follows.
-//
-// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
-type CancelBulkCancelBulkCancelBulkPayloadBulk struct {
-	BulkHead `json:"-"`
-}
-
-// GetId returns CancelBulkCancelBulkCancelBulkPayloadBulk.Id, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetId() string { return v.BulkHead.Id }
-
-// GetState returns CancelBulkCancelBulkCancelBulkPayloadBulk.State, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetState() BulkState { return v.BulkHead.State }
-
-// GetTypeRaw returns CancelBulkCancelBulkCancelBulkPayloadBulk.TypeRaw, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetTypeRaw() string { return v.BulkHead.TypeRaw }
-
-// GetStepId returns CancelBulkCancelBulkCancelBulkPayloadBulk.StepId, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetStepId() *string { return v.BulkHead.StepId }
-
-// GetReason returns CancelBulkCancelBulkCancelBulkPayloadBulk.Reason, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetReason() string { return v.BulkHead.Reason }
-
-// GetCreatedAt returns CancelBulkCancelBulkCancelBulkPayloadBulk.CreatedAt, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetCreatedAt() time.Time {
-	return v.BulkHead.CreatedAt
-}
-
-// GetFinishedAt returns CancelBulkCancelBulkCancelBulkPayloadBulk.FinishedAt, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetFinishedAt() *time.Time {
-	return v.BulkHead.FinishedAt
-}
-
-// GetStoppedAt returns CancelBulkCancelBulkCancelBulkPayloadBulk.StoppedAt, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetStoppedAt() *time.Time {
-	return v.BulkHead.StoppedAt
-}
-
-// GetPacedCode returns CancelBulkCancelBulkCancelBulkPayloadBulk.PacedCode, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetPacedCode() *string {
-	return v.BulkHead.PacedCode
-}
-
-// GetPacedUntil returns CancelBulkCancelBulkCancelBulkPayloadBulk.PacedUntil, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetPacedUntil() *time.Time {
-	return v.BulkHead.PacedUntil
-}
-
-// GetCounts returns CancelBulkCancelBulkCancelBulkPayloadBulk.Counts, and is useful for accessing the field via an interface.
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetCounts() BulkHeadCountsBulkCounts {
-	return v.BulkHead.Counts
-}
-
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*CancelBulkCancelBulkCancelBulkPayloadBulk
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.CancelBulkCancelBulkCancelBulkPayloadBulk = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.BulkHead)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalCancelBulkCancelBulkCancelBulkPayloadBulk struct {
-	Id string `json:"id"`
-
-	State BulkState `json:"state"`
-
-	TypeRaw string `json:"typeRaw"`
-
-	StepId *string `json:"stepId"`
-
-	Reason string `json:"reason"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	FinishedAt *time.Time `json:"finishedAt"`
-
-	StoppedAt *time.Time `json:"stoppedAt"`
-
-	PacedCode *string `json:"pacedCode"`
-
-	PacedUntil *time.Time `json:"pacedUntil"`
-
-	Counts BulkHeadCountsBulkCounts `json:"counts"`
-}
-
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) __premarshalJSON() (*__premarshalCancelBulkCancelBulkCancelBulkPayloadBulk, error) {
-	var retval __premarshalCancelBulkCancelBulkCancelBulkPayloadBulk
-
-	retval.Id = v.BulkHead.Id
-	retval.State = v.BulkHead.State
-	retval.TypeRaw = v.BulkHead.TypeRaw
-	retval.StepId = v.BulkHead.StepId
-	retval.Reason = v.BulkHead.Reason
-	retval.CreatedAt = v.BulkHead.CreatedAt
-	retval.FinishedAt = v.BulkHead.FinishedAt
-	retval.StoppedAt = v.BulkHead.StoppedAt
-	retval.PacedCode = v.BulkHead.PacedCode
-	retval.PacedUntil = v.BulkHead.PacedUntil
-	retval.Counts = v.BulkHead.Counts
-	return &retval, nil
-}
+func (v *CancelBulkCancelBulkCancelBulkPayload) GetBulk() BulkHead { return v.Bulk }
 
 type CancelBulkInput struct {
 	Id string `json:"id"`
@@ -1112,154 +1060,11 @@ func (v *CancelBulkResponse) GetCancelBulk() CancelBulkCancelBulkCancelBulkPaylo
 
 // CancelRunCancelRunSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type CancelRunCancelRunSignalRunPayload struct {
-	Signal CancelRunCancelRunSignalRunPayloadSignal `json:"signal"`
+	Signal Receipt `json:"signal"`
 }
 
 // GetSignal returns CancelRunCancelRunSignalRunPayload.Signal, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayload) GetSignal() CancelRunCancelRunSignalRunPayloadSignal {
-	return v.Signal
-}
-
-// CancelRunCancelRunSignalRunPayloadSignal includes the requested fields of the GraphQL type Signal.
-// The GraphQL type's documentation follows.
-//
-// The receipt of a signal: its decision and how far the engine has applied it.
-type CancelRunCancelRunSignalRunPayloadSignal struct {
-	Receipt `json:"-"`
-}
-
-// GetSignalId returns CancelRunCancelRunSignalRunPayloadSignal.SignalId, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetSignalId() string { return v.Receipt.SignalId }
-
-// GetRunId returns CancelRunCancelRunSignalRunPayloadSignal.RunId, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetRunId() string { return v.Receipt.RunId }
-
-// GetType returns CancelRunCancelRunSignalRunPayloadSignal.Type, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetType() SignalType { return v.Receipt.Type }
-
-// GetTypeRaw returns CancelRunCancelRunSignalRunPayloadSignal.TypeRaw, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetTypeRaw() string { return v.Receipt.TypeRaw }
-
-// GetStepId returns CancelRunCancelRunSignalRunPayloadSignal.StepId, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetStepId() *string { return v.Receipt.StepId }
-
-// GetDecision returns CancelRunCancelRunSignalRunPayloadSignal.Decision, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetDecision() SignalDecision {
-	return v.Receipt.Decision
-}
-
-// GetRejection returns CancelRunCancelRunSignalRunPayloadSignal.Rejection, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetRejection() *ReceiptRejection {
-	return v.Receipt.Rejection
-}
-
-// GetApplication returns CancelRunCancelRunSignalRunPayloadSignal.Application, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetApplication() *SignalApplication {
-	return v.Receipt.Application
-}
-
-// GetApplicationReason returns CancelRunCancelRunSignalRunPayloadSignal.ApplicationReason, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetApplicationReason() *string {
-	return v.Receipt.ApplicationReason
-}
-
-// GetDuplicate returns CancelRunCancelRunSignalRunPayloadSignal.Duplicate, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetDuplicate() bool { return v.Receipt.Duplicate }
-
-// GetAcceptedSeq returns CancelRunCancelRunSignalRunPayloadSignal.AcceptedSeq, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetAcceptedSeq() *int64 {
-	return v.Receipt.AcceptedSeq
-}
-
-// GetAppliedSeq returns CancelRunCancelRunSignalRunPayloadSignal.AppliedSeq, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetAppliedSeq() *int64 {
-	return v.Receipt.AppliedSeq
-}
-
-// GetQuiescentSeq returns CancelRunCancelRunSignalRunPayloadSignal.QuiescentSeq, and is useful for accessing the field via an interface.
-func (v *CancelRunCancelRunSignalRunPayloadSignal) GetQuiescentSeq() *int64 {
-	return v.Receipt.QuiescentSeq
-}
-
-func (v *CancelRunCancelRunSignalRunPayloadSignal) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*CancelRunCancelRunSignalRunPayloadSignal
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.CancelRunCancelRunSignalRunPayloadSignal = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.Receipt)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalCancelRunCancelRunSignalRunPayloadSignal struct {
-	SignalId string `json:"signalId"`
-
-	RunId string `json:"runId"`
-
-	Type SignalType `json:"type"`
-
-	TypeRaw string `json:"typeRaw"`
-
-	StepId *string `json:"stepId"`
-
-	Decision SignalDecision `json:"decision"`
-
-	Rejection *ReceiptRejection `json:"rejection"`
-
-	Application *SignalApplication `json:"application"`
-
-	ApplicationReason *string `json:"applicationReason"`
-
-	Duplicate bool `json:"duplicate"`
-
-	AcceptedSeq *int64 `json:"acceptedSeq"`
-
-	AppliedSeq *int64 `json:"appliedSeq"`
-
-	QuiescentSeq *int64 `json:"quiescentSeq"`
-}
-
-func (v *CancelRunCancelRunSignalRunPayloadSignal) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *CancelRunCancelRunSignalRunPayloadSignal) __premarshalJSON() (*__premarshalCancelRunCancelRunSignalRunPayloadSignal, error) {
-	var retval __premarshalCancelRunCancelRunSignalRunPayloadSignal
-
-	retval.SignalId = v.Receipt.SignalId
-	retval.RunId = v.Receipt.RunId
-	retval.Type = v.Receipt.Type
-	retval.TypeRaw = v.Receipt.TypeRaw
-	retval.StepId = v.Receipt.StepId
-	retval.Decision = v.Receipt.Decision
-	retval.Rejection = v.Receipt.Rejection
-	retval.Application = v.Receipt.Application
-	retval.ApplicationReason = v.Receipt.ApplicationReason
-	retval.Duplicate = v.Receipt.Duplicate
-	retval.AcceptedSeq = v.Receipt.AcceptedSeq
-	retval.AppliedSeq = v.Receipt.AppliedSeq
-	retval.QuiescentSeq = v.Receipt.QuiescentSeq
-	return &retval, nil
-}
+func (v *CancelRunCancelRunSignalRunPayload) GetSignal() Receipt { return v.Signal }
 
 type CancelRunInput struct {
 	RunId          string  `json:"runId"`
@@ -1288,6 +1093,88 @@ type CancelRunResponse struct {
 
 // GetCancelRun returns CancelRunResponse.CancelRun, and is useful for accessing the field via an interface.
 func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { return v.CancelRun }
+
+// ChangeRow includes the GraphQL fields of ChangeReceipt requested by the fragment ChangeRow.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type ChangeRow struct {
+	// As the audit names it, for example SET_POLICY.
+	Action    string    `json:"action"`
+	RequestId string    `json:"requestId"`
+	Actor     string    `json:"actor"`
+	At        time.Time `json:"at"`
+	// The version that the change made of a policy, of quotas, of the mode or of a freeze; null where there are no versions.
+	Version *int `json:"version"`
+	// The version before; 0 when there was none.
+	VersionBefore *int `json:"versionBefore"`
+}
+
+// GetAction returns ChangeRow.Action, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetAction() string { return v.Action }
+
+// GetRequestId returns ChangeRow.RequestId, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetRequestId() string { return v.RequestId }
+
+// GetActor returns ChangeRow.Actor, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetActor() string { return v.Actor }
+
+// GetAt returns ChangeRow.At, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetAt() time.Time { return v.At }
+
+// GetVersion returns ChangeRow.Version, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetVersion() *int { return v.Version }
+
+// GetVersionBefore returns ChangeRow.VersionBefore, and is useful for accessing the field via an interface.
+func (v *ChangeRow) GetVersionBefore() *int { return v.VersionBefore }
+
+// ChangeRunTagsChangeRunTagsSetRunTagsPayload includes the requested fields of the GraphQL type SetRunTagsPayload.
+type ChangeRunTagsChangeRunTagsSetRunTagsPayload struct {
+	Tags []string `json:"tags"`
+	// Null when the run had these tags before.
+	Change *ChangeRow `json:"change"`
+}
+
+// GetTags returns ChangeRunTagsChangeRunTagsSetRunTagsPayload.Tags, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsChangeRunTagsSetRunTagsPayload) GetTags() []string { return v.Tags }
+
+// GetChange returns ChangeRunTagsChangeRunTagsSetRunTagsPayload.Change, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsChangeRunTagsSetRunTagsPayload) GetChange() *ChangeRow { return v.Change }
+
+type ChangeRunTagsInput struct {
+	RunId     string `json:"runId"`
+	RequestId string `json:"requestId"`
+	// At most 20.
+	Add []string `json:"add"`
+	// At most 20. Tags that the run does not have are ignored, and a tag that is also in `add` is removed.
+	Remove []string `json:"remove"`
+}
+
+// GetRunId returns ChangeRunTagsInput.RunId, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsInput) GetRunId() string { return v.RunId }
+
+// GetRequestId returns ChangeRunTagsInput.RequestId, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsInput) GetRequestId() string { return v.RequestId }
+
+// GetAdd returns ChangeRunTagsInput.Add, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsInput) GetAdd() []string { return v.Add }
+
+// GetRemove returns ChangeRunTagsInput.Remove, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsInput) GetRemove() []string { return v.Remove }
+
+// ChangeRunTagsResponse is returned by ChangeRunTags on success.
+type ChangeRunTagsResponse struct {
+	// Adds tags to a run and removes others, and keeps the rest: concurrent changes of several people lose nothing. The limits, the
+	// right and the errors are those of setRunTags; BAD_USER_INPUT also when the run would have more than 20 tags.
+	// Example: `changeRunTags(input: {runId: "r1", requestId: "t-2", add: ["late"], remove: ["team:data"]}) { tags }`.
+	ChangeRunTags ChangeRunTagsChangeRunTagsSetRunTagsPayload `json:"changeRunTags"`
+}
+
+// GetChangeRunTags returns ChangeRunTagsResponse.ChangeRunTags, and is useful for accessing the field via an interface.
+func (v *ChangeRunTagsResponse) GetChangeRunTags() ChangeRunTagsChangeRunTagsSetRunTagsPayload {
+	return v.ChangeRunTags
+}
 
 // CheckAuditAuditCheck includes the requested fields of the GraphQL type AuditCheck.
 // The GraphQL type's documentation follows.
@@ -1326,8 +1213,8 @@ func (v *CheckAuditResponse) GetAuditCheck() CheckAuditAuditCheck { return v.Aud
 //
 // The difference from run `a` to run `b`.
 type CompareRunsCompareRunsRunComparison struct {
-	A CompareRunsCompareRunsRunComparisonARun `json:"a"`
-	B CompareRunsCompareRunsRunComparisonBRun `json:"b"`
+	A RunRow `json:"a"`
+	B RunRow `json:"b"`
 	// Parameters that differ, at most 20. `***` replaces values that look like secrets, so they compare as equal.
 	Params []CompareRunsCompareRunsRunComparisonParamsPlanPartDiff `json:"params"`
 	// The difference from the plan of `a` to that of `b`; `previous` is `a`. Null when `planDocument` of one of them is null.
@@ -1338,14 +1225,10 @@ type CompareRunsCompareRunsRunComparison struct {
 }
 
 // GetA returns CompareRunsCompareRunsRunComparison.A, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparison) GetA() CompareRunsCompareRunsRunComparisonARun {
-	return v.A
-}
+func (v *CompareRunsCompareRunsRunComparison) GetA() RunRow { return v.A }
 
 // GetB returns CompareRunsCompareRunsRunComparison.B, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparison) GetB() CompareRunsCompareRunsRunComparisonBRun {
-	return v.B
-}
+func (v *CompareRunsCompareRunsRunComparison) GetB() RunRow { return v.B }
 
 // GetParams returns CompareRunsCompareRunsRunComparison.Params, and is useful for accessing the field via an interface.
 func (v *CompareRunsCompareRunsRunComparison) GetParams() []CompareRunsCompareRunsRunComparisonParamsPlanPartDiff {
@@ -1360,354 +1243,6 @@ func (v *CompareRunsCompareRunsRunComparison) GetPlan() *CompareRunsCompareRunsR
 // GetSteps returns CompareRunsCompareRunsRunComparison.Steps, and is useful for accessing the field via an interface.
 func (v *CompareRunsCompareRunsRunComparison) GetSteps() []CompareRunsCompareRunsRunComparisonStepsStepComparison {
 	return v.Steps
-}
-
-// CompareRunsCompareRunsRunComparisonARun includes the requested fields of the GraphQL type Run.
-type CompareRunsCompareRunsRunComparisonARun struct {
-	RunRow `json:"-"`
-}
-
-// GetRunId returns CompareRunsCompareRunsRunComparisonARun.RunId, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetRunId() string { return v.RunRow.RunId }
-
-// GetProjectId returns CompareRunsCompareRunsRunComparisonARun.ProjectId, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetProjectId() string { return v.RunRow.ProjectId }
-
-// GetEnvironmentId returns CompareRunsCompareRunsRunComparisonARun.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetEnvironmentId() string {
-	return v.RunRow.EnvironmentId
-}
-
-// GetStatus returns CompareRunsCompareRunsRunComparisonARun.Status, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetStatus() RunStatus { return v.RunRow.Status }
-
-// GetStatusRaw returns CompareRunsCompareRunsRunComparisonARun.StatusRaw, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetStatusRaw() string { return v.RunRow.StatusRaw }
-
-// GetSubstatus returns CompareRunsCompareRunsRunComparisonARun.Substatus, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetSubstatus() *RunSubstatus {
-	return v.RunRow.Substatus
-}
-
-// GetMessage returns CompareRunsCompareRunsRunComparisonARun.Message, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetMessage() *string { return v.RunRow.Message }
-
-// GetRunSeq returns CompareRunsCompareRunsRunComparisonARun.RunSeq, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetRunSeq() int64 { return v.RunRow.RunSeq }
-
-// GetPlan returns CompareRunsCompareRunsRunComparisonARun.Plan, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
-
-// GetStepCounts returns CompareRunsCompareRunsRunComparisonARun.StepCounts, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetStepCounts() RunRowStepCounts {
-	return v.RunRow.StepCounts
-}
-
-// GetTriggeredBy returns CompareRunsCompareRunsRunComparisonARun.TriggeredBy, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetTriggeredBy() *string {
-	return v.RunRow.TriggeredBy
-}
-
-// GetCreatedAt returns CompareRunsCompareRunsRunComparisonARun.CreatedAt, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetCreatedAt() time.Time { return v.RunRow.CreatedAt }
-
-// GetStartedAt returns CompareRunsCompareRunsRunComparisonARun.StartedAt, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetStartedAt() *time.Time {
-	return v.RunRow.StartedAt
-}
-
-// GetCompletedAt returns CompareRunsCompareRunsRunComparisonARun.CompletedAt, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetCompletedAt() *time.Time {
-	return v.RunRow.CompletedAt
-}
-
-// GetTotalDurationMs returns CompareRunsCompareRunsRunComparisonARun.TotalDurationMs, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetTotalDurationMs() *float64 {
-	return v.RunRow.TotalDurationMs
-}
-
-// GetRetryDeadline returns CompareRunsCompareRunsRunComparisonARun.RetryDeadline, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetRetryDeadline() *time.Time {
-	return v.RunRow.RetryDeadline
-}
-
-// GetRootCause returns CompareRunsCompareRunsRunComparisonARun.RootCause, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetRootCause() *RunRowRootCauseRunError {
-	return v.RunRow.RootCause
-}
-
-// GetCancellation returns CompareRunsCompareRunsRunComparisonARun.Cancellation, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonARun) GetCancellation() *RunRowCancellation {
-	return v.RunRow.Cancellation
-}
-
-func (v *CompareRunsCompareRunsRunComparisonARun) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*CompareRunsCompareRunsRunComparisonARun
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.CompareRunsCompareRunsRunComparisonARun = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.RunRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalCompareRunsCompareRunsRunComparisonARun struct {
-	RunId string `json:"runId"`
-
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	Status RunStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	Substatus *RunSubstatus `json:"substatus"`
-
-	Message *string `json:"message"`
-
-	RunSeq int64 `json:"runSeq"`
-
-	Plan RunRowPlanPlanRef `json:"plan"`
-
-	StepCounts RunRowStepCounts `json:"stepCounts"`
-
-	TriggeredBy *string `json:"triggeredBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	TotalDurationMs *float64 `json:"totalDurationMs"`
-
-	RetryDeadline *time.Time `json:"retryDeadline"`
-
-	RootCause *RunRowRootCauseRunError `json:"rootCause"`
-
-	Cancellation *RunRowCancellation `json:"cancellation"`
-}
-
-func (v *CompareRunsCompareRunsRunComparisonARun) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *CompareRunsCompareRunsRunComparisonARun) __premarshalJSON() (*__premarshalCompareRunsCompareRunsRunComparisonARun, error) {
-	var retval __premarshalCompareRunsCompareRunsRunComparisonARun
-
-	retval.RunId = v.RunRow.RunId
-	retval.ProjectId = v.RunRow.ProjectId
-	retval.EnvironmentId = v.RunRow.EnvironmentId
-	retval.Status = v.RunRow.Status
-	retval.StatusRaw = v.RunRow.StatusRaw
-	retval.Substatus = v.RunRow.Substatus
-	retval.Message = v.RunRow.Message
-	retval.RunSeq = v.RunRow.RunSeq
-	retval.Plan = v.RunRow.Plan
-	retval.StepCounts = v.RunRow.StepCounts
-	retval.TriggeredBy = v.RunRow.TriggeredBy
-	retval.CreatedAt = v.RunRow.CreatedAt
-	retval.StartedAt = v.RunRow.StartedAt
-	retval.CompletedAt = v.RunRow.CompletedAt
-	retval.TotalDurationMs = v.RunRow.TotalDurationMs
-	retval.RetryDeadline = v.RunRow.RetryDeadline
-	retval.RootCause = v.RunRow.RootCause
-	retval.Cancellation = v.RunRow.Cancellation
-	return &retval, nil
-}
-
-// CompareRunsCompareRunsRunComparisonBRun includes the requested fields of the GraphQL type Run.
-type CompareRunsCompareRunsRunComparisonBRun struct {
-	RunRow `json:"-"`
-}
-
-// GetRunId returns CompareRunsCompareRunsRunComparisonBRun.RunId, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetRunId() string { return v.RunRow.RunId }
-
-// GetProjectId returns CompareRunsCompareRunsRunComparisonBRun.ProjectId, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetProjectId() string { return v.RunRow.ProjectId }
-
-// GetEnvironmentId returns CompareRunsCompareRunsRunComparisonBRun.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetEnvironmentId() string {
-	return v.RunRow.EnvironmentId
-}
-
-// GetStatus returns CompareRunsCompareRunsRunComparisonBRun.Status, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetStatus() RunStatus { return v.RunRow.Status }
-
-// GetStatusRaw returns CompareRunsCompareRunsRunComparisonBRun.StatusRaw, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetStatusRaw() string { return v.RunRow.StatusRaw }
-
-// GetSubstatus returns CompareRunsCompareRunsRunComparisonBRun.Substatus, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetSubstatus() *RunSubstatus {
-	return v.RunRow.Substatus
-}
-
-// GetMessage returns CompareRunsCompareRunsRunComparisonBRun.Message, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetMessage() *string { return v.RunRow.Message }
-
-// GetRunSeq returns CompareRunsCompareRunsRunComparisonBRun.RunSeq, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
-
-// GetPlan returns CompareRunsCompareRunsRunComparisonBRun.Plan, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
-
-// GetStepCounts returns CompareRunsCompareRunsRunComparisonBRun.StepCounts, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetStepCounts() RunRowStepCounts {
-	return v.RunRow.StepCounts
-}
-
-// GetTriggeredBy returns CompareRunsCompareRunsRunComparisonBRun.TriggeredBy, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetTriggeredBy() *string {
-	return v.RunRow.TriggeredBy
-}
-
-// GetCreatedAt returns CompareRunsCompareRunsRunComparisonBRun.CreatedAt, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetCreatedAt() time.Time { return v.RunRow.CreatedAt }
-
-// GetStartedAt returns CompareRunsCompareRunsRunComparisonBRun.StartedAt, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetStartedAt() *time.Time {
-	return v.RunRow.StartedAt
-}
-
-// GetCompletedAt returns CompareRunsCompareRunsRunComparisonBRun.CompletedAt, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetCompletedAt() *time.Time {
-	return v.RunRow.CompletedAt
-}
-
-// GetTotalDurationMs returns CompareRunsCompareRunsRunComparisonBRun.TotalDurationMs, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetTotalDurationMs() *float64 {
-	return v.RunRow.TotalDurationMs
-}
-
-// GetRetryDeadline returns CompareRunsCompareRunsRunComparisonBRun.RetryDeadline, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetRetryDeadline() *time.Time {
-	return v.RunRow.RetryDeadline
-}
-
-// GetRootCause returns CompareRunsCompareRunsRunComparisonBRun.RootCause, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetRootCause() *RunRowRootCauseRunError {
-	return v.RunRow.RootCause
-}
-
-// GetCancellation returns CompareRunsCompareRunsRunComparisonBRun.Cancellation, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonBRun) GetCancellation() *RunRowCancellation {
-	return v.RunRow.Cancellation
-}
-
-func (v *CompareRunsCompareRunsRunComparisonBRun) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*CompareRunsCompareRunsRunComparisonBRun
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.CompareRunsCompareRunsRunComparisonBRun = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.RunRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalCompareRunsCompareRunsRunComparisonBRun struct {
-	RunId string `json:"runId"`
-
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	Status RunStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	Substatus *RunSubstatus `json:"substatus"`
-
-	Message *string `json:"message"`
-
-	RunSeq int64 `json:"runSeq"`
-
-	Plan RunRowPlanPlanRef `json:"plan"`
-
-	StepCounts RunRowStepCounts `json:"stepCounts"`
-
-	TriggeredBy *string `json:"triggeredBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	TotalDurationMs *float64 `json:"totalDurationMs"`
-
-	RetryDeadline *time.Time `json:"retryDeadline"`
-
-	RootCause *RunRowRootCauseRunError `json:"rootCause"`
-
-	Cancellation *RunRowCancellation `json:"cancellation"`
-}
-
-func (v *CompareRunsCompareRunsRunComparisonBRun) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *CompareRunsCompareRunsRunComparisonBRun) __premarshalJSON() (*__premarshalCompareRunsCompareRunsRunComparisonBRun, error) {
-	var retval __premarshalCompareRunsCompareRunsRunComparisonBRun
-
-	retval.RunId = v.RunRow.RunId
-	retval.ProjectId = v.RunRow.ProjectId
-	retval.EnvironmentId = v.RunRow.EnvironmentId
-	retval.Status = v.RunRow.Status
-	retval.StatusRaw = v.RunRow.StatusRaw
-	retval.Substatus = v.RunRow.Substatus
-	retval.Message = v.RunRow.Message
-	retval.RunSeq = v.RunRow.RunSeq
-	retval.Plan = v.RunRow.Plan
-	retval.StepCounts = v.RunRow.StepCounts
-	retval.TriggeredBy = v.RunRow.TriggeredBy
-	retval.CreatedAt = v.RunRow.CreatedAt
-	retval.StartedAt = v.RunRow.StartedAt
-	retval.CompletedAt = v.RunRow.CompletedAt
-	retval.TotalDurationMs = v.RunRow.TotalDurationMs
-	retval.RetryDeadline = v.RunRow.RetryDeadline
-	retval.RootCause = v.RunRow.RootCause
-	retval.Cancellation = v.RunRow.Cancellation
-	return &retval, nil
 }
 
 // CompareRunsCompareRunsRunComparisonParamsPlanPartDiff includes the requested fields of the GraphQL type PlanPartDiff.
@@ -1847,9 +1382,9 @@ type CompareRunsCompareRunsRunComparisonStepsStepComparison struct {
 	// Empty when nothing differs.
 	Changes []ComparedChange `json:"changes"`
 	// Null when the plan of the run has no such step.
-	A *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep `json:"a"`
+	A *ComparedTry `json:"a"`
 	// Null when the plan of the run has no such step.
-	B *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep `json:"b"`
+	B *ComparedTry `json:"b"`
 }
 
 // GetStepId returns CompareRunsCompareRunsRunComparisonStepsStepComparison.StepId, and is useful for accessing the field via an interface.
@@ -1864,186 +1399,10 @@ func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetChanges() []
 }
 
 // GetA returns CompareRunsCompareRunsRunComparisonStepsStepComparison.A, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetA() *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep {
-	return v.A
-}
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetA() *ComparedTry { return v.A }
 
 // GetB returns CompareRunsCompareRunsRunComparisonStepsStepComparison.B, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetB() *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep {
-	return v.B
-}
-
-// CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep includes the requested fields of the GraphQL type ComparedStep.
-type CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep struct {
-	ComparedTry `json:"-"`
-}
-
-// GetStatus returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.Status, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetStatus() StepStatus {
-	return v.ComparedTry.Status
-}
-
-// GetStatusRaw returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.StatusRaw, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetStatusRaw() string {
-	return v.ComparedTry.StatusRaw
-}
-
-// GetDurationMs returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.DurationMs, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetDurationMs() *float64 {
-	return v.ComparedTry.DurationMs
-}
-
-// GetAttempts returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.Attempts, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetAttempts() int {
-	return v.ComparedTry.Attempts
-}
-
-// GetErrorCode returns CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep.ErrorCode, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) GetErrorCode() *string {
-	return v.ComparedTry.ErrorCode
-}
-
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.ComparedTry)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep struct {
-	Status StepStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	DurationMs *float64 `json:"durationMs"`
-
-	Attempts int `json:"attempts"`
-
-	ErrorCode *string `json:"errorCode"`
-}
-
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep) __premarshalJSON() (*__premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep, error) {
-	var retval __premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonAComparedStep
-
-	retval.Status = v.ComparedTry.Status
-	retval.StatusRaw = v.ComparedTry.StatusRaw
-	retval.DurationMs = v.ComparedTry.DurationMs
-	retval.Attempts = v.ComparedTry.Attempts
-	retval.ErrorCode = v.ComparedTry.ErrorCode
-	return &retval, nil
-}
-
-// CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep includes the requested fields of the GraphQL type ComparedStep.
-type CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep struct {
-	ComparedTry `json:"-"`
-}
-
-// GetStatus returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.Status, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetStatus() StepStatus {
-	return v.ComparedTry.Status
-}
-
-// GetStatusRaw returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.StatusRaw, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetStatusRaw() string {
-	return v.ComparedTry.StatusRaw
-}
-
-// GetDurationMs returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.DurationMs, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetDurationMs() *float64 {
-	return v.ComparedTry.DurationMs
-}
-
-// GetAttempts returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.Attempts, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetAttempts() int {
-	return v.ComparedTry.Attempts
-}
-
-// GetErrorCode returns CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep.ErrorCode, and is useful for accessing the field via an interface.
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) GetErrorCode() *string {
-	return v.ComparedTry.ErrorCode
-}
-
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.ComparedTry)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep struct {
-	Status StepStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	DurationMs *float64 `json:"durationMs"`
-
-	Attempts int `json:"attempts"`
-
-	ErrorCode *string `json:"errorCode"`
-}
-
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *CompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep) __premarshalJSON() (*__premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep, error) {
-	var retval __premarshalCompareRunsCompareRunsRunComparisonStepsStepComparisonBComparedStep
-
-	retval.Status = v.ComparedTry.Status
-	retval.StatusRaw = v.ComparedTry.StatusRaw
-	retval.DurationMs = v.ComparedTry.DurationMs
-	retval.Attempts = v.ComparedTry.Attempts
-	retval.ErrorCode = v.ComparedTry.ErrorCode
-	return &retval, nil
-}
+func (v *CompareRunsCompareRunsRunComparisonStepsStepComparison) GetB() *ComparedTry { return v.B }
 
 // CompareRunsResponse is returned by CompareRuns on success.
 type CompareRunsResponse struct {
@@ -2113,166 +1472,11 @@ func (v *ComparedTry) GetErrorCode() *string { return v.ErrorCode }
 
 // CompleteManualStepCompleteManualStepSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type CompleteManualStepCompleteManualStepSignalRunPayload struct {
-	Signal CompleteManualStepCompleteManualStepSignalRunPayloadSignal `json:"signal"`
+	Signal Receipt `json:"signal"`
 }
 
 // GetSignal returns CompleteManualStepCompleteManualStepSignalRunPayload.Signal, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayload) GetSignal() CompleteManualStepCompleteManualStepSignalRunPayloadSignal {
-	return v.Signal
-}
-
-// CompleteManualStepCompleteManualStepSignalRunPayloadSignal includes the requested fields of the GraphQL type Signal.
-// The GraphQL type's documentation follows.
-//
-// The receipt of a signal: its decision and how far the engine has applied it.
-type CompleteManualStepCompleteManualStepSignalRunPayloadSignal struct {
-	Receipt `json:"-"`
-}
-
-// GetSignalId returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.SignalId, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetSignalId() string {
-	return v.Receipt.SignalId
-}
-
-// GetRunId returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.RunId, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetRunId() string {
-	return v.Receipt.RunId
-}
-
-// GetType returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Type, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetType() SignalType {
-	return v.Receipt.Type
-}
-
-// GetTypeRaw returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.TypeRaw, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetTypeRaw() string {
-	return v.Receipt.TypeRaw
-}
-
-// GetStepId returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.StepId, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetStepId() *string {
-	return v.Receipt.StepId
-}
-
-// GetDecision returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Decision, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetDecision() SignalDecision {
-	return v.Receipt.Decision
-}
-
-// GetRejection returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Rejection, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetRejection() *ReceiptRejection {
-	return v.Receipt.Rejection
-}
-
-// GetApplication returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Application, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetApplication() *SignalApplication {
-	return v.Receipt.Application
-}
-
-// GetApplicationReason returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.ApplicationReason, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetApplicationReason() *string {
-	return v.Receipt.ApplicationReason
-}
-
-// GetDuplicate returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Duplicate, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetDuplicate() bool {
-	return v.Receipt.Duplicate
-}
-
-// GetAcceptedSeq returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.AcceptedSeq, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetAcceptedSeq() *int64 {
-	return v.Receipt.AcceptedSeq
-}
-
-// GetAppliedSeq returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.AppliedSeq, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetAppliedSeq() *int64 {
-	return v.Receipt.AppliedSeq
-}
-
-// GetQuiescentSeq returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.QuiescentSeq, and is useful for accessing the field via an interface.
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetQuiescentSeq() *int64 {
-	return v.Receipt.QuiescentSeq
-}
-
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*CompleteManualStepCompleteManualStepSignalRunPayloadSignal
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.CompleteManualStepCompleteManualStepSignalRunPayloadSignal = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.Receipt)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalCompleteManualStepCompleteManualStepSignalRunPayloadSignal struct {
-	SignalId string `json:"signalId"`
-
-	RunId string `json:"runId"`
-
-	Type SignalType `json:"type"`
-
-	TypeRaw string `json:"typeRaw"`
-
-	StepId *string `json:"stepId"`
-
-	Decision SignalDecision `json:"decision"`
-
-	Rejection *ReceiptRejection `json:"rejection"`
-
-	Application *SignalApplication `json:"application"`
-
-	ApplicationReason *string `json:"applicationReason"`
-
-	Duplicate bool `json:"duplicate"`
-
-	AcceptedSeq *int64 `json:"acceptedSeq"`
-
-	AppliedSeq *int64 `json:"appliedSeq"`
-
-	QuiescentSeq *int64 `json:"quiescentSeq"`
-}
-
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) __premarshalJSON() (*__premarshalCompleteManualStepCompleteManualStepSignalRunPayloadSignal, error) {
-	var retval __premarshalCompleteManualStepCompleteManualStepSignalRunPayloadSignal
-
-	retval.SignalId = v.Receipt.SignalId
-	retval.RunId = v.Receipt.RunId
-	retval.Type = v.Receipt.Type
-	retval.TypeRaw = v.Receipt.TypeRaw
-	retval.StepId = v.Receipt.StepId
-	retval.Decision = v.Receipt.Decision
-	retval.Rejection = v.Receipt.Rejection
-	retval.Application = v.Receipt.Application
-	retval.ApplicationReason = v.Receipt.ApplicationReason
-	retval.Duplicate = v.Receipt.Duplicate
-	retval.AcceptedSeq = v.Receipt.AcceptedSeq
-	retval.AppliedSeq = v.Receipt.AppliedSeq
-	retval.QuiescentSeq = v.Receipt.QuiescentSeq
-	return &retval, nil
-}
+func (v *CompleteManualStepCompleteManualStepSignalRunPayload) GetSignal() Receipt { return v.Signal }
 
 type CompleteManualStepInput struct {
 	RunId  string `json:"runId"`
@@ -2396,151 +1600,20 @@ func (v *CountLooseAuditResponse) GetAudit() CountLooseAuditAuditAuditConnection
 
 // CreateTokenCreateTokenCreateTokenPayload includes the requested fields of the GraphQL type CreateTokenPayload.
 type CreateTokenCreateTokenCreateTokenPayload struct {
-	Token CreateTokenCreateTokenCreateTokenPayloadToken `json:"token"`
+	Token TokenRow `json:"token"`
 	// Shown only in this answer; null when it repeats an earlier one.
-	Secret *string `json:"secret"`
+	Secret *string   `json:"secret"`
+	Change ChangeRow `json:"change"`
 }
 
 // GetToken returns CreateTokenCreateTokenCreateTokenPayload.Token, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayload) GetToken() CreateTokenCreateTokenCreateTokenPayloadToken {
-	return v.Token
-}
+func (v *CreateTokenCreateTokenCreateTokenPayload) GetToken() TokenRow { return v.Token }
 
 // GetSecret returns CreateTokenCreateTokenCreateTokenPayload.Secret, and is useful for accessing the field via an interface.
 func (v *CreateTokenCreateTokenCreateTokenPayload) GetSecret() *string { return v.Secret }
 
-// CreateTokenCreateTokenCreateTokenPayloadToken includes the requested fields of the GraphQL type Token.
-// The GraphQL type's documentation follows.
-//
-// An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
-type CreateTokenCreateTokenCreateTokenPayloadToken struct {
-	TokenRow `json:"-"`
-}
-
-// GetTokenId returns CreateTokenCreateTokenCreateTokenPayloadToken.TokenId, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetTokenId() string {
-	return v.TokenRow.TokenId
-}
-
-// GetKind returns CreateTokenCreateTokenCreateTokenPayloadToken.Kind, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetKind() TokenKind { return v.TokenRow.Kind }
-
-// GetName returns CreateTokenCreateTokenCreateTokenPayloadToken.Name, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetName() string { return v.TokenRow.Name }
-
-// GetPrincipal returns CreateTokenCreateTokenCreateTokenPayloadToken.Principal, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetPrincipal() string {
-	return v.TokenRow.Principal
-}
-
-// GetGrants returns CreateTokenCreateTokenCreateTokenPayloadToken.Grants, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetGrants() []TokenRowGrantsTokenGrant {
-	return v.TokenRow.Grants
-}
-
-// GetCreatedBy returns CreateTokenCreateTokenCreateTokenPayloadToken.CreatedBy, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetCreatedBy() string {
-	return v.TokenRow.CreatedBy
-}
-
-// GetCreatedAt returns CreateTokenCreateTokenCreateTokenPayloadToken.CreatedAt, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetCreatedAt() time.Time {
-	return v.TokenRow.CreatedAt
-}
-
-// GetExpiresAt returns CreateTokenCreateTokenCreateTokenPayloadToken.ExpiresAt, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetExpiresAt() time.Time {
-	return v.TokenRow.ExpiresAt
-}
-
-// GetRevokedAt returns CreateTokenCreateTokenCreateTokenPayloadToken.RevokedAt, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetRevokedAt() *time.Time {
-	return v.TokenRow.RevokedAt
-}
-
-// GetRevokedBy returns CreateTokenCreateTokenCreateTokenPayloadToken.RevokedBy, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetRevokedBy() *string {
-	return v.TokenRow.RevokedBy
-}
-
-// GetLastUsedAt returns CreateTokenCreateTokenCreateTokenPayloadToken.LastUsedAt, and is useful for accessing the field via an interface.
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetLastUsedAt() *time.Time {
-	return v.TokenRow.LastUsedAt
-}
-
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*CreateTokenCreateTokenCreateTokenPayloadToken
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.CreateTokenCreateTokenCreateTokenPayloadToken = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.TokenRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalCreateTokenCreateTokenCreateTokenPayloadToken struct {
-	TokenId string `json:"tokenId"`
-
-	Kind TokenKind `json:"kind"`
-
-	Name string `json:"name"`
-
-	Principal string `json:"principal"`
-
-	Grants []TokenRowGrantsTokenGrant `json:"grants"`
-
-	CreatedBy string `json:"createdBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	ExpiresAt time.Time `json:"expiresAt"`
-
-	RevokedAt *time.Time `json:"revokedAt"`
-
-	RevokedBy *string `json:"revokedBy"`
-
-	LastUsedAt *time.Time `json:"lastUsedAt"`
-}
-
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *CreateTokenCreateTokenCreateTokenPayloadToken) __premarshalJSON() (*__premarshalCreateTokenCreateTokenCreateTokenPayloadToken, error) {
-	var retval __premarshalCreateTokenCreateTokenCreateTokenPayloadToken
-
-	retval.TokenId = v.TokenRow.TokenId
-	retval.Kind = v.TokenRow.Kind
-	retval.Name = v.TokenRow.Name
-	retval.Principal = v.TokenRow.Principal
-	retval.Grants = v.TokenRow.Grants
-	retval.CreatedBy = v.TokenRow.CreatedBy
-	retval.CreatedAt = v.TokenRow.CreatedAt
-	retval.ExpiresAt = v.TokenRow.ExpiresAt
-	retval.RevokedAt = v.TokenRow.RevokedAt
-	retval.RevokedBy = v.TokenRow.RevokedBy
-	retval.LastUsedAt = v.TokenRow.LastUsedAt
-	return &retval, nil
-}
+// GetChange returns CreateTokenCreateTokenCreateTokenPayload.Change, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayload) GetChange() ChangeRow { return v.Change }
 
 type CreateTokenInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -2804,11 +1877,116 @@ func (v *EmergencyStopInput) GetForceKill() *bool { return v.ForceKill }
 // EndBreakGlassEndBreakGlassEndBreakGlassPayload includes the requested fields of the GraphQL type EndBreakGlassPayload.
 type EndBreakGlassEndBreakGlassEndBreakGlassPayload struct {
 	PolicyVersion int `json:"policyVersion"`
+	// Null when there was no such role.
+	Change *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt `json:"change"`
 }
 
 // GetPolicyVersion returns EndBreakGlassEndBreakGlassEndBreakGlassPayload.PolicyVersion, and is useful for accessing the field via an interface.
 func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayload) GetPolicyVersion() int {
 	return v.PolicyVersion
+}
+
+// GetChange returns EndBreakGlassEndBreakGlassEndBreakGlassPayload.Change, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayload) GetChange() *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt struct {
+	ChangeRow `json:"-"`
+}
+
+// GetAction returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetAction() string {
+	return v.ChangeRow.Action
+}
+
+// GetRequestId returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetRequestId() string {
+	return v.ChangeRow.RequestId
+}
+
+// GetActor returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetActor() string {
+	return v.ChangeRow.Actor
+}
+
+// GetAt returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetAt() time.Time {
+	return v.ChangeRow.At
+}
+
+// GetVersion returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.Version, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetVersion() *int {
+	return v.ChangeRow.Version
+}
+
+// GetVersionBefore returns EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt.VersionBefore, and is useful for accessing the field via an interface.
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) GetVersionBefore() *int {
+	return v.ChangeRow.VersionBefore
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ChangeRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt struct {
+	Action string `json:"action"`
+
+	RequestId string `json:"requestId"`
+
+	Actor string `json:"actor"`
+
+	At time.Time `json:"at"`
+
+	Version *int `json:"version"`
+
+	VersionBefore *int `json:"versionBefore"`
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *EndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt) __premarshalJSON() (*__premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt, error) {
+	var retval __premarshalEndBreakGlassEndBreakGlassEndBreakGlassPayloadChangeChangeReceipt
+
+	retval.Action = v.ChangeRow.Action
+	retval.RequestId = v.ChangeRow.RequestId
+	retval.Actor = v.ChangeRow.Actor
+	retval.At = v.ChangeRow.At
+	retval.Version = v.ChangeRow.Version
+	retval.VersionBefore = v.ChangeRow.VersionBefore
+	return &retval, nil
 }
 
 type EndBreakGlassInput struct {
@@ -3020,7 +2198,7 @@ type FollowEventsRunEventsRunEventUpdate struct {
 	AsOf       time.Time   `json:"asOf"`
 	Reset      bool        `json:"reset"`
 	// In order, at most 200; empty in a quiet frame.
-	Events []FollowEventsRunEventsRunEventUpdateEventsRunEvent `json:"events"`
+	Events []EventRow `json:"events"`
 }
 
 // GetSync returns FollowEventsRunEventsRunEventUpdate.Sync, and is useful for accessing the field via an interface.
@@ -3042,194 +2220,7 @@ func (v *FollowEventsRunEventsRunEventUpdate) GetAsOf() time.Time { return v.AsO
 func (v *FollowEventsRunEventsRunEventUpdate) GetReset() bool { return v.Reset }
 
 // GetEvents returns FollowEventsRunEventsRunEventUpdate.Events, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdate) GetEvents() []FollowEventsRunEventsRunEventUpdateEventsRunEvent {
-	return v.Events
-}
-
-// FollowEventsRunEventsRunEventUpdateEventsRunEvent includes the requested fields of the GraphQL type RunEvent.
-// The GraphQL type's documentation follows.
-//
-// A fact of the log, verbatim.
-type FollowEventsRunEventsRunEventUpdateEventsRunEvent struct {
-	EventRow `json:"-"`
-}
-
-// GetEventId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EventId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEventId() string {
-	return v.EventRow.EventId
-}
-
-// GetEventType returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EventType, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEventType() string {
-	return v.EventRow.EventType
-}
-
-// GetRunId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.RunId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetRunId() string {
-	return v.EventRow.RunId
-}
-
-// GetRunSeq returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.RunSeq, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetRunSeq() int64 {
-	return v.EventRow.RunSeq
-}
-
-// GetIdempotencyKey returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.IdempotencyKey, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetIdempotencyKey() string {
-	return v.EventRow.IdempotencyKey
-}
-
-// GetTenantId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.TenantId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetTenantId() string {
-	return v.EventRow.TenantId
-}
-
-// GetProjectId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.ProjectId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetProjectId() string {
-	return v.EventRow.ProjectId
-}
-
-// GetEnvironmentId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEnvironmentId() string {
-	return v.EventRow.EnvironmentId
-}
-
-// GetPlanId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.PlanId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetPlanId() string {
-	return v.EventRow.PlanId
-}
-
-// GetPlanVersion returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.PlanVersion, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetPlanVersion() string {
-	return v.EventRow.PlanVersion
-}
-
-// GetStepId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.StepId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetStepId() *string {
-	return v.EventRow.StepId
-}
-
-// GetLogicalAttemptId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.LogicalAttemptId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetLogicalAttemptId() int {
-	return v.EventRow.LogicalAttemptId
-}
-
-// GetEngineAttemptId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EngineAttemptId, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEngineAttemptId() int {
-	return v.EventRow.EngineAttemptId
-}
-
-// GetEmittedAt returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EmittedAt, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEmittedAt() time.Time {
-	return v.EventRow.EmittedAt
-}
-
-// GetPersistedAt returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.PersistedAt, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetPersistedAt() time.Time {
-	return v.EventRow.PersistedAt
-}
-
-// GetEmittedBy returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EmittedBy, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEmittedBy() *string {
-	return v.EventRow.EmittedBy
-}
-
-// GetPayload returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.Payload, and is useful for accessing the field via an interface.
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetPayload() *json.RawMessage {
-	return v.EventRow.Payload
-}
-
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*FollowEventsRunEventsRunEventUpdateEventsRunEvent
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.FollowEventsRunEventsRunEventUpdateEventsRunEvent = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.EventRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalFollowEventsRunEventsRunEventUpdateEventsRunEvent struct {
-	EventId string `json:"eventId"`
-
-	EventType string `json:"eventType"`
-
-	RunId string `json:"runId"`
-
-	RunSeq int64 `json:"runSeq"`
-
-	IdempotencyKey string `json:"idempotencyKey"`
-
-	TenantId string `json:"tenantId"`
-
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	PlanId string `json:"planId"`
-
-	PlanVersion string `json:"planVersion"`
-
-	StepId *string `json:"stepId"`
-
-	LogicalAttemptId int `json:"logicalAttemptId"`
-
-	EngineAttemptId int `json:"engineAttemptId"`
-
-	EmittedAt time.Time `json:"emittedAt"`
-
-	PersistedAt time.Time `json:"persistedAt"`
-
-	EmittedBy *string `json:"emittedBy"`
-
-	Payload *json.RawMessage `json:"payload"`
-}
-
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) __premarshalJSON() (*__premarshalFollowEventsRunEventsRunEventUpdateEventsRunEvent, error) {
-	var retval __premarshalFollowEventsRunEventsRunEventUpdateEventsRunEvent
-
-	retval.EventId = v.EventRow.EventId
-	retval.EventType = v.EventRow.EventType
-	retval.RunId = v.EventRow.RunId
-	retval.RunSeq = v.EventRow.RunSeq
-	retval.IdempotencyKey = v.EventRow.IdempotencyKey
-	retval.TenantId = v.EventRow.TenantId
-	retval.ProjectId = v.EventRow.ProjectId
-	retval.EnvironmentId = v.EventRow.EnvironmentId
-	retval.PlanId = v.EventRow.PlanId
-	retval.PlanVersion = v.EventRow.PlanVersion
-	retval.StepId = v.EventRow.StepId
-	retval.LogicalAttemptId = v.EventRow.LogicalAttemptId
-	retval.EngineAttemptId = v.EventRow.EngineAttemptId
-	retval.EmittedAt = v.EventRow.EmittedAt
-	retval.PersistedAt = v.EventRow.PersistedAt
-	retval.EmittedBy = v.EventRow.EmittedBy
-	retval.Payload = v.EventRow.Payload
-	return &retval, nil
-}
+func (v *FollowEventsRunEventsRunEventUpdate) GetEvents() []EventRow { return v.Events }
 
 // FollowStepLogResponse is returned by FollowStepLog on success.
 type FollowStepLogResponse struct {
@@ -3328,134 +2319,15 @@ func (v *FoundLog) GetLines() []LogLine { return v.Lines }
 
 // FreezeTenantFreezeTenantServicePayload includes the requested fields of the GraphQL type ServicePayload.
 type FreezeTenantFreezeTenantServicePayload struct {
-	Service FreezeTenantFreezeTenantServicePayloadServiceServiceState `json:"service"`
+	Service ServiceRow `json:"service"`
+	Change  ChangeRow  `json:"change"`
 }
 
 // GetService returns FreezeTenantFreezeTenantServicePayload.Service, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayload) GetService() FreezeTenantFreezeTenantServicePayloadServiceServiceState {
-	return v.Service
-}
+func (v *FreezeTenantFreezeTenantServicePayload) GetService() ServiceRow { return v.Service }
 
-// FreezeTenantFreezeTenantServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
-// The GraphQL type's documentation follows.
-//
-// The state of the service for the viewer's tenant, for a banner.
-type FreezeTenantFreezeTenantServicePayloadServiceServiceState struct {
-	ServiceRow `json:"-"`
-}
-
-// GetMode returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.Mode, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetMode() EngineMode {
-	return v.ServiceRow.Mode
-}
-
-// GetModeReason returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.ModeReason, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetModeReason() *string {
-	return v.ServiceRow.ModeReason
-}
-
-// GetModeSince returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.ModeSince, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetModeSince() *time.Time {
-	return v.ServiceRow.ModeSince
-}
-
-// GetFrozen returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.Frozen, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetFrozen() bool {
-	return v.ServiceRow.Frozen
-}
-
-// GetFrozenReason returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.FrozenReason, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetFrozenReason() *string {
-	return v.ServiceRow.FrozenReason
-}
-
-// GetFrozenSince returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.FrozenSince, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetFrozenSince() *time.Time {
-	return v.ServiceRow.FrozenSince
-}
-
-// GetDegraded returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.Degraded, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetDegraded() bool {
-	return v.ServiceRow.Degraded
-}
-
-// GetRetryAfterMs returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.RetryAfterMs, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetRetryAfterMs() *float64 {
-	return v.ServiceRow.RetryAfterMs
-}
-
-// GetActiveRuns returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.ActiveRuns, and is useful for accessing the field via an interface.
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetActiveRuns() *int {
-	return v.ServiceRow.ActiveRuns
-}
-
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*FreezeTenantFreezeTenantServicePayloadServiceServiceState
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.FreezeTenantFreezeTenantServicePayloadServiceServiceState = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.ServiceRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalFreezeTenantFreezeTenantServicePayloadServiceServiceState struct {
-	Mode EngineMode `json:"mode"`
-
-	ModeReason *string `json:"modeReason"`
-
-	ModeSince *time.Time `json:"modeSince"`
-
-	Frozen bool `json:"frozen"`
-
-	FrozenReason *string `json:"frozenReason"`
-
-	FrozenSince *time.Time `json:"frozenSince"`
-
-	Degraded bool `json:"degraded"`
-
-	RetryAfterMs *float64 `json:"retryAfterMs"`
-
-	ActiveRuns *int `json:"activeRuns"`
-}
-
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) __premarshalJSON() (*__premarshalFreezeTenantFreezeTenantServicePayloadServiceServiceState, error) {
-	var retval __premarshalFreezeTenantFreezeTenantServicePayloadServiceServiceState
-
-	retval.Mode = v.ServiceRow.Mode
-	retval.ModeReason = v.ServiceRow.ModeReason
-	retval.ModeSince = v.ServiceRow.ModeSince
-	retval.Frozen = v.ServiceRow.Frozen
-	retval.FrozenReason = v.ServiceRow.FrozenReason
-	retval.FrozenSince = v.ServiceRow.FrozenSince
-	retval.Degraded = v.ServiceRow.Degraded
-	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
-	retval.ActiveRuns = v.ServiceRow.ActiveRuns
-	return &retval, nil
-}
+// GetChange returns FreezeTenantFreezeTenantServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayload) GetChange() ChangeRow { return v.Change }
 
 type FreezeTenantInput struct {
 	RequestId string `json:"requestId"`
@@ -3499,7 +2371,7 @@ type GetBulkBulk struct {
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications GetBulkBulkApplications `json:"applications"`
 	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
-	Runs GetBulkBulkRunsBulkRunCounts `json:"runs"`
+	Runs BulkRunCountsOf `json:"runs"`
 	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
 }
@@ -3508,7 +2380,7 @@ type GetBulkBulk struct {
 func (v *GetBulkBulk) GetApplications() GetBulkBulkApplications { return v.Applications }
 
 // GetRuns returns GetBulkBulk.Runs, and is useful for accessing the field via an interface.
-func (v *GetBulkBulk) GetRuns() GetBulkBulkRunsBulkRunCounts { return v.Runs }
+func (v *GetBulkBulk) GetRuns() BulkRunCountsOf { return v.Runs }
 
 // GetRows returns GetBulkBulk.Rows, and is useful for accessing the field via an interface.
 func (v *GetBulkBulk) GetRows() GetBulkBulkRowsBulkRowConnection { return v.Rows }
@@ -3574,7 +2446,7 @@ func (v *GetBulkBulk) UnmarshalJSON(b []byte) error {
 type __premarshalGetBulkBulk struct {
 	Applications GetBulkBulkApplications `json:"applications"`
 
-	Runs GetBulkBulkRunsBulkRunCounts `json:"runs"`
+	Runs BulkRunCountsOf `json:"runs"`
 
 	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
 
@@ -3659,7 +2531,7 @@ func (v *GetBulkBulkApplications) GetNotApplied() int { return v.NotApplied }
 // GetBulkBulkRowsBulkRowConnection includes the requested fields of the GraphQL type BulkRowConnection.
 type GetBulkBulkRowsBulkRowConnection struct {
 	Edges    []GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge `json:"edges"`
-	PageInfo GetBulkBulkRowsBulkRowConnectionPageInfo           `json:"pageInfo"`
+	PageInfo PageInfo                                           `json:"pageInfo"`
 }
 
 // GetEdges returns GetBulkBulkRowsBulkRowConnection.Edges, and is useful for accessing the field via an interface.
@@ -3668,184 +2540,15 @@ func (v *GetBulkBulkRowsBulkRowConnection) GetEdges() []GetBulkBulkRowsBulkRowCo
 }
 
 // GetPageInfo returns GetBulkBulkRowsBulkRowConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnection) GetPageInfo() GetBulkBulkRowsBulkRowConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *GetBulkBulkRowsBulkRowConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge includes the requested fields of the GraphQL type BulkRowEdge.
 type GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge struct {
-	Node GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow `json:"node"`
+	Node BulkLine `json:"node"`
 }
 
 // GetNode returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge.Node, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge) GetNode() GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow {
-	return v.Node
-}
-
-// GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow includes the requested fields of the GraphQL type BulkRow.
-// The GraphQL type's documentation follows.
-//
-// One run of a bulk.
-type GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow struct {
-	BulkLine `json:"-"`
-}
-
-// GetNo returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.No, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetNo() int {
-	return v.BulkLine.No
-}
-
-// GetRunId returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.RunId, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetRunId() string {
-	return v.BulkLine.RunId
-}
-
-// GetOutcomeRaw returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.OutcomeRaw, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetOutcomeRaw() string {
-	return v.BulkLine.OutcomeRaw
-}
-
-// GetCode returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Code, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetCode() *string {
-	return v.BulkLine.Code
-}
-
-// GetMessage returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Message, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetMessage() *string {
-	return v.BulkLine.Message
-}
-
-// GetFailed returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Failed, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetFailed() bool {
-	return v.BulkLine.Failed
-}
-
-// GetNewRunId returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.NewRunId, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetNewRunId() *string {
-	return v.BulkLine.NewRunId
-}
-
-// GetRunStatus returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.RunStatus, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetRunStatus() *RunStatus {
-	return v.BulkLine.RunStatus
-}
-
-// GetSignal returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Signal, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetSignal() *BulkLineSignal {
-	return v.BulkLine.Signal
-}
-
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.BulkLine)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalGetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow struct {
-	No int `json:"no"`
-
-	RunId string `json:"runId"`
-
-	OutcomeRaw string `json:"outcomeRaw"`
-
-	Code *string `json:"code"`
-
-	Message *string `json:"message"`
-
-	Failed bool `json:"failed"`
-
-	NewRunId *string `json:"newRunId"`
-
-	RunStatus *RunStatus `json:"runStatus"`
-
-	Signal *BulkLineSignal `json:"signal"`
-}
-
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) __premarshalJSON() (*__premarshalGetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow, error) {
-	var retval __premarshalGetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow
-
-	retval.No = v.BulkLine.No
-	retval.RunId = v.BulkLine.RunId
-	retval.OutcomeRaw = v.BulkLine.OutcomeRaw
-	retval.Code = v.BulkLine.Code
-	retval.Message = v.BulkLine.Message
-	retval.Failed = v.BulkLine.Failed
-	retval.NewRunId = v.BulkLine.NewRunId
-	retval.RunStatus = v.BulkLine.RunStatus
-	retval.Signal = v.BulkLine.Signal
-	return &retval, nil
-}
-
-// GetBulkBulkRowsBulkRowConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type GetBulkBulkRowsBulkRowConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns GetBulkBulkRowsBulkRowConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns GetBulkBulkRowsBulkRowConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRowsBulkRowConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
-
-// GetBulkBulkRunsBulkRunCounts includes the requested fields of the GraphQL type BulkRunCounts.
-// The GraphQL type's documentation follows.
-//
-// Numbers of runs by status; their sum is `counts.accepted`.
-type GetBulkBulkRunsBulkRunCounts struct {
-	// They have not started.
-	Waiting   int `json:"waiting"`
-	Running   int `json:"running"`
-	Paused    int `json:"paused"`
-	Completed int `json:"completed"`
-	Failed    int `json:"failed"`
-	Cancelled int `json:"cancelled"`
-}
-
-// GetWaiting returns GetBulkBulkRunsBulkRunCounts.Waiting, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetWaiting() int { return v.Waiting }
-
-// GetRunning returns GetBulkBulkRunsBulkRunCounts.Running, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetRunning() int { return v.Running }
-
-// GetPaused returns GetBulkBulkRunsBulkRunCounts.Paused, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetPaused() int { return v.Paused }
-
-// GetCompleted returns GetBulkBulkRunsBulkRunCounts.Completed, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetCompleted() int { return v.Completed }
-
-// GetFailed returns GetBulkBulkRunsBulkRunCounts.Failed, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetFailed() int { return v.Failed }
-
-// GetCancelled returns GetBulkBulkRunsBulkRunCounts.Cancelled, and is useful for accessing the field via an interface.
-func (v *GetBulkBulkRunsBulkRunCounts) GetCancelled() int { return v.Cancelled }
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge) GetNode() BulkLine { return v.Node }
 
 // GetBulkResponse is returned by GetBulk on success.
 type GetBulkResponse struct {
@@ -3859,138 +2562,11 @@ func (v *GetBulkResponse) GetBulk() *GetBulkBulk { return v.Bulk }
 // GetSignalResponse is returned by GetSignal on success.
 type GetSignalResponse struct {
 	// The receipt of a signal; null when it does not exist.
-	Signal *GetSignalSignal `json:"signal"`
+	Signal *Receipt `json:"signal"`
 }
 
 // GetSignal returns GetSignalResponse.Signal, and is useful for accessing the field via an interface.
-func (v *GetSignalResponse) GetSignal() *GetSignalSignal { return v.Signal }
-
-// GetSignalSignal includes the requested fields of the GraphQL type Signal.
-// The GraphQL type's documentation follows.
-//
-// The receipt of a signal: its decision and how far the engine has applied it.
-type GetSignalSignal struct {
-	Receipt `json:"-"`
-}
-
-// GetSignalId returns GetSignalSignal.SignalId, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetSignalId() string { return v.Receipt.SignalId }
-
-// GetRunId returns GetSignalSignal.RunId, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetRunId() string { return v.Receipt.RunId }
-
-// GetType returns GetSignalSignal.Type, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetType() SignalType { return v.Receipt.Type }
-
-// GetTypeRaw returns GetSignalSignal.TypeRaw, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetTypeRaw() string { return v.Receipt.TypeRaw }
-
-// GetStepId returns GetSignalSignal.StepId, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetStepId() *string { return v.Receipt.StepId }
-
-// GetDecision returns GetSignalSignal.Decision, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetDecision() SignalDecision { return v.Receipt.Decision }
-
-// GetRejection returns GetSignalSignal.Rejection, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetRejection() *ReceiptRejection { return v.Receipt.Rejection }
-
-// GetApplication returns GetSignalSignal.Application, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetApplication() *SignalApplication { return v.Receipt.Application }
-
-// GetApplicationReason returns GetSignalSignal.ApplicationReason, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetApplicationReason() *string { return v.Receipt.ApplicationReason }
-
-// GetDuplicate returns GetSignalSignal.Duplicate, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetDuplicate() bool { return v.Receipt.Duplicate }
-
-// GetAcceptedSeq returns GetSignalSignal.AcceptedSeq, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetAcceptedSeq() *int64 { return v.Receipt.AcceptedSeq }
-
-// GetAppliedSeq returns GetSignalSignal.AppliedSeq, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetAppliedSeq() *int64 { return v.Receipt.AppliedSeq }
-
-// GetQuiescentSeq returns GetSignalSignal.QuiescentSeq, and is useful for accessing the field via an interface.
-func (v *GetSignalSignal) GetQuiescentSeq() *int64 { return v.Receipt.QuiescentSeq }
-
-func (v *GetSignalSignal) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*GetSignalSignal
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.GetSignalSignal = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.Receipt)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalGetSignalSignal struct {
-	SignalId string `json:"signalId"`
-
-	RunId string `json:"runId"`
-
-	Type SignalType `json:"type"`
-
-	TypeRaw string `json:"typeRaw"`
-
-	StepId *string `json:"stepId"`
-
-	Decision SignalDecision `json:"decision"`
-
-	Rejection *ReceiptRejection `json:"rejection"`
-
-	Application *SignalApplication `json:"application"`
-
-	ApplicationReason *string `json:"applicationReason"`
-
-	Duplicate bool `json:"duplicate"`
-
-	AcceptedSeq *int64 `json:"acceptedSeq"`
-
-	AppliedSeq *int64 `json:"appliedSeq"`
-
-	QuiescentSeq *int64 `json:"quiescentSeq"`
-}
-
-func (v *GetSignalSignal) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *GetSignalSignal) __premarshalJSON() (*__premarshalGetSignalSignal, error) {
-	var retval __premarshalGetSignalSignal
-
-	retval.SignalId = v.Receipt.SignalId
-	retval.RunId = v.Receipt.RunId
-	retval.Type = v.Receipt.Type
-	retval.TypeRaw = v.Receipt.TypeRaw
-	retval.StepId = v.Receipt.StepId
-	retval.Decision = v.Receipt.Decision
-	retval.Rejection = v.Receipt.Rejection
-	retval.Application = v.Receipt.Application
-	retval.ApplicationReason = v.Receipt.ApplicationReason
-	retval.Duplicate = v.Receipt.Duplicate
-	retval.AcceptedSeq = v.Receipt.AcceptedSeq
-	retval.AppliedSeq = v.Receipt.AppliedSeq
-	retval.QuiescentSeq = v.Receipt.QuiescentSeq
-	return &retval, nil
-}
+func (v *GetSignalResponse) GetSignal() *Receipt { return v.Signal }
 
 // HeadOfRunResponse is returned by HeadOfRun on success.
 type HeadOfRunResponse struct {
@@ -4107,7 +2683,7 @@ func (v *Letter) GetRedrivenAt() *time.Time { return v.RedrivenAt }
 // ListApprovalsApprovalsRunConnection includes the requested fields of the GraphQL type RunConnection.
 type ListApprovalsApprovalsRunConnection struct {
 	Edges    []ListApprovalsApprovalsRunConnectionEdgesRunEdge `json:"edges"`
-	PageInfo ListApprovalsApprovalsRunConnectionPageInfo       `json:"pageInfo"`
+	PageInfo PageInfo                                          `json:"pageInfo"`
 }
 
 // GetEdges returns ListApprovalsApprovalsRunConnection.Edges, and is useful for accessing the field via an interface.
@@ -4116,9 +2692,7 @@ func (v *ListApprovalsApprovalsRunConnection) GetEdges() []ListApprovalsApproval
 }
 
 // GetPageInfo returns ListApprovalsApprovalsRunConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListApprovalsApprovalsRunConnection) GetPageInfo() ListApprovalsApprovalsRunConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListApprovalsApprovalsRunConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListApprovalsApprovalsRunConnectionEdgesRunEdge includes the requested fields of the GraphQL type RunEdge.
 type ListApprovalsApprovalsRunConnectionEdgesRunEdge struct {
@@ -4134,13 +2708,13 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdge) GetNode() ListApproval
 type ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
 	RunRow `json:"-"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
-	Approval *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval `json:"approval"`
+	Approval *ApprovalRow `json:"approval"`
 	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability `json:"actions"`
 }
 
 // GetApproval returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Approval, and is useful for accessing the field via an interface.
-func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetApproval() *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval {
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetApproval() *ApprovalRow {
 	return v.Approval
 }
 
@@ -4265,7 +2839,7 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) UnmarshalJSON(b
 }
 
 type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
-	Approval *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval `json:"approval"`
+	Approval *ApprovalRow `json:"approval"`
 
 	Actions []ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability `json:"actions"`
 
@@ -4377,91 +2951,6 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvai
 	return v.WhoCould
 }
 
-// ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval includes the requested fields of the GraphQL type RunApproval.
-// The GraphQL type's documentation follows.
-//
-// The approval of a run.
-type ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval struct {
-	ApprovalRow `json:"-"`
-}
-
-// GetRequired returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval.Required, and is useful for accessing the field via an interface.
-func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) GetRequired() int {
-	return v.ApprovalRow.Required
-}
-
-// GetExpiresAt returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval.ExpiresAt, and is useful for accessing the field via an interface.
-func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) GetExpiresAt() *time.Time {
-	return v.ApprovalRow.ExpiresAt
-}
-
-// GetDecisions returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval.Decisions, and is useful for accessing the field via an interface.
-func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) GetDecisions() []ApprovalRowDecisionsApprovalDecision {
-	return v.ApprovalRow.Decisions
-}
-
-func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.ApprovalRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval struct {
-	Required int `json:"required"`
-
-	ExpiresAt *time.Time `json:"expiresAt"`
-
-	Decisions []ApprovalRowDecisionsApprovalDecision `json:"decisions"`
-}
-
-func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) __premarshalJSON() (*__premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval, error) {
-	var retval __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval
-
-	retval.Required = v.ApprovalRow.Required
-	retval.ExpiresAt = v.ApprovalRow.ExpiresAt
-	retval.Decisions = v.ApprovalRow.Decisions
-	return &retval, nil
-}
-
-// ListApprovalsApprovalsRunConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListApprovalsApprovalsRunConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListApprovalsApprovalsRunConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListApprovalsApprovalsRunConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns ListApprovalsApprovalsRunConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListApprovalsApprovalsRunConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
-
 // ListApprovalsResponse is returned by ListApprovals on success.
 type ListApprovalsResponse struct {
 	// Runs that wait for approval, the oldest first, with what the viewer may do in `actions`; `first` is at most 200.
@@ -4486,94 +2975,16 @@ func (v *ListArtifactsResponse) GetRun() *ListArtifactsRun { return v.Run }
 
 // ListArtifactsRun includes the requested fields of the GraphQL type Run.
 type ListArtifactsRun struct {
-	Artifacts []ListArtifactsRunArtifactsArtifact `json:"artifacts"`
+	Artifacts []ArtifactRow `json:"artifacts"`
 }
 
 // GetArtifacts returns ListArtifactsRun.Artifacts, and is useful for accessing the field via an interface.
-func (v *ListArtifactsRun) GetArtifacts() []ListArtifactsRunArtifactsArtifact { return v.Artifacts }
-
-// ListArtifactsRunArtifactsArtifact includes the requested fields of the GraphQL type Artifact.
-type ListArtifactsRunArtifactsArtifact struct {
-	ArtifactRow `json:"-"`
-}
-
-// GetUri returns ListArtifactsRunArtifactsArtifact.Uri, and is useful for accessing the field via an interface.
-func (v *ListArtifactsRunArtifactsArtifact) GetUri() string { return v.ArtifactRow.Uri }
-
-// GetKind returns ListArtifactsRunArtifactsArtifact.Kind, and is useful for accessing the field via an interface.
-func (v *ListArtifactsRunArtifactsArtifact) GetKind() string { return v.ArtifactRow.Kind }
-
-// GetSha256 returns ListArtifactsRunArtifactsArtifact.Sha256, and is useful for accessing the field via an interface.
-func (v *ListArtifactsRunArtifactsArtifact) GetSha256() *string { return v.ArtifactRow.Sha256 }
-
-// GetSizeBytes returns ListArtifactsRunArtifactsArtifact.SizeBytes, and is useful for accessing the field via an interface.
-func (v *ListArtifactsRunArtifactsArtifact) GetSizeBytes() *float64 { return v.ArtifactRow.SizeBytes }
-
-// GetContentType returns ListArtifactsRunArtifactsArtifact.ContentType, and is useful for accessing the field via an interface.
-func (v *ListArtifactsRunArtifactsArtifact) GetContentType() *string {
-	return v.ArtifactRow.ContentType
-}
-
-func (v *ListArtifactsRunArtifactsArtifact) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ListArtifactsRunArtifactsArtifact
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ListArtifactsRunArtifactsArtifact = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.ArtifactRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalListArtifactsRunArtifactsArtifact struct {
-	Uri string `json:"uri"`
-
-	Kind string `json:"kind"`
-
-	Sha256 *string `json:"sha256"`
-
-	SizeBytes *float64 `json:"sizeBytes"`
-
-	ContentType *string `json:"contentType"`
-}
-
-func (v *ListArtifactsRunArtifactsArtifact) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ListArtifactsRunArtifactsArtifact) __premarshalJSON() (*__premarshalListArtifactsRunArtifactsArtifact, error) {
-	var retval __premarshalListArtifactsRunArtifactsArtifact
-
-	retval.Uri = v.ArtifactRow.Uri
-	retval.Kind = v.ArtifactRow.Kind
-	retval.Sha256 = v.ArtifactRow.Sha256
-	retval.SizeBytes = v.ArtifactRow.SizeBytes
-	retval.ContentType = v.ArtifactRow.ContentType
-	return &retval, nil
-}
+func (v *ListArtifactsRun) GetArtifacts() []ArtifactRow { return v.Artifacts }
 
 // ListAttentionAttentionAttentionConnection includes the requested fields of the GraphQL type AttentionConnection.
 type ListAttentionAttentionAttentionConnection struct {
 	Edges    []ListAttentionAttentionAttentionConnectionEdgesAttentionEdge `json:"edges"`
-	PageInfo ListAttentionAttentionAttentionConnectionPageInfo             `json:"pageInfo"`
+	PageInfo PageInfo                                                      `json:"pageInfo"`
 }
 
 // GetEdges returns ListAttentionAttentionAttentionConnection.Edges, and is useful for accessing the field via an interface.
@@ -4582,9 +2993,7 @@ func (v *ListAttentionAttentionAttentionConnection) GetEdges() []ListAttentionAt
 }
 
 // GetPageInfo returns ListAttentionAttentionAttentionConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListAttentionAttentionAttentionConnection) GetPageInfo() ListAttentionAttentionAttentionConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListAttentionAttentionAttentionConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListAttentionAttentionAttentionConnectionEdgesAttentionEdge includes the requested fields of the GraphQL type AttentionEdge.
 type ListAttentionAttentionAttentionConnectionEdgesAttentionEdge struct {
@@ -4679,22 +3088,6 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 	return v.Message
 }
 
-// ListAttentionAttentionAttentionConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListAttentionAttentionAttentionConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListAttentionAttentionAttentionConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListAttentionAttentionAttentionConnectionPageInfo) GetHasNextPage() bool {
-	return v.HasNextPage
-}
-
-// GetEndCursor returns ListAttentionAttentionAttentionConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListAttentionAttentionAttentionConnectionPageInfo) GetEndCursor() *string {
-	return v.EndCursor
-}
-
 // ListAttentionResponse is returned by ListAttention on success.
 type ListAttentionResponse struct {
 	// What needs somebody and what the viewer may READ: failed runs whose retry window is open, approvals, manual tasks, and runs
@@ -4713,7 +3106,7 @@ func (v *ListAttentionResponse) GetAttention() ListAttentionAttentionAttentionCo
 // ListBulksBulksBulkConnection includes the requested fields of the GraphQL type BulkConnection.
 type ListBulksBulksBulkConnection struct {
 	Edges    []ListBulksBulksBulkConnectionEdgesBulkEdge `json:"edges"`
-	PageInfo ListBulksBulksBulkConnectionPageInfo        `json:"pageInfo"`
+	PageInfo PageInfo                                    `json:"pageInfo"`
 }
 
 // GetEdges returns ListBulksBulksBulkConnection.Edges, and is useful for accessing the field via an interface.
@@ -4722,166 +3115,15 @@ func (v *ListBulksBulksBulkConnection) GetEdges() []ListBulksBulksBulkConnection
 }
 
 // GetPageInfo returns ListBulksBulksBulkConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnection) GetPageInfo() ListBulksBulksBulkConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListBulksBulksBulkConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListBulksBulksBulkConnectionEdgesBulkEdge includes the requested fields of the GraphQL type BulkEdge.
 type ListBulksBulksBulkConnectionEdgesBulkEdge struct {
-	Node ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk `json:"node"`
+	Node BulkHead `json:"node"`
 }
 
 // GetNode returns ListBulksBulksBulkConnectionEdgesBulkEdge.Node, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdge) GetNode() ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk {
-	return v.Node
-}
-
-// ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk includes the requested fields of the GraphQL type Bulk.
-// The GraphQL type's documentation follows.
-//
-// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
-type ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk struct {
-	BulkHead `json:"-"`
-}
-
-// GetId returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.Id, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetId() string { return v.BulkHead.Id }
-
-// GetState returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.State, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetState() BulkState {
-	return v.BulkHead.State
-}
-
-// GetTypeRaw returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.TypeRaw, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetTypeRaw() string {
-	return v.BulkHead.TypeRaw
-}
-
-// GetStepId returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.StepId, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetStepId() *string {
-	return v.BulkHead.StepId
-}
-
-// GetReason returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.Reason, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetReason() string {
-	return v.BulkHead.Reason
-}
-
-// GetCreatedAt returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.CreatedAt, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetCreatedAt() time.Time {
-	return v.BulkHead.CreatedAt
-}
-
-// GetFinishedAt returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.FinishedAt, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetFinishedAt() *time.Time {
-	return v.BulkHead.FinishedAt
-}
-
-// GetStoppedAt returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.StoppedAt, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetStoppedAt() *time.Time {
-	return v.BulkHead.StoppedAt
-}
-
-// GetPacedCode returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.PacedCode, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetPacedCode() *string {
-	return v.BulkHead.PacedCode
-}
-
-// GetPacedUntil returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.PacedUntil, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetPacedUntil() *time.Time {
-	return v.BulkHead.PacedUntil
-}
-
-// GetCounts returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.Counts, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetCounts() BulkHeadCountsBulkCounts {
-	return v.BulkHead.Counts
-}
-
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.BulkHead)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk struct {
-	Id string `json:"id"`
-
-	State BulkState `json:"state"`
-
-	TypeRaw string `json:"typeRaw"`
-
-	StepId *string `json:"stepId"`
-
-	Reason string `json:"reason"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	FinishedAt *time.Time `json:"finishedAt"`
-
-	StoppedAt *time.Time `json:"stoppedAt"`
-
-	PacedCode *string `json:"pacedCode"`
-
-	PacedUntil *time.Time `json:"pacedUntil"`
-
-	Counts BulkHeadCountsBulkCounts `json:"counts"`
-}
-
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) __premarshalJSON() (*__premarshalListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk, error) {
-	var retval __premarshalListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk
-
-	retval.Id = v.BulkHead.Id
-	retval.State = v.BulkHead.State
-	retval.TypeRaw = v.BulkHead.TypeRaw
-	retval.StepId = v.BulkHead.StepId
-	retval.Reason = v.BulkHead.Reason
-	retval.CreatedAt = v.BulkHead.CreatedAt
-	retval.FinishedAt = v.BulkHead.FinishedAt
-	retval.StoppedAt = v.BulkHead.StoppedAt
-	retval.PacedCode = v.BulkHead.PacedCode
-	retval.PacedUntil = v.BulkHead.PacedUntil
-	retval.Counts = v.BulkHead.Counts
-	return &retval, nil
-}
-
-// ListBulksBulksBulkConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListBulksBulksBulkConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListBulksBulksBulkConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns ListBulksBulksBulkConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListBulksBulksBulkConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdge) GetNode() BulkHead { return v.Node }
 
 // ListBulksResponse is returned by ListBulks on success.
 type ListBulksResponse struct {
@@ -4895,7 +3137,7 @@ func (v *ListBulksResponse) GetBulks() ListBulksBulksBulkConnection { return v.B
 // ListDeadLettersDeadLettersDeadLetterConnection includes the requested fields of the GraphQL type DeadLetterConnection.
 type ListDeadLettersDeadLettersDeadLetterConnection struct {
 	Edges    []ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge `json:"edges"`
-	PageInfo ListDeadLettersDeadLettersDeadLetterConnectionPageInfo              `json:"pageInfo"`
+	PageInfo PageInfo                                                            `json:"pageInfo"`
 }
 
 // GetEdges returns ListDeadLettersDeadLettersDeadLetterConnection.Edges, and is useful for accessing the field via an interface.
@@ -4904,156 +3146,16 @@ func (v *ListDeadLettersDeadLettersDeadLetterConnection) GetEdges() []ListDeadLe
 }
 
 // GetPageInfo returns ListDeadLettersDeadLettersDeadLetterConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnection) GetPageInfo() ListDeadLettersDeadLettersDeadLetterConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListDeadLettersDeadLettersDeadLetterConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge includes the requested fields of the GraphQL type DeadLetterEdge.
 type ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge struct {
-	Node ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter `json:"node"`
+	Node Letter `json:"node"`
 }
 
 // GetNode returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge.Node, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge) GetNode() ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter {
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge) GetNode() Letter {
 	return v.Node
-}
-
-// ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter includes the requested fields of the GraphQL type DeadLetter.
-// The GraphQL type's documentation follows.
-//
-// A message that dvt gave up: the changes of a run after fromSeq, up to toSeq, were
-// not published separately. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
-type ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter struct {
-	Letter `json:"-"`
-}
-
-// GetId returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.Id, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetId() string {
-	return v.Letter.Id
-}
-
-// GetProjectId returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.ProjectId, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetProjectId() string {
-	return v.Letter.ProjectId
-}
-
-// GetRunId returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.RunId, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetRunId() string {
-	return v.Letter.RunId
-}
-
-// GetFromSeq returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.FromSeq, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetFromSeq() int64 {
-	return v.Letter.FromSeq
-}
-
-// GetToSeq returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.ToSeq, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetToSeq() int64 {
-	return v.Letter.ToSeq
-}
-
-// GetAttempts returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.Attempts, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetAttempts() int {
-	return v.Letter.Attempts
-}
-
-// GetCause returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.Cause, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetCause() string {
-	return v.Letter.Cause
-}
-
-// GetBuriedAt returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.BuriedAt, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetBuriedAt() time.Time {
-	return v.Letter.BuriedAt
-}
-
-// GetRedrivenAt returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.RedrivenAt, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetRedrivenAt() *time.Time {
-	return v.Letter.RedrivenAt
-}
-
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.Letter)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter struct {
-	Id string `json:"id"`
-
-	ProjectId string `json:"projectId"`
-
-	RunId string `json:"runId"`
-
-	FromSeq int64 `json:"fromSeq"`
-
-	ToSeq int64 `json:"toSeq"`
-
-	Attempts int `json:"attempts"`
-
-	Cause string `json:"cause"`
-
-	BuriedAt time.Time `json:"buriedAt"`
-
-	RedrivenAt *time.Time `json:"redrivenAt"`
-}
-
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) __premarshalJSON() (*__premarshalListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter, error) {
-	var retval __premarshalListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter
-
-	retval.Id = v.Letter.Id
-	retval.ProjectId = v.Letter.ProjectId
-	retval.RunId = v.Letter.RunId
-	retval.FromSeq = v.Letter.FromSeq
-	retval.ToSeq = v.Letter.ToSeq
-	retval.Attempts = v.Letter.Attempts
-	retval.Cause = v.Letter.Cause
-	retval.BuriedAt = v.Letter.BuriedAt
-	retval.RedrivenAt = v.Letter.RedrivenAt
-	return &retval, nil
-}
-
-// ListDeadLettersDeadLettersDeadLetterConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListDeadLettersDeadLettersDeadLetterConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListDeadLettersDeadLettersDeadLetterConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionPageInfo) GetHasNextPage() bool {
-	return v.HasNextPage
-}
-
-// GetEndCursor returns ListDeadLettersDeadLettersDeadLetterConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListDeadLettersDeadLettersDeadLetterConnectionPageInfo) GetEndCursor() *string {
-	return v.EndCursor
 }
 
 // ListDeadLettersResponse is returned by ListDeadLetters on success.
@@ -5075,7 +3177,7 @@ func (v *ListDeadLettersResponse) GetDeadLetters() ListDeadLettersDeadLettersDea
 // ListManualTasksManualTasksManualTaskConnection includes the requested fields of the GraphQL type ManualTaskConnection.
 type ListManualTasksManualTasksManualTaskConnection struct {
 	Edges    []ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge `json:"edges"`
-	PageInfo ListManualTasksManualTasksManualTaskConnectionPageInfo              `json:"pageInfo"`
+	PageInfo PageInfo                                                            `json:"pageInfo"`
 }
 
 // GetEdges returns ListManualTasksManualTasksManualTaskConnection.Edges, and is useful for accessing the field via an interface.
@@ -5084,9 +3186,7 @@ func (v *ListManualTasksManualTasksManualTaskConnection) GetEdges() []ListManual
 }
 
 // GetPageInfo returns ListManualTasksManualTasksManualTaskConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListManualTasksManualTasksManualTaskConnection) GetPageInfo() ListManualTasksManualTasksManualTaskConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListManualTasksManualTasksManualTaskConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge includes the requested fields of the GraphQL type ManualTaskEdge.
 type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge struct {
@@ -5207,22 +3307,6 @@ func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeMa
 	return v.WhoCould
 }
 
-// ListManualTasksManualTasksManualTaskConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListManualTasksManualTasksManualTaskConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListManualTasksManualTasksManualTaskConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListManualTasksManualTasksManualTaskConnectionPageInfo) GetHasNextPage() bool {
-	return v.HasNextPage
-}
-
-// GetEndCursor returns ListManualTasksManualTasksManualTaskConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListManualTasksManualTasksManualTaskConnectionPageInfo) GetEndCursor() *string {
-	return v.EndCursor
-}
-
 // ListManualTasksResponse is returned by ListManualTasks on success.
 type ListManualTasksResponse struct {
 	// MANUAL steps that wait for a person, the longest wait first; `first` is at most 200.
@@ -5268,7 +3352,7 @@ func (v *ListNotesRunNotesRunNote) GetBody() string { return v.Body }
 // ListPlansPlansPlanConnection includes the requested fields of the GraphQL type PlanConnection.
 type ListPlansPlansPlanConnection struct {
 	Edges    []ListPlansPlansPlanConnectionEdgesPlanEdge `json:"edges"`
-	PageInfo ListPlansPlansPlanConnectionPageInfo        `json:"pageInfo"`
+	PageInfo PageInfo                                    `json:"pageInfo"`
 }
 
 // GetEdges returns ListPlansPlansPlanConnection.Edges, and is useful for accessing the field via an interface.
@@ -5277,192 +3361,15 @@ func (v *ListPlansPlansPlanConnection) GetEdges() []ListPlansPlansPlanConnection
 }
 
 // GetPageInfo returns ListPlansPlansPlanConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnection) GetPageInfo() ListPlansPlansPlanConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListPlansPlansPlanConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListPlansPlansPlanConnectionEdgesPlanEdge includes the requested fields of the GraphQL type PlanEdge.
 type ListPlansPlansPlanConnectionEdgesPlanEdge struct {
-	Node ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary `json:"node"`
+	Node PlanRow `json:"node"`
 }
 
 // GetNode returns ListPlansPlansPlanConnectionEdgesPlanEdge.Node, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdge) GetNode() ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary {
-	return v.Node
-}
-
-// ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary includes the requested fields of the GraphQL type PlanSummary.
-// The GraphQL type's documentation follows.
-//
-// A plan id in one project and environment, with its newest runs.
-type ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary struct {
-	PlanRow `json:"-"`
-}
-
-// GetProjectId returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.ProjectId, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetProjectId() string {
-	return v.PlanRow.ProjectId
-}
-
-// GetEnvironmentId returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetEnvironmentId() string {
-	return v.PlanRow.EnvironmentId
-}
-
-// GetPlanId returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.PlanId, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetPlanId() string {
-	return v.PlanRow.PlanId
-}
-
-// GetLastRunAt returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.LastRunAt, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetLastRunAt() time.Time {
-	return v.PlanRow.LastRunAt
-}
-
-// GetOpen returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Open, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetOpen() int {
-	return v.PlanRow.Open
-}
-
-// GetEnded returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Ended, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetEnded() int {
-	return v.PlanRow.Ended
-}
-
-// GetSucceeded returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Succeeded, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetSucceeded() int {
-	return v.PlanRow.Succeeded
-}
-
-// GetSuccessRate returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.SuccessRate, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetSuccessRate() *float64 {
-	return v.PlanRow.SuccessRate
-}
-
-// GetMedianMs returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.MedianMs, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetMedianMs() *float64 {
-	return v.PlanRow.MedianMs
-}
-
-// GetP90Ms returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.P90Ms, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetP90Ms() *float64 {
-	return v.PlanRow.P90Ms
-}
-
-// GetRecentMedianMs returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.RecentMedianMs, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetRecentMedianMs() *float64 {
-	return v.PlanRow.RecentMedianMs
-}
-
-// GetNext returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Next, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetNext() PlanNext {
-	return v.PlanRow.Next
-}
-
-// GetNextRunId returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.NextRunId, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetNextRunId() *string {
-	return v.PlanRow.NextRunId
-}
-
-// GetRuns returns ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary.Runs, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) GetRuns() []PlanRowRunsPlanRun {
-	return v.PlanRow.Runs
-}
-
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.PlanRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary struct {
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	PlanId string `json:"planId"`
-
-	LastRunAt time.Time `json:"lastRunAt"`
-
-	Open int `json:"open"`
-
-	Ended int `json:"ended"`
-
-	Succeeded int `json:"succeeded"`
-
-	SuccessRate *float64 `json:"successRate"`
-
-	MedianMs *float64 `json:"medianMs"`
-
-	P90Ms *float64 `json:"p90Ms"`
-
-	RecentMedianMs *float64 `json:"recentMedianMs"`
-
-	Next PlanNext `json:"next"`
-
-	NextRunId *string `json:"nextRunId"`
-
-	Runs []PlanRowRunsPlanRun `json:"runs"`
-}
-
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary) __premarshalJSON() (*__premarshalListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary, error) {
-	var retval __premarshalListPlansPlansPlanConnectionEdgesPlanEdgeNodePlanSummary
-
-	retval.ProjectId = v.PlanRow.ProjectId
-	retval.EnvironmentId = v.PlanRow.EnvironmentId
-	retval.PlanId = v.PlanRow.PlanId
-	retval.LastRunAt = v.PlanRow.LastRunAt
-	retval.Open = v.PlanRow.Open
-	retval.Ended = v.PlanRow.Ended
-	retval.Succeeded = v.PlanRow.Succeeded
-	retval.SuccessRate = v.PlanRow.SuccessRate
-	retval.MedianMs = v.PlanRow.MedianMs
-	retval.P90Ms = v.PlanRow.P90Ms
-	retval.RecentMedianMs = v.PlanRow.RecentMedianMs
-	retval.Next = v.PlanRow.Next
-	retval.NextRunId = v.PlanRow.NextRunId
-	retval.Runs = v.PlanRow.Runs
-	return &retval, nil
-}
-
-// ListPlansPlansPlanConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListPlansPlansPlanConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListPlansPlansPlanConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns ListPlansPlansPlanConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListPlansPlansPlanConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+func (v *ListPlansPlansPlanConnectionEdgesPlanEdge) GetNode() PlanRow { return v.Node }
 
 // ListPlansResponse is returned by ListPlans on success.
 type ListPlansResponse struct {
@@ -5478,7 +3385,7 @@ func (v *ListPlansResponse) GetPlans() ListPlansPlansPlanConnection { return v.P
 // ListPoliciesPolicyHistoryPolicyConnection includes the requested fields of the GraphQL type PolicyConnection.
 type ListPoliciesPolicyHistoryPolicyConnection struct {
 	Edges    []ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge `json:"edges"`
-	PageInfo ListPoliciesPolicyHistoryPolicyConnectionPageInfo          `json:"pageInfo"`
+	PageInfo PageInfo                                                   `json:"pageInfo"`
 }
 
 // GetEdges returns ListPoliciesPolicyHistoryPolicyConnection.Edges, and is useful for accessing the field via an interface.
@@ -5487,9 +3394,7 @@ func (v *ListPoliciesPolicyHistoryPolicyConnection) GetEdges() []ListPoliciesPol
 }
 
 // GetPageInfo returns ListPoliciesPolicyHistoryPolicyConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListPoliciesPolicyHistoryPolicyConnection) GetPageInfo() ListPoliciesPolicyHistoryPolicyConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListPoliciesPolicyHistoryPolicyConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge includes the requested fields of the GraphQL type PolicyEdge.
 type ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge struct {
@@ -5649,22 +3554,6 @@ func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) __p
 	return &retval, nil
 }
 
-// ListPoliciesPolicyHistoryPolicyConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListPoliciesPolicyHistoryPolicyConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListPoliciesPolicyHistoryPolicyConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListPoliciesPolicyHistoryPolicyConnectionPageInfo) GetHasNextPage() bool {
-	return v.HasNextPage
-}
-
-// GetEndCursor returns ListPoliciesPolicyHistoryPolicyConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListPoliciesPolicyHistoryPolicyConnectionPageInfo) GetEndCursor() *string {
-	return v.EndCursor
-}
-
 // ListPoliciesResponse is returned by ListPolicies on success.
 type ListPoliciesResponse struct {
 	// All versions of the policy, newest first; `first` is at most 200. Errors as policy, BAD_USER_INPUT, CURSOR_INVALID.
@@ -5679,7 +3568,7 @@ func (v *ListPoliciesResponse) GetPolicyHistory() ListPoliciesPolicyHistoryPolic
 // ListQueueQueueQueueEntryConnection includes the requested fields of the GraphQL type QueueEntryConnection.
 type ListQueueQueueQueueEntryConnection struct {
 	Edges    []ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge `json:"edges"`
-	PageInfo ListQueueQueueQueueEntryConnectionPageInfo              `json:"pageInfo"`
+	PageInfo PageInfo                                                `json:"pageInfo"`
 	// The number of waiting runs of the tenant, including those that the viewer may not see.
 	Depth int `json:"depth"`
 }
@@ -5690,9 +3579,7 @@ func (v *ListQueueQueueQueueEntryConnection) GetEdges() []ListQueueQueueQueueEnt
 }
 
 // GetPageInfo returns ListQueueQueueQueueEntryConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListQueueQueueQueueEntryConnection) GetPageInfo() ListQueueQueueQueueEntryConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListQueueQueueQueueEntryConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // GetDepth returns ListQueueQueueQueueEntryConnection.Depth, and is useful for accessing the field via an interface.
 func (v *ListQueueQueueQueueEntryConnection) GetDepth() int { return v.Depth }
@@ -5834,18 +3721,6 @@ func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntrySlot
 	return v.Max
 }
 
-// ListQueueQueueQueueEntryConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListQueueQueueQueueEntryConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListQueueQueueQueueEntryConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListQueueQueueQueueEntryConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns ListQueueQueueQueueEntryConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListQueueQueueQueueEntryConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
-
 // ListQueueResponse is returned by ListQueue on success.
 type ListQueueResponse struct {
 	// Runs that wait for quota or a free slot, ordered by project, then priority, then
@@ -5860,7 +3735,7 @@ func (v *ListQueueResponse) GetQueue() ListQueueQueueQueueEntryConnection { retu
 // ListQuotaSettingsQuotaHistoryQuotaSettingsConnection includes the requested fields of the GraphQL type QuotaSettingsConnection.
 type ListQuotaSettingsQuotaHistoryQuotaSettingsConnection struct {
 	Edges    []ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdge `json:"edges"`
-	PageInfo ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo                 `json:"pageInfo"`
+	PageInfo PageInfo                                                                     `json:"pageInfo"`
 }
 
 // GetEdges returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnection.Edges, and is useful for accessing the field via an interface.
@@ -5869,7 +3744,7 @@ func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnection) GetEdges() []List
 }
 
 // GetPageInfo returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnection) GetPageInfo() ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo {
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnection) GetPageInfo() PageInfo {
 	return v.PageInfo
 }
 
@@ -6011,22 +3886,6 @@ func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsE
 	return &retval, nil
 }
 
-// ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo) GetHasNextPage() bool {
-	return v.HasNextPage
-}
-
-// GetEndCursor returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo) GetEndCursor() *string {
-	return v.EndCursor
-}
-
 // ListQuotaSettingsResponse is returned by ListQuotaSettings on success.
 type ListQuotaSettingsResponse struct {
 	// The versions of the tenant's own quota settings, newest first; `first` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
@@ -6040,8 +3899,9 @@ func (v *ListQuotaSettingsResponse) GetQuotaHistory() ListQuotaSettingsQuotaHist
 
 // ListRunsResponse is returned by ListRuns on success.
 type ListRunsResponse struct {
-	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200
-	// (default 50). Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200 (default 50). An order other than by creation
+	// takes only filters that an index serves: never `text` or `tag`; by end and duration neither `triggeredBy` nor `createdFrom`
+	// and `createdTo`; by duration one `planId`. A cursor is of one order. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Runs ListRunsRunsRunConnection `json:"runs"`
 }
 
@@ -6051,7 +3911,7 @@ func (v *ListRunsResponse) GetRuns() ListRunsRunsRunConnection { return v.Runs }
 // ListRunsRunsRunConnection includes the requested fields of the GraphQL type RunConnection.
 type ListRunsRunsRunConnection struct {
 	Edges    []ListRunsRunsRunConnectionEdgesRunEdge `json:"edges"`
-	PageInfo ListRunsRunsRunConnectionPageInfo       `json:"pageInfo"`
+	PageInfo PageInfo                                `json:"pageInfo"`
 }
 
 // GetEdges returns ListRunsRunsRunConnection.Edges, and is useful for accessing the field via an interface.
@@ -6060,222 +3920,38 @@ func (v *ListRunsRunsRunConnection) GetEdges() []ListRunsRunsRunConnectionEdgesR
 }
 
 // GetPageInfo returns ListRunsRunsRunConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnection) GetPageInfo() ListRunsRunsRunConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListRunsRunsRunConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListRunsRunsRunConnectionEdgesRunEdge includes the requested fields of the GraphQL type RunEdge.
 type ListRunsRunsRunConnectionEdgesRunEdge struct {
-	Node ListRunsRunsRunConnectionEdgesRunEdgeNodeRun `json:"node"`
+	Node RunRow `json:"node"`
 }
 
 // GetNode returns ListRunsRunsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdge) GetNode() ListRunsRunsRunConnectionEdgesRunEdgeNodeRun {
-	return v.Node
-}
-
-// ListRunsRunsRunConnectionEdgesRunEdgeNodeRun includes the requested fields of the GraphQL type Run.
-type ListRunsRunsRunConnectionEdgesRunEdgeNodeRun struct {
-	RunRow `json:"-"`
-}
-
-// GetRunId returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.RunId, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRunId() string { return v.RunRow.RunId }
-
-// GetProjectId returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.ProjectId, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetProjectId() string {
-	return v.RunRow.ProjectId
-}
-
-// GetEnvironmentId returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetEnvironmentId() string {
-	return v.RunRow.EnvironmentId
-}
-
-// GetStatus returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.Status, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStatus() RunStatus { return v.RunRow.Status }
-
-// GetStatusRaw returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.StatusRaw, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStatusRaw() string {
-	return v.RunRow.StatusRaw
-}
-
-// GetSubstatus returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.Substatus, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetSubstatus() *RunSubstatus {
-	return v.RunRow.Substatus
-}
-
-// GetMessage returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.Message, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetMessage() *string { return v.RunRow.Message }
-
-// GetRunSeq returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.RunSeq, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
-
-// GetPlan returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.Plan, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetPlan() RunRowPlanPlanRef {
-	return v.RunRow.Plan
-}
-
-// GetStepCounts returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.StepCounts, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStepCounts() RunRowStepCounts {
-	return v.RunRow.StepCounts
-}
-
-// GetTriggeredBy returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.TriggeredBy, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetTriggeredBy() *string {
-	return v.RunRow.TriggeredBy
-}
-
-// GetCreatedAt returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.CreatedAt, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetCreatedAt() time.Time {
-	return v.RunRow.CreatedAt
-}
-
-// GetStartedAt returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.StartedAt, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStartedAt() *time.Time {
-	return v.RunRow.StartedAt
-}
-
-// GetCompletedAt returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.CompletedAt, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetCompletedAt() *time.Time {
-	return v.RunRow.CompletedAt
-}
-
-// GetTotalDurationMs returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.TotalDurationMs, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetTotalDurationMs() *float64 {
-	return v.RunRow.TotalDurationMs
-}
-
-// GetRetryDeadline returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.RetryDeadline, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRetryDeadline() *time.Time {
-	return v.RunRow.RetryDeadline
-}
-
-// GetRootCause returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.RootCause, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRootCause() *RunRowRootCauseRunError {
-	return v.RunRow.RootCause
-}
-
-// GetCancellation returns ListRunsRunsRunConnectionEdgesRunEdgeNodeRun.Cancellation, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetCancellation() *RunRowCancellation {
-	return v.RunRow.Cancellation
-}
-
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ListRunsRunsRunConnectionEdgesRunEdgeNodeRun
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ListRunsRunsRunConnectionEdgesRunEdgeNodeRun = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.RunRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalListRunsRunsRunConnectionEdgesRunEdgeNodeRun struct {
-	RunId string `json:"runId"`
-
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	Status RunStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	Substatus *RunSubstatus `json:"substatus"`
-
-	Message *string `json:"message"`
-
-	RunSeq int64 `json:"runSeq"`
-
-	Plan RunRowPlanPlanRef `json:"plan"`
-
-	StepCounts RunRowStepCounts `json:"stepCounts"`
-
-	TriggeredBy *string `json:"triggeredBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	TotalDurationMs *float64 `json:"totalDurationMs"`
-
-	RetryDeadline *time.Time `json:"retryDeadline"`
-
-	RootCause *RunRowRootCauseRunError `json:"rootCause"`
-
-	Cancellation *RunRowCancellation `json:"cancellation"`
-}
-
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ListRunsRunsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSON() (*__premarshalListRunsRunsRunConnectionEdgesRunEdgeNodeRun, error) {
-	var retval __premarshalListRunsRunsRunConnectionEdgesRunEdgeNodeRun
-
-	retval.RunId = v.RunRow.RunId
-	retval.ProjectId = v.RunRow.ProjectId
-	retval.EnvironmentId = v.RunRow.EnvironmentId
-	retval.Status = v.RunRow.Status
-	retval.StatusRaw = v.RunRow.StatusRaw
-	retval.Substatus = v.RunRow.Substatus
-	retval.Message = v.RunRow.Message
-	retval.RunSeq = v.RunRow.RunSeq
-	retval.Plan = v.RunRow.Plan
-	retval.StepCounts = v.RunRow.StepCounts
-	retval.TriggeredBy = v.RunRow.TriggeredBy
-	retval.CreatedAt = v.RunRow.CreatedAt
-	retval.StartedAt = v.RunRow.StartedAt
-	retval.CompletedAt = v.RunRow.CompletedAt
-	retval.TotalDurationMs = v.RunRow.TotalDurationMs
-	retval.RetryDeadline = v.RunRow.RetryDeadline
-	retval.RootCause = v.RunRow.RootCause
-	retval.Cancellation = v.RunRow.Cancellation
-	return &retval, nil
-}
-
-// ListRunsRunsRunConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListRunsRunsRunConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListRunsRunsRunConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns ListRunsRunsRunConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListRunsRunsRunConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+func (v *ListRunsRunsRunConnectionEdgesRunEdge) GetNode() RunRow { return v.Node }
 
 // ListTagsResponse is returned by ListTags on success.
 type ListTagsResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *ListTagsRun `json:"run"`
 	// The tags of those of at most 200 runs that have tags and that the viewer may READ. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
 	RunTags []ListTagsRunTags `json:"runTags"`
 }
 
+// GetRun returns ListTagsResponse.Run, and is useful for accessing the field via an interface.
+func (v *ListTagsResponse) GetRun() *ListTagsRun { return v.Run }
+
 // GetRunTags returns ListTagsResponse.RunTags, and is useful for accessing the field via an interface.
 func (v *ListTagsResponse) GetRunTags() []ListTagsRunTags { return v.RunTags }
+
+// ListTagsRun includes the requested fields of the GraphQL type Run.
+type ListTagsRun struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns ListTagsRun.RunId, and is useful for accessing the field via an interface.
+func (v *ListTagsRun) GetRunId() string { return v.RunId }
 
 // ListTagsRunTags includes the requested fields of the GraphQL type RunTags.
 type ListTagsRunTags struct {
@@ -6303,7 +3979,7 @@ func (v *ListTokensResponse) GetTokens() ListTokensTokensTokenConnection { retur
 // ListTokensTokensTokenConnection includes the requested fields of the GraphQL type TokenConnection.
 type ListTokensTokensTokenConnection struct {
 	Edges    []ListTokensTokensTokenConnectionEdgesTokenEdge `json:"edges"`
-	PageInfo ListTokensTokensTokenConnectionPageInfo         `json:"pageInfo"`
+	PageInfo PageInfo                                        `json:"pageInfo"`
 }
 
 // GetEdges returns ListTokensTokensTokenConnection.Edges, and is useful for accessing the field via an interface.
@@ -6312,168 +3988,15 @@ func (v *ListTokensTokensTokenConnection) GetEdges() []ListTokensTokensTokenConn
 }
 
 // GetPageInfo returns ListTokensTokensTokenConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnection) GetPageInfo() ListTokensTokensTokenConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ListTokensTokensTokenConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ListTokensTokensTokenConnectionEdgesTokenEdge includes the requested fields of the GraphQL type TokenEdge.
 type ListTokensTokensTokenConnectionEdgesTokenEdge struct {
-	Node ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken `json:"node"`
+	Node TokenRow `json:"node"`
 }
 
 // GetNode returns ListTokensTokensTokenConnectionEdgesTokenEdge.Node, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdge) GetNode() ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken {
-	return v.Node
-}
-
-// ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken includes the requested fields of the GraphQL type Token.
-// The GraphQL type's documentation follows.
-//
-// An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
-type ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken struct {
-	TokenRow `json:"-"`
-}
-
-// GetTokenId returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.TokenId, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetTokenId() string {
-	return v.TokenRow.TokenId
-}
-
-// GetKind returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Kind, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetKind() TokenKind {
-	return v.TokenRow.Kind
-}
-
-// GetName returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Name, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetName() string {
-	return v.TokenRow.Name
-}
-
-// GetPrincipal returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Principal, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetPrincipal() string {
-	return v.TokenRow.Principal
-}
-
-// GetGrants returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Grants, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetGrants() []TokenRowGrantsTokenGrant {
-	return v.TokenRow.Grants
-}
-
-// GetCreatedBy returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.CreatedBy, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetCreatedBy() string {
-	return v.TokenRow.CreatedBy
-}
-
-// GetCreatedAt returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.CreatedAt, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetCreatedAt() time.Time {
-	return v.TokenRow.CreatedAt
-}
-
-// GetExpiresAt returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.ExpiresAt, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetExpiresAt() time.Time {
-	return v.TokenRow.ExpiresAt
-}
-
-// GetRevokedAt returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.RevokedAt, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetRevokedAt() *time.Time {
-	return v.TokenRow.RevokedAt
-}
-
-// GetRevokedBy returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.RevokedBy, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetRevokedBy() *string {
-	return v.TokenRow.RevokedBy
-}
-
-// GetLastUsedAt returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.LastUsedAt, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetLastUsedAt() *time.Time {
-	return v.TokenRow.LastUsedAt
-}
-
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.TokenRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken struct {
-	TokenId string `json:"tokenId"`
-
-	Kind TokenKind `json:"kind"`
-
-	Name string `json:"name"`
-
-	Principal string `json:"principal"`
-
-	Grants []TokenRowGrantsTokenGrant `json:"grants"`
-
-	CreatedBy string `json:"createdBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	ExpiresAt time.Time `json:"expiresAt"`
-
-	RevokedAt *time.Time `json:"revokedAt"`
-
-	RevokedBy *string `json:"revokedBy"`
-
-	LastUsedAt *time.Time `json:"lastUsedAt"`
-}
-
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) __premarshalJSON() (*__premarshalListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken, error) {
-	var retval __premarshalListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken
-
-	retval.TokenId = v.TokenRow.TokenId
-	retval.Kind = v.TokenRow.Kind
-	retval.Name = v.TokenRow.Name
-	retval.Principal = v.TokenRow.Principal
-	retval.Grants = v.TokenRow.Grants
-	retval.CreatedBy = v.TokenRow.CreatedBy
-	retval.CreatedAt = v.TokenRow.CreatedAt
-	retval.ExpiresAt = v.TokenRow.ExpiresAt
-	retval.RevokedAt = v.TokenRow.RevokedAt
-	retval.RevokedBy = v.TokenRow.RevokedBy
-	retval.LastUsedAt = v.TokenRow.LastUsedAt
-	return &retval, nil
-}
-
-// ListTokensTokensTokenConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ListTokensTokensTokenConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ListTokensTokensTokenConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns ListTokensTokensTokenConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ListTokensTokensTokenConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdge) GetNode() TokenRow { return v.Node }
 
 // LogLine includes the requested fields of the GraphQL type LogLine.
 type LogLine struct {
@@ -6571,6 +4094,18 @@ func (v *MeasureStepLogStepLog) GetTotalLines() int { return v.TotalLines }
 
 // GetErrorLine returns MeasureStepLogStepLog.ErrorLine, and is useful for accessing the field via an interface.
 func (v *MeasureStepLogStepLog) GetErrorLine() *int { return v.ErrorLine }
+
+// PageInfo includes the GraphQL fields of PageInfo requested by the fragment PageInfo.
+type PageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns PageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *PageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns PageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *PageInfo) GetEndCursor() *string { return v.EndCursor }
 
 // PastTry includes the GraphQL fields of PastAttempt requested by the fragment PastTry.
 type PastTry struct {
@@ -6722,7 +4257,7 @@ type PlanRow struct {
 	LastRunAt time.Time `json:"lastRunAt"`
 	// Runs that have not ended; 100 means 100 or more.
 	Open int `json:"open"`
-	// The runs of `runs` that ended.
+	// The runs of `runs` that COMPLETED or FAILED. A cancelled run says nothing about its plan.
 	Ended int `json:"ended"`
 	// Those of them that COMPLETED.
 	Succeeded int `json:"succeeded"`
@@ -7658,7 +5193,7 @@ func (v *QuotaSettingsRowTenantQuotaLimits) GetMaxQueueDepth() *int { return v.M
 // ReadAuditAuditAuditConnection includes the requested fields of the GraphQL type AuditConnection.
 type ReadAuditAuditAuditConnection struct {
 	Edges    []ReadAuditAuditAuditConnectionEdgesAuditEdge `json:"edges"`
-	PageInfo ReadAuditAuditAuditConnectionPageInfo         `json:"pageInfo"`
+	PageInfo PageInfo                                      `json:"pageInfo"`
 }
 
 // GetEdges returns ReadAuditAuditAuditConnection.Edges, and is useful for accessing the field via an interface.
@@ -7667,9 +5202,7 @@ func (v *ReadAuditAuditAuditConnection) GetEdges() []ReadAuditAuditAuditConnecti
 }
 
 // GetPageInfo returns ReadAuditAuditAuditConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ReadAuditAuditAuditConnection) GetPageInfo() ReadAuditAuditAuditConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ReadAuditAuditAuditConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ReadAuditAuditAuditConnectionEdgesAuditEdge includes the requested fields of the GraphQL type AuditEdge.
 type ReadAuditAuditAuditConnectionEdgesAuditEdge struct {
@@ -7831,18 +5364,6 @@ func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) G
 	return v.Digest
 }
 
-// ReadAuditAuditAuditConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ReadAuditAuditAuditConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns ReadAuditAuditAuditConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ReadAuditAuditAuditConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns ReadAuditAuditAuditConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *ReadAuditAuditAuditConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
-
 // ReadAuditResponse is returned by ReadAudit on success.
 type ReadAuditResponse struct {
 	// The record of actions and refusals, newest first, or oldest first with `oldestFirst`. The rows of a
@@ -7879,7 +5400,7 @@ func (v *ReadEventsRun) GetEvents() ReadEventsRunEventsEventConnection { return 
 // ReadEventsRunEventsEventConnection includes the requested fields of the GraphQL type EventConnection.
 type ReadEventsRunEventsEventConnection struct {
 	Edges    []ReadEventsRunEventsEventConnectionEdgesEventEdge `json:"edges"`
-	PageInfo ReadEventsRunEventsEventConnectionPageInfo         `json:"pageInfo"`
+	PageInfo PageInfo                                           `json:"pageInfo"`
 }
 
 // GetEdges returns ReadEventsRunEventsEventConnection.Edges, and is useful for accessing the field via an interface.
@@ -7888,212 +5409,15 @@ func (v *ReadEventsRunEventsEventConnection) GetEdges() []ReadEventsRunEventsEve
 }
 
 // GetPageInfo returns ReadEventsRunEventsEventConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnection) GetPageInfo() ReadEventsRunEventsEventConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *ReadEventsRunEventsEventConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // ReadEventsRunEventsEventConnectionEdgesEventEdge includes the requested fields of the GraphQL type EventEdge.
 type ReadEventsRunEventsEventConnectionEdgesEventEdge struct {
-	Node ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent `json:"node"`
+	Node EventRow `json:"node"`
 }
 
 // GetNode returns ReadEventsRunEventsEventConnectionEdgesEventEdge.Node, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdge) GetNode() ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent {
-	return v.Node
-}
-
-// ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent includes the requested fields of the GraphQL type RunEvent.
-// The GraphQL type's documentation follows.
-//
-// A fact of the log, verbatim.
-type ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent struct {
-	EventRow `json:"-"`
-}
-
-// GetEventId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EventId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEventId() string {
-	return v.EventRow.EventId
-}
-
-// GetEventType returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EventType, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEventType() string {
-	return v.EventRow.EventType
-}
-
-// GetRunId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.RunId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetRunId() string {
-	return v.EventRow.RunId
-}
-
-// GetRunSeq returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.RunSeq, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetRunSeq() int64 {
-	return v.EventRow.RunSeq
-}
-
-// GetIdempotencyKey returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.IdempotencyKey, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetIdempotencyKey() string {
-	return v.EventRow.IdempotencyKey
-}
-
-// GetTenantId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.TenantId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetTenantId() string {
-	return v.EventRow.TenantId
-}
-
-// GetProjectId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.ProjectId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetProjectId() string {
-	return v.EventRow.ProjectId
-}
-
-// GetEnvironmentId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEnvironmentId() string {
-	return v.EventRow.EnvironmentId
-}
-
-// GetPlanId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.PlanId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetPlanId() string {
-	return v.EventRow.PlanId
-}
-
-// GetPlanVersion returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.PlanVersion, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetPlanVersion() string {
-	return v.EventRow.PlanVersion
-}
-
-// GetStepId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.StepId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetStepId() *string {
-	return v.EventRow.StepId
-}
-
-// GetLogicalAttemptId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.LogicalAttemptId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetLogicalAttemptId() int {
-	return v.EventRow.LogicalAttemptId
-}
-
-// GetEngineAttemptId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EngineAttemptId, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEngineAttemptId() int {
-	return v.EventRow.EngineAttemptId
-}
-
-// GetEmittedAt returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EmittedAt, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEmittedAt() time.Time {
-	return v.EventRow.EmittedAt
-}
-
-// GetPersistedAt returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.PersistedAt, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetPersistedAt() time.Time {
-	return v.EventRow.PersistedAt
-}
-
-// GetEmittedBy returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EmittedBy, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEmittedBy() *string {
-	return v.EventRow.EmittedBy
-}
-
-// GetPayload returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.Payload, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetPayload() *json.RawMessage {
-	return v.EventRow.Payload
-}
-
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.EventRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent struct {
-	EventId string `json:"eventId"`
-
-	EventType string `json:"eventType"`
-
-	RunId string `json:"runId"`
-
-	RunSeq int64 `json:"runSeq"`
-
-	IdempotencyKey string `json:"idempotencyKey"`
-
-	TenantId string `json:"tenantId"`
-
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	PlanId string `json:"planId"`
-
-	PlanVersion string `json:"planVersion"`
-
-	StepId *string `json:"stepId"`
-
-	LogicalAttemptId int `json:"logicalAttemptId"`
-
-	EngineAttemptId int `json:"engineAttemptId"`
-
-	EmittedAt time.Time `json:"emittedAt"`
-
-	PersistedAt time.Time `json:"persistedAt"`
-
-	EmittedBy *string `json:"emittedBy"`
-
-	Payload *json.RawMessage `json:"payload"`
-}
-
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) __premarshalJSON() (*__premarshalReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent, error) {
-	var retval __premarshalReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent
-
-	retval.EventId = v.EventRow.EventId
-	retval.EventType = v.EventRow.EventType
-	retval.RunId = v.EventRow.RunId
-	retval.RunSeq = v.EventRow.RunSeq
-	retval.IdempotencyKey = v.EventRow.IdempotencyKey
-	retval.TenantId = v.EventRow.TenantId
-	retval.ProjectId = v.EventRow.ProjectId
-	retval.EnvironmentId = v.EventRow.EnvironmentId
-	retval.PlanId = v.EventRow.PlanId
-	retval.PlanVersion = v.EventRow.PlanVersion
-	retval.StepId = v.EventRow.StepId
-	retval.LogicalAttemptId = v.EventRow.LogicalAttemptId
-	retval.EngineAttemptId = v.EventRow.EngineAttemptId
-	retval.EmittedAt = v.EventRow.EmittedAt
-	retval.PersistedAt = v.EventRow.PersistedAt
-	retval.EmittedBy = v.EventRow.EmittedBy
-	retval.Payload = v.EventRow.Payload
-	return &retval, nil
-}
-
-// ReadEventsRunEventsEventConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type ReadEventsRunEventsEventConnectionPageInfo struct {
-	HasNextPage bool `json:"hasNextPage"`
-}
-
-// GetHasNextPage returns ReadEventsRunEventsEventConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *ReadEventsRunEventsEventConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdge) GetNode() EventRow { return v.Node }
 
 // ReadPlanResponse is returned by ReadPlan on success.
 type ReadPlanResponse struct {
@@ -8296,7 +5620,7 @@ type RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedrive
 	Code    *string `json:"code"`
 	Message *string `json:"message"`
 	// The current dead letter; null when it does not exist.
-	Letter *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter `json:"letter"`
+	Letter *Letter `json:"letter"`
 }
 
 // GetId returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult.Id, and is useful for accessing the field via an interface.
@@ -8320,130 +5644,8 @@ func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRed
 }
 
 // GetLetter returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult.Letter, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult) GetLetter() *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter {
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult) GetLetter() *Letter {
 	return v.Letter
-}
-
-// RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter includes the requested fields of the GraphQL type DeadLetter.
-// The GraphQL type's documentation follows.
-//
-// A message that dvt gave up: the changes of a run after fromSeq, up to toSeq, were
-// not published separately. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
-type RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter struct {
-	Letter `json:"-"`
-}
-
-// GetId returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.Id, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetId() string {
-	return v.Letter.Id
-}
-
-// GetProjectId returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.ProjectId, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetProjectId() string {
-	return v.Letter.ProjectId
-}
-
-// GetRunId returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.RunId, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetRunId() string {
-	return v.Letter.RunId
-}
-
-// GetFromSeq returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.FromSeq, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetFromSeq() int64 {
-	return v.Letter.FromSeq
-}
-
-// GetToSeq returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.ToSeq, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetToSeq() int64 {
-	return v.Letter.ToSeq
-}
-
-// GetAttempts returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.Attempts, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetAttempts() int {
-	return v.Letter.Attempts
-}
-
-// GetCause returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.Cause, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetCause() string {
-	return v.Letter.Cause
-}
-
-// GetBuriedAt returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.BuriedAt, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetBuriedAt() time.Time {
-	return v.Letter.BuriedAt
-}
-
-// GetRedrivenAt returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.RedrivenAt, and is useful for accessing the field via an interface.
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetRedrivenAt() *time.Time {
-	return v.Letter.RedrivenAt
-}
-
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.Letter)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalRedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter struct {
-	Id string `json:"id"`
-
-	ProjectId string `json:"projectId"`
-
-	RunId string `json:"runId"`
-
-	FromSeq int64 `json:"fromSeq"`
-
-	ToSeq int64 `json:"toSeq"`
-
-	Attempts int `json:"attempts"`
-
-	Cause string `json:"cause"`
-
-	BuriedAt time.Time `json:"buriedAt"`
-
-	RedrivenAt *time.Time `json:"redrivenAt"`
-}
-
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) __premarshalJSON() (*__premarshalRedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter, error) {
-	var retval __premarshalRedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter
-
-	retval.Id = v.Letter.Id
-	retval.ProjectId = v.Letter.ProjectId
-	retval.RunId = v.Letter.RunId
-	retval.FromSeq = v.Letter.FromSeq
-	retval.ToSeq = v.Letter.ToSeq
-	retval.Attempts = v.Letter.Attempts
-	retval.Cause = v.Letter.Cause
-	retval.BuriedAt = v.Letter.BuriedAt
-	retval.RedrivenAt = v.Letter.RedrivenAt
-	return &retval, nil
 }
 
 // RedriveDeadLettersResponse is returned by RedriveDeadLetters on success.
@@ -8525,173 +5727,15 @@ func (v *RerunInput) GetReason() *string { return v.Reason }
 
 // RerunRerunStartRunPayload includes the requested fields of the GraphQL type StartRunPayload.
 type RerunRerunStartRunPayload struct {
-	Run          RerunRerunStartRunPayloadRun `json:"run"`
-	Deduplicated bool                         `json:"deduplicated"`
+	Run          RunRow `json:"run"`
+	Deduplicated bool   `json:"deduplicated"`
 }
 
 // GetRun returns RerunRerunStartRunPayload.Run, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayload) GetRun() RerunRerunStartRunPayloadRun { return v.Run }
+func (v *RerunRerunStartRunPayload) GetRun() RunRow { return v.Run }
 
 // GetDeduplicated returns RerunRerunStartRunPayload.Deduplicated, and is useful for accessing the field via an interface.
 func (v *RerunRerunStartRunPayload) GetDeduplicated() bool { return v.Deduplicated }
-
-// RerunRerunStartRunPayloadRun includes the requested fields of the GraphQL type Run.
-type RerunRerunStartRunPayloadRun struct {
-	RunRow `json:"-"`
-}
-
-// GetRunId returns RerunRerunStartRunPayloadRun.RunId, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetRunId() string { return v.RunRow.RunId }
-
-// GetProjectId returns RerunRerunStartRunPayloadRun.ProjectId, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetProjectId() string { return v.RunRow.ProjectId }
-
-// GetEnvironmentId returns RerunRerunStartRunPayloadRun.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetEnvironmentId() string { return v.RunRow.EnvironmentId }
-
-// GetStatus returns RerunRerunStartRunPayloadRun.Status, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetStatus() RunStatus { return v.RunRow.Status }
-
-// GetStatusRaw returns RerunRerunStartRunPayloadRun.StatusRaw, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetStatusRaw() string { return v.RunRow.StatusRaw }
-
-// GetSubstatus returns RerunRerunStartRunPayloadRun.Substatus, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetSubstatus() *RunSubstatus { return v.RunRow.Substatus }
-
-// GetMessage returns RerunRerunStartRunPayloadRun.Message, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetMessage() *string { return v.RunRow.Message }
-
-// GetRunSeq returns RerunRerunStartRunPayloadRun.RunSeq, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
-
-// GetPlan returns RerunRerunStartRunPayloadRun.Plan, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
-
-// GetStepCounts returns RerunRerunStartRunPayloadRun.StepCounts, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetStepCounts() RunRowStepCounts { return v.RunRow.StepCounts }
-
-// GetTriggeredBy returns RerunRerunStartRunPayloadRun.TriggeredBy, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetTriggeredBy() *string { return v.RunRow.TriggeredBy }
-
-// GetCreatedAt returns RerunRerunStartRunPayloadRun.CreatedAt, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetCreatedAt() time.Time { return v.RunRow.CreatedAt }
-
-// GetStartedAt returns RerunRerunStartRunPayloadRun.StartedAt, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetStartedAt() *time.Time { return v.RunRow.StartedAt }
-
-// GetCompletedAt returns RerunRerunStartRunPayloadRun.CompletedAt, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetCompletedAt() *time.Time { return v.RunRow.CompletedAt }
-
-// GetTotalDurationMs returns RerunRerunStartRunPayloadRun.TotalDurationMs, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetTotalDurationMs() *float64 { return v.RunRow.TotalDurationMs }
-
-// GetRetryDeadline returns RerunRerunStartRunPayloadRun.RetryDeadline, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetRetryDeadline() *time.Time { return v.RunRow.RetryDeadline }
-
-// GetRootCause returns RerunRerunStartRunPayloadRun.RootCause, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetRootCause() *RunRowRootCauseRunError {
-	return v.RunRow.RootCause
-}
-
-// GetCancellation returns RerunRerunStartRunPayloadRun.Cancellation, and is useful for accessing the field via an interface.
-func (v *RerunRerunStartRunPayloadRun) GetCancellation() *RunRowCancellation {
-	return v.RunRow.Cancellation
-}
-
-func (v *RerunRerunStartRunPayloadRun) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*RerunRerunStartRunPayloadRun
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.RerunRerunStartRunPayloadRun = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.RunRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalRerunRerunStartRunPayloadRun struct {
-	RunId string `json:"runId"`
-
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	Status RunStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	Substatus *RunSubstatus `json:"substatus"`
-
-	Message *string `json:"message"`
-
-	RunSeq int64 `json:"runSeq"`
-
-	Plan RunRowPlanPlanRef `json:"plan"`
-
-	StepCounts RunRowStepCounts `json:"stepCounts"`
-
-	TriggeredBy *string `json:"triggeredBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	TotalDurationMs *float64 `json:"totalDurationMs"`
-
-	RetryDeadline *time.Time `json:"retryDeadline"`
-
-	RootCause *RunRowRootCauseRunError `json:"rootCause"`
-
-	Cancellation *RunRowCancellation `json:"cancellation"`
-}
-
-func (v *RerunRerunStartRunPayloadRun) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *RerunRerunStartRunPayloadRun) __premarshalJSON() (*__premarshalRerunRerunStartRunPayloadRun, error) {
-	var retval __premarshalRerunRerunStartRunPayloadRun
-
-	retval.RunId = v.RunRow.RunId
-	retval.ProjectId = v.RunRow.ProjectId
-	retval.EnvironmentId = v.RunRow.EnvironmentId
-	retval.Status = v.RunRow.Status
-	retval.StatusRaw = v.RunRow.StatusRaw
-	retval.Substatus = v.RunRow.Substatus
-	retval.Message = v.RunRow.Message
-	retval.RunSeq = v.RunRow.RunSeq
-	retval.Plan = v.RunRow.Plan
-	retval.StepCounts = v.RunRow.StepCounts
-	retval.TriggeredBy = v.RunRow.TriggeredBy
-	retval.CreatedAt = v.RunRow.CreatedAt
-	retval.StartedAt = v.RunRow.StartedAt
-	retval.CompletedAt = v.RunRow.CompletedAt
-	retval.TotalDurationMs = v.RunRow.TotalDurationMs
-	retval.RetryDeadline = v.RunRow.RetryDeadline
-	retval.RootCause = v.RunRow.RootCause
-	retval.Cancellation = v.RunRow.Cancellation
-	return &retval, nil
-}
 
 // RerunResponse is returned by Rerun on success.
 type RerunResponse struct {
@@ -8763,146 +5807,16 @@ func (v *RevokeTokenResponse) GetRevokeToken() RevokeTokenRevokeTokenRevokeToken
 
 // RevokeTokenRevokeTokenRevokeTokenPayload includes the requested fields of the GraphQL type RevokeTokenPayload.
 type RevokeTokenRevokeTokenRevokeTokenPayload struct {
-	Token RevokeTokenRevokeTokenRevokeTokenPayloadToken `json:"token"`
+	Token TokenRow `json:"token"`
+	// Null when it was revoked before.
+	Change *ChangeRow `json:"change"`
 }
 
 // GetToken returns RevokeTokenRevokeTokenRevokeTokenPayload.Token, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetToken() RevokeTokenRevokeTokenRevokeTokenPayloadToken {
-	return v.Token
-}
+func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetToken() TokenRow { return v.Token }
 
-// RevokeTokenRevokeTokenRevokeTokenPayloadToken includes the requested fields of the GraphQL type Token.
-// The GraphQL type's documentation follows.
-//
-// An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
-type RevokeTokenRevokeTokenRevokeTokenPayloadToken struct {
-	TokenRow `json:"-"`
-}
-
-// GetTokenId returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.TokenId, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetTokenId() string {
-	return v.TokenRow.TokenId
-}
-
-// GetKind returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Kind, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetKind() TokenKind { return v.TokenRow.Kind }
-
-// GetName returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Name, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetName() string { return v.TokenRow.Name }
-
-// GetPrincipal returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Principal, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetPrincipal() string {
-	return v.TokenRow.Principal
-}
-
-// GetGrants returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Grants, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetGrants() []TokenRowGrantsTokenGrant {
-	return v.TokenRow.Grants
-}
-
-// GetCreatedBy returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.CreatedBy, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetCreatedBy() string {
-	return v.TokenRow.CreatedBy
-}
-
-// GetCreatedAt returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.CreatedAt, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetCreatedAt() time.Time {
-	return v.TokenRow.CreatedAt
-}
-
-// GetExpiresAt returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.ExpiresAt, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetExpiresAt() time.Time {
-	return v.TokenRow.ExpiresAt
-}
-
-// GetRevokedAt returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.RevokedAt, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetRevokedAt() *time.Time {
-	return v.TokenRow.RevokedAt
-}
-
-// GetRevokedBy returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.RevokedBy, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetRevokedBy() *string {
-	return v.TokenRow.RevokedBy
-}
-
-// GetLastUsedAt returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.LastUsedAt, and is useful for accessing the field via an interface.
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetLastUsedAt() *time.Time {
-	return v.TokenRow.LastUsedAt
-}
-
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*RevokeTokenRevokeTokenRevokeTokenPayloadToken
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.RevokeTokenRevokeTokenRevokeTokenPayloadToken = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.TokenRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalRevokeTokenRevokeTokenRevokeTokenPayloadToken struct {
-	TokenId string `json:"tokenId"`
-
-	Kind TokenKind `json:"kind"`
-
-	Name string `json:"name"`
-
-	Principal string `json:"principal"`
-
-	Grants []TokenRowGrantsTokenGrant `json:"grants"`
-
-	CreatedBy string `json:"createdBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	ExpiresAt time.Time `json:"expiresAt"`
-
-	RevokedAt *time.Time `json:"revokedAt"`
-
-	RevokedBy *string `json:"revokedBy"`
-
-	LastUsedAt *time.Time `json:"lastUsedAt"`
-}
-
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) __premarshalJSON() (*__premarshalRevokeTokenRevokeTokenRevokeTokenPayloadToken, error) {
-	var retval __premarshalRevokeTokenRevokeTokenRevokeTokenPayloadToken
-
-	retval.TokenId = v.TokenRow.TokenId
-	retval.Kind = v.TokenRow.Kind
-	retval.Name = v.TokenRow.Name
-	retval.Principal = v.TokenRow.Principal
-	retval.Grants = v.TokenRow.Grants
-	retval.CreatedBy = v.TokenRow.CreatedBy
-	retval.CreatedAt = v.TokenRow.CreatedAt
-	retval.ExpiresAt = v.TokenRow.ExpiresAt
-	retval.RevokedAt = v.TokenRow.RevokedAt
-	retval.RevokedBy = v.TokenRow.RevokedBy
-	retval.LastUsedAt = v.TokenRow.LastUsedAt
-	return &retval, nil
-}
+// GetChange returns RevokeTokenRevokeTokenRevokeTokenPayload.Change, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetChange() *ChangeRow { return v.Change }
 
 type Role string
 
@@ -8973,6 +5887,34 @@ func (v *RunFilter) GetCreatedFrom() *time.Time { return v.CreatedFrom }
 
 // GetCreatedTo returns RunFilter.CreatedTo, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetCreatedTo() *time.Time { return v.CreatedTo }
+
+// The order of a list of runs. Each but the creation lists only the runs that have what it orders by.
+type RunOrder string
+
+const (
+	RunOrderCreatedDesc RunOrder = "CREATED_DESC"
+	RunOrderCreatedAsc  RunOrder = "CREATED_ASC"
+	// Runs that have ended, the last one first.
+	RunOrderEndedDesc RunOrder = "ENDED_DESC"
+	RunOrderEndedAsc  RunOrder = "ENDED_ASC"
+	// Runs that started and ended, the longest one first.
+	RunOrderDurationDesc RunOrder = "DURATION_DESC"
+	RunOrderDurationAsc  RunOrder = "DURATION_ASC"
+	// Runs that await an operator, the one whose retry window closes first.
+	RunOrderTimeLeftAsc  RunOrder = "TIME_LEFT_ASC"
+	RunOrderTimeLeftDesc RunOrder = "TIME_LEFT_DESC"
+)
+
+var AllRunOrder = []RunOrder{
+	RunOrderCreatedDesc,
+	RunOrderCreatedAsc,
+	RunOrderEndedDesc,
+	RunOrderEndedAsc,
+	RunOrderDurationDesc,
+	RunOrderDurationAsc,
+	RunOrderTimeLeftAsc,
+	RunOrderTimeLeftDesc,
+}
 
 // RunRow includes the GraphQL fields of Run requested by the fragment RunRow.
 type RunRow struct {
@@ -9214,7 +6156,7 @@ var AllRunSubstatus = []RunSubstatus{
 type SearchLogsLogSearchLogSearchConnection struct {
 	Edges []SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge `json:"edges"`
 	// `endCursor` is the last log that was read, also when it has no match.
-	PageInfo SearchLogsLogSearchLogSearchConnectionPageInfo `json:"pageInfo"`
+	PageInfo PageInfo `json:"pageInfo"`
 	// The number of logs that were read for this page.
 	SearchedLogs int `json:"searchedLogs"`
 }
@@ -9225,9 +6167,7 @@ func (v *SearchLogsLogSearchLogSearchConnection) GetEdges() []SearchLogsLogSearc
 }
 
 // GetPageInfo returns SearchLogsLogSearchLogSearchConnection.PageInfo, and is useful for accessing the field via an interface.
-func (v *SearchLogsLogSearchLogSearchConnection) GetPageInfo() SearchLogsLogSearchLogSearchConnectionPageInfo {
-	return v.PageInfo
-}
+func (v *SearchLogsLogSearchLogSearchConnection) GetPageInfo() PageInfo { return v.PageInfo }
 
 // GetSearchedLogs returns SearchLogsLogSearchLogSearchConnection.SearchedLogs, and is useful for accessing the field via an interface.
 func (v *SearchLogsLogSearchLogSearchConnection) GetSearchedLogs() int { return v.SearchedLogs }
@@ -9239,18 +6179,6 @@ type SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge struct {
 
 // GetNode returns SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge.Node, and is useful for accessing the field via an interface.
 func (v *SearchLogsLogSearchLogSearchConnectionEdgesLogSearchEdge) GetNode() FoundLog { return v.Node }
-
-// SearchLogsLogSearchLogSearchConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
-type SearchLogsLogSearchLogSearchConnectionPageInfo struct {
-	HasNextPage bool    `json:"hasNextPage"`
-	EndCursor   *string `json:"endCursor"`
-}
-
-// GetHasNextPage returns SearchLogsLogSearchLogSearchConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
-func (v *SearchLogsLogSearchLogSearchConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
-
-// GetEndCursor returns SearchLogsLogSearchLogSearchConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *SearchLogsLogSearchLogSearchConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
 
 // SearchLogsResponse is returned by SearchLogs on success.
 type SearchLogsResponse struct {
@@ -9286,6 +6214,8 @@ type ServiceRow struct {
 	RetryAfterMs *float64 `json:"retryAfterMs"`
 	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
 	ActiveRuns *int `json:"activeRuns"`
+	// How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links.
+	ShareLinkHours int `json:"shareLinkHours"`
 }
 
 // GetMode returns ServiceRow.Mode, and is useful for accessing the field via an interface.
@@ -9314,6 +6244,9 @@ func (v *ServiceRow) GetRetryAfterMs() *float64 { return v.RetryAfterMs }
 
 // GetActiveRuns returns ServiceRow.ActiveRuns, and is useful for accessing the field via an interface.
 func (v *ServiceRow) GetActiveRuns() *int { return v.ActiveRuns }
+
+// GetShareLinkHours returns ServiceRow.ShareLinkHours, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetShareLinkHours() int { return v.ShareLinkHours }
 
 type SetEngineModeInput struct {
 	RequestId string     `json:"requestId"`
@@ -9344,134 +6277,15 @@ func (v *SetEngineModeResponse) GetSetEngineMode() SetEngineModeSetEngineModeSer
 
 // SetEngineModeSetEngineModeServicePayload includes the requested fields of the GraphQL type ServicePayload.
 type SetEngineModeSetEngineModeServicePayload struct {
-	Service SetEngineModeSetEngineModeServicePayloadServiceServiceState `json:"service"`
+	Service ServiceRow `json:"service"`
+	Change  ChangeRow  `json:"change"`
 }
 
 // GetService returns SetEngineModeSetEngineModeServicePayload.Service, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayload) GetService() SetEngineModeSetEngineModeServicePayloadServiceServiceState {
-	return v.Service
-}
+func (v *SetEngineModeSetEngineModeServicePayload) GetService() ServiceRow { return v.Service }
 
-// SetEngineModeSetEngineModeServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
-// The GraphQL type's documentation follows.
-//
-// The state of the service for the viewer's tenant, for a banner.
-type SetEngineModeSetEngineModeServicePayloadServiceServiceState struct {
-	ServiceRow `json:"-"`
-}
-
-// GetMode returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.Mode, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetMode() EngineMode {
-	return v.ServiceRow.Mode
-}
-
-// GetModeReason returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.ModeReason, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetModeReason() *string {
-	return v.ServiceRow.ModeReason
-}
-
-// GetModeSince returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.ModeSince, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetModeSince() *time.Time {
-	return v.ServiceRow.ModeSince
-}
-
-// GetFrozen returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.Frozen, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetFrozen() bool {
-	return v.ServiceRow.Frozen
-}
-
-// GetFrozenReason returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.FrozenReason, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetFrozenReason() *string {
-	return v.ServiceRow.FrozenReason
-}
-
-// GetFrozenSince returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.FrozenSince, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetFrozenSince() *time.Time {
-	return v.ServiceRow.FrozenSince
-}
-
-// GetDegraded returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.Degraded, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetDegraded() bool {
-	return v.ServiceRow.Degraded
-}
-
-// GetRetryAfterMs returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.RetryAfterMs, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetRetryAfterMs() *float64 {
-	return v.ServiceRow.RetryAfterMs
-}
-
-// GetActiveRuns returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.ActiveRuns, and is useful for accessing the field via an interface.
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetActiveRuns() *int {
-	return v.ServiceRow.ActiveRuns
-}
-
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*SetEngineModeSetEngineModeServicePayloadServiceServiceState
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.SetEngineModeSetEngineModeServicePayloadServiceServiceState = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.ServiceRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalSetEngineModeSetEngineModeServicePayloadServiceServiceState struct {
-	Mode EngineMode `json:"mode"`
-
-	ModeReason *string `json:"modeReason"`
-
-	ModeSince *time.Time `json:"modeSince"`
-
-	Frozen bool `json:"frozen"`
-
-	FrozenReason *string `json:"frozenReason"`
-
-	FrozenSince *time.Time `json:"frozenSince"`
-
-	Degraded bool `json:"degraded"`
-
-	RetryAfterMs *float64 `json:"retryAfterMs"`
-
-	ActiveRuns *int `json:"activeRuns"`
-}
-
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) __premarshalJSON() (*__premarshalSetEngineModeSetEngineModeServicePayloadServiceServiceState, error) {
-	var retval __premarshalSetEngineModeSetEngineModeServicePayloadServiceServiceState
-
-	retval.Mode = v.ServiceRow.Mode
-	retval.ModeReason = v.ServiceRow.ModeReason
-	retval.ModeSince = v.ServiceRow.ModeSince
-	retval.Frozen = v.ServiceRow.Frozen
-	retval.FrozenReason = v.ServiceRow.FrozenReason
-	retval.FrozenSince = v.ServiceRow.FrozenSince
-	retval.Degraded = v.ServiceRow.Degraded
-	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
-	retval.ActiveRuns = v.ServiceRow.ActiveRuns
-	return &retval, nil
-}
+// GetChange returns SetEngineModeSetEngineModeServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayload) GetChange() ChangeRow { return v.Change }
 
 type SetPolicyInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -9509,142 +6323,15 @@ func (v *SetPolicyResponse) GetSetPolicy() SetPolicySetPolicySetPolicyPayload { 
 
 // SetPolicySetPolicySetPolicyPayload includes the requested fields of the GraphQL type SetPolicyPayload.
 type SetPolicySetPolicySetPolicyPayload struct {
-	Policy SetPolicySetPolicySetPolicyPayloadPolicy `json:"policy"`
+	Policy PolicyRow `json:"policy"`
+	Change ChangeRow `json:"change"`
 }
 
 // GetPolicy returns SetPolicySetPolicySetPolicyPayload.Policy, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayload) GetPolicy() SetPolicySetPolicySetPolicyPayloadPolicy {
-	return v.Policy
-}
+func (v *SetPolicySetPolicySetPolicyPayload) GetPolicy() PolicyRow { return v.Policy }
 
-// SetPolicySetPolicySetPolicyPayloadPolicy includes the requested fields of the GraphQL type Policy.
-// The GraphQL type's documentation follows.
-//
-// One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
-type SetPolicySetPolicySetPolicyPayloadPolicy struct {
-	PolicyRow `json:"-"`
-}
-
-// GetVersion returns SetPolicySetPolicySetPolicyPayloadPolicy.Version, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetVersion() int { return v.PolicyRow.Version }
-
-// GetDefaultRules returns SetPolicySetPolicySetPolicyPayloadPolicy.DefaultRules, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetDefaultRules() bool {
-	return v.PolicyRow.DefaultRules
-}
-
-// GetRules returns SetPolicySetPolicySetPolicyPayloadPolicy.Rules, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetRules() []PolicyRowRulesPolicyRule {
-	return v.PolicyRow.Rules
-}
-
-// GetGrants returns SetPolicySetPolicySetPolicyPayloadPolicy.Grants, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetGrants() []PolicyRowGrantsPolicyGrant {
-	return v.PolicyRow.Grants
-}
-
-// GetSod returns SetPolicySetPolicySetPolicyPayloadPolicy.Sod, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetSod() PolicyRowSodPolicySod {
-	return v.PolicyRow.Sod
-}
-
-// GetApprovals returns SetPolicySetPolicySetPolicyPayloadPolicy.Approvals, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetApprovals() []PolicyRowApprovalsPolicyApproval {
-	return v.PolicyRow.Approvals
-}
-
-// GetBreakGlass returns SetPolicySetPolicySetPolicyPayloadPolicy.BreakGlass, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetBreakGlass() []PolicyRowBreakGlassPolicyBreakGlass {
-	return v.PolicyRow.BreakGlass
-}
-
-// GetSandbox returns SetPolicySetPolicySetPolicyPayloadPolicy.Sandbox, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetSandbox() []PolicyRowSandboxPolicySandbox {
-	return v.PolicyRow.Sandbox
-}
-
-// GetActor returns SetPolicySetPolicySetPolicyPayloadPolicy.Actor, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetActor() *string { return v.PolicyRow.Actor }
-
-// GetReason returns SetPolicySetPolicySetPolicyPayloadPolicy.Reason, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetReason() *string { return v.PolicyRow.Reason }
-
-// GetAt returns SetPolicySetPolicySetPolicyPayloadPolicy.At, and is useful for accessing the field via an interface.
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetAt() *time.Time { return v.PolicyRow.At }
-
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*SetPolicySetPolicySetPolicyPayloadPolicy
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.SetPolicySetPolicySetPolicyPayloadPolicy = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.PolicyRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalSetPolicySetPolicySetPolicyPayloadPolicy struct {
-	Version int `json:"version"`
-
-	DefaultRules bool `json:"defaultRules"`
-
-	Rules []PolicyRowRulesPolicyRule `json:"rules"`
-
-	Grants []PolicyRowGrantsPolicyGrant `json:"grants"`
-
-	Sod PolicyRowSodPolicySod `json:"sod"`
-
-	Approvals []PolicyRowApprovalsPolicyApproval `json:"approvals"`
-
-	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
-
-	Sandbox []PolicyRowSandboxPolicySandbox `json:"sandbox"`
-
-	Actor *string `json:"actor"`
-
-	Reason *string `json:"reason"`
-
-	At *time.Time `json:"at"`
-}
-
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *SetPolicySetPolicySetPolicyPayloadPolicy) __premarshalJSON() (*__premarshalSetPolicySetPolicySetPolicyPayloadPolicy, error) {
-	var retval __premarshalSetPolicySetPolicySetPolicyPayloadPolicy
-
-	retval.Version = v.PolicyRow.Version
-	retval.DefaultRules = v.PolicyRow.DefaultRules
-	retval.Rules = v.PolicyRow.Rules
-	retval.Grants = v.PolicyRow.Grants
-	retval.Sod = v.PolicyRow.Sod
-	retval.Approvals = v.PolicyRow.Approvals
-	retval.BreakGlass = v.PolicyRow.BreakGlass
-	retval.Sandbox = v.PolicyRow.Sandbox
-	retval.Actor = v.PolicyRow.Actor
-	retval.Reason = v.PolicyRow.Reason
-	retval.At = v.PolicyRow.At
-	return &retval, nil
-}
+// GetChange returns SetPolicySetPolicySetPolicyPayload.Change, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayload) GetChange() ChangeRow { return v.Change }
 
 type SetQuotaInput struct {
 	RequestId       string             `json:"requestId"`
@@ -9678,168 +6365,94 @@ func (v *SetQuotaResponse) GetSetQuota() SetQuotaSetQuotaSetQuotaPayload { retur
 
 // SetQuotaSetQuotaSetQuotaPayload includes the requested fields of the GraphQL type SetQuotaPayload.
 type SetQuotaSetQuotaSetQuotaPayload struct {
-	Settings SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings `json:"settings"`
+	Settings QuotaSettingsRow `json:"settings"`
+	Change   ChangeRow        `json:"change"`
 }
 
 // GetSettings returns SetQuotaSetQuotaSetQuotaPayload.Settings, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayload) GetSettings() SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings {
-	return v.Settings
+func (v *SetQuotaSetQuotaSetQuotaPayload) GetSettings() QuotaSettingsRow { return v.Settings }
+
+// GetChange returns SetQuotaSetQuotaSetQuotaPayload.Change, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayload) GetChange() ChangeRow { return v.Change }
+
+type SetShareLinksInput struct {
+	RequestId string `json:"requestId"`
+	// From 0 (no links) to 168.
+	Hours  int    `json:"hours"`
+	Reason string `json:"reason"`
 }
 
-// SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings includes the requested fields of the GraphQL type QuotaSettings.
-type SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings struct {
-	QuotaSettingsRow `json:"-"`
+// GetRequestId returns SetShareLinksInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetRequestId() string { return v.RequestId }
+
+// GetHours returns SetShareLinksInput.Hours, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetHours() int { return v.Hours }
+
+// GetReason returns SetShareLinksInput.Reason, and is useful for accessing the field via an interface.
+func (v *SetShareLinksInput) GetReason() string { return v.Reason }
+
+// SetShareLinksResponse is returned by SetShareLinks on success.
+type SetShareLinksResponse struct {
+	// Permits links that show the status of a run without sign-in, for hours after they were made; 0 forbids them, as long as
+	// nobody set it. Every change revokes all links of the tenant, here with the answer and on every other server within 2 s.
+	// Requires the action SET_POLICY on the whole tenant. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT,
+	// REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+	SetShareLinks SetShareLinksSetShareLinksServicePayload `json:"setShareLinks"`
 }
 
-// GetVersion returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Version, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetVersion() int {
-	return v.QuotaSettingsRow.Version
+// GetSetShareLinks returns SetShareLinksResponse.SetShareLinks, and is useful for accessing the field via an interface.
+func (v *SetShareLinksResponse) GetSetShareLinks() SetShareLinksSetShareLinksServicePayload {
+	return v.SetShareLinks
 }
 
-// GetTier returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Tier, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetTier() string {
-	return v.QuotaSettingsRow.Tier
+// SetShareLinksSetShareLinksServicePayload includes the requested fields of the GraphQL type ServicePayload.
+type SetShareLinksSetShareLinksServicePayload struct {
+	Service ServiceRow `json:"service"`
+	Change  ChangeRow  `json:"change"`
 }
 
-// GetTenant returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Tenant, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetTenant() QuotaSettingsRowTenantQuotaLimits {
-	return v.QuotaSettingsRow.Tenant
+// GetService returns SetShareLinksSetShareLinksServicePayload.Service, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayload) GetService() ServiceRow { return v.Service }
+
+// GetChange returns SetShareLinksSetShareLinksServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *SetShareLinksSetShareLinksServicePayload) GetChange() ChangeRow { return v.Change }
+
+type ShareRunInput struct {
+	RequestId string `json:"requestId"`
+	RunId     string `json:"runId"`
 }
 
-// GetProjects returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Projects, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetProjects() []QuotaSettingsRowProjectsProjectQuota {
-	return v.QuotaSettingsRow.Projects
+// GetRequestId returns ShareRunInput.RequestId, and is useful for accessing the field via an interface.
+func (v *ShareRunInput) GetRequestId() string { return v.RequestId }
+
+// GetRunId returns ShareRunInput.RunId, and is useful for accessing the field via an interface.
+func (v *ShareRunInput) GetRunId() string { return v.RunId }
+
+// ShareRunResponse is returned by ShareRun on success.
+type ShareRunResponse struct {
+	// Makes a link to a run that shows its status to everybody who has the link, without sign-in, until it expires: the
+	// plan's id and version, the status, when the run started, how long it took and how many steps failed. It shows no
+	// step, error, log, parameter or person. Requires READ on the run, and that the tenant permits such links. Each call is
+	// in the audit. Errors: NOT_FOUND, FORBIDDEN, REQUEST_RATE_LIMITED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `shareRun(input: {runId: "r1", requestId: "s-1"}) { path expiresAt }`.
+	ShareRun ShareRunShareRunShareRunPayload `json:"shareRun"`
 }
 
-// GetStrategy returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Strategy, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetStrategy() *BackpressureStrategy {
-	return v.QuotaSettingsRow.Strategy
+// GetShareRun returns ShareRunResponse.ShareRun, and is useful for accessing the field via an interface.
+func (v *ShareRunResponse) GetShareRun() ShareRunShareRunShareRunPayload { return v.ShareRun }
+
+// ShareRunShareRunShareRunPayload includes the requested fields of the GraphQL type ShareRunPayload.
+type ShareRunShareRunShareRunPayload struct {
+	// The path of the link on this server: /s/TOKEN.
+	Path      string    `json:"path"`
+	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// GetTtlMs returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.TtlMs, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetTtlMs() *float64 {
-	return v.QuotaSettingsRow.TtlMs
-}
+// GetPath returns ShareRunShareRunShareRunPayload.Path, and is useful for accessing the field via an interface.
+func (v *ShareRunShareRunShareRunPayload) GetPath() string { return v.Path }
 
-// GetActor returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Actor, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetActor() *string {
-	return v.QuotaSettingsRow.Actor
-}
-
-// GetReason returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Reason, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetReason() *string {
-	return v.QuotaSettingsRow.Reason
-}
-
-// GetAt returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.At, and is useful for accessing the field via an interface.
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetAt() *time.Time {
-	return v.QuotaSettingsRow.At
-}
-
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.QuotaSettingsRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalSetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings struct {
-	Version int `json:"version"`
-
-	Tier string `json:"tier"`
-
-	Tenant QuotaSettingsRowTenantQuotaLimits `json:"tenant"`
-
-	Projects []QuotaSettingsRowProjectsProjectQuota `json:"projects"`
-
-	Strategy *BackpressureStrategy `json:"strategy"`
-
-	TtlMs *float64 `json:"ttlMs"`
-
-	Actor *string `json:"actor"`
-
-	Reason *string `json:"reason"`
-
-	At *time.Time `json:"at"`
-}
-
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) __premarshalJSON() (*__premarshalSetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings, error) {
-	var retval __premarshalSetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings
-
-	retval.Version = v.QuotaSettingsRow.Version
-	retval.Tier = v.QuotaSettingsRow.Tier
-	retval.Tenant = v.QuotaSettingsRow.Tenant
-	retval.Projects = v.QuotaSettingsRow.Projects
-	retval.Strategy = v.QuotaSettingsRow.Strategy
-	retval.TtlMs = v.QuotaSettingsRow.TtlMs
-	retval.Actor = v.QuotaSettingsRow.Actor
-	retval.Reason = v.QuotaSettingsRow.Reason
-	retval.At = v.QuotaSettingsRow.At
-	return &retval, nil
-}
-
-type SetRunTagsInput struct {
-	RunId     string   `json:"runId"`
-	RequestId string   `json:"requestId"`
-	Tags      []string `json:"tags"`
-}
-
-// GetRunId returns SetRunTagsInput.RunId, and is useful for accessing the field via an interface.
-func (v *SetRunTagsInput) GetRunId() string { return v.RunId }
-
-// GetRequestId returns SetRunTagsInput.RequestId, and is useful for accessing the field via an interface.
-func (v *SetRunTagsInput) GetRequestId() string { return v.RequestId }
-
-// GetTags returns SetRunTagsInput.Tags, and is useful for accessing the field via an interface.
-func (v *SetRunTagsInput) GetTags() []string { return v.Tags }
-
-// SetRunTagsResponse is returned by SetRunTags on success.
-type SetRunTagsResponse struct {
-	// Replaces the tags of a run, also of one that has ended. At most 20 tags of the form `key` or `key:value`: a key has at most 32
-	// of a-z 0-9 _ . - and a value at most 64 of A-Z a-z 0-9 _ . / @ -. Tags are no part of the log. Requires ANNOTATE, and is audited.
-	// Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
-	// Example: `setRunTags(input: {runId: "r1", requestId: "t-1", tags: ["team:data", "late"]}) { tags }`.
-	SetRunTags SetRunTagsSetRunTagsSetRunTagsPayload `json:"setRunTags"`
-}
-
-// GetSetRunTags returns SetRunTagsResponse.SetRunTags, and is useful for accessing the field via an interface.
-func (v *SetRunTagsResponse) GetSetRunTags() SetRunTagsSetRunTagsSetRunTagsPayload {
-	return v.SetRunTags
-}
-
-// SetRunTagsSetRunTagsSetRunTagsPayload includes the requested fields of the GraphQL type SetRunTagsPayload.
-type SetRunTagsSetRunTagsSetRunTagsPayload struct {
-	Tags []string `json:"tags"`
-}
-
-// GetTags returns SetRunTagsSetRunTagsSetRunTagsPayload.Tags, and is useful for accessing the field via an interface.
-func (v *SetRunTagsSetRunTagsSetRunTagsPayload) GetTags() []string { return v.Tags }
+// GetExpiresAt returns ShareRunShareRunShareRunPayload.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ShareRunShareRunShareRunPayload) GetExpiresAt() time.Time { return v.ExpiresAt }
 
 // ShowBreakGlassResponse is returned by ShowBreakGlass on success.
 type ShowBreakGlassResponse struct {
@@ -9962,7 +6575,7 @@ func (v *ShowHealthResponse) GetHealth() ShowHealthHealth { return v.Health }
 //
 // What the newest runs of a plan show about it.
 type ShowPlanPlanPlanHistory struct {
-	Summary ShowPlanPlanPlanHistorySummaryPlanSummary `json:"summary"`
+	Summary PlanRow `json:"summary"`
 	// The number of runs that `versions` and `starters` count: the newest ones, at most 1,000.
 	CountedRuns int `json:"countedRuns"`
 	// Older runs exist that are not counted.
@@ -9975,9 +6588,7 @@ type ShowPlanPlanPlanHistory struct {
 }
 
 // GetSummary returns ShowPlanPlanPlanHistory.Summary, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistory) GetSummary() ShowPlanPlanPlanHistorySummaryPlanSummary {
-	return v.Summary
-}
+func (v *ShowPlanPlanPlanHistory) GetSummary() PlanRow { return v.Summary }
 
 // GetCountedRuns returns ShowPlanPlanPlanHistory.CountedRuns, and is useful for accessing the field via an interface.
 func (v *ShowPlanPlanPlanHistory) GetCountedRuns() int { return v.CountedRuns }
@@ -10007,7 +6618,7 @@ type ShowPlanPlanPlanHistoryGridPlanGrid struct {
 	LeftOut int `json:"leftOut"`
 	// Newest first.
 	Runs []ShowPlanPlanPlanHistoryGridPlanGridRunsPlanRun `json:"runs"`
-	// In the order of the newest plan; steps of older plans only come last.
+	// In the order in which the newest plan runs them; steps of older plans only come last.
 	Steps []ShowPlanPlanPlanHistoryGridPlanGridStepsPlanGridStep `json:"steps"`
 }
 
@@ -10128,151 +6739,6 @@ func (v *ShowPlanPlanPlanHistoryStartersPlanStarter) GetLastRunAt() time.Time { 
 // GetLastRunId returns ShowPlanPlanPlanHistoryStartersPlanStarter.LastRunId, and is useful for accessing the field via an interface.
 func (v *ShowPlanPlanPlanHistoryStartersPlanStarter) GetLastRunId() string { return v.LastRunId }
 
-// ShowPlanPlanPlanHistorySummaryPlanSummary includes the requested fields of the GraphQL type PlanSummary.
-// The GraphQL type's documentation follows.
-//
-// A plan id in one project and environment, with its newest runs.
-type ShowPlanPlanPlanHistorySummaryPlanSummary struct {
-	PlanRow `json:"-"`
-}
-
-// GetProjectId returns ShowPlanPlanPlanHistorySummaryPlanSummary.ProjectId, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetProjectId() string { return v.PlanRow.ProjectId }
-
-// GetEnvironmentId returns ShowPlanPlanPlanHistorySummaryPlanSummary.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetEnvironmentId() string {
-	return v.PlanRow.EnvironmentId
-}
-
-// GetPlanId returns ShowPlanPlanPlanHistorySummaryPlanSummary.PlanId, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetPlanId() string { return v.PlanRow.PlanId }
-
-// GetLastRunAt returns ShowPlanPlanPlanHistorySummaryPlanSummary.LastRunAt, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetLastRunAt() time.Time {
-	return v.PlanRow.LastRunAt
-}
-
-// GetOpen returns ShowPlanPlanPlanHistorySummaryPlanSummary.Open, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetOpen() int { return v.PlanRow.Open }
-
-// GetEnded returns ShowPlanPlanPlanHistorySummaryPlanSummary.Ended, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetEnded() int { return v.PlanRow.Ended }
-
-// GetSucceeded returns ShowPlanPlanPlanHistorySummaryPlanSummary.Succeeded, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetSucceeded() int { return v.PlanRow.Succeeded }
-
-// GetSuccessRate returns ShowPlanPlanPlanHistorySummaryPlanSummary.SuccessRate, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetSuccessRate() *float64 {
-	return v.PlanRow.SuccessRate
-}
-
-// GetMedianMs returns ShowPlanPlanPlanHistorySummaryPlanSummary.MedianMs, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetMedianMs() *float64 { return v.PlanRow.MedianMs }
-
-// GetP90Ms returns ShowPlanPlanPlanHistorySummaryPlanSummary.P90Ms, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetP90Ms() *float64 { return v.PlanRow.P90Ms }
-
-// GetRecentMedianMs returns ShowPlanPlanPlanHistorySummaryPlanSummary.RecentMedianMs, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetRecentMedianMs() *float64 {
-	return v.PlanRow.RecentMedianMs
-}
-
-// GetNext returns ShowPlanPlanPlanHistorySummaryPlanSummary.Next, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetNext() PlanNext { return v.PlanRow.Next }
-
-// GetNextRunId returns ShowPlanPlanPlanHistorySummaryPlanSummary.NextRunId, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetNextRunId() *string {
-	return v.PlanRow.NextRunId
-}
-
-// GetRuns returns ShowPlanPlanPlanHistorySummaryPlanSummary.Runs, and is useful for accessing the field via an interface.
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) GetRuns() []PlanRowRunsPlanRun {
-	return v.PlanRow.Runs
-}
-
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ShowPlanPlanPlanHistorySummaryPlanSummary
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ShowPlanPlanPlanHistorySummaryPlanSummary = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.PlanRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalShowPlanPlanPlanHistorySummaryPlanSummary struct {
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	PlanId string `json:"planId"`
-
-	LastRunAt time.Time `json:"lastRunAt"`
-
-	Open int `json:"open"`
-
-	Ended int `json:"ended"`
-
-	Succeeded int `json:"succeeded"`
-
-	SuccessRate *float64 `json:"successRate"`
-
-	MedianMs *float64 `json:"medianMs"`
-
-	P90Ms *float64 `json:"p90Ms"`
-
-	RecentMedianMs *float64 `json:"recentMedianMs"`
-
-	Next PlanNext `json:"next"`
-
-	NextRunId *string `json:"nextRunId"`
-
-	Runs []PlanRowRunsPlanRun `json:"runs"`
-}
-
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ShowPlanPlanPlanHistorySummaryPlanSummary) __premarshalJSON() (*__premarshalShowPlanPlanPlanHistorySummaryPlanSummary, error) {
-	var retval __premarshalShowPlanPlanPlanHistorySummaryPlanSummary
-
-	retval.ProjectId = v.PlanRow.ProjectId
-	retval.EnvironmentId = v.PlanRow.EnvironmentId
-	retval.PlanId = v.PlanRow.PlanId
-	retval.LastRunAt = v.PlanRow.LastRunAt
-	retval.Open = v.PlanRow.Open
-	retval.Ended = v.PlanRow.Ended
-	retval.Succeeded = v.PlanRow.Succeeded
-	retval.SuccessRate = v.PlanRow.SuccessRate
-	retval.MedianMs = v.PlanRow.MedianMs
-	retval.P90Ms = v.PlanRow.P90Ms
-	retval.RecentMedianMs = v.PlanRow.RecentMedianMs
-	retval.Next = v.PlanRow.Next
-	retval.NextRunId = v.PlanRow.NextRunId
-	retval.Runs = v.PlanRow.Runs
-	return &retval, nil
-}
-
 // ShowPlanPlanPlanHistoryVersionsPlanVersion includes the requested fields of the GraphQL type PlanVersion.
 type ShowPlanPlanPlanHistoryVersionsPlanVersion struct {
 	PlanVersion string    `json:"planVersion"`
@@ -10329,11 +6795,11 @@ type ShowPlanStepPlanStepPlanStepHistory struct {
 	// The duration that 90 % of them did not exceed.
 	P90Ms *float64 `json:"p90Ms"`
 	// Newest first, at most 200.
-	Attempts []ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt `json:"attempts"`
+	Attempts []PastTry `json:"attempts"`
 	// By error code, the most frequent first.
 	Failures []ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount `json:"failures"`
 	// The newest successful attempt; null when there is none in these runs.
-	LastGreen *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt `json:"lastGreen"`
+	LastGreen *PastTry `json:"lastGreen"`
 }
 
 // GetCountedRuns returns ShowPlanStepPlanStepPlanStepHistory.CountedRuns, and is useful for accessing the field via an interface.
@@ -10355,9 +6821,7 @@ func (v *ShowPlanStepPlanStepPlanStepHistory) GetMedianMs() *float64 { return v.
 func (v *ShowPlanStepPlanStepPlanStepHistory) GetP90Ms() *float64 { return v.P90Ms }
 
 // GetAttempts returns ShowPlanStepPlanStepPlanStepHistory.Attempts, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistory) GetAttempts() []ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt {
-	return v.Attempts
-}
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetAttempts() []PastTry { return v.Attempts }
 
 // GetFailures returns ShowPlanStepPlanStepPlanStepHistory.Failures, and is useful for accessing the field via an interface.
 func (v *ShowPlanStepPlanStepPlanStepHistory) GetFailures() []ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount {
@@ -10365,135 +6829,7 @@ func (v *ShowPlanStepPlanStepPlanStepHistory) GetFailures() []ShowPlanStepPlanSt
 }
 
 // GetLastGreen returns ShowPlanStepPlanStepPlanStepHistory.LastGreen, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistory) GetLastGreen() *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt {
-	return v.LastGreen
-}
-
-// ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt includes the requested fields of the GraphQL type PastAttempt.
-type ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt struct {
-	PastTry `json:"-"`
-}
-
-// GetRunId returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.RunId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetRunId() string {
-	return v.PastTry.RunId
-}
-
-// GetPlanVersion returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.PlanVersion, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetPlanVersion() string {
-	return v.PastTry.PlanVersion
-}
-
-// GetLogicalAttemptId returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.LogicalAttemptId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetLogicalAttemptId() int {
-	return v.PastTry.LogicalAttemptId
-}
-
-// GetEngineAttemptId returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.EngineAttemptId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetEngineAttemptId() int {
-	return v.PastTry.EngineAttemptId
-}
-
-// GetStatus returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.Status, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetStatus() StepStatus {
-	return v.PastTry.Status
-}
-
-// GetStatusRaw returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.StatusRaw, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetStatusRaw() string {
-	return v.PastTry.StatusRaw
-}
-
-// GetStartedAt returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.StartedAt, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetStartedAt() *time.Time {
-	return v.PastTry.StartedAt
-}
-
-// GetCompletedAt returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.CompletedAt, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetCompletedAt() *time.Time {
-	return v.PastTry.CompletedAt
-}
-
-// GetDurationMs returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.DurationMs, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetDurationMs() *float64 {
-	return v.PastTry.DurationMs
-}
-
-// GetErrorCode returns ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt.ErrorCode, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) GetErrorCode() *string {
-	return v.PastTry.ErrorCode
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.PastTry)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt struct {
-	RunId string `json:"runId"`
-
-	PlanVersion string `json:"planVersion"`
-
-	LogicalAttemptId int `json:"logicalAttemptId"`
-
-	EngineAttemptId int `json:"engineAttemptId"`
-
-	Status StepStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	DurationMs *float64 `json:"durationMs"`
-
-	ErrorCode *string `json:"errorCode"`
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt) __premarshalJSON() (*__premarshalShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt, error) {
-	var retval __premarshalShowPlanStepPlanStepPlanStepHistoryAttemptsPastAttempt
-
-	retval.RunId = v.PastTry.RunId
-	retval.PlanVersion = v.PastTry.PlanVersion
-	retval.LogicalAttemptId = v.PastTry.LogicalAttemptId
-	retval.EngineAttemptId = v.PastTry.EngineAttemptId
-	retval.Status = v.PastTry.Status
-	retval.StatusRaw = v.PastTry.StatusRaw
-	retval.StartedAt = v.PastTry.StartedAt
-	retval.CompletedAt = v.PastTry.CompletedAt
-	retval.DurationMs = v.PastTry.DurationMs
-	retval.ErrorCode = v.PastTry.ErrorCode
-	return &retval, nil
-}
+func (v *ShowPlanStepPlanStepPlanStepHistory) GetLastGreen() *PastTry { return v.LastGreen }
 
 // ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount includes the requested fields of the GraphQL type FailureCount.
 type ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount struct {
@@ -10502,7 +6838,7 @@ type ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount struct {
 	// Of the newest one.
 	Message *string `json:"message"`
 	// The newest attempt that failed so.
-	Last ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt `json:"last"`
+	Last PastTry `json:"last"`
 }
 
 // GetCode returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount.Code, and is useful for accessing the field via an interface.
@@ -10517,261 +6853,7 @@ func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount) GetMessage() *
 }
 
 // GetLast returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount.Last, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount) GetLast() ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt {
-	return v.Last
-}
-
-// ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt includes the requested fields of the GraphQL type PastAttempt.
-type ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt struct {
-	PastTry `json:"-"`
-}
-
-// GetRunId returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.RunId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetRunId() string {
-	return v.PastTry.RunId
-}
-
-// GetPlanVersion returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.PlanVersion, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetPlanVersion() string {
-	return v.PastTry.PlanVersion
-}
-
-// GetLogicalAttemptId returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.LogicalAttemptId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetLogicalAttemptId() int {
-	return v.PastTry.LogicalAttemptId
-}
-
-// GetEngineAttemptId returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.EngineAttemptId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetEngineAttemptId() int {
-	return v.PastTry.EngineAttemptId
-}
-
-// GetStatus returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.Status, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetStatus() StepStatus {
-	return v.PastTry.Status
-}
-
-// GetStatusRaw returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.StatusRaw, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetStatusRaw() string {
-	return v.PastTry.StatusRaw
-}
-
-// GetStartedAt returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.StartedAt, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetStartedAt() *time.Time {
-	return v.PastTry.StartedAt
-}
-
-// GetCompletedAt returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.CompletedAt, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetCompletedAt() *time.Time {
-	return v.PastTry.CompletedAt
-}
-
-// GetDurationMs returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.DurationMs, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetDurationMs() *float64 {
-	return v.PastTry.DurationMs
-}
-
-// GetErrorCode returns ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt.ErrorCode, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) GetErrorCode() *string {
-	return v.PastTry.ErrorCode
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.PastTry)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt struct {
-	RunId string `json:"runId"`
-
-	PlanVersion string `json:"planVersion"`
-
-	LogicalAttemptId int `json:"logicalAttemptId"`
-
-	EngineAttemptId int `json:"engineAttemptId"`
-
-	Status StepStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	DurationMs *float64 `json:"durationMs"`
-
-	ErrorCode *string `json:"errorCode"`
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt) __premarshalJSON() (*__premarshalShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt, error) {
-	var retval __premarshalShowPlanStepPlanStepPlanStepHistoryFailuresFailureCountLastPastAttempt
-
-	retval.RunId = v.PastTry.RunId
-	retval.PlanVersion = v.PastTry.PlanVersion
-	retval.LogicalAttemptId = v.PastTry.LogicalAttemptId
-	retval.EngineAttemptId = v.PastTry.EngineAttemptId
-	retval.Status = v.PastTry.Status
-	retval.StatusRaw = v.PastTry.StatusRaw
-	retval.StartedAt = v.PastTry.StartedAt
-	retval.CompletedAt = v.PastTry.CompletedAt
-	retval.DurationMs = v.PastTry.DurationMs
-	retval.ErrorCode = v.PastTry.ErrorCode
-	return &retval, nil
-}
-
-// ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt includes the requested fields of the GraphQL type PastAttempt.
-type ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt struct {
-	PastTry `json:"-"`
-}
-
-// GetRunId returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.RunId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetRunId() string {
-	return v.PastTry.RunId
-}
-
-// GetPlanVersion returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.PlanVersion, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetPlanVersion() string {
-	return v.PastTry.PlanVersion
-}
-
-// GetLogicalAttemptId returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.LogicalAttemptId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetLogicalAttemptId() int {
-	return v.PastTry.LogicalAttemptId
-}
-
-// GetEngineAttemptId returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.EngineAttemptId, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetEngineAttemptId() int {
-	return v.PastTry.EngineAttemptId
-}
-
-// GetStatus returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.Status, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetStatus() StepStatus {
-	return v.PastTry.Status
-}
-
-// GetStatusRaw returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.StatusRaw, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetStatusRaw() string {
-	return v.PastTry.StatusRaw
-}
-
-// GetStartedAt returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.StartedAt, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetStartedAt() *time.Time {
-	return v.PastTry.StartedAt
-}
-
-// GetCompletedAt returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.CompletedAt, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetCompletedAt() *time.Time {
-	return v.PastTry.CompletedAt
-}
-
-// GetDurationMs returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.DurationMs, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetDurationMs() *float64 {
-	return v.PastTry.DurationMs
-}
-
-// GetErrorCode returns ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt.ErrorCode, and is useful for accessing the field via an interface.
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) GetErrorCode() *string {
-	return v.PastTry.ErrorCode
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.PastTry)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt struct {
-	RunId string `json:"runId"`
-
-	PlanVersion string `json:"planVersion"`
-
-	LogicalAttemptId int `json:"logicalAttemptId"`
-
-	EngineAttemptId int `json:"engineAttemptId"`
-
-	Status StepStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	DurationMs *float64 `json:"durationMs"`
-
-	ErrorCode *string `json:"errorCode"`
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt) __premarshalJSON() (*__premarshalShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt, error) {
-	var retval __premarshalShowPlanStepPlanStepPlanStepHistoryLastGreenPastAttempt
-
-	retval.RunId = v.PastTry.RunId
-	retval.PlanVersion = v.PastTry.PlanVersion
-	retval.LogicalAttemptId = v.PastTry.LogicalAttemptId
-	retval.EngineAttemptId = v.PastTry.EngineAttemptId
-	retval.Status = v.PastTry.Status
-	retval.StatusRaw = v.PastTry.StatusRaw
-	retval.StartedAt = v.PastTry.StartedAt
-	retval.CompletedAt = v.PastTry.CompletedAt
-	retval.DurationMs = v.PastTry.DurationMs
-	retval.ErrorCode = v.PastTry.ErrorCode
-	return &retval, nil
-}
+func (v *ShowPlanStepPlanStepPlanStepHistoryFailuresFailureCount) GetLast() PastTry { return v.Last }
 
 // ShowPlanStepResponse is returned by ShowPlanStep on success.
 type ShowPlanStepResponse struct {
@@ -10783,241 +6865,16 @@ type ShowPlanStepResponse struct {
 // GetPlanStep returns ShowPlanStepResponse.PlanStep, and is useful for accessing the field via an interface.
 func (v *ShowPlanStepResponse) GetPlanStep() *ShowPlanStepPlanStepPlanStepHistory { return v.PlanStep }
 
-// ShowPolicyPolicy includes the requested fields of the GraphQL type Policy.
-// The GraphQL type's documentation follows.
-//
-// One version of the policy of a tenant. Roles and actions are strings, because later versions may add some.
-type ShowPolicyPolicy struct {
-	PolicyRow `json:"-"`
-}
-
-// GetVersion returns ShowPolicyPolicy.Version, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetVersion() int { return v.PolicyRow.Version }
-
-// GetDefaultRules returns ShowPolicyPolicy.DefaultRules, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetDefaultRules() bool { return v.PolicyRow.DefaultRules }
-
-// GetRules returns ShowPolicyPolicy.Rules, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetRules() []PolicyRowRulesPolicyRule { return v.PolicyRow.Rules }
-
-// GetGrants returns ShowPolicyPolicy.Grants, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetGrants() []PolicyRowGrantsPolicyGrant { return v.PolicyRow.Grants }
-
-// GetSod returns ShowPolicyPolicy.Sod, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetSod() PolicyRowSodPolicySod { return v.PolicyRow.Sod }
-
-// GetApprovals returns ShowPolicyPolicy.Approvals, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetApprovals() []PolicyRowApprovalsPolicyApproval {
-	return v.PolicyRow.Approvals
-}
-
-// GetBreakGlass returns ShowPolicyPolicy.BreakGlass, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetBreakGlass() []PolicyRowBreakGlassPolicyBreakGlass {
-	return v.PolicyRow.BreakGlass
-}
-
-// GetSandbox returns ShowPolicyPolicy.Sandbox, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetSandbox() []PolicyRowSandboxPolicySandbox { return v.PolicyRow.Sandbox }
-
-// GetActor returns ShowPolicyPolicy.Actor, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetActor() *string { return v.PolicyRow.Actor }
-
-// GetReason returns ShowPolicyPolicy.Reason, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetReason() *string { return v.PolicyRow.Reason }
-
-// GetAt returns ShowPolicyPolicy.At, and is useful for accessing the field via an interface.
-func (v *ShowPolicyPolicy) GetAt() *time.Time { return v.PolicyRow.At }
-
-func (v *ShowPolicyPolicy) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ShowPolicyPolicy
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ShowPolicyPolicy = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.PolicyRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalShowPolicyPolicy struct {
-	Version int `json:"version"`
-
-	DefaultRules bool `json:"defaultRules"`
-
-	Rules []PolicyRowRulesPolicyRule `json:"rules"`
-
-	Grants []PolicyRowGrantsPolicyGrant `json:"grants"`
-
-	Sod PolicyRowSodPolicySod `json:"sod"`
-
-	Approvals []PolicyRowApprovalsPolicyApproval `json:"approvals"`
-
-	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
-
-	Sandbox []PolicyRowSandboxPolicySandbox `json:"sandbox"`
-
-	Actor *string `json:"actor"`
-
-	Reason *string `json:"reason"`
-
-	At *time.Time `json:"at"`
-}
-
-func (v *ShowPolicyPolicy) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ShowPolicyPolicy) __premarshalJSON() (*__premarshalShowPolicyPolicy, error) {
-	var retval __premarshalShowPolicyPolicy
-
-	retval.Version = v.PolicyRow.Version
-	retval.DefaultRules = v.PolicyRow.DefaultRules
-	retval.Rules = v.PolicyRow.Rules
-	retval.Grants = v.PolicyRow.Grants
-	retval.Sod = v.PolicyRow.Sod
-	retval.Approvals = v.PolicyRow.Approvals
-	retval.BreakGlass = v.PolicyRow.BreakGlass
-	retval.Sandbox = v.PolicyRow.Sandbox
-	retval.Actor = v.PolicyRow.Actor
-	retval.Reason = v.PolicyRow.Reason
-	retval.At = v.PolicyRow.At
-	return &retval, nil
-}
-
 // ShowPolicyResponse is returned by ShowPolicy on success.
 type ShowPolicyResponse struct {
 	// The policy of the tenant: which role may do what where, and who has which role. Requires the action
 	// READ_POLICY on the whole tenant. Example: `policy { version grants { principal role projectId } }`.
 	// Errors: FORBIDDEN, STORE_UNAVAILABLE.
-	Policy ShowPolicyPolicy `json:"policy"`
+	Policy PolicyRow `json:"policy"`
 }
 
 // GetPolicy returns ShowPolicyResponse.Policy, and is useful for accessing the field via an interface.
-func (v *ShowPolicyResponse) GetPolicy() ShowPolicyPolicy { return v.Policy }
-
-// ShowQuotaQuotaSettings includes the requested fields of the GraphQL type QuotaSettings.
-type ShowQuotaQuotaSettings struct {
-	QuotaSettingsRow `json:"-"`
-}
-
-// GetVersion returns ShowQuotaQuotaSettings.Version, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetVersion() int { return v.QuotaSettingsRow.Version }
-
-// GetTier returns ShowQuotaQuotaSettings.Tier, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetTier() string { return v.QuotaSettingsRow.Tier }
-
-// GetTenant returns ShowQuotaQuotaSettings.Tenant, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetTenant() QuotaSettingsRowTenantQuotaLimits {
-	return v.QuotaSettingsRow.Tenant
-}
-
-// GetProjects returns ShowQuotaQuotaSettings.Projects, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetProjects() []QuotaSettingsRowProjectsProjectQuota {
-	return v.QuotaSettingsRow.Projects
-}
-
-// GetStrategy returns ShowQuotaQuotaSettings.Strategy, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetStrategy() *BackpressureStrategy {
-	return v.QuotaSettingsRow.Strategy
-}
-
-// GetTtlMs returns ShowQuotaQuotaSettings.TtlMs, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetTtlMs() *float64 { return v.QuotaSettingsRow.TtlMs }
-
-// GetActor returns ShowQuotaQuotaSettings.Actor, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetActor() *string { return v.QuotaSettingsRow.Actor }
-
-// GetReason returns ShowQuotaQuotaSettings.Reason, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetReason() *string { return v.QuotaSettingsRow.Reason }
-
-// GetAt returns ShowQuotaQuotaSettings.At, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotaSettings) GetAt() *time.Time { return v.QuotaSettingsRow.At }
-
-func (v *ShowQuotaQuotaSettings) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ShowQuotaQuotaSettings
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ShowQuotaQuotaSettings = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.QuotaSettingsRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalShowQuotaQuotaSettings struct {
-	Version int `json:"version"`
-
-	Tier string `json:"tier"`
-
-	Tenant QuotaSettingsRowTenantQuotaLimits `json:"tenant"`
-
-	Projects []QuotaSettingsRowProjectsProjectQuota `json:"projects"`
-
-	Strategy *BackpressureStrategy `json:"strategy"`
-
-	TtlMs *float64 `json:"ttlMs"`
-
-	Actor *string `json:"actor"`
-
-	Reason *string `json:"reason"`
-
-	At *time.Time `json:"at"`
-}
-
-func (v *ShowQuotaQuotaSettings) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ShowQuotaQuotaSettings) __premarshalJSON() (*__premarshalShowQuotaQuotaSettings, error) {
-	var retval __premarshalShowQuotaQuotaSettings
-
-	retval.Version = v.QuotaSettingsRow.Version
-	retval.Tier = v.QuotaSettingsRow.Tier
-	retval.Tenant = v.QuotaSettingsRow.Tenant
-	retval.Projects = v.QuotaSettingsRow.Projects
-	retval.Strategy = v.QuotaSettingsRow.Strategy
-	retval.TtlMs = v.QuotaSettingsRow.TtlMs
-	retval.Actor = v.QuotaSettingsRow.Actor
-	retval.Reason = v.QuotaSettingsRow.Reason
-	retval.At = v.QuotaSettingsRow.At
-	return &retval, nil
-}
+func (v *ShowPolicyResponse) GetPolicy() PolicyRow { return v.Policy }
 
 // ShowQuotaQuotasQuotaSnapshot includes the requested fields of the GraphQL type QuotaSnapshot.
 type ShowQuotaQuotasQuotaSnapshot struct {
@@ -11091,14 +6948,14 @@ type ShowQuotaResponse struct {
 	// may READ. Empty when nothing is limited.
 	Quotas []ShowQuotaQuotasQuotaSnapshot `json:"quotas"`
 	// The tenant's own quota settings. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE.
-	QuotaSettings ShowQuotaQuotaSettings `json:"quotaSettings"`
+	QuotaSettings QuotaSettingsRow `json:"quotaSettings"`
 }
 
 // GetQuotas returns ShowQuotaResponse.Quotas, and is useful for accessing the field via an interface.
 func (v *ShowQuotaResponse) GetQuotas() []ShowQuotaQuotasQuotaSnapshot { return v.Quotas }
 
 // GetQuotaSettings returns ShowQuotaResponse.QuotaSettings, and is useful for accessing the field via an interface.
-func (v *ShowQuotaResponse) GetQuotaSettings() ShowQuotaQuotaSettings { return v.QuotaSettings }
+func (v *ShowQuotaResponse) GetQuotaSettings() QuotaSettingsRow { return v.QuotaSettings }
 
 // ShowRunResponse is returned by ShowRun on success.
 type ShowRunResponse struct {
@@ -11112,7 +6969,9 @@ func (v *ShowRunResponse) GetRun() *ShowRunRun { return v.Run }
 
 // ShowRunRun includes the requested fields of the GraphQL type Run.
 type ShowRunRun struct {
-	RunRow `json:"-"`
+	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Request ShowRunRunRequest `json:"request"`
+	RunRow  `json:"-"`
 	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []ShowRunRunStepsStep `json:"steps"`
 	// Null unless the run is PAUSED.
@@ -11120,6 +6979,9 @@ type ShowRunRun struct {
 	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
 }
+
+// GetRequest returns ShowRunRun.Request, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetRequest() ShowRunRunRequest { return v.Request }
 
 // GetSteps returns ShowRunRun.Steps, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetSteps() []ShowRunRunStepsStep { return v.Steps }
@@ -11210,6 +7072,8 @@ func (v *ShowRunRun) UnmarshalJSON(b []byte) error {
 }
 
 type __premarshalShowRunRun struct {
+	Request ShowRunRunRequest `json:"request"`
+
 	Steps []ShowRunRunStepsStep `json:"steps"`
 
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
@@ -11264,6 +7128,7 @@ func (v *ShowRunRun) MarshalJSON() ([]byte, error) {
 func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	var retval __premarshalShowRunRun
 
+	retval.Request = v.Request
 	retval.Steps = v.Steps
 	retval.Pause = v.Pause
 	retval.Actions = v.Actions
@@ -11330,6 +7195,15 @@ func (v *ShowRunRunPausePauseInfo) GetReason() *string { return v.Reason }
 
 // GetSince returns ShowRunRunPausePauseInfo.Since, and is useful for accessing the field via an interface.
 func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
+
+// ShowRunRunRequest includes the requested fields of the GraphQL type RunRequest.
+type ShowRunRunRequest struct {
+	// The parameters of the run, with `***` for values that look like secrets; null when there are none.
+	Params *json.RawMessage `json:"params"`
+}
+
+// GetParams returns ShowRunRunRequest.Params, and is useful for accessing the field via an interface.
+func (v *ShowRunRunRequest) GetParams() *json.RawMessage { return v.Params }
 
 // ShowRunRunStepsStep includes the requested fields of the GraphQL type Step.
 type ShowRunRunStepsStep struct {
@@ -11472,114 +7346,11 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 // ShowServiceResponse is returned by ShowService on success.
 type ShowServiceResponse struct {
 	// The mode of dvt as it affects the viewer's tenant, for a banner.
-	Service ShowServiceServiceServiceState `json:"service"`
+	Service ServiceRow `json:"service"`
 }
 
 // GetService returns ShowServiceResponse.Service, and is useful for accessing the field via an interface.
-func (v *ShowServiceResponse) GetService() ShowServiceServiceServiceState { return v.Service }
-
-// ShowServiceServiceServiceState includes the requested fields of the GraphQL type ServiceState.
-// The GraphQL type's documentation follows.
-//
-// The state of the service for the viewer's tenant, for a banner.
-type ShowServiceServiceServiceState struct {
-	ServiceRow `json:"-"`
-}
-
-// GetMode returns ShowServiceServiceServiceState.Mode, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetMode() EngineMode { return v.ServiceRow.Mode }
-
-// GetModeReason returns ShowServiceServiceServiceState.ModeReason, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetModeReason() *string { return v.ServiceRow.ModeReason }
-
-// GetModeSince returns ShowServiceServiceServiceState.ModeSince, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetModeSince() *time.Time { return v.ServiceRow.ModeSince }
-
-// GetFrozen returns ShowServiceServiceServiceState.Frozen, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetFrozen() bool { return v.ServiceRow.Frozen }
-
-// GetFrozenReason returns ShowServiceServiceServiceState.FrozenReason, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetFrozenReason() *string { return v.ServiceRow.FrozenReason }
-
-// GetFrozenSince returns ShowServiceServiceServiceState.FrozenSince, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetFrozenSince() *time.Time { return v.ServiceRow.FrozenSince }
-
-// GetDegraded returns ShowServiceServiceServiceState.Degraded, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetDegraded() bool { return v.ServiceRow.Degraded }
-
-// GetRetryAfterMs returns ShowServiceServiceServiceState.RetryAfterMs, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetRetryAfterMs() *float64 { return v.ServiceRow.RetryAfterMs }
-
-// GetActiveRuns returns ShowServiceServiceServiceState.ActiveRuns, and is useful for accessing the field via an interface.
-func (v *ShowServiceServiceServiceState) GetActiveRuns() *int { return v.ServiceRow.ActiveRuns }
-
-func (v *ShowServiceServiceServiceState) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*ShowServiceServiceServiceState
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.ShowServiceServiceServiceState = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.ServiceRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalShowServiceServiceServiceState struct {
-	Mode EngineMode `json:"mode"`
-
-	ModeReason *string `json:"modeReason"`
-
-	ModeSince *time.Time `json:"modeSince"`
-
-	Frozen bool `json:"frozen"`
-
-	FrozenReason *string `json:"frozenReason"`
-
-	FrozenSince *time.Time `json:"frozenSince"`
-
-	Degraded bool `json:"degraded"`
-
-	RetryAfterMs *float64 `json:"retryAfterMs"`
-
-	ActiveRuns *int `json:"activeRuns"`
-}
-
-func (v *ShowServiceServiceServiceState) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *ShowServiceServiceServiceState) __premarshalJSON() (*__premarshalShowServiceServiceServiceState, error) {
-	var retval __premarshalShowServiceServiceServiceState
-
-	retval.Mode = v.ServiceRow.Mode
-	retval.ModeReason = v.ServiceRow.ModeReason
-	retval.ModeSince = v.ServiceRow.ModeSince
-	retval.Frozen = v.ServiceRow.Frozen
-	retval.FrozenReason = v.ServiceRow.FrozenReason
-	retval.FrozenSince = v.ServiceRow.FrozenSince
-	retval.Degraded = v.ServiceRow.Degraded
-	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
-	retval.ActiveRuns = v.ServiceRow.ActiveRuns
-	return &retval, nil
-}
+func (v *ShowServiceResponse) GetService() ServiceRow { return v.Service }
 
 // ShowWorkersResponse is returned by ShowWorkers on success.
 type ShowWorkersResponse struct {
@@ -11782,154 +7553,11 @@ func (v *SignalRunResponse) GetSignalRun() SignalRunSignalRunSignalRunPayload { 
 
 // SignalRunSignalRunSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type SignalRunSignalRunSignalRunPayload struct {
-	Signal SignalRunSignalRunSignalRunPayloadSignal `json:"signal"`
+	Signal Receipt `json:"signal"`
 }
 
 // GetSignal returns SignalRunSignalRunSignalRunPayload.Signal, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayload) GetSignal() SignalRunSignalRunSignalRunPayloadSignal {
-	return v.Signal
-}
-
-// SignalRunSignalRunSignalRunPayloadSignal includes the requested fields of the GraphQL type Signal.
-// The GraphQL type's documentation follows.
-//
-// The receipt of a signal: its decision and how far the engine has applied it.
-type SignalRunSignalRunSignalRunPayloadSignal struct {
-	Receipt `json:"-"`
-}
-
-// GetSignalId returns SignalRunSignalRunSignalRunPayloadSignal.SignalId, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetSignalId() string { return v.Receipt.SignalId }
-
-// GetRunId returns SignalRunSignalRunSignalRunPayloadSignal.RunId, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetRunId() string { return v.Receipt.RunId }
-
-// GetType returns SignalRunSignalRunSignalRunPayloadSignal.Type, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetType() SignalType { return v.Receipt.Type }
-
-// GetTypeRaw returns SignalRunSignalRunSignalRunPayloadSignal.TypeRaw, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetTypeRaw() string { return v.Receipt.TypeRaw }
-
-// GetStepId returns SignalRunSignalRunSignalRunPayloadSignal.StepId, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetStepId() *string { return v.Receipt.StepId }
-
-// GetDecision returns SignalRunSignalRunSignalRunPayloadSignal.Decision, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetDecision() SignalDecision {
-	return v.Receipt.Decision
-}
-
-// GetRejection returns SignalRunSignalRunSignalRunPayloadSignal.Rejection, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetRejection() *ReceiptRejection {
-	return v.Receipt.Rejection
-}
-
-// GetApplication returns SignalRunSignalRunSignalRunPayloadSignal.Application, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetApplication() *SignalApplication {
-	return v.Receipt.Application
-}
-
-// GetApplicationReason returns SignalRunSignalRunSignalRunPayloadSignal.ApplicationReason, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetApplicationReason() *string {
-	return v.Receipt.ApplicationReason
-}
-
-// GetDuplicate returns SignalRunSignalRunSignalRunPayloadSignal.Duplicate, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetDuplicate() bool { return v.Receipt.Duplicate }
-
-// GetAcceptedSeq returns SignalRunSignalRunSignalRunPayloadSignal.AcceptedSeq, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetAcceptedSeq() *int64 {
-	return v.Receipt.AcceptedSeq
-}
-
-// GetAppliedSeq returns SignalRunSignalRunSignalRunPayloadSignal.AppliedSeq, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetAppliedSeq() *int64 {
-	return v.Receipt.AppliedSeq
-}
-
-// GetQuiescentSeq returns SignalRunSignalRunSignalRunPayloadSignal.QuiescentSeq, and is useful for accessing the field via an interface.
-func (v *SignalRunSignalRunSignalRunPayloadSignal) GetQuiescentSeq() *int64 {
-	return v.Receipt.QuiescentSeq
-}
-
-func (v *SignalRunSignalRunSignalRunPayloadSignal) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*SignalRunSignalRunSignalRunPayloadSignal
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.SignalRunSignalRunSignalRunPayloadSignal = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.Receipt)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalSignalRunSignalRunSignalRunPayloadSignal struct {
-	SignalId string `json:"signalId"`
-
-	RunId string `json:"runId"`
-
-	Type SignalType `json:"type"`
-
-	TypeRaw string `json:"typeRaw"`
-
-	StepId *string `json:"stepId"`
-
-	Decision SignalDecision `json:"decision"`
-
-	Rejection *ReceiptRejection `json:"rejection"`
-
-	Application *SignalApplication `json:"application"`
-
-	ApplicationReason *string `json:"applicationReason"`
-
-	Duplicate bool `json:"duplicate"`
-
-	AcceptedSeq *int64 `json:"acceptedSeq"`
-
-	AppliedSeq *int64 `json:"appliedSeq"`
-
-	QuiescentSeq *int64 `json:"quiescentSeq"`
-}
-
-func (v *SignalRunSignalRunSignalRunPayloadSignal) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *SignalRunSignalRunSignalRunPayloadSignal) __premarshalJSON() (*__premarshalSignalRunSignalRunSignalRunPayloadSignal, error) {
-	var retval __premarshalSignalRunSignalRunSignalRunPayloadSignal
-
-	retval.SignalId = v.Receipt.SignalId
-	retval.RunId = v.Receipt.RunId
-	retval.Type = v.Receipt.Type
-	retval.TypeRaw = v.Receipt.TypeRaw
-	retval.StepId = v.Receipt.StepId
-	retval.Decision = v.Receipt.Decision
-	retval.Rejection = v.Receipt.Rejection
-	retval.Application = v.Receipt.Application
-	retval.ApplicationReason = v.Receipt.ApplicationReason
-	retval.Duplicate = v.Receipt.Duplicate
-	retval.AcceptedSeq = v.Receipt.AcceptedSeq
-	retval.AppliedSeq = v.Receipt.AppliedSeq
-	retval.QuiescentSeq = v.Receipt.QuiescentSeq
-	return &retval, nil
-}
+func (v *SignalRunSignalRunSignalRunPayload) GetSignal() Receipt { return v.Signal }
 
 type SignalRunsInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -11977,144 +7605,15 @@ func (v *SignalRunsResponse) GetSignalRuns() SignalRunsSignalRunsBulkSignalPaylo
 // SignalRunsSignalRunsBulkSignalPayload includes the requested fields of the GraphQL type BulkSignalPayload.
 type SignalRunsSignalRunsBulkSignalPayload struct {
 	// An earlier request with this requestId was accepted already.
-	Duplicate bool                                      `json:"duplicate"`
-	Bulk      SignalRunsSignalRunsBulkSignalPayloadBulk `json:"bulk"`
+	Duplicate bool     `json:"duplicate"`
+	Bulk      BulkHead `json:"bulk"`
 }
 
 // GetDuplicate returns SignalRunsSignalRunsBulkSignalPayload.Duplicate, and is useful for accessing the field via an interface.
 func (v *SignalRunsSignalRunsBulkSignalPayload) GetDuplicate() bool { return v.Duplicate }
 
 // GetBulk returns SignalRunsSignalRunsBulkSignalPayload.Bulk, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayload) GetBulk() SignalRunsSignalRunsBulkSignalPayloadBulk {
-	return v.Bulk
-}
-
-// SignalRunsSignalRunsBulkSignalPayloadBulk includes the requested fields of the GraphQL type Bulk.
-// The GraphQL type's documentation follows.
-//
-// One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
-type SignalRunsSignalRunsBulkSignalPayloadBulk struct {
-	BulkHead `json:"-"`
-}
-
-// GetId returns SignalRunsSignalRunsBulkSignalPayloadBulk.Id, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetId() string { return v.BulkHead.Id }
-
-// GetState returns SignalRunsSignalRunsBulkSignalPayloadBulk.State, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetState() BulkState { return v.BulkHead.State }
-
-// GetTypeRaw returns SignalRunsSignalRunsBulkSignalPayloadBulk.TypeRaw, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetTypeRaw() string { return v.BulkHead.TypeRaw }
-
-// GetStepId returns SignalRunsSignalRunsBulkSignalPayloadBulk.StepId, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetStepId() *string { return v.BulkHead.StepId }
-
-// GetReason returns SignalRunsSignalRunsBulkSignalPayloadBulk.Reason, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetReason() string { return v.BulkHead.Reason }
-
-// GetCreatedAt returns SignalRunsSignalRunsBulkSignalPayloadBulk.CreatedAt, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetCreatedAt() time.Time {
-	return v.BulkHead.CreatedAt
-}
-
-// GetFinishedAt returns SignalRunsSignalRunsBulkSignalPayloadBulk.FinishedAt, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetFinishedAt() *time.Time {
-	return v.BulkHead.FinishedAt
-}
-
-// GetStoppedAt returns SignalRunsSignalRunsBulkSignalPayloadBulk.StoppedAt, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetStoppedAt() *time.Time {
-	return v.BulkHead.StoppedAt
-}
-
-// GetPacedCode returns SignalRunsSignalRunsBulkSignalPayloadBulk.PacedCode, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetPacedCode() *string {
-	return v.BulkHead.PacedCode
-}
-
-// GetPacedUntil returns SignalRunsSignalRunsBulkSignalPayloadBulk.PacedUntil, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetPacedUntil() *time.Time {
-	return v.BulkHead.PacedUntil
-}
-
-// GetCounts returns SignalRunsSignalRunsBulkSignalPayloadBulk.Counts, and is useful for accessing the field via an interface.
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetCounts() BulkHeadCountsBulkCounts {
-	return v.BulkHead.Counts
-}
-
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*SignalRunsSignalRunsBulkSignalPayloadBulk
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.SignalRunsSignalRunsBulkSignalPayloadBulk = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.BulkHead)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalSignalRunsSignalRunsBulkSignalPayloadBulk struct {
-	Id string `json:"id"`
-
-	State BulkState `json:"state"`
-
-	TypeRaw string `json:"typeRaw"`
-
-	StepId *string `json:"stepId"`
-
-	Reason string `json:"reason"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	FinishedAt *time.Time `json:"finishedAt"`
-
-	StoppedAt *time.Time `json:"stoppedAt"`
-
-	PacedCode *string `json:"pacedCode"`
-
-	PacedUntil *time.Time `json:"pacedUntil"`
-
-	Counts BulkHeadCountsBulkCounts `json:"counts"`
-}
-
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) __premarshalJSON() (*__premarshalSignalRunsSignalRunsBulkSignalPayloadBulk, error) {
-	var retval __premarshalSignalRunsSignalRunsBulkSignalPayloadBulk
-
-	retval.Id = v.BulkHead.Id
-	retval.State = v.BulkHead.State
-	retval.TypeRaw = v.BulkHead.TypeRaw
-	retval.StepId = v.BulkHead.StepId
-	retval.Reason = v.BulkHead.Reason
-	retval.CreatedAt = v.BulkHead.CreatedAt
-	retval.FinishedAt = v.BulkHead.FinishedAt
-	retval.StoppedAt = v.BulkHead.StoppedAt
-	retval.PacedCode = v.BulkHead.PacedCode
-	retval.PacedUntil = v.BulkHead.PacedUntil
-	retval.Counts = v.BulkHead.Counts
-	return &retval, nil
-}
+func (v *SignalRunsSignalRunsBulkSignalPayload) GetBulk() BulkHead { return v.Bulk }
 
 type SignalType string
 
@@ -12219,13 +7718,13 @@ func (v *StartRunResponse) GetStartRun() StartRunStartRunStartRunPayload { retur
 
 // StartRunStartRunStartRunPayload includes the requested fields of the GraphQL type StartRunPayload.
 type StartRunStartRunStartRunPayload struct {
-	Run          StartRunStartRunStartRunPayloadRun              `json:"run"`
+	Run          RunRow                                          `json:"run"`
 	Queue        *StartRunStartRunStartRunPayloadQueueQueueEntry `json:"queue"`
 	Deduplicated bool                                            `json:"deduplicated"`
 }
 
 // GetRun returns StartRunStartRunStartRunPayload.Run, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayload) GetRun() StartRunStartRunStartRunPayloadRun { return v.Run }
+func (v *StartRunStartRunStartRunPayload) GetRun() RunRow { return v.Run }
 
 // GetQueue returns StartRunStartRunStartRunPayload.Queue, and is useful for accessing the field via an interface.
 func (v *StartRunStartRunStartRunPayload) GetQueue() *StartRunStartRunStartRunPayloadQueueQueueEntry {
@@ -12253,170 +7752,6 @@ func (v *StartRunStartRunStartRunPayloadQueueQueueEntry) GetPosition() *int { re
 // GetEstimatedWaitMs returns StartRunStartRunStartRunPayloadQueueQueueEntry.EstimatedWaitMs, and is useful for accessing the field via an interface.
 func (v *StartRunStartRunStartRunPayloadQueueQueueEntry) GetEstimatedWaitMs() *float64 {
 	return v.EstimatedWaitMs
-}
-
-// StartRunStartRunStartRunPayloadRun includes the requested fields of the GraphQL type Run.
-type StartRunStartRunStartRunPayloadRun struct {
-	RunRow `json:"-"`
-}
-
-// GetRunId returns StartRunStartRunStartRunPayloadRun.RunId, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetRunId() string { return v.RunRow.RunId }
-
-// GetProjectId returns StartRunStartRunStartRunPayloadRun.ProjectId, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetProjectId() string { return v.RunRow.ProjectId }
-
-// GetEnvironmentId returns StartRunStartRunStartRunPayloadRun.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetEnvironmentId() string { return v.RunRow.EnvironmentId }
-
-// GetStatus returns StartRunStartRunStartRunPayloadRun.Status, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetStatus() RunStatus { return v.RunRow.Status }
-
-// GetStatusRaw returns StartRunStartRunStartRunPayloadRun.StatusRaw, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetStatusRaw() string { return v.RunRow.StatusRaw }
-
-// GetSubstatus returns StartRunStartRunStartRunPayloadRun.Substatus, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetSubstatus() *RunSubstatus { return v.RunRow.Substatus }
-
-// GetMessage returns StartRunStartRunStartRunPayloadRun.Message, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetMessage() *string { return v.RunRow.Message }
-
-// GetRunSeq returns StartRunStartRunStartRunPayloadRun.RunSeq, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
-
-// GetPlan returns StartRunStartRunStartRunPayloadRun.Plan, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
-
-// GetStepCounts returns StartRunStartRunStartRunPayloadRun.StepCounts, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetStepCounts() RunRowStepCounts {
-	return v.RunRow.StepCounts
-}
-
-// GetTriggeredBy returns StartRunStartRunStartRunPayloadRun.TriggeredBy, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetTriggeredBy() *string { return v.RunRow.TriggeredBy }
-
-// GetCreatedAt returns StartRunStartRunStartRunPayloadRun.CreatedAt, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetCreatedAt() time.Time { return v.RunRow.CreatedAt }
-
-// GetStartedAt returns StartRunStartRunStartRunPayloadRun.StartedAt, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetStartedAt() *time.Time { return v.RunRow.StartedAt }
-
-// GetCompletedAt returns StartRunStartRunStartRunPayloadRun.CompletedAt, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetCompletedAt() *time.Time { return v.RunRow.CompletedAt }
-
-// GetTotalDurationMs returns StartRunStartRunStartRunPayloadRun.TotalDurationMs, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetTotalDurationMs() *float64 {
-	return v.RunRow.TotalDurationMs
-}
-
-// GetRetryDeadline returns StartRunStartRunStartRunPayloadRun.RetryDeadline, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetRetryDeadline() *time.Time {
-	return v.RunRow.RetryDeadline
-}
-
-// GetRootCause returns StartRunStartRunStartRunPayloadRun.RootCause, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetRootCause() *RunRowRootCauseRunError {
-	return v.RunRow.RootCause
-}
-
-// GetCancellation returns StartRunStartRunStartRunPayloadRun.Cancellation, and is useful for accessing the field via an interface.
-func (v *StartRunStartRunStartRunPayloadRun) GetCancellation() *RunRowCancellation {
-	return v.RunRow.Cancellation
-}
-
-func (v *StartRunStartRunStartRunPayloadRun) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*StartRunStartRunStartRunPayloadRun
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.StartRunStartRunStartRunPayloadRun = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.RunRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalStartRunStartRunStartRunPayloadRun struct {
-	RunId string `json:"runId"`
-
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	Status RunStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	Substatus *RunSubstatus `json:"substatus"`
-
-	Message *string `json:"message"`
-
-	RunSeq int64 `json:"runSeq"`
-
-	Plan RunRowPlanPlanRef `json:"plan"`
-
-	StepCounts RunRowStepCounts `json:"stepCounts"`
-
-	TriggeredBy *string `json:"triggeredBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	TotalDurationMs *float64 `json:"totalDurationMs"`
-
-	RetryDeadline *time.Time `json:"retryDeadline"`
-
-	RootCause *RunRowRootCauseRunError `json:"rootCause"`
-
-	Cancellation *RunRowCancellation `json:"cancellation"`
-}
-
-func (v *StartRunStartRunStartRunPayloadRun) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *StartRunStartRunStartRunPayloadRun) __premarshalJSON() (*__premarshalStartRunStartRunStartRunPayloadRun, error) {
-	var retval __premarshalStartRunStartRunStartRunPayloadRun
-
-	retval.RunId = v.RunRow.RunId
-	retval.ProjectId = v.RunRow.ProjectId
-	retval.EnvironmentId = v.RunRow.EnvironmentId
-	retval.Status = v.RunRow.Status
-	retval.StatusRaw = v.RunRow.StatusRaw
-	retval.Substatus = v.RunRow.Substatus
-	retval.Message = v.RunRow.Message
-	retval.RunSeq = v.RunRow.RunSeq
-	retval.Plan = v.RunRow.Plan
-	retval.StepCounts = v.RunRow.StepCounts
-	retval.TriggeredBy = v.RunRow.TriggeredBy
-	retval.CreatedAt = v.RunRow.CreatedAt
-	retval.StartedAt = v.RunRow.StartedAt
-	retval.CompletedAt = v.RunRow.CompletedAt
-	retval.TotalDurationMs = v.RunRow.TotalDurationMs
-	retval.RetryDeadline = v.RunRow.RetryDeadline
-	retval.RootCause = v.RunRow.RootCause
-	retval.Cancellation = v.RunRow.Cancellation
-	return &retval, nil
 }
 
 type StepChangeKind string
@@ -12711,6 +8046,8 @@ type TokenRow struct {
 	TokenId string    `json:"tokenId"`
 	Kind    TokenKind `json:"kind"`
 	Name    string    `json:"name"`
+	// The first characters of the secret, to tell tokens apart; null for sessions and for tokens of earlier versions.
+	Prefix *string `json:"prefix"`
 	// The principal whose rights are the upper bound.
 	Principal string                     `json:"principal"`
 	Grants    []TokenRowGrantsTokenGrant `json:"grants"`
@@ -12731,6 +8068,9 @@ func (v *TokenRow) GetKind() TokenKind { return v.Kind }
 
 // GetName returns TokenRow.Name, and is useful for accessing the field via an interface.
 func (v *TokenRow) GetName() string { return v.Name }
+
+// GetPrefix returns TokenRow.Prefix, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetPrefix() *string { return v.Prefix }
 
 // GetPrincipal returns TokenRow.Principal, and is useful for accessing the field via an interface.
 func (v *TokenRow) GetPrincipal() string { return v.Principal }
@@ -12835,7 +8175,7 @@ type WatchBulkBulkUpdatesBulkUpdate struct {
 	AsOf   time.Time                          `json:"asOf"`
 	Bulk   WatchBulkBulkUpdatesBulkUpdateBulk `json:"bulk"`
 	// Rows that changed, by number, at most 200; empty in the first frame and in quiet ones.
-	Rows []WatchBulkBulkUpdatesBulkUpdateRowsBulkRow `json:"rows"`
+	Rows []BulkLine `json:"rows"`
 }
 
 // GetSync returns WatchBulkBulkUpdatesBulkUpdate.Sync, and is useful for accessing the field via an interface.
@@ -12851,9 +8191,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdate) GetAsOf() time.Time { return v.AsOf }
 func (v *WatchBulkBulkUpdatesBulkUpdate) GetBulk() WatchBulkBulkUpdatesBulkUpdateBulk { return v.Bulk }
 
 // GetRows returns WatchBulkBulkUpdatesBulkUpdate.Rows, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdate) GetRows() []WatchBulkBulkUpdatesBulkUpdateRowsBulkRow {
-	return v.Rows
-}
+func (v *WatchBulkBulkUpdatesBulkUpdate) GetRows() []BulkLine { return v.Rows }
 
 // WatchBulkBulkUpdatesBulkUpdateBulk includes the requested fields of the GraphQL type Bulk.
 // The GraphQL type's documentation follows.
@@ -12864,7 +8202,7 @@ type WatchBulkBulkUpdatesBulkUpdateBulk struct {
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
 	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
-	Runs WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts `json:"runs"`
+	Runs BulkRunCountsOf `json:"runs"`
 }
 
 // GetApplications returns WatchBulkBulkUpdatesBulkUpdateBulk.Applications, and is useful for accessing the field via an interface.
@@ -12873,9 +8211,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetApplications() WatchBulkBulkUpda
 }
 
 // GetRuns returns WatchBulkBulkUpdatesBulkUpdateBulk.Runs, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetRuns() WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts {
-	return v.Runs
-}
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetRuns() BulkRunCountsOf { return v.Runs }
 
 // GetId returns WatchBulkBulkUpdatesBulkUpdateBulk.Id, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetId() string { return v.BulkHead.Id }
@@ -12940,7 +8276,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) UnmarshalJSON(b []byte) error {
 type __premarshalWatchBulkBulkUpdatesBulkUpdateBulk struct {
 	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
 
-	Runs WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts `json:"runs"`
+	Runs BulkRunCountsOf `json:"runs"`
 
 	Id string `json:"id"`
 
@@ -13018,147 +8354,6 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetNoop() int { return 
 
 // GetNotApplied returns WatchBulkBulkUpdatesBulkUpdateBulkApplications.NotApplied, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetNotApplied() int { return v.NotApplied }
-
-// WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts includes the requested fields of the GraphQL type BulkRunCounts.
-// The GraphQL type's documentation follows.
-//
-// Numbers of runs by status; their sum is `counts.accepted`.
-type WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts struct {
-	// They have not started.
-	Waiting   int `json:"waiting"`
-	Running   int `json:"running"`
-	Paused    int `json:"paused"`
-	Completed int `json:"completed"`
-	Failed    int `json:"failed"`
-	Cancelled int `json:"cancelled"`
-}
-
-// GetWaiting returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Waiting, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetWaiting() int { return v.Waiting }
-
-// GetRunning returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Running, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetRunning() int { return v.Running }
-
-// GetPaused returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Paused, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetPaused() int { return v.Paused }
-
-// GetCompleted returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Completed, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetCompleted() int { return v.Completed }
-
-// GetFailed returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Failed, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetFailed() int { return v.Failed }
-
-// GetCancelled returns WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts.Cancelled, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateBulkRunsBulkRunCounts) GetCancelled() int { return v.Cancelled }
-
-// WatchBulkBulkUpdatesBulkUpdateRowsBulkRow includes the requested fields of the GraphQL type BulkRow.
-// The GraphQL type's documentation follows.
-//
-// One run of a bulk.
-type WatchBulkBulkUpdatesBulkUpdateRowsBulkRow struct {
-	BulkLine `json:"-"`
-}
-
-// GetNo returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.No, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetNo() int { return v.BulkLine.No }
-
-// GetRunId returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.RunId, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetRunId() string { return v.BulkLine.RunId }
-
-// GetOutcomeRaw returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.OutcomeRaw, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetOutcomeRaw() string {
-	return v.BulkLine.OutcomeRaw
-}
-
-// GetCode returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Code, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetCode() *string { return v.BulkLine.Code }
-
-// GetMessage returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Message, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetMessage() *string { return v.BulkLine.Message }
-
-// GetFailed returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Failed, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetFailed() bool { return v.BulkLine.Failed }
-
-// GetNewRunId returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.NewRunId, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetNewRunId() *string { return v.BulkLine.NewRunId }
-
-// GetRunStatus returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.RunStatus, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetRunStatus() *RunStatus {
-	return v.BulkLine.RunStatus
-}
-
-// GetSignal returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Signal, and is useful for accessing the field via an interface.
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetSignal() *BulkLineSignal {
-	return v.BulkLine.Signal
-}
-
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*WatchBulkBulkUpdatesBulkUpdateRowsBulkRow
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.WatchBulkBulkUpdatesBulkUpdateRowsBulkRow = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.BulkLine)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalWatchBulkBulkUpdatesBulkUpdateRowsBulkRow struct {
-	No int `json:"no"`
-
-	RunId string `json:"runId"`
-
-	OutcomeRaw string `json:"outcomeRaw"`
-
-	Code *string `json:"code"`
-
-	Message *string `json:"message"`
-
-	Failed bool `json:"failed"`
-
-	NewRunId *string `json:"newRunId"`
-
-	RunStatus *RunStatus `json:"runStatus"`
-
-	Signal *BulkLineSignal `json:"signal"`
-}
-
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) __premarshalJSON() (*__premarshalWatchBulkBulkUpdatesBulkUpdateRowsBulkRow, error) {
-	var retval __premarshalWatchBulkBulkUpdatesBulkUpdateRowsBulkRow
-
-	retval.No = v.BulkLine.No
-	retval.RunId = v.BulkLine.RunId
-	retval.OutcomeRaw = v.BulkLine.OutcomeRaw
-	retval.Code = v.BulkLine.Code
-	retval.Message = v.BulkLine.Message
-	retval.Failed = v.BulkLine.Failed
-	retval.NewRunId = v.BulkLine.NewRunId
-	retval.RunStatus = v.BulkLine.RunStatus
-	retval.Signal = v.BulkLine.Signal
-	return &retval, nil
-}
 
 // WatchBulkResponse is returned by WatchBulk on success.
 type WatchBulkResponse struct {
@@ -13249,8 +8444,8 @@ type WatchRunRunUpdatesRunUpdateDeltaRunDelta struct {
 	FromSeq int64 `json:"fromSeq"`
 	ToSeq   int64 `json:"toSeq"`
 	// The run without its steps (`steps` is empty).
-	Header WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun   `json:"header"`
-	Steps  []WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep `json:"steps"`
+	Header RunRow    `json:"header"`
+	Steps  []StepRow `json:"steps"`
 }
 
 // GetFromSeq returns WatchRunRunUpdatesRunUpdateDeltaRunDelta.FromSeq, and is useful for accessing the field via an interface.
@@ -13260,366 +8455,20 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetFromSeq() int64 { return v
 func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetToSeq() int64 { return v.ToSeq }
 
 // GetHeader returns WatchRunRunUpdatesRunUpdateDeltaRunDelta.Header, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetHeader() WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun {
-	return v.Header
-}
+func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetHeader() RunRow { return v.Header }
 
 // GetSteps returns WatchRunRunUpdatesRunUpdateDeltaRunDelta.Steps, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetSteps() []WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep {
-	return v.Steps
-}
-
-// WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun includes the requested fields of the GraphQL type Run.
-type WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun struct {
-	RunRow `json:"-"`
-}
-
-// GetRunId returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.RunId, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetRunId() string { return v.RunRow.RunId }
-
-// GetProjectId returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.ProjectId, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetProjectId() string {
-	return v.RunRow.ProjectId
-}
-
-// GetEnvironmentId returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.EnvironmentId, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetEnvironmentId() string {
-	return v.RunRow.EnvironmentId
-}
-
-// GetStatus returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.Status, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetStatus() RunStatus {
-	return v.RunRow.Status
-}
-
-// GetStatusRaw returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.StatusRaw, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetStatusRaw() string {
-	return v.RunRow.StatusRaw
-}
-
-// GetSubstatus returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.Substatus, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetSubstatus() *RunSubstatus {
-	return v.RunRow.Substatus
-}
-
-// GetMessage returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.Message, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetMessage() *string {
-	return v.RunRow.Message
-}
-
-// GetRunSeq returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.RunSeq, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
-
-// GetPlan returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.Plan, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetPlan() RunRowPlanPlanRef {
-	return v.RunRow.Plan
-}
-
-// GetStepCounts returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.StepCounts, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetStepCounts() RunRowStepCounts {
-	return v.RunRow.StepCounts
-}
-
-// GetTriggeredBy returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.TriggeredBy, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetTriggeredBy() *string {
-	return v.RunRow.TriggeredBy
-}
-
-// GetCreatedAt returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.CreatedAt, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetCreatedAt() time.Time {
-	return v.RunRow.CreatedAt
-}
-
-// GetStartedAt returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.StartedAt, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetStartedAt() *time.Time {
-	return v.RunRow.StartedAt
-}
-
-// GetCompletedAt returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.CompletedAt, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetCompletedAt() *time.Time {
-	return v.RunRow.CompletedAt
-}
-
-// GetTotalDurationMs returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.TotalDurationMs, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetTotalDurationMs() *float64 {
-	return v.RunRow.TotalDurationMs
-}
-
-// GetRetryDeadline returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.RetryDeadline, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetRetryDeadline() *time.Time {
-	return v.RunRow.RetryDeadline
-}
-
-// GetRootCause returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.RootCause, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetRootCause() *RunRowRootCauseRunError {
-	return v.RunRow.RootCause
-}
-
-// GetCancellation returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun.Cancellation, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) GetCancellation() *RunRowCancellation {
-	return v.RunRow.Cancellation
-}
-
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.RunRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun struct {
-	RunId string `json:"runId"`
-
-	ProjectId string `json:"projectId"`
-
-	EnvironmentId string `json:"environmentId"`
-
-	Status RunStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	Substatus *RunSubstatus `json:"substatus"`
-
-	Message *string `json:"message"`
-
-	RunSeq int64 `json:"runSeq"`
-
-	Plan RunRowPlanPlanRef `json:"plan"`
-
-	StepCounts RunRowStepCounts `json:"stepCounts"`
-
-	TriggeredBy *string `json:"triggeredBy"`
-
-	CreatedAt time.Time `json:"createdAt"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	CompletedAt *time.Time `json:"completedAt"`
-
-	TotalDurationMs *float64 `json:"totalDurationMs"`
-
-	RetryDeadline *time.Time `json:"retryDeadline"`
-
-	RootCause *RunRowRootCauseRunError `json:"rootCause"`
-
-	Cancellation *RunRowCancellation `json:"cancellation"`
-}
-
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun) __premarshalJSON() (*__premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun, error) {
-	var retval __premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun
-
-	retval.RunId = v.RunRow.RunId
-	retval.ProjectId = v.RunRow.ProjectId
-	retval.EnvironmentId = v.RunRow.EnvironmentId
-	retval.Status = v.RunRow.Status
-	retval.StatusRaw = v.RunRow.StatusRaw
-	retval.Substatus = v.RunRow.Substatus
-	retval.Message = v.RunRow.Message
-	retval.RunSeq = v.RunRow.RunSeq
-	retval.Plan = v.RunRow.Plan
-	retval.StepCounts = v.RunRow.StepCounts
-	retval.TriggeredBy = v.RunRow.TriggeredBy
-	retval.CreatedAt = v.RunRow.CreatedAt
-	retval.StartedAt = v.RunRow.StartedAt
-	retval.CompletedAt = v.RunRow.CompletedAt
-	retval.TotalDurationMs = v.RunRow.TotalDurationMs
-	retval.RetryDeadline = v.RunRow.RetryDeadline
-	retval.RootCause = v.RunRow.RootCause
-	retval.Cancellation = v.RunRow.Cancellation
-	return &retval, nil
-}
-
-// WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep includes the requested fields of the GraphQL type Step.
-type WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep struct {
-	StepRow `json:"-"`
-}
-
-// GetStepId returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.StepId, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetStepId() string {
-	return v.StepRow.StepId
-}
-
-// GetName returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Name, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetName() *string { return v.StepRow.Name }
-
-// GetType returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Type, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetType() string { return v.StepRow.Type }
-
-// GetStatus returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Status, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetStatus() StepStatus {
-	return v.StepRow.Status
-}
-
-// GetStatusRaw returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.StatusRaw, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetStatusRaw() string {
-	return v.StepRow.StatusRaw
-}
-
-// GetSubstatus returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Substatus, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetSubstatus() *RunSubstatus {
-	return v.StepRow.Substatus
-}
-
-// GetLogicalAttemptId returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.LogicalAttemptId, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetLogicalAttemptId() int {
-	return v.StepRow.LogicalAttemptId
-}
-
-// GetDurationMs returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.DurationMs, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetDurationMs() *float64 {
-	return v.StepRow.DurationMs
-}
-
-// GetStartedAt returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.StartedAt, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetStartedAt() *time.Time {
-	return v.StepRow.StartedAt
-}
-
-// GetPendingRetry returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.PendingRetry, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetPendingRetry() bool {
-	return v.StepRow.PendingRetry
-}
-
-// GetChangedSeq returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.ChangedSeq, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetChangedSeq() int64 {
-	return v.StepRow.ChangedSeq
-}
-
-// GetDependsOn returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.DependsOn, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetDependsOn() []string {
-	return v.StepRow.DependsOn
-}
-
-// GetError returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Error, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetError() *StepRowErrorStepError {
-	return v.StepRow.Error
-}
-
-// GetSkip returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Skip, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetSkip() *StepRowSkip {
-	return v.StepRow.Skip
-}
-
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.StepRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep struct {
-	StepId string `json:"stepId"`
-
-	Name *string `json:"name"`
-
-	Type string `json:"type"`
-
-	Status StepStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	Substatus *RunSubstatus `json:"substatus"`
-
-	LogicalAttemptId int `json:"logicalAttemptId"`
-
-	DurationMs *float64 `json:"durationMs"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	PendingRetry bool `json:"pendingRetry"`
-
-	ChangedSeq int64 `json:"changedSeq"`
-
-	DependsOn []string `json:"dependsOn"`
-
-	Error *StepRowErrorStepError `json:"error"`
-
-	Skip *StepRowSkip `json:"skip"`
-}
-
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) __premarshalJSON() (*__premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep, error) {
-	var retval __premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep
-
-	retval.StepId = v.StepRow.StepId
-	retval.Name = v.StepRow.Name
-	retval.Type = v.StepRow.Type
-	retval.Status = v.StepRow.Status
-	retval.StatusRaw = v.StepRow.StatusRaw
-	retval.Substatus = v.StepRow.Substatus
-	retval.LogicalAttemptId = v.StepRow.LogicalAttemptId
-	retval.DurationMs = v.StepRow.DurationMs
-	retval.StartedAt = v.StepRow.StartedAt
-	retval.PendingRetry = v.StepRow.PendingRetry
-	retval.ChangedSeq = v.StepRow.ChangedSeq
-	retval.DependsOn = v.StepRow.DependsOn
-	retval.Error = v.StepRow.Error
-	retval.Skip = v.StepRow.Skip
-	return &retval, nil
-}
+func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetSteps() []StepRow { return v.Steps }
 
 // WatchRunRunUpdatesRunUpdateSnapshotRun includes the requested fields of the GraphQL type Run.
 type WatchRunRunUpdatesRunUpdateSnapshotRun struct {
 	RunRow `json:"-"`
 	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
-	Steps []WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep `json:"steps"`
+	Steps []StepRow `json:"steps"`
 }
 
 // GetSteps returns WatchRunRunUpdatesRunUpdateSnapshotRun.Steps, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetSteps() []WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep {
-	return v.Steps
-}
+func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetSteps() []StepRow { return v.Steps }
 
 // GetRunId returns WatchRunRunUpdatesRunUpdateSnapshotRun.RunId, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetRunId() string { return v.RunRow.RunId }
@@ -13719,7 +8568,7 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) UnmarshalJSON(b []byte) error {
 }
 
 type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRun struct {
-	Steps []WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep `json:"steps"`
+	Steps []StepRow `json:"steps"`
 
 	RunId string `json:"runId"`
 
@@ -13788,158 +8637,6 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) __premarshalJSON() (*__premarsh
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
-	return &retval, nil
-}
-
-// WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep includes the requested fields of the GraphQL type Step.
-type WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep struct {
-	StepRow `json:"-"`
-}
-
-// GetStepId returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.StepId, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetStepId() string { return v.StepRow.StepId }
-
-// GetName returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Name, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetName() *string { return v.StepRow.Name }
-
-// GetType returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Type, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetType() string { return v.StepRow.Type }
-
-// GetStatus returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Status, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetStatus() StepStatus {
-	return v.StepRow.Status
-}
-
-// GetStatusRaw returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.StatusRaw, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetStatusRaw() string {
-	return v.StepRow.StatusRaw
-}
-
-// GetSubstatus returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Substatus, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetSubstatus() *RunSubstatus {
-	return v.StepRow.Substatus
-}
-
-// GetLogicalAttemptId returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.LogicalAttemptId, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetLogicalAttemptId() int {
-	return v.StepRow.LogicalAttemptId
-}
-
-// GetDurationMs returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.DurationMs, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetDurationMs() *float64 {
-	return v.StepRow.DurationMs
-}
-
-// GetStartedAt returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.StartedAt, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetStartedAt() *time.Time {
-	return v.StepRow.StartedAt
-}
-
-// GetPendingRetry returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.PendingRetry, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetPendingRetry() bool {
-	return v.StepRow.PendingRetry
-}
-
-// GetChangedSeq returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.ChangedSeq, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetChangedSeq() int64 {
-	return v.StepRow.ChangedSeq
-}
-
-// GetDependsOn returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.DependsOn, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetDependsOn() []string {
-	return v.StepRow.DependsOn
-}
-
-// GetError returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Error, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetError() *StepRowErrorStepError {
-	return v.StepRow.Error
-}
-
-// GetSkip returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Skip, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetSkip() *StepRowSkip {
-	return v.StepRow.Skip
-}
-
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) UnmarshalJSON(b []byte) error {
-
-	if string(b) == "null" {
-		return nil
-	}
-
-	var firstPass struct {
-		*WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep
-		graphql.NoUnmarshalJSON
-	}
-	firstPass.WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep = v
-
-	err := json.Unmarshal(b, &firstPass)
-	if err != nil {
-		return err
-	}
-
-	err = json.Unmarshal(
-		b, &v.StepRow)
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRunStepsStep struct {
-	StepId string `json:"stepId"`
-
-	Name *string `json:"name"`
-
-	Type string `json:"type"`
-
-	Status StepStatus `json:"status"`
-
-	StatusRaw string `json:"statusRaw"`
-
-	Substatus *RunSubstatus `json:"substatus"`
-
-	LogicalAttemptId int `json:"logicalAttemptId"`
-
-	DurationMs *float64 `json:"durationMs"`
-
-	StartedAt *time.Time `json:"startedAt"`
-
-	PendingRetry bool `json:"pendingRetry"`
-
-	ChangedSeq int64 `json:"changedSeq"`
-
-	DependsOn []string `json:"dependsOn"`
-
-	Error *StepRowErrorStepError `json:"error"`
-
-	Skip *StepRowSkip `json:"skip"`
-}
-
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) MarshalJSON() ([]byte, error) {
-	premarshaled, err := v.__premarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(premarshaled)
-}
-
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) __premarshalJSON() (*__premarshalWatchRunRunUpdatesRunUpdateSnapshotRunStepsStep, error) {
-	var retval __premarshalWatchRunRunUpdatesRunUpdateSnapshotRunStepsStep
-
-	retval.StepId = v.StepRow.StepId
-	retval.Name = v.StepRow.Name
-	retval.Type = v.StepRow.Type
-	retval.Status = v.StepRow.Status
-	retval.StatusRaw = v.StepRow.StatusRaw
-	retval.Substatus = v.StepRow.Substatus
-	retval.LogicalAttemptId = v.StepRow.LogicalAttemptId
-	retval.DurationMs = v.StepRow.DurationMs
-	retval.StartedAt = v.StepRow.StartedAt
-	retval.PendingRetry = v.StepRow.PendingRetry
-	retval.ChangedSeq = v.StepRow.ChangedSeq
-	retval.DependsOn = v.StepRow.DependsOn
-	retval.Error = v.StepRow.Error
-	retval.Skip = v.StepRow.Skip
 	return &retval, nil
 }
 
@@ -14054,6 +8751,14 @@ type __CancelRunInput struct {
 
 // GetInput returns __CancelRunInput.Input, and is useful for accessing the field via an interface.
 func (v *__CancelRunInput) GetInput() CancelRunInput { return v.Input }
+
+// __ChangeRunTagsInput is used internally by genqlient
+type __ChangeRunTagsInput struct {
+	Input ChangeRunTagsInput `json:"input"`
+}
+
+// GetInput returns __ChangeRunTagsInput.Input, and is useful for accessing the field via an interface.
+func (v *__ChangeRunTagsInput) GetInput() ChangeRunTagsInput { return v.Input }
 
 // __CheckAuditInput is used internally by genqlient
 type __CheckAuditInput struct {
@@ -14381,9 +9086,10 @@ func (v *__ListQuotaSettingsInput) GetAfter() *string { return v.After }
 
 // __ListRunsInput is used internally by genqlient
 type __ListRunsInput struct {
-	First  *int       `json:"first"`
-	After  *string    `json:"after"`
-	Filter *RunFilter `json:"filter"`
+	First   *int       `json:"first"`
+	After   *string    `json:"after"`
+	Filter  *RunFilter `json:"filter"`
+	OrderBy *RunOrder  `json:"orderBy"`
 }
 
 // GetFirst returns __ListRunsInput.First, and is useful for accessing the field via an interface.
@@ -14395,13 +9101,16 @@ func (v *__ListRunsInput) GetAfter() *string { return v.After }
 // GetFilter returns __ListRunsInput.Filter, and is useful for accessing the field via an interface.
 func (v *__ListRunsInput) GetFilter() *RunFilter { return v.Filter }
 
+// GetOrderBy returns __ListRunsInput.OrderBy, and is useful for accessing the field via an interface.
+func (v *__ListRunsInput) GetOrderBy() *RunOrder { return v.OrderBy }
+
 // __ListTagsInput is used internally by genqlient
 type __ListTagsInput struct {
-	RunIds []string `json:"runIds"`
+	RunId string `json:"runId"`
 }
 
-// GetRunIds returns __ListTagsInput.RunIds, and is useful for accessing the field via an interface.
-func (v *__ListTagsInput) GetRunIds() []string { return v.RunIds }
+// GetRunId returns __ListTagsInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ListTagsInput) GetRunId() string { return v.RunId }
 
 // __ListTokensInput is used internally by genqlient
 type __ListTokensInput struct {
@@ -14595,13 +9304,21 @@ type __SetQuotaInput struct {
 // GetInput returns __SetQuotaInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetQuotaInput) GetInput() SetQuotaInput { return v.Input }
 
-// __SetRunTagsInput is used internally by genqlient
-type __SetRunTagsInput struct {
-	Input SetRunTagsInput `json:"input"`
+// __SetShareLinksInput is used internally by genqlient
+type __SetShareLinksInput struct {
+	Input SetShareLinksInput `json:"input"`
 }
 
-// GetInput returns __SetRunTagsInput.Input, and is useful for accessing the field via an interface.
-func (v *__SetRunTagsInput) GetInput() SetRunTagsInput { return v.Input }
+// GetInput returns __SetShareLinksInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetShareLinksInput) GetInput() SetShareLinksInput { return v.Input }
+
+// __ShareRunInput is used internally by genqlient
+type __ShareRunInput struct {
+	Input ShareRunInput `json:"input"`
+}
+
+// GetInput returns __ShareRunInput.Input, and is useful for accessing the field via an interface.
+func (v *__ShareRunInput) GetInput() ShareRunInput { return v.Input }
 
 // __ShowPlanInput is used internally by genqlient
 type __ShowPlanInput struct {
@@ -14749,7 +9466,18 @@ mutation AddRunNote ($input: AddRunNoteInput!) {
 			at
 			body
 		}
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -14787,6 +9515,9 @@ mutation ApproveRun ($input: ApproveRunInput!) {
 			approval {
 				... ApprovalRow
 			}
+		}
+		change {
+			... ChangeRow
 		}
 	}
 }
@@ -14844,6 +9575,14 @@ fragment ApprovalRow on RunApproval {
 		at
 	}
 }
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
 `
 
 func ApproveRun(
@@ -14878,7 +9617,18 @@ mutation BreakGlass ($input: BreakGlassInput!) {
 		role
 		until
 		policyVersion
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -15006,6 +9756,51 @@ func CancelRun(
 	}
 
 	data_ = &CancelRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by ChangeRunTags.
+const ChangeRunTags_Operation = `
+mutation ChangeRunTags ($input: ChangeRunTagsInput!) {
+	changeRunTags(input: $input) {
+		tags
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func ChangeRunTags(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input ChangeRunTagsInput,
+) (data_ *ChangeRunTagsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ChangeRunTags",
+		Query:  ChangeRunTags_Operation,
+		Variables: &__ChangeRunTagsInput{
+			Input: input,
+		},
+	}
+
+	data_ = &ChangeRunTagsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -15313,12 +10108,16 @@ mutation CreateToken ($input: CreateTokenInput!) {
 			... TokenRow
 		}
 		secret
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment TokenRow on Token {
 	tokenId
 	kind
 	name
+	prefix
 	principal
 	grants {
 		role
@@ -15331,6 +10130,14 @@ fragment TokenRow on Token {
 	revokedAt
 	revokedBy
 	lastUsedAt
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -15436,7 +10243,18 @@ const EndBreakGlass_Operation = `
 mutation EndBreakGlass ($input: EndBreakGlassInput!) {
 	endBreakGlass(input: $input) {
 		policyVersion
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -15703,6 +10521,9 @@ mutation FreezeTenant ($input: FreezeTenantInput!) {
 		service {
 			... ServiceRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment ServiceRow on ServiceState {
@@ -15715,6 +10536,15 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -15756,12 +10586,7 @@ query GetBulk ($id: ID!, $failed: Boolean!, $first: Int!, $after: String) {
 			notApplied
 		}
 		runs {
-			waiting
-			running
-			paused
-			completed
-			failed
-			cancelled
+			... BulkRunCountsOf
 		}
 		rows(failed: $failed, first: $first, after: $after) {
 			edges {
@@ -15770,8 +10595,7 @@ query GetBulk ($id: ID!, $failed: Boolean!, $first: Int!, $after: String) {
 				}
 			}
 			pageInfo {
-				hasNextPage
-				endCursor
+				... PageInfo
 			}
 		}
 	}
@@ -15796,6 +10620,14 @@ fragment BulkHead on Bulk {
 		notSent
 	}
 }
+fragment BulkRunCountsOf on BulkRunCounts {
+	waiting
+	running
+	paused
+	completed
+	failed
+	cancelled
+}
 fragment BulkLine on BulkRow {
 	no
 	runId
@@ -15810,6 +10642,10 @@ fragment BulkLine on BulkRow {
 		applicationReason
 		appliedSeq
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -15955,8 +10791,7 @@ query ListApprovals ($first: Int, $after: String) {
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
 }
@@ -16013,6 +10848,10 @@ fragment ApprovalRow on RunApproval {
 		reason
 		at
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16107,10 +10946,13 @@ query ListAttention ($first: Int, $after: String) {
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16151,8 +10993,7 @@ query ListBulks ($first: Int, $after: String) {
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
 }
@@ -16175,6 +11016,10 @@ fragment BulkHead on Bulk {
 		refused
 		notSent
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16215,8 +11060,7 @@ query ListDeadLetters ($runId: String, $open: Boolean, $first: Int, $after: Stri
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
 }
@@ -16230,6 +11074,10 @@ fragment Letter on DeadLetter {
 	cause
 	buriedAt
 	redrivenAt
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16289,10 +11137,13 @@ query ListManualTasks ($runId: String, $first: Int, $after: String) {
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16372,8 +11223,7 @@ query ListPlans ($projectId: String, $environmentId: String, $text: String, $fir
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
 }
@@ -16400,6 +11250,10 @@ fragment PlanRow on PlanSummary {
 		createdAt
 		durationMs
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16447,8 +11301,7 @@ query ListPolicies ($first: Int, $after: String) {
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
 }
@@ -16497,6 +11350,10 @@ fragment PolicyRow on Policy {
 	actor
 	reason
 	at
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16554,11 +11411,14 @@ query ListQueue ($projectId: String, $first: Int, $after: String) {
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 		depth
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16602,8 +11462,7 @@ query ListQuotaSettings ($first: Int, $after: String) {
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
 }
@@ -16633,6 +11492,10 @@ fragment QuotaSettingsRow on QuotaSettings {
 	actor
 	reason
 	at
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -16665,16 +11528,15 @@ func ListQuotaSettings(
 
 // The query executed by ListRuns.
 const ListRuns_Operation = `
-query ListRuns ($first: Int, $after: String, $filter: RunFilter) {
-	runs(first: $first, after: $after, filter: $filter) {
+query ListRuns ($first: Int, $after: String, $filter: RunFilter, $orderBy: RunOrder) {
+	runs(first: $first, after: $after, filter: $filter, orderBy: $orderBy) {
 		edges {
 			node {
 				... RunRow
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
 }
@@ -16722,6 +11584,10 @@ fragment RunRow on Run {
 		at
 	}
 }
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
 `
 
 func ListRuns(
@@ -16730,14 +11596,16 @@ func ListRuns(
 	first *int,
 	after *string,
 	filter *RunFilter,
+	orderBy *RunOrder,
 ) (data_ *ListRunsResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "ListRuns",
 		Query:  ListRuns_Operation,
 		Variables: &__ListRunsInput{
-			First:  first,
-			After:  after,
-			Filter: filter,
+			First:   first,
+			After:   after,
+			Filter:  filter,
+			OrderBy: orderBy,
 		},
 	}
 
@@ -16755,8 +11623,11 @@ func ListRuns(
 
 // The query executed by ListTags.
 const ListTags_Operation = `
-query ListTags ($runIds: [String!]!) {
-	runTags(runIds: $runIds) {
+query ListTags ($runId: String!) {
+	run(runId: $runId) {
+		runId
+	}
+	runTags(runIds: [$runId]) {
 		runId
 		tags
 	}
@@ -16766,13 +11637,13 @@ query ListTags ($runIds: [String!]!) {
 func ListTags(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	runIds []string,
+	runId string,
 ) (data_ *ListTagsResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "ListTags",
 		Query:  ListTags_Operation,
 		Variables: &__ListTagsInput{
-			RunIds: runIds,
+			RunId: runId,
 		},
 	}
 
@@ -16798,8 +11669,7 @@ query ListTokens ($all: Boolean, $live: Boolean, $first: Int, $after: String) {
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
 }
@@ -16807,6 +11677,7 @@ fragment TokenRow on Token {
 	tokenId
 	kind
 	name
+	prefix
 	principal
 	grants {
 		role
@@ -16819,6 +11690,10 @@ fragment TokenRow on Token {
 	revokedAt
 	revokedBy
 	lastUsedAt
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -17028,10 +11903,13 @@ query ReadAudit ($filter: AuditFilter, $oldestFirst: Boolean, $first: Int, $afte
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -17077,7 +11955,7 @@ query ReadEvents ($runId: String!, $first: Int, $after: Seq, $types: [String!]) 
 				}
 			}
 			pageInfo {
-				hasNextPage
+				... PageInfo
 			}
 		}
 	}
@@ -17100,6 +11978,10 @@ fragment EventRow on RunEvent {
 	persistedAt
 	emittedBy
 	payload
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -17393,12 +12275,16 @@ mutation RevokeToken ($input: RevokeTokenInput!) {
 		token {
 			... TokenRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment TokenRow on Token {
 	tokenId
 	kind
 	name
+	prefix
 	principal
 	grants {
 		role
@@ -17411,6 +12297,14 @@ fragment TokenRow on Token {
 	revokedAt
 	revokedBy
 	lastUsedAt
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -17461,11 +12355,14 @@ query SearchLogs ($in: LogSearchInput!, $find: String!, $first: Int, $after: Str
 			}
 		}
 		pageInfo {
-			hasNextPage
-			endCursor
+			... PageInfo
 		}
 		searchedLogs
 	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
 }
 `
 
@@ -17507,6 +12404,9 @@ mutation SetEngineMode ($input: SetEngineModeInput!) {
 		service {
 			... ServiceRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment ServiceRow on ServiceState {
@@ -17519,6 +12419,15 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
@@ -17553,6 +12462,9 @@ mutation SetPolicy ($input: SetPolicyInput!) {
 	setPolicy(input: $input) {
 		policy {
 			... PolicyRow
+		}
+		change {
+			... ChangeRow
 		}
 	}
 }
@@ -17602,6 +12514,14 @@ fragment PolicyRow on Policy {
 	reason
 	at
 }
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
 `
 
 func SetPolicy(
@@ -17636,6 +12556,9 @@ mutation SetQuota ($input: SetQuotaInput!) {
 		settings {
 			... QuotaSettingsRow
 		}
+		change {
+			... ChangeRow
+		}
 	}
 }
 fragment QuotaSettingsRow on QuotaSettings {
@@ -17665,6 +12588,14 @@ fragment QuotaSettingsRow on QuotaSettings {
 	reason
 	at
 }
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
 `
 
 func SetQuota(
@@ -17692,29 +12623,89 @@ func SetQuota(
 	return data_, err_
 }
 
-// The mutation executed by SetRunTags.
-const SetRunTags_Operation = `
-mutation SetRunTags ($input: SetRunTagsInput!) {
-	setRunTags(input: $input) {
-		tags
+// The mutation executed by SetShareLinks.
+const SetShareLinks_Operation = `
+mutation SetShareLinks ($input: SetShareLinksInput!) {
+	setShareLinks(input: $input) {
+		service {
+			... ServiceRow
+		}
+		change {
+			... ChangeRow
+		}
 	}
+}
+fragment ServiceRow on ServiceState {
+	mode
+	modeReason
+	modeSince
+	frozen
+	frozenReason
+	frozenSince
+	degraded
+	retryAfterMs
+	activeRuns
+	shareLinkHours
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
 }
 `
 
-func SetRunTags(
+func SetShareLinks(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	input SetRunTagsInput,
-) (data_ *SetRunTagsResponse, err_ error) {
+	input SetShareLinksInput,
+) (data_ *SetShareLinksResponse, err_ error) {
 	req_ := &graphql.Request{
-		OpName: "SetRunTags",
-		Query:  SetRunTags_Operation,
-		Variables: &__SetRunTagsInput{
+		OpName: "SetShareLinks",
+		Query:  SetShareLinks_Operation,
+		Variables: &__SetShareLinksInput{
 			Input: input,
 		},
 	}
 
-	data_ = &SetRunTagsResponse{}
+	data_ = &SetShareLinksResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by ShareRun.
+const ShareRun_Operation = `
+mutation ShareRun ($input: ShareRunInput!) {
+	shareRun(input: $input) {
+		path
+		expiresAt
+	}
+}
+`
+
+func ShareRun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input ShareRunInput,
+) (data_ *ShareRunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShareRun",
+		Query:  ShareRun_Operation,
+		Variables: &__ShareRunInput{
+			Input: input,
+		},
+	}
+
+	data_ = &ShareRunResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -18131,6 +13122,9 @@ func ShowQuota(
 const ShowRun_Operation = `
 query ShowRun ($runId: String!, $at: Seq) {
 	run(runId: $runId, at: $at) {
+		request {
+			params
+		}
 		... RunRow
 		steps {
 			... StepRow
@@ -18270,6 +13264,7 @@ fragment ServiceRow on ServiceState {
 	degraded
 	retryAfterMs
 	activeRuns
+	shareLinkHours
 }
 `
 
@@ -18607,12 +13602,7 @@ subscription WatchBulk ($id: ID!) {
 				notApplied
 			}
 			runs {
-				waiting
-				running
-				paused
-				completed
-				failed
-				cancelled
+				... BulkRunCountsOf
 			}
 		}
 		rows {
@@ -18639,6 +13629,14 @@ fragment BulkHead on Bulk {
 		refused
 		notSent
 	}
+}
+fragment BulkRunCountsOf on BulkRunCounts {
+	waiting
+	running
+	paused
+	completed
+	failed
+	cancelled
 }
 fragment BulkLine on BulkRow {
 	no

@@ -126,7 +126,8 @@ func (q AuditQuery) filter(tenantID string) (store.AuditFilter, error) {
 	f := q.Filter
 	f.TenantID, f.Actor, f.Action, f.RunID, f.After, f.Before = tenantID, "", "", "", 0, 0
 	var vs []plan.Violation
-	for _, t := range []struct{ path, text string }{{"actor", q.Actor}, {"action", q.Action}, {"runId", q.Run}} {
+	for _, t := range []struct{ path, text string }{{"actor", q.Actor}, {"action", q.Action}, {"runId", q.Run},
+		{"requestId", q.Filter.RequestID}} {
 		if len(t.text) > MaxAuditText {
 			vs = append(vs, plan.Violation{Path: "filter." + t.path, Code: "RANGE",
 				Message: fmt.Sprintf("must have at most %d bytes", MaxAuditText)})
@@ -161,8 +162,8 @@ func (q AuditQuery) filter(tenantID string) (store.AuditFilter, error) {
 // searched and where the next page begins. It returns true when there is nothing to search. A filter without
 // restrictions is not bounded: its page ends after Limit links.
 func (s *Audits) bound(ctx context.Context, f *store.AuditFilter, out *AuditPage) (bool, error) {
-	if f.ActorPart == "" && f.ActionPart == "" && f.RunPrefix == "" && f.Outcome == "" && f.From.IsZero() &&
-		f.To.IsZero() {
+	if f.ActorPart == "" && f.ActionPart == "" && f.RunPrefix == "" && f.Outcome == "" && f.RequestID == "" &&
+		f.From.IsZero() && f.To.IsZero() {
 		return false, nil
 	}
 	newest, err := s.store.AuditLinks(ctx, store.AuditFilter{TenantID: f.TenantID, Before: store.MaxAuditNo,

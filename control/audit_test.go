@@ -211,18 +211,17 @@ func TestCheckAudit_EachUseCaseAccountsForItsObjects(t *testing.T) {
 	p := w.Principal("dev-admin")
 	made := controltest.Must[access.CreatedToken](t)(
 		w.CreateToken(t.Context(), p, access.CreateToken{RequestID: "t", Name: "ci", Grants: p.Grants[:1]}))
-	controltest.Must[access.Token](t)(
+	controltest.Must[access.RevokedToken](t)(
 		w.RevokeToken(t.Context(), p, access.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"}))
 	policy := controltest.Must[access.Policy](t)(w.Policy(t.Context(), p))
 	controltest.Must[access.Policy](t)(
 		w.SetPolicy(t.Context(), p, access.SetPolicy{RequestID: "p", ExpectedVersion: policy.Version,
 			Document: policy.Document, Reason: "because"}))
-	controltest.Must[admission.ServiceState](t)(
+	controltest.Must[admission.ModeChange](t)(
 		w.FreezeTenant(t.Context(), p, admission.FreezeTenant{RequestID: "f", Frozen: true, Reason: "because"}))
-	controltest.Must[admission.ServiceState](t)(
+	controltest.Must[admission.ModeChange](t)(
 		w.SetEngineMode(t.Context(), w.Principal("dev-sre"), admission.SetEngineMode{RequestID: "m",
-			Mode:   admission.ModeNormal,
-			Reason: "because"}))
+			Mode: admission.ModeNormal, Reason: "because"}))
 	checked, after := 0, ""
 	for {
 		page := controltest.Must[control.AuditCheckPage](t)(w.CheckAudit(t.Context(), p, after))

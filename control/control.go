@@ -30,6 +30,9 @@ type RunView struct {
 // RunFilter selects runs. Use cases overwrite TenantID with the tenant of the caller.
 type RunFilter = store.RunFilter
 
+// RunSort is an order of a list of runs other than by creation.
+type RunSort = store.RunSort
+
 // RunsQuery asks for a page of runs of the caller's tenant.
 type RunsQuery struct {
 	Filter        RunFilter // with Steps the rows carry their steps; QUERY_TOO_COMPLEX above store.MaxListSteps

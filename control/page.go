@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,12 +32,54 @@ func DecodeCursor(c string) (*store.RunPos, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(c)
 	at, id, ok := strings.Cut(string(raw), " ")
-	t, terr := time.Parse(time.RFC3339Nano, at)
+	t, terr := CursorTime(at)
 	if err != nil || !ok || terr != nil || id == "" {
 		return nil, CursorInvalid()
 	}
 	return &store.RunPos{CreatedAt: t, RunID: id}, nil
 }
+
+// CursorTime reads the time of a cursor. Error: CURSOR_INVALID, also for a time that no cursor can hold: an offset can
+// move the years 0 and 9999 to ones that RFC 3339 cannot write.
+func CursorTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if year := t.UTC().Year(); err != nil || year < 0 || year > 9999 {
+		return time.Time{}, CursorInvalid()
+	}
+	return t, nil
+}
+
+// EncodeSortedCursor returns the cursor of a position in a list of runs. It names the order of the list, so that a list
+// in another order refuses it.
+func EncodeSortedCursor(by RunSort, p store.RunPos) string {
+	if by == "" {
+		return EncodeCursor(p)
+	}
+	text := fmt.Sprintf("%s %d %d %s", by, p.CreatedAt.UnixMicro(), p.Took.Microseconds(), p.RunID)
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+// DecodeSortedCursor returns the position of a cursor of a list in that order; nil for "", the beginning. Error:
+// CURSOR_INVALID, also for a cursor of another order.
+func DecodeSortedCursor(by RunSort, c string) (*store.RunPos, error) {
+	if c == "" || by == "" {
+		return DecodeCursor(c)
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(c)
+	parts := strings.SplitN(string(raw), " ", sortedCursorParts)
+	if err != nil || len(parts) < sortedCursorParts || parts[0] != string(by) || parts[3] == "" {
+		return nil, CursorInvalid()
+	}
+	at, aerr := strconv.ParseInt(parts[1], 10, 64)
+	took, terr := strconv.ParseInt(parts[2], 10, 64)
+	if aerr != nil || terr != nil {
+		return nil, CursorInvalid()
+	}
+	pos := store.RunPos{CreatedAt: time.UnixMicro(at).UTC(), Took: time.Duration(took) * time.Microsecond, RunID: parts[3]}
+	return &pos, nil
+}
+
+const sortedCursorParts = 4
 
 // MaxPageSize is the maximum page size of every list in the API.
 const MaxPageSize = 200

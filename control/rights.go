@@ -180,9 +180,9 @@ func (s *Rights) MaySeeInstallation(ctx context.Context, p authz.Principal) erro
 	return e
 }
 
-// OthersWhoCould names the principals that may do action to o, without one, whom separation of duties excludes.
-func (s *Rights) OthersWhoCould(action authz.Action, o authz.Object, one string) []string {
-	return slices.DeleteFunc(s.Authz.WhoCould(action, o), func(id string) bool { return id == one })
+// OthersWhoCould names the principals that may do action to o, without those whom separation of duties excludes.
+func (s *Rights) OthersWhoCould(action authz.Action, o authz.Object, excluded func(id string) bool) []string {
+	return slices.DeleteFunc(s.Authz.WhoCould(action, o), excluded)
 }
 
 // ObjectOf returns the authorisation object of a run: its tenant, project and environment.

@@ -368,6 +368,8 @@ type Return struct {
 	Kind           ReturnKind `json:"kind"`
 	// RetryAfter is the delay before the next dispatch, for ReturnThrottled and ReturnDeclined.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	// Overran is set for ReturnLost when heartbeats came, but no end within the time of the step.
+	Overran bool `json:"overran,omitempty"`
 	// Receipt is set for ReturnEnded. It is the only part with a proof.
 	Receipt *Receipt `json:"receipt,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/mapping"
@@ -16,7 +17,8 @@ import (
 type Annotations interface {
 	Tags(ctx context.Context, p authz.Principal, runIDs []string) (map[string][]string, error)
 	Notes(ctx context.Context, p authz.Principal, runID string) ([]runs.Note, error)
-	TagRun(ctx context.Context, p authz.Principal, in runs.TagRun) ([]string, error)
+	TagRun(ctx context.Context, p authz.Principal, in runs.TagRun) (runs.TaggedRun, error)
+	ChangeTags(ctx context.Context, p authz.Principal, in runs.ChangeTags) (runs.TaggedRun, error)
 	AddNote(ctx context.Context, p authz.Principal, in runs.NoteRun) (runs.Note, error)
 }
 
@@ -24,7 +26,7 @@ type Annotations interface {
 type ViewService interface {
 	SavedViews(ctx context.Context, p authz.Principal) ([]reads.SavedView, error)
 	SaveView(ctx context.Context, p authz.Principal, in reads.SaveView) (reads.SavedView, error)
-	DeleteView(ctx context.Context, p authz.Principal, id string) (bool, error)
+	DeleteView(ctx context.Context, p authz.Principal, id string) (control.Change, error)
 }
 
 func (q queries) RunTags(ctx context.Context, runIDs []string) ([]model.RunTags, error) {
@@ -46,12 +48,21 @@ func mapNote(n runs.Note) model.RunNote {
 }
 
 func (m mutations) SetRunTags(ctx context.Context, in model.SetRunTagsInput) (*model.SetRunTagsPayload, error) {
-	tags, err := m.control.TagRun(ctx, principal(ctx), runs.TagRun{RunID: in.RunID, RequestID: in.RequestID,
+	tagged, err := m.control.TagRun(ctx, principal(ctx), runs.TagRun{RunID: in.RunID, RequestID: in.RequestID,
 		Tags: in.Tags})
 	if err != nil {
 		return nil, err
 	}
-	return &model.SetRunTagsPayload{Tags: append([]string{}, tags...)}, nil
+	return &model.SetRunTagsPayload{Tags: append([]string{}, tagged.Tags...), Change: mapping.Change(tagged.Change)}, nil
+}
+
+func (m mutations) ChangeRunTags(ctx context.Context, in model.ChangeRunTagsInput) (*model.SetRunTagsPayload, error) {
+	tagged, err := m.control.ChangeTags(ctx, principal(ctx), runs.ChangeTags{RunID: in.RunID, RequestID: in.RequestID,
+		Add: in.Add, Remove: in.Remove})
+	if err != nil {
+		return nil, err
+	}
+	return &model.SetRunTagsPayload{Tags: append([]string{}, tagged.Tags...), Change: mapping.Change(tagged.Change)}, nil
 }
 
 func (m mutations) AddRunNote(ctx context.Context, in model.AddRunNoteInput) (*model.AddRunNotePayload, error) {
@@ -60,7 +71,8 @@ func (m mutations) AddRunNote(ctx context.Context, in model.AddRunNoteInput) (*m
 	if err != nil {
 		return nil, err
 	}
-	return &model.AddRunNotePayload{Note: new(mapNote(note))}, nil
+	return &model.AddRunNotePayload{Note: new(mapNote(note)), Change: mapping.Change(control.Change{
+		Action: runs.ActionNoteRun, RequestID: note.RequestID, Actor: note.Author, At: note.At})}, nil
 }
 
 func (q queries) SavedViews(ctx context.Context) ([]model.SavedView, error) {
@@ -81,10 +93,11 @@ func (m mutations) SaveView(ctx context.Context, in model.SaveViewInput) (*model
 	if err != nil {
 		return nil, err
 	}
-	return &model.SaveViewPayload{View: new(mapView(p, v))}, nil
+	return &model.SaveViewPayload{View: new(mapView(p, v)), Change: mapping.Change(control.Change{
+		Action: reads.ActionSaveView, RequestID: v.ID, Actor: v.Owner, At: v.At})}, nil
 }
 
 func (m mutations) DeleteView(ctx context.Context, in model.DeleteViewInput) (*model.DeleteViewPayload, error) {
-	deleted, err := m.control.DeleteView(ctx, principal(ctx), in.ID)
-	return &model.DeleteViewPayload{Deleted: deleted}, err
+	change, err := m.control.DeleteView(ctx, principal(ctx), in.ID)
+	return &model.DeleteViewPayload{Deleted: change != control.Change{}, Change: mapping.Change(change)}, err
 }

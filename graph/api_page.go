@@ -150,7 +150,7 @@ func deprecation(list ast.DirectiveList) string {
 }
 
 // APIStyle is the style sheet of APIPage.
-const APIStyle = `:root { color-scheme: light dark; font: 14px/22px system-ui, sans-serif; }
+const APIStyle = `:root { color-scheme: light dark; background: Canvas; color: CanvasText; font: 14px/22px system-ui, sans-serif; }
 body { max-width: 960px; margin: 0 auto; padding: 16px 20px 64px; overflow-wrap: anywhere; }
 code { font: 13px/20px ui-monospace, monospace; }
 section, dl { margin: 0 0 24px; }

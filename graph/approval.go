@@ -45,7 +45,25 @@ func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*m
 	if err != nil {
 		return nil, err
 	}
-	return &model.RunPayload{Run: mapping.GraphOf(v, availability(m.control, p, v), mapping.AllCostlyParts()).Run()}, nil
+	return &model.RunPayload{
+		Run:    mapping.GraphOf(v, availability(m.control, p, v), mapping.AllCostlyParts()).Run(),
+		Change: m.decisionReceipt(ctx, p, in.RunID),
+	}, nil
+}
+
+// decisionReceipt returns the receipt of the decision of p, which is the first one if p decided several times. It
+// returns nil when the decision cannot be read: the decision stands whether or not its receipt can be shown.
+func (m mutations) decisionReceipt(ctx context.Context, p authz.Principal, runID string) *model.ChangeReceipt {
+	a, err := m.control.Approval(ctx, p, runID)
+	if err != nil || a == nil {
+		return nil
+	}
+	own, ok := a.DecisionBy(p.ID)
+	if !ok {
+		return nil
+	}
+	return mapping.Change(control.Change{Action: string(authz.Approve), RequestID: own.RequestID, Actor: own.Principal,
+		At: own.At})
 }
 
 func (v viewerFields) Decisions(ctx context.Context, _ *model.Viewer, first *int) ([]model.DecidedRun, error) {

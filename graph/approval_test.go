@@ -66,15 +66,19 @@ func (f *fake) ServiceState(context.Context, authz.Principal) (admission.Service
 		ActiveRuns: new(int64(7))}, nil
 }
 
-func (f *fake) SetEngineMode(_ context.Context, _ authz.Principal, in admission.SetEngineMode) (admission.ServiceState,
+func (f *fake) SetEngineMode(_ context.Context, _ authz.Principal, in admission.SetEngineMode) (admission.ModeChange,
 	error) {
-	return serviceState(in.Mode), nil
+	return admission.ModeChange{ServiceState: serviceState(in.Mode), Change: control.Change{Action: "SET_ENGINE_MODE",
+		RequestID: in.RequestID, Actor: "sid", At: instant, Version: 3}}, nil
 }
 
-func (f *fake) FreezeTenant(_ context.Context, _ authz.Principal, in admission.FreezeTenant) (admission.ServiceState,
+func (f *fake) FreezeTenant(_ context.Context, _ authz.Principal, in admission.FreezeTenant) (admission.ModeChange,
 	error) {
-	return admission.ServiceState{Mode: admission.ModeNormal, Frozen: in.Frozen, FrozenReason: in.Reason + " of " +
-		in.TenantID, FrozenSince: instant}, nil
+	return admission.ModeChange{
+		ServiceState: admission.ServiceState{Mode: admission.ModeNormal, Frozen: in.Frozen, FrozenReason: in.Reason + " of " +
+			in.TenantID, FrozenSince: instant},
+		Change: control.Change{Action: "FREEZE_TENANT", RequestID: in.RequestID, Actor: "sid", At: instant, Version: 1},
+	}, nil
 }
 
 func (f *fake) WatchService(context.Context, authz.Principal) (graph.Stream[admission.ServiceState], error) {

@@ -28,7 +28,7 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 	if in.Filter.Newest = !mapping.OrZero(oldestFirst); f != nil {
 		in.Filter.From, in.Filter.To = mapping.OrZero(f.From), mapping.OrZero(f.To)
 		in.Actor, in.Action, in.Run = mapping.OrZero(f.Actor), mapping.OrZero(f.Action), mapping.OrZero(f.RunID)
-		in.Filter.Outcome = mapping.OrZero(f.Outcome)
+		in.Filter.Outcome, in.Filter.RequestID = mapping.OrZero(f.Outcome), mapping.OrZero(f.RequestID)
 	}
 	in.Filter.WithoutSeals = f != nil && f.Seals != nil && !*f.Seals
 	in.Filter.WithMissingRows = f == nil || *f == model.AuditFilter{Seals: f.Seals}

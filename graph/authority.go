@@ -7,6 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/mapping"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
@@ -16,6 +17,8 @@ import (
 type RoleReads interface {
 	// WhoCould returns at most ten principals of the tenant of p that have the right.
 	WhoCould(ctx context.Context, p authz.Principal, q access.WhoCould) ([]string, error)
+	// RightHolders names for each action whom p could ask to do it.
+	RightHolders(ctx context.Context, p authz.Principal, actions []authz.Action) ([]access.RightHolders, error)
 }
 
 // PolicyService reads and changes the policy of a tenant.
@@ -24,14 +27,14 @@ type PolicyService interface {
 	PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (access.PolicyPage, error)
 	SetPolicy(ctx context.Context, p authz.Principal, in access.SetPolicy) (access.Policy, error)
 	BreakGlass(ctx context.Context, p authz.Principal, in access.BreakGlass) (access.BreakGlassGrant, error)
-	// EndBreakGlass returns the version of the policy without the roles that p took by break-glass.
-	EndBreakGlass(ctx context.Context, p authz.Principal, requestID string) (int64, error)
+	// EndBreakGlass returns the policy without the roles that p took by break-glass.
+	EndBreakGlass(ctx context.Context, p authz.Principal, requestID string) (access.Policy, error)
 }
 
 // TokenService creates, revokes and lists API tokens.
 type TokenService interface {
 	CreateToken(ctx context.Context, p authz.Principal, in access.CreateToken) (access.CreatedToken, error)
-	RevokeToken(ctx context.Context, p authz.Principal, in access.RevokeToken) (access.Token, error)
+	RevokeToken(ctx context.Context, p authz.Principal, in access.RevokeToken) (access.RevokedToken, error)
 	Tokens(ctx context.Context, p authz.Principal, q access.TokensQuery) (access.TokensPage, error)
 }
 
@@ -83,6 +86,14 @@ func (q queries) WhoCould(ctx context.Context, action string, runID, projectID, 
 	return mapping.List(names), nil
 }
 
+func (q queries) RightHolders(ctx context.Context, actions []model.Action) ([]model.RightHolders, error) {
+	list, err := q.control.RightHolders(ctx, principal(ctx), mapping.MapSlice(actions,
+		func(a model.Action) authz.Action { return authz.Action(a) }))
+	return mapping.MapSlice(list, func(h access.RightHolders) model.RightHolders {
+		return model.RightHolders{Action: model.Action(h.Action), Names: mapping.List(h.Names), More: h.More}
+	}), err
+}
+
 func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after *string) (*model.TokenConnection,
 	error) {
 	if err := pageSizes(first, nil); err != nil {
@@ -109,7 +120,7 @@ func (m mutations) SetPolicy(ctx context.Context, in model.SetPolicyInput) (*mod
 	if err != nil {
 		return nil, err
 	}
-	return &model.SetPolicyPayload{Policy: mapping.Policy(p)}, nil
+	return &model.SetPolicyPayload{Policy: mapping.Policy(p), Change: policyChange(authz.SetPolicy, p)}, nil
 }
 
 func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*model.BreakGlassPayload, error) {
@@ -119,16 +130,29 @@ func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*m
 	if err != nil {
 		return nil, err
 	}
-	return &model.BreakGlassPayload{Role: model.Role(b.Role), Until: b.Until, PolicyVersion: int(b.PolicyVersion)}, nil
+	return &model.BreakGlassPayload{Role: model.Role(b.Role), Until: b.Until, PolicyVersion: int(b.PolicyVersion),
+		Change: mapping.Change(control.Change{Action: string(control.ActionBreakGlass), RequestID: in.RequestID,
+			Actor: principal(ctx).ID, At: b.At, Version: b.PolicyVersion})}, nil
+}
+
+// policyChange returns the receipt of the change that made a version of the policy.
+func policyChange(action authz.Action, p access.Policy) *model.ChangeReceipt {
+	return mapping.Change(control.Change{Action: string(action), RequestID: p.RequestID, Actor: p.Actor, At: p.At,
+		Version: p.Version})
 }
 
 func (m mutations) EndBreakGlass(ctx context.Context, in model.EndBreakGlassInput) (*model.EndBreakGlassPayload,
 	error) {
-	version, err := m.control.EndBreakGlass(ctx, principal(ctx), in.RequestID)
+	p := principal(ctx)
+	policy, err := m.control.EndBreakGlass(ctx, p, in.RequestID)
 	if err != nil {
 		return nil, err
 	}
-	return &model.EndBreakGlassPayload{PolicyVersion: int(version)}, nil
+	out := &model.EndBreakGlassPayload{PolicyVersion: int(policy.Version)}
+	if policy.RequestID == in.RequestID && policy.Actor == p.ID {
+		out.Change = policyChange(control.ActionEndBreakGlass, policy)
+	}
+	return out, nil
 }
 
 func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (*model.CreateTokenPayload, error) {
@@ -141,7 +165,9 @@ func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreateTokenPayload{Token: mapping.Token(t.Token), Secret: mapping.Text(t.Secret)}, nil
+	return &model.CreateTokenPayload{Token: mapping.Token(t.Token), Secret: mapping.Text(t.Secret),
+		Change: mapping.Change(control.Change{Action: string(authz.CreateToken), RequestID: in.RequestID,
+			Actor: t.Token.CreatedBy, At: t.Token.CreatedAt})}, nil
 }
 
 func (m mutations) RevokeToken(ctx context.Context, in model.RevokeTokenInput) (*model.RevokeTokenPayload, error) {
@@ -150,5 +176,10 @@ func (m mutations) RevokeToken(ctx context.Context, in model.RevokeTokenInput) (
 	if err != nil {
 		return nil, err
 	}
-	return &model.RevokeTokenPayload{Token: mapping.Token(t)}, nil
+	out := &model.RevokeTokenPayload{Token: mapping.Token(t.Token)}
+	if t.First && t.RevokedAt != nil {
+		out.Change = mapping.Change(control.Change{Action: control.ActionRevokeToken, RequestID: in.RequestID,
+			Actor: t.RevokedBy, At: *t.RevokedAt})
+	}
+	return out, nil
 }

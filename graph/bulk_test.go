@@ -134,7 +134,7 @@ const (
 
 func TestGolden_Bulks(t *testing.T) {
 	t.Parallel()
-	a := serve(t, &fake{UseCases: graph.UseCasesOf(&bulks{})})
+	a := serve(t, &fake{UseCases: &bulks{}})
 	for name, operation := range map[string]string{
 		"bulk":  `{ bulk(id: "` + b1 + `")` + selectAll(t, "Bulk") + `}`,
 		"bulks": `{ bulks(first: 2)` + selectAll(t, "BulkConnection", "Bulk.rows", "Bulk.applications", "Bulk.runs") + `}`,
@@ -164,7 +164,7 @@ func TestGolden_Bulks(t *testing.T) {
 func TestBulk_InputsReachControl(t *testing.T) {
 	t.Parallel()
 	b := &bulks{}
-	a := serve(t, &fake{UseCases: graph.UseCasesOf(b)})
+	a := serve(t, &fake{UseCases: b})
 	for action, want := range map[string]runs.SignalRun{
 		`{cancel: {reason: "wrong"}}`: {Signal: run.Signal{Type: run.Cancel}, Reason: "wrong",
 			Payload: json.RawMessage(`{"reason":"wrong"}`)},
@@ -200,7 +200,7 @@ func TestBulk_InputsReachControl(t *testing.T) {
 func TestBulk_RerunReachesControl(t *testing.T) {
 	t.Parallel()
 	b := &bulks{}
-	a := serve(t, &fake{UseCases: graph.UseCasesOf(b)})
+	a := serve(t, &fake{UseCases: b})
 	for action, want := range map[string]runs.Rerun{
 		`{from: {failed: true}, reason: "why"}`: {Failed: true, Reason: "why"},
 		`{from: {start: true}, params: null}`:   {Start: true},
@@ -228,7 +228,7 @@ func TestBulk_RerunReachesControl(t *testing.T) {
 // contract: T155
 func TestBulk_UnavailableFieldsAndWrongInputsAreRejected(t *testing.T) {
 	t.Parallel()
-	a := serve(t, &fake{UseCases: graph.UseCasesOf(&bulks{})})
+	a := serve(t, &fake{UseCases: &bulks{}})
 	for operation, want := range map[string]string{
 		`{ bulks { edges { node { rows { edges { cursor } } } } } }`:                                "Bulk.rows is not available in a list; select it on bulk(id:).",
 		`{ bulks { edges { node { ... on Node { ... on Bulk { applications { applied } } } } } } }`: "Bulk.applications is not available in a list; select it on bulk(id:).",

@@ -19,10 +19,10 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// UseCases groups the use cases that resolvers call, one interface for each subject. A call of a nil interface panics,
-// and the API answers INTERNAL. Errors of use cases are *control.Error or the error of ctx; the API answers INTERNAL
-// for all others.
-type UseCases struct {
+// UseCases are the use cases that resolvers call, one interface for each subject. The API answers INTERNAL for a use
+// case that panics. Errors of use cases are *control.Error or the error of ctx; the API answers INTERNAL for all
+// others.
+type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a resolver calls one of them
 	Commands
 	RunReads
 	ListReads
@@ -48,40 +48,6 @@ type UseCases struct {
 	CountReads
 	BulkService
 	PollerReads
-}
-
-// UseCasesOf returns UseCases whose every interface is c.
-func UseCasesOf(c interface { //nolint:interfacebloat // only a parameter: UseCases splits it by subject
-	Commands
-	RunReads
-	ListReads
-	ManualReads
-	DeadLetterReads
-	AuditReads
-	PreviewService
-	Streams
-	FrameSharer
-	PolicyService
-	TokenService
-	RoleReads
-	ApprovalService
-	ServiceModes
-	QuotaService
-	InboxReads
-	Annotations
-	ViewService
-	ScopeReads
-	DBTReads
-	PastReads
-	PlanReads
-	CountReads
-	BulkService
-	PollerReads
-}) UseCases {
-	return UseCases{Commands: c, RunReads: c, ListReads: c, ManualReads: c, DeadLetterReads: c, AuditReads: c,
-		PreviewService: c, Streams: c, FrameSharer: c, PolicyService: c, TokenService: c,
-		RoleReads: c, ApprovalService: c, ServiceModes: c, QuotaService: c, InboxReads: c, Annotations: c, ViewService: c,
-		ScopeReads: c, DBTReads: c, PastReads: c, PlanReads: c, CountReads: c, BulkService: c, PollerReads: c}
 }
 
 // PollerReads reads when workers polled their task queues.

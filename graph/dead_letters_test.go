@@ -63,7 +63,7 @@ func serveStore(t *testing.T) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := graph.NewHandler(graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: markOnly{s}})),
+	h := graph.NewHandler(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: markOnly{s}}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

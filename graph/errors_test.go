@@ -226,6 +226,15 @@ func TestInput_PagesAndFiltersReachControl(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("query of control (-want +got):\n%s", diff)
 	}
+	for order, want := range map[string]control.RunFilter{
+		"CREATED_DESC": {}, "ENDED_DESC": {Sort: "ENDED"}, "DURATION_ASC": {Sort: "DURATION", Ascending: true},
+		"TIME_LEFT_ASC": {Sort: "TIME_LEFT", Ascending: true},
+	} {
+		a.query(`{ runs(orderBy: `+order+`) { edges { cursor } } }`, nil)
+		if diff := cmp.Diff(want, got.Filter); diff != "" {
+			t.Errorf("the filter of %s (-want +got):\n%s", order, diff)
+		}
+	}
 	for _, query := range []string{
 		`{ runs(first: 0) { edges { cursor } } }`, `{ runs(filter: {statuses: [UNKNOWN]}) { edges { cursor } } }`,
 		`{ runs(first: 4294967296) { edges { cursor } } }`, `{ viewer { signals(first: 51) { runId } } }`,

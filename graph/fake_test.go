@@ -363,7 +363,7 @@ func serve(t *testing.T, f *fake, change ...func(*graph.Config)) *api {
 	for _, c := range change {
 		c(&cfg)
 	}
-	a.Handler = graph.NewHandler(graph.UseCasesOf(f), cfg)
+	a.Handler = graph.NewHandler(f, cfg)
 	server := httptest.NewServer(a.Handler)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

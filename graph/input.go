@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/dvt-engine/dvt/graph/internal/mapping"
 
@@ -27,6 +28,15 @@ func pageSizes(first, last *int) error {
 		}
 	}
 	return nil
+}
+
+// runOrder splits an order into what it sorts by, which is "" for the creation, and its direction.
+func runOrder(o model.RunOrder) (by control.RunSort, ascending bool) {
+	name, ascending := strings.CutSuffix(string(o), "_ASC")
+	if name = strings.TrimSuffix(name, "_DESC"); name != "CREATED" {
+		by = control.RunSort(name)
+	}
+	return by, ascending
 }
 
 func runsQuery(f *model.RunFilter, first, last *int) (control.RunsQuery, error) {

@@ -110,7 +110,7 @@ func TestLimits_OrdinaryOperationsPass(t *testing.T) {
 // The cost of each field with the argument `first` is proportional to it. A field without a weight would be unlimited.
 func TestLimits_EveryPageCostsByItsSize(t *testing.T) {
 	t.Parallel()
-	schema := graph.Schema(graph.UseCasesOf(newAnsweringFake()), graph.Config{})
+	schema := graph.Schema(newAnsweringFake(), graph.Config{})
 	for _, def := range schema.Schema().Types {
 		if def.Kind != ast.Object || def.Name == "Subscription" {
 			continue

@@ -84,10 +84,7 @@ var _ graph.PlanReads = histories{}
 
 func TestGolden_Plans(t *testing.T) {
 	t.Parallel()
-	f := &fake{}
-	f.PlanReads = histories{}
-	f.RunReads = newAnsweringFake()
-	a := serve(t, f)
+	a := serve(t, &fake{UseCases: histories{newAnsweringFake()}})
 	const nightly, other = `(projectId: "shop", environmentId: "dev", planId: "nightly"`,
 		`(projectId: "shop", environmentId: "dev", planId: "x"`
 	for name, operation := range map[string]string{

@@ -70,7 +70,7 @@ func (q queries) Runs(
 	}
 	in.After, in.Before = mapping.OrZero(after), mapping.OrZero(before)
 	in.Filter.Steps = graphql.FieldRequested(ctx, "edges.node.steps")
-	in.Filter.Ascending = mapping.OrZero(orderBy) == model.RunOrderCreatedAsc
+	in.Filter.Sort, in.Filter.Ascending = runOrder(mapping.OrZero(orderBy))
 	page, err := q.control.Runs(ctx, p, in)
 	return mapping.RunsPage(page, availabilityTo(q.control, p), costlyPartsFromContext(ctx)), err
 }

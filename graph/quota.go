@@ -6,6 +6,7 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/mapping"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
@@ -75,5 +76,6 @@ func (m mutations) SetQuota(ctx context.Context, in model.SetQuotaInput) (*model
 	if err != nil {
 		return nil, err
 	}
-	return &model.SetQuotaPayload{Settings: mapping.QuotaSettings(s)}, nil
+	return &model.SetQuotaPayload{Settings: mapping.QuotaSettings(s), Change: mapping.Change(control.Change{
+		Action: string(authz.SetQuota), RequestID: s.RequestID, Actor: s.Actor, At: s.At, Version: s.Version})}, nil
 }

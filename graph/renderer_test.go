@@ -26,7 +26,7 @@ func quietConfig() Config {
 // renderersOf returns two renderers of a subscription: one of its compiled selection, and one of gqlgen.
 func renderersOf(t *testing.T, query string) (renderer[model.RunUpdate], renderer[model.RunUpdate]) {
 	t.Helper()
-	e, compiler := newExecutor(UseCases{}, quietConfig(), newOperationLimit(20, 1_000_000))
+	e, compiler := newExecutor(nil, quietConfig(), newOperationLimit(20, 1_000_000))
 	ctx := graphql.StartOperationTrace(context.Background())
 	op, errs := e.CreateOperationContext(ctx, &graphql.RawParams{Query: query})
 	if len(errs) > 0 {
@@ -68,7 +68,7 @@ func TestRender_GqlgenRendersInvalidValues(t *testing.T) {
 // Fields with a resolver or with arguments, and @defer, are not compiled.
 func TestCompile_RejectsUnsupportedSelections(t *testing.T) {
 	t.Parallel()
-	e, compiler := newExecutor(UseCases{}, quietConfig(), newOperationLimit(20, 1_000_000))
+	e, compiler := newExecutor(nil, quietConfig(), newOperationLimit(20, 1_000_000))
 	for query, known := range map[string]bool{
 		`{ run(runId: "r") { runId steps { stepId wait { kind } } artifacts { uri } } }`: true,
 		`{ run(runId: "r") { ... on Node { id } ...F } } fragment F on Node { id }`:      true,

@@ -8,6 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -16,9 +17,11 @@ import (
 type ServiceModes interface {
 	ServiceState(ctx context.Context, p authz.Principal) (admission.ServiceState, error)
 	WatchService(ctx context.Context, p authz.Principal) (Stream[admission.ServiceState], error)
-	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ServiceState, error)
-	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ServiceState, error)
+	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ModeChange, error)
+	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ModeChange, error)
 	Workers(ctx context.Context, p authz.Principal) ([]health.WorkerState, error)
+	SetShareLinks(ctx context.Context, p authz.Principal, in admission.SetShareLinks) (admission.ModeChange, error)
+	ShareRun(ctx context.Context, p authz.Principal, runID, requestID string) (runs.ShareLink, error)
 }
 
 func (q queries) Service(ctx context.Context) (*model.ServiceState, error) {
@@ -67,11 +70,29 @@ func (m mutations) SetEngineMode(ctx context.Context, in model.SetEngineModeInpu
 	return servicePayload(s, err)
 }
 
-func servicePayload(s admission.ServiceState, err error) (*model.ServicePayload, error) {
+func (m mutations) SetShareLinks(ctx context.Context, in model.SetShareLinksInput) (*model.ServicePayload, error) {
+	s, err := m.control.SetShareLinks(ctx, principal(ctx), admission.SetShareLinks{
+		RequestID: in.RequestID, Hours: in.Hours, Reason: in.Reason,
+	})
+	return servicePayload(s, err)
+}
+
+// SharePath is the path of share links; the token follows.
+const SharePath = "/s/"
+
+func (m mutations) ShareRun(ctx context.Context, in model.ShareRunInput) (*model.ShareRunPayload, error) {
+	link, err := m.control.ShareRun(ctx, principal(ctx), in.RunID, in.RequestID)
 	if err != nil {
 		return nil, err
 	}
-	return &model.ServicePayload{Service: mapService(s)}, nil
+	return &model.ShareRunPayload{Path: SharePath + link.Token, ExpiresAt: link.ExpiresAt}, nil
+}
+
+func servicePayload(s admission.ModeChange, err error) (*model.ServicePayload, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &model.ServicePayload{Service: mapService(s.ServiceState), Change: mapping.Change(s.Change)}, nil
 }
 
 func (s subscriptions) ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error) {
@@ -83,7 +104,7 @@ func mapService(s admission.ServiceState) *model.ServiceState {
 	out := &model.ServiceState{
 		Mode: model.EngineMode(s.Mode), ModeReason: mapping.Text(s.ModeReason), ModeSince: mapping.Optional(s.ModeSince),
 		Frozen: s.Frozen, FrozenReason: mapping.Text(s.FrozenReason), FrozenSince: mapping.Optional(s.FrozenSince),
-		Degraded: s.Degraded, RetryAfterMs: mapping.Optional(s.RetryAfter),
+		Degraded: s.Degraded, RetryAfterMs: mapping.Optional(s.RetryAfter), ShareLinkHours: s.ShareHours,
 	}
 	if s.ActiveRuns != nil {
 		out.ActiveRuns = new(int(*s.ActiveRuns))

@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	hub := live.New(w.store, quietBus{}, live.Config{})
 	lists := live.NewLists(w.store, quietBus{}, live.ListsConfig{})
 	w.service = usecases.New(usecases.Config{Store: w.counted, Hub: hub, Lists: lists, Bus: quietBus{}, Authz: w.rights})
-	w.Handler = graph.NewHandler(graph.UseCasesOf(w.service), graph.Config{Limits: quietLimits})
+	w.Handler = graph.NewHandler(w.service, graph.Config{Limits: quietLimits})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{}, 2)
 	go func() { _ = hub.Run(ctx); ended <- struct{}{} }()

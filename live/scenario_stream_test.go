@@ -3,7 +3,6 @@ package live_test
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dvt-engine/dvt/live"
@@ -227,36 +226,6 @@ func TestHub_SlowViewerGetsTheNewestState(t *testing.T) {
 			t.Error("no frame has the reason SLOW_CONSUMER")
 		}
 		s.requireEqual(f)
-	})
-}
-
-// contract: T173
-func TestHub_OneSubscriptionForAThousandStreams(t *testing.T) {
-	t.Parallel()
-	runScenario(t, 10, live.Config{}, func(s *fixture) {
-		streams := make(chan *live.Stream, 1000)
-		for range 1000 {
-			go func() { streams <- s.watch() }()
-		}
-		var all []*live.Stream
-		for range 1000 {
-			all = append(all, <-streams)
-		}
-		if runs, n := s.hub.Watched(); runs != 1 || n != 1000 || s.bus.opened != 1 || s.store.count() != 1 {
-			t.Errorf("%d runs, %d streams, %d subscriptions, %d reads", runs, n, s.bus.opened, s.store.count())
-		}
-		s.step()
-		for _, st := range all {
-			s.expect(st, isLive(11))
-			st.Close()
-			st.Close()
-		}
-		synctest.Wait()
-		if runs, n := s.hub.Watched(); runs != 0 || n != 0 || s.bus.openSubscriptions() != 0 {
-			t.Errorf("%d runs, %d streams, %d subscriptions left", runs, n, s.bus.openSubscriptions())
-		}
-		s.store.grow(testRunID, 1)
-		s.expect(s.watch(), isLive(12)) // a new entry reads the store
 	})
 }
 

@@ -27,7 +27,7 @@ func TestDev_SampleRunCompletes(t *testing.T) {
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data)
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	size := 10
-	runs, err := client.ListRuns(t.Context(), c, &size, nil, nil)
+	runs, err := client.ListRuns(t.Context(), c, &size, nil, nil, nil)
 	must(t, err)
 	if len(runs.Runs.Edges) != 1 {
 		t.Fatalf("dvt dev has %d runs, want only the sample", len(runs.Runs.Edges))

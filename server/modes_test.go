@@ -184,7 +184,7 @@ func (o *proxiedServer) setMode(t *testing.T, mode client.EngineMode) client.Ser
 		client.SetEngineModeInput{RequestId: fmt.Sprintf("mode-%d", time.Now().UnixNano()), Mode: mode,
 			Reason: "maintenance"})
 	must(t, err)
-	return out.SetEngineMode.Service.ServiceRow
+	return out.SetEngineMode.Service
 }
 
 // testReadOnly checks that a run goes on to its end, that no server publishes, and that viewers stay LIVE from the

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -40,7 +41,8 @@ func isCrossOrigin(r *http.Request) bool {
 // that window.
 func opensPage(mux *http.ServeMux, r *http.Request) bool {
 	_, route := mux.Handler(r)
-	public := route == "/" || route == "GET /schema.graphqls" || route == "GET "+plan.SchemaPath+"{file}"
+	public := route == "/" || route == "GET /schema.graphqls" || route == "GET "+plan.SchemaPath+"{file}" ||
+		route == "GET "+graph.SharePath+"{token}"
 	return public && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }

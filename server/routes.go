@@ -44,6 +44,7 @@ func (p *parts) routes() http.Handler {
 		mux.Handle("/graphql", p.graph)
 		p.signInRoutes(mux)
 		p.downloadRoutes(mux)
+		p.shareRoutes(mux)
 		mux.HandleFunc("GET /schema.graphqls", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte(dvt.Schema))
@@ -111,7 +112,7 @@ func (p *parts) graphQL() *graph.Handler {
 	if p.dev != nil {
 		cfg.DevPrincipals = devPrincipals
 	}
-	return graph.NewHandler(graph.UseCasesOf(p.control), cfg)
+	return graph.NewHandler(p.control, cfg)
 }
 
 // ready serves /readyz. It responds 200 when the store answered within the last second, and 503 otherwise, so that a

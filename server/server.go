@@ -178,7 +178,7 @@ func assemble(
 		Blobs: p.artifacts, Queues: queues, Leases: leases,
 		Metrics: p.registry, Logger: log,
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
-		Redriver: p.projector, ManualKeys: keys, Now: now,
+		Redriver: p.projector, ManualKeys: keys, Seals: p.tickets, Now: now,
 		EngineTrouble: cfg.EngineTrouble,
 		Meter:         health.MeterSettings{Every: cfg.HealthInterval, Server: p.owner, ReadCounters: p.liveCounts},
 		Reconcile:     duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},

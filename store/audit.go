@@ -80,6 +80,7 @@ type AuditFilter struct {
 	From, To       time.Time
 	Actor, Action  string
 	RunID, Outcome string
+	RequestID      string // exact
 	// Parts in lower case: of the actor, of the action, and the beginning of the id of the run.
 	ActorPart, ActionPart, RunPrefix string
 

@@ -14,6 +14,7 @@ const (
 	SettingQuota  SettingKind = "QUOTA"  // of a tenant
 	SettingFreeze SettingKind = "FREEZE" // of a tenant
 	SettingMode   SettingKind = "MODE"   // of the installation: its tenant is ""
+	SettingShare  SettingKind = "SHARE"  // of a tenant
 )
 
 // Settings stores settings as insert-only versions. Every change increases Authority.AuthorityVersion, and

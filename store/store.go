@@ -321,7 +321,7 @@ type Runs interface {
 	Get(ctx context.Context, runID string) (Run, error)
 	// ByRequest reads the run that was created under a request key; ErrNotFound.
 	ByRequest(ctx context.Context, key run.Key) (Run, error)
-	// List reads headers as of their checkpoints, newest first unless f.Ascending. Use Feed to learn of changes.
+	// List reads headers as of their checkpoints, newest first unless f.Ascending or f.Sort. Use Feed to learn of changes.
 	List(ctx context.Context, f RunFilter) ([]RunRow, error)
 	// Count counts the runs that List would return, by the time of their creation. It divides the time from f.CreatedFrom
 	// to f.CreatedTo, both required, into parts (1 to MaxParts) of equal length, the oldest first. It ignores f.Limit,
@@ -383,16 +383,23 @@ type RunFilter struct {
 	// MaxListSteps steps in all.
 	Steps bool
 	Limit int // 1..201
-	// Keyset paging by (createdAt, runId): only rows strictly after After or strictly before Before, in display order.
+	// Keyset paging by the key of Sort and the run id: only rows strictly after After or strictly before Before, in the
+	// order of the list.
 	After     *RunPos
 	Before    *RunPos
 	Ascending bool
+	// Sort is the order of a list, whose first rows are the greatest unless Ascending. See SortObstacles.
+	Sort RunSort `json:",omitempty"`
 }
 
 // RunPos is a position in a list of runs.
 type RunPos struct {
+	// CreatedAt is the time by which the list is sorted: of the creation, the end or the deadline. It is not used by a
+	// list that is sorted by duration.
 	CreatedAt time.Time
-	RunID     string
+	// Took is the duration by which the list is sorted.
+	Took  time.Duration
+	RunID string
 }
 
 // RunRow is one row of a list.
@@ -402,6 +409,7 @@ type RunRow struct {
 	Head   run.Seq     // head of the log; above Header.Seq when the checkpoint lags
 	OpsRev int64
 	Tags   []string // sorted; set only by Feed.ListChanged
+	Pos    RunPos   // in a list that has a Sort; the zero value in others
 }
 
 // MaxListSteps limits the steps that one List reads.

@@ -57,6 +57,8 @@ export default defineConfig(({ mode }) => ({
   // Functions are tested in Node; components, whose tests are *.test.tsx, in a DOM.
   test: {
     testTimeout: 60_000,
+    // The files of a kind share a process and the modules that they load, which take longer than the tests themselves.
+    isolate: false,
     projects: [
       { extends: true, test: { name: "functions", include: ["src/**/*.test.ts"], environment: "node" } },
       {
@@ -65,8 +67,6 @@ export default defineConfig(({ mode }) => ({
           name: "components",
           include: ["src/**/*.test.tsx"],
           environment: "happy-dom",
-          // The files share the modules that they load, which takes longer than the tests themselves.
-          isolate: false,
           setupFiles: ["src/testing/setup.ts"],
           environmentOptions: { happyDOM: { url: "http://dvt.test/" } },
         },

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
@@ -17,15 +17,17 @@ import (
 
 func bulkCommand() *cobra.Command {
 	s := &session{}
-	return s.command("bulk", "Send one signal to many runs; watch or stop the sending",
-		s.bulkSignalCommand(), s.bulkListCommand(), s.bulkShowCommand(), s.bulkWatchCommand(), s.bulkStopCommand())
+	return s.command("bulk", "Send one signal to many runs, or rerun them; watch or stop the sending",
+		s.bulkSignalCommand(), s.bulkRerunCommand(), s.bulkListCommand(), s.bulkShowCommand(), s.bulkWatchCommand(),
+		s.bulkStopCommand())
 }
 
 // bulkRuns are the flags that select the runs of a bulk.
 type bulkRuns struct {
 	status                     []string
 	project, environment, plan string
-	by, text                   string
+	by, text, tag              string
+	since, until               string
 	idsFrom, failedOf          string
 }
 
@@ -36,10 +38,14 @@ func (r *bulkRuns) flags(c *cobra.Command) {
 	c.Flags().StringVar(&r.plan, "plan", "", "runs of this plan")
 	c.Flags().StringVar(&r.by, "by", "", "runs that this principal started; me: you")
 	c.Flags().StringVar(&r.text, "text", "", "runs whose id begins with this text, or whose plan id contains it")
+	c.Flags().StringVar(&r.tag, "tag", "", "runs with exactly this tag, such as team:data")
+	c.Flags().StringVar(&r.since, "since", "",
+		"runs created since then: a time in RFC 3339, or how long ago, like 2h or 7d")
+	c.Flags().StringVar(&r.until, "until", "", "runs created before then: a time in RFC 3339, or how long ago")
 	c.Flags().StringVar(
 		&r.idsFrom, "ids-from", "", "the runs whose ids are in this file, one per line; - reads standard input")
 	c.Flags().StringVar(&r.failedOf, "failed-of", "", "the runs for which this bulk failed")
-	filters := []string{"status", "project", "environment", "plan", "by", "text"}
+	filters := []string{"status", "project", "environment", "plan", "by", "text", "tag", "since", "until"}
 	for _, f := range filters {
 		c.MarkFlagsMutuallyExclusive(f, "ids-from")
 		c.MarkFlagsMutuallyExclusive(f, "failed-of")
@@ -71,8 +77,14 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 		return client.BulkRunsInput{Ids: ids}, nil
 	}
 	f := client.RunFilter{ProjectId: orNil(r.project), EnvironmentId: orNil(r.environment), PlanId: orNil(r.plan),
-		TriggeredBy: orNil(r.by), Text: orNil(r.text)}
+		TriggeredBy: orNil(r.by), Text: orNil(r.text), Tag: orNil(r.tag)}
 	var err error
+	if f.CreatedFrom, err = instant("--since", r.since, time.Now()); err != nil {
+		return client.BulkRunsInput{}, err
+	}
+	if f.CreatedTo, err = instant("--until", r.until, time.Now()); err != nil {
+		return client.BulkRunsInput{}, err
+	}
 	f.Statuses, err = cmdline.Words("--status", r.status, client.AllRunStatus)
 	return client.BulkRunsInput{Filter: &f}, err
 }
@@ -113,9 +125,9 @@ func bulkVerbs(step string, force bool) map[string]func(why string) client.BulkA
 }
 
 func (s *session) bulkSignalCommand() *cobra.Command {
-	var runs bulkRuns
-	var step, reason, requestID string
-	var force, yes, follow bool
+	var order bulkOrder
+	var step string
+	var force bool
 	c := &cobra.Command{
 		Use: "signal pause|resume|cancel|stop|retry|skip", Short: "Send one signal to many runs, on the server",
 		Args: cmdline.ExactArgs(1),
@@ -131,65 +143,85 @@ confirmation; --yes sends it at once.`,
 			case (step == "") != (args[0] != "retry" && args[0] != "skip"):
 				return cmdline.Usage(errors.New("retry and skip need --step; the other signals do not take it"))
 			}
-			reason = cmdline.ReasonFor(c, reason)
-			if err := cmdline.NeedReason(reason); err != nil {
-				return err
-			}
-			in, err := runs.input(c)
-			if err != nil {
-				return err
-			}
-			action := verb(reason)
-			preview, err := client.PreviewBulk(c.Context(), s.client, client.BulkPreviewInput{Runs: in, Action: action})
-			if err != nil {
-				return cmdline.Failure(err)
-			}
-			p := preview.Preview
-			s.showBulkPreview(p)
-			if p.Bulk != nil && p.Bulk.Count == 0 {
-				return &cmdline.Error{Status: 4, Err: errors.New("NOT_FOUND: no run is selected. Nothing was sent")}
-			}
-			if p.Outcome == client.ActionOutcomeRefused {
-				return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s: the server would refuse it. Nothing was sent",
-					runtext.Deref(p.Code))}
-			}
-			if cmdline.IsPreview(c) {
-				return nil
-			}
-			if err := s.confirmBulk(c, p.Bulk.Count, yes); err != nil {
-				return err
-			}
-			if requestID == "" {
-				requestID = uuid.NewString()
-			}
-			out, err := client.SignalRuns(c.Context(), s.client, client.SignalRunsInput{
-				RequestId: requestID, Runs: in, Action: action, Reason: reason, ExpectedCount: p.Bulk.Count,
-			})
-			if err != nil {
-				return cmdline.Failure(err)
-			}
-			id := out.SignalRuns.Bulk.Id
-			if follow {
-				return s.watchBulk(c.Context(), id)
-			}
-			if s.output.IsData() {
-				return s.print(out.SignalRuns)
-			}
-			fmt.Fprintf(s.err, "accepted for %s: dvt bulk watch %s\n", cmdline.Count(p.Bulk.Count, "run"), id)
-			_, err = fmt.Fprintln(s.out, id)
-			return err
+			return s.sendBulk(c, &order, verb)
 		},
 	}
-	runs.flags(c)
+	order.flags(c, "watch the bulk until each run has its outcome")
 	c.Flags().StringVar(&step, "step", "", "for retry and skip: the step")
 	c.Flags().BoolVar(&force, "force", false, "for retry: even if the policy forbids it; for stop: end the run in the "+
 		"engine without its cooperation")
-	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
-	c.Flags().StringVar(&requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().BoolVar(&follow, "watch", false, "watch the bulk until each run has its outcome")
-	cmdline.AddPreview(c)
 	return c
+}
+
+// bulkOrder are the flags that the commands that create a bulk share.
+type bulkOrder struct {
+	runs              bulkRuns
+	reason, requestID string
+	yes, watch        bool
+}
+
+// flags adds the flags to c. watch is the help of --watch.
+func (o *bulkOrder) flags(c *cobra.Command, watch string) {
+	o.runs.flags(c)
+	c.Flags().StringVar(&o.reason, "reason", "", "why; kept in the audit")
+	c.Flags().StringVar(&o.requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&o.watch, "watch", false, watch)
+	cmdline.AddPreview(c)
+}
+
+// sendBulk shows what the action of verb would do to the runs of o, asks for confirmation and sends it.
+func (s *session) sendBulk(c *cobra.Command, o *bulkOrder, verb func(why string) client.BulkActionInput) error {
+	o.reason = cmdline.ReasonFor(c, o.reason)
+	if err := cmdline.NeedReason(o.reason); err != nil {
+		return err
+	}
+	in, err := o.runs.input(c)
+	if err != nil {
+		return err
+	}
+	action := verb(o.reason)
+	preview, err := client.PreviewBulk(c.Context(), s.client, client.BulkPreviewInput{Runs: in, Action: action})
+	if err != nil {
+		return cmdline.Failure(err)
+	}
+	p := preview.Preview
+	switch {
+	case cmdline.IsPreview(c) && s.output.IsData():
+		err = s.print(p)
+	case !s.output.IsData() || !o.yes && console.CanAnswer(c.InOrStdin()):
+		s.showBulkPreview(p)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.Bulk != nil && p.Bulk.Count == 0:
+		return &cmdline.Error{Status: 4, Code: "NOT_FOUND", Err: errors.New("no run is selected. Nothing was sent")}
+	case p.Outcome == client.ActionOutcomeRefused:
+		return &cmdline.Error{Status: 3, Code: runtext.Deref(p.Code),
+			Err: errors.New("the server would refuse it. Nothing was sent")}
+	case cmdline.IsPreview(c):
+		return nil
+	}
+	if err := s.confirmBulk(c, p.Bulk.Count, o.yes); err != nil {
+		return err
+	}
+	out, err := client.SignalRuns(c.Context(), s.client, client.SignalRunsInput{
+		RequestId: orNew(o.requestID), Runs: in, Action: action, Reason: o.reason, ExpectedCount: p.Bulk.Count,
+	})
+	if err != nil {
+		return cmdline.Failure(err)
+	}
+	id := out.SignalRuns.Bulk.Id
+	if o.watch {
+		return s.watchBulk(c.Context(), id)
+	}
+	if s.output.IsData() {
+		return s.print(out.SignalRuns)
+	}
+	fmt.Fprintf(s.err, "accepted for %s: dvt bulk watch %s\n", cmdline.Count(p.Bulk.Count, "run"), id)
+	_, err = fmt.Fprintln(s.out, id)
+	return err
 }
 
 func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
@@ -201,10 +233,11 @@ func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
 		fmt.Fprintf(s.err, "  left out %d: %s\n", r.Count, r.Reason)
 	}
 	for _, r := range p.Bulk.Refusals {
-		fmt.Fprintf(s.err, "  %d would refuse: %s %s\n", r.Count, r.Code, r.Reason)
+		fmt.Fprintf(s.err, "  %d would refuse: %s [%s]\n", r.Count, r.Reason, r.Code)
 	}
 	for _, r := range p.Bulk.Samples {
-		fmt.Fprintf(s.err, "  %s %s: %s %s\n", r.RunId, r.Status, r.Outcome, runtext.Deref(r.Reason))
+		fmt.Fprintf(s.err, "  %s (%s): %s %s\n", r.RunId, runtext.Words(r.Status), outcomes[r.Outcome],
+			runtext.Deref(r.Reason))
 	}
 }
 
@@ -216,9 +249,9 @@ func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
 	}
 	if !console.CanAnswer(c.InOrStdin()) {
 		return cmdline.Usage(errors.New(
-			"dvt bulk signal needs --yes without a terminal: see what it would do with --preview first"))
+			c.CommandPath() + " needs --yes without a terminal: see what it would do with --preview first"))
 	}
-	fmt.Fprintf(s.err, "To send it to %s, type %d: ", cmdline.Count(count, "run"), count)
+	fmt.Fprintf(s.err, "To %s %s, type %d: ", c.Name(), cmdline.Count(count, "run"), count)
 	answer, err := readLine(c)
 	if err != nil {
 		return err
@@ -227,4 +260,30 @@ func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
 		return cmdline.Usage(errors.New("nothing was sent"))
 	}
 	return nil
+}
+
+func (s *session) bulkRerunCommand() *cobra.Command {
+	var order bulkOrder
+	var again rerunFlags
+	c := &cobra.Command{
+		Use: "rerun", Short: "Run the plans of many ended runs again, on the server", Args: cmdline.ExactArgs(0),
+		Long: `Start a new run for each of many runs that ended, as dvt run rerun does for one. The set of runs is fixed when
+the server accepts the request, and the server continues when this command ends. A run that has not ended is refused. When
+a quota is used up, the other runs wait for it.
+
+The command first shows how many runs are selected and how many would refuse, and asks for confirmation; --yes sends it at
+once. With --watch the command ends when the new runs have ended, with status 1 when one did not succeed.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			from, params, err := again.input(c)
+			if err != nil {
+				return err
+			}
+			return s.sendBulk(c, &order, func(why string) client.BulkActionInput {
+				return client.BulkActionInput{Rerun: &client.BulkRerunInput{From: from, Params: params, Reason: &why}}
+			})
+		},
+	}
+	again.flags(c)
+	order.flags(c, "watch the bulk until the new runs have ended")
+	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,13 +28,13 @@ func (s *session) bulkListCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Bulks
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
-				t := s.table("BULK", "STATE", "SIGNAL", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "CREATED", "REASON")
+				t := s.table("BULK", "STATE", "ACTION", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "CREATED", "REASON")
 				for _, e := range all.Edges {
-					b := e.Node.BulkHead
-					t.Row(s.shortBulk(b.Id), string(b.State), b.TypeRaw, fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting,
-						b.Counts.Total),
+					b := e.Node
+					t.Row(s.shortBulk(b.Id), runtext.Words(b.State), runtext.Words(b.TypeRaw),
+						fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting, b.Counts.Total),
 						fmt.Sprint(b.Counts.Accepted), fmt.Sprint(b.Counts.Rejected), fmt.Sprint(b.Counts.Refused), s.when(&b.CreatedAt),
 						b.Reason)
 				}
@@ -62,17 +63,21 @@ func (s *session) bulkShowCommand() *cobra.Command {
 				}
 				before := all.Rows.Edges
 				all = *out.Bulk
-				return prepend(before, &all.Rows.Edges, &all.Rows.PageInfo), nil
+				return prepend(before, &all.Rows.Edges, all.Rows.PageInfo), nil
 			}
 			err := s.list(c.Context(), l, &all, read, func() *console.Table {
-				fmt.Fprintln(s.err, bulkSummary(all.BulkHead))
+				fmt.Fprintln(s.err, bulkSummary(all.BulkHead, all.Runs))
+				again := isRerun(all.BulkHead)
 				t := s.table("NO", "RUN", "OUTCOME", "APPLICATION", "CODE", "MESSAGE")
+				if again {
+					t = s.table("NO", "RUN", "OUTCOME", "NEW RUN", "STATUS", "CODE", "MESSAGE")
+				}
 				for _, e := range all.Rows.Edges {
-					t.Row(bulkCells(e.Node.BulkLine)...)
+					t.Row(bulkCells(e.Node, again)...)
 				}
 				return t
 			})
-			return errors.Join(err, bulkError(all.BulkHead))
+			return errors.Join(err, bulkError(all.BulkHead, all.Runs))
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only the runs that failed")
@@ -80,30 +85,62 @@ func (s *session) bulkShowCommand() *cobra.Command {
 	return c
 }
 
-func bulkCells(r client.BulkLine) []any {
-	applied := "-"
-	if r.Signal != nil && r.Signal.Application != nil {
-		applied = string(*r.Signal.Application)
+// isRerun reports whether a bulk creates runs instead of sending signals.
+func isRerun(b client.BulkHead) bool { return b.TypeRaw == rerunAction }
+
+// rerunAction is the stored type of a bulk that reruns.
+const rerunAction = "RERUN"
+
+// bulkCells returns the row of a run in the table of a bulk. again is for a bulk that reruns.
+func bulkCells(r client.BulkLine, again bool) []any {
+	cells := []any{fmt.Sprint(r.No), r.RunId, runtext.Words(r.OutcomeRaw)}
+	switch {
+	case again && r.NewRunId != nil && r.RunStatus != nil:
+		cells = append(cells, *r.NewRunId, string(*r.RunStatus))
+	case again:
+		cells = append(cells, "-", "-")
+	case r.Signal != nil && r.Signal.Application != nil:
+		cells = append(cells, runtext.Words(*r.Signal.Application))
+	default:
+		cells = append(cells, "-")
 	}
-	return []any{fmt.Sprint(r.No), r.RunId, r.OutcomeRaw, applied, runtext.Deref(r.Code), runtext.Deref(r.Message)}
+	return append(cells, runtext.Deref(r.Code), runtext.Deref(r.Message))
 }
 
-func bulkSummary(b client.BulkHead) string {
-	out := fmt.Sprintf("%s %s: %d of %d sent, %d accepted, %d rejected, %d refused", b.TypeRaw, b.State,
+// bulkSummary returns one line about a bulk. runs are the statuses of the runs that a rerun created.
+func bulkSummary(b client.BulkHead, runs client.BulkRunCountsOf) string {
+	out := fmt.Sprintf("%s %s: %d of %d sent, %d accepted, %d rejected, %d refused", runtext.Words(b.TypeRaw),
+		runtext.Words(b.State),
 		b.Counts.Total-b.Counts.Waiting-b.Counts.NotSent, b.Counts.Total, b.Counts.Accepted, b.Counts.Rejected,
 		b.Counts.Refused)
 	if b.Counts.NotSent > 0 {
 		out += fmt.Sprintf(", %d not sent", b.Counts.NotSent)
 	}
 	if b.PacedCode != nil {
-		out += ", waiting for " + *b.PacedCode
+		out += fmt.Sprintf(", waiting before it continues [%s]", *b.PacedCode)
+	}
+	if !isRerun(b) {
+		return out
+	}
+	var states []string
+	for _, c := range []struct {
+		n  int
+		is string
+	}{{runs.Waiting, "waiting"}, {runs.Running, "running"}, {runs.Paused, "paused"}, {runs.Completed, "completed"},
+		{runs.Failed, "failed"}, {runs.Cancelled, "cancelled"}} {
+		if c.n > 0 {
+			states = append(states, fmt.Sprintf("%d %s", c.n, c.is))
+		}
+	}
+	if len(states) > 0 {
+		out += "; new runs: " + strings.Join(states, ", ")
 	}
 	return out
 }
 
 // bulkError returns the error of a finished bulk: some runs failed, or the bulk was stopped. It is nil while the bulk
-// is running.
-func bulkError(b client.BulkHead) error {
+// is running. runs are the statuses of the runs that a rerun created.
+func bulkError(b client.BulkHead, runs client.BulkRunCountsOf) error {
 	n := b.Counts.Rejected + b.Counts.Refused
 	switch {
 	case b.FinishedAt == nil:
@@ -114,28 +151,33 @@ func bulkError(b client.BulkHead) error {
 	case n > 0:
 		return &cmdline.Error{Status: 1, Err: fmt.Errorf("%d of %d runs failed: dvt bulk show --failed %s", n, b.Counts.Total,
 			b.Id)}
+	case isRerun(b) && runs.Failed+runs.Cancelled > 0:
+		return &cmdline.Error{Status: 1, Err: fmt.Errorf("%d of %d new runs did not succeed: dvt bulk show %s",
+			runs.Failed+runs.Cancelled, b.Counts.Accepted, b.Id)}
 	}
 	return nil
 }
 
 func (s *session) bulkWatchCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "watch BULK", Short: "Watch a bulk until each run has its outcome; status 1 when one failed",
+		Use: "watch BULK", Short: "Watch a bulk until it is done; status 1 when one run failed",
+		Long: "Watch a bulk until each run has its outcome, and a rerun of many runs until the new runs have ended.",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return s.watchBulk(c.Context(), args[0]) },
 	}
 }
 
-// watchBulk prints a line for each run that failed and for each change of the counts, until the bulk has finished. It
-// reconnects when a connection is lost.
+// watchBulk prints a line for each run that failed and for each change of the counts, until the bulk has finished and
+// the runs that it created have ended. It reconnects when a connection is lost.
 func (s *session) watchBulk(ctx context.Context, id string) error {
 	var last client.BulkHead
+	var runs client.BulkRunCountsOf
 	said, told := "", map[string]bool{}
 	err := watchview.Follow(ctx, patience, client.Position{}, func(ctx context.Context, _ client.Position,
 		took func(client.Position)) error {
 		return s.client.WatchBulk(ctx, id, func(f client.WatchBulkBulkUpdatesBulkUpdate) error {
 			took(client.Position{})
-			last = f.Bulk.BulkHead
+			last, runs = f.Bulk.BulkHead, f.Bulk.Runs
 			if s.output.IsData() {
 				if err := s.print(f); err != nil {
 					return watchview.Stop{Cause: err}
@@ -147,16 +189,16 @@ func (s *session) watchBulk(ctx context.Context, id string) error {
 						fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, runtext.Deref(r.Code), console.OneLine(runtext.Deref(r.Message)))
 					}
 				}
-				now := bulkSummary(last)
+				now := bulkSummary(last, runs)
 				if f.Reason != nil {
-					now += fmt.Sprintf(" (%s: %s)", f.Sync, *f.Reason)
+					now += fmt.Sprintf(" (%s: %s)", runtext.Words(f.Sync), runtext.Words(*f.Reason))
 				}
 				if now != said {
 					fmt.Fprintln(s.out, now)
 					said = now
 				}
 			}
-			if last.FinishedAt != nil {
+			if last.FinishedAt != nil && (!isRerun(last) || runs.Waiting+runs.Running+runs.Paused == 0) {
 				return watchview.Stop{Cause: errOver}
 			}
 			return nil
@@ -165,5 +207,5 @@ func (s *session) watchBulk(ctx context.Context, id string) error {
 	if !errors.Is(err, errOver) {
 		return cmdline.Failure(err)
 	}
-	return bulkError(last)
+	return bulkError(last, runs)
 }

@@ -12,7 +12,7 @@ func (s *session) bulkStopCommand() *cobra.Command {
 	in := client.CancelBulkInput{}
 	c := &cobra.Command{
 		Use: "stop BULK", Short: "Stop a bulk: send no more signals", Args: cmdline.ExactArgs(1),
-		Long: "Stop a bulk of yours. Waiting signals are not sent, and their runs become NOT_SENT. Signals that were sent stay valid.",
+		Long: "Stop a bulk of yours. Waiting signals are not sent, and waiting runs are not rerun. Sent signals and new runs stay valid.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := cmdline.NeedReason(in.Reason); err != nil {
 				return err
@@ -27,7 +27,7 @@ func (s *session) bulkStopCommand() *cobra.Command {
 			if s.output.IsData() {
 				return s.print(out.CancelBulk.Bulk)
 			}
-			_, err = c.OutOrStdout().Write([]byte(bulkSummary(out.CancelBulk.Bulk.BulkHead) + "\n"))
+			_, err = c.OutOrStdout().Write([]byte(bulkSummary(out.CancelBulk.Bulk, client.BulkRunCountsOf{}) + "\n"))
 			return err
 		},
 	}

@@ -66,7 +66,7 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		{"dev-engineer", "signal cancel --ids-from " + ids + ".line --reason x --preview", 0, "left out 2"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + ".long --reason x --yes", 2, "larger than 1 MiB"},
 		{"dev-engineer", "signal cancel --ids-from " + t.TempDir() + " --reason x --yes", 2, "is a directory"},
-		{"dev-viewer", "signal cancel --text r1 --reason x --yes", 3, "1 would refuse: FORBIDDEN"},
+		{"dev-viewer", "signal cancel --text r1 --reason x --yes", 3, "[FORBIDDEN]"},
 		{"dev-mallory", "signal cancel --ids-from " + ids + " --reason x --yes", 4, "no run is selected"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + " --reason x --preview", 0, "left out 1"},
 		{"dev-engineer", "signal cancel --text r1 --preview", 0, "1 run\n"},
@@ -101,27 +101,27 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		return made.Bulk.ID
 	}
 	id, stopped := send("q1"), send("q2")
-	if out := ask(0, "stop", stopped, "--reason", "wrong runs"); !strings.Contains(out, "PAUSE STOPPING: 0 of 1 sent") {
+	if out := ask(0, "stop", stopped, "--reason", "wrong runs"); !strings.Contains(out, "pause stopping: 0 of 1 sent") {
 		t.Errorf("stop: %s", out)
 	}
-	if out := ask(0, "show", id); !strings.Contains(out, "PAUSE RUNNING: 0 of 1 sent") || !strings.Contains(out, "r1") {
+	if out := ask(0, "show", id); !strings.Contains(out, "pause running: 0 of 1 sent") || !strings.Contains(out, "r1") {
 		t.Errorf("show: %s", out)
 	}
 	sendBulks(t, file)
 	// A run that has not started rejects PAUSE.
-	if out := ask(1, "watch", id); !strings.Contains(out, "PAUSE DONE: 1 of 1 sent, 0 accepted, 1 rejected") {
+	if out := ask(1, "watch", id); !strings.Contains(out, "pause done: 1 of 1 sent, 0 accepted, 1 rejected") {
 		t.Errorf("watch: %s", out)
 	}
 	if out := ask(1, "watch", stopped); !strings.Contains(out,
-		"PAUSE STOPPED: 0 of 1 sent, 0 accepted, 0 rejected, 0 refused, 1 not sent") {
+		"pause stopped: 0 of 1 sent, 0 accepted, 0 rejected, 0 refused, 1 not sent") {
 		t.Errorf("watch of the stopped bulk: %s", out)
 	}
-	if out := ask(1, "show", "--failed", id); !strings.Contains(out, "REJECTED") ||
+	if out := ask(1, "show", "--failed", id); !strings.Contains(out, "rejected") ||
 		!strings.Contains(out, "INVALID_RUN_STATE") {
 		t.Errorf("show --failed: %s", out)
 	}
 	if out := ask(0, "signal", "cancel", "--failed-of", id, "--reason", "then not at all", "--yes",
-		"--watch"); !strings.Contains(out, "CANCEL DONE: 1 of 1 sent, 1 accepted") {
+		"--watch"); !strings.Contains(out, "cancel done: 1 of 1 sent, 1 accepted") {
 		t.Errorf("signal --watch: %s", out)
 	}
 	if out := ask(0, "list"); strings.Count(out, "\n") != 4 || !strings.Contains(out, "then not at all") {
@@ -145,7 +145,7 @@ func TestBulkWatch_ReconnectsAndPrintsEachFailureOnce(t *testing.T) {
 	t.Cleanup(s.Close)
 	out, said, status := runSplit(t, s.URL, "t", "bulk", "watch", "b1")
 	if status != 1 || connections.Load() != 2 || strings.Count(out, "r7 RUN_TERMINAL") != 1 ||
-		strings.Count(said, "OFFLINE: ") != 1 || !strings.Contains(out, "PAUSE DONE") {
+		strings.Count(said, "OFFLINE: ") != 1 || !strings.Contains(out, "pause done") {
 		t.Errorf("status %d after %d connections, want 1 after 2, and r7 and OFFLINE once: %q\n%s",
 			status, connections.Load(), said, out)
 	}

@@ -93,12 +93,12 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 			f.Text = &begun
 		}
 		size := maxPage
-		page, err := client.ListRuns(ctx, s.client, &size, nil, &f)
+		page, err := client.ListRuns(ctx, s.client, &size, nil, &f, nil)
 		if err != nil {
 			break
 		}
 		for _, e := range page.Runs.Edges {
-			r := e.Node.RunRow
+			r := e.Node
 			value := map[string]string{
 				"RUN": cobra.CompletionWithDesc(r.RunId,
 					r.StatusRaw+" "+r.Plan.PlanId+" "+age(time.Since(r.CreatedAt))+" ago"),

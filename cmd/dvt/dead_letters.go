@@ -36,11 +36,11 @@ func (s *session) lettersCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.DeadLetters
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("LETTER", "RUN", "SEQ", "TRIED", "BURIED", "REDRIVEN", "CAUSE")
 				for _, e := range all.Edges {
-					d := e.Node.Letter
+					d := e.Node
 					t.Row(d.Id, d.RunId, fmt.Sprintf("%d-%d", d.FromSeq+1, d.ToSeq), d.Attempts, s.when(&d.BuriedAt),
 						s.when(d.RedrivenAt), d.Cause)
 				}
@@ -100,10 +100,10 @@ func (s *session) printRedriven(p client.RedriveDeadLettersRedriveDeadLettersRed
 	}
 	failed, status := 0, 4
 	for _, r := range p.Results {
-		line := fmt.Sprintf("%s %s", r.Id, r.Outcome)
+		line := fmt.Sprintf("%s %s", r.Id, runtext.Words(r.Outcome))
 		if r.Outcome == client.RedriveOutcomeFailed {
 			failed++
-			line += fmt.Sprintf(": %s: %s", runtext.Deref(r.Code), runtext.Deref(r.Message))
+			line += fmt.Sprintf(": %s [%s]", runtext.Deref(r.Message), runtext.Deref(r.Code))
 			if runtext.Deref(r.Code) != "NOT_FOUND" {
 				status = 1
 			}

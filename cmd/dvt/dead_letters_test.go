@@ -73,7 +73,7 @@ func serveStore(t *testing.T, s *sqlite.Store) (address string, r *redriver) {
 	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
 	h := graph.NewHandler(
-		graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()})),
+		usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
@@ -140,7 +140,7 @@ func TestDeadLetters_ListAndRedrive(t *testing.T) {
 	}
 	r.refuse = true
 	if out, status := ask("dev-admin", "redrive", "--run", "r1"); status != 1 || !strings.Contains(out,
-		"FAILED: UNAVAILABLE") {
+		"[UNAVAILABLE]") {
 		t.Errorf("a bus that still refuses: status %d, want 1 and FAILED", status)
 	}
 	r.refuse = false
@@ -148,8 +148,8 @@ func TestDeadLetters_ListAndRedrive(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"redrive", "--all-open"}, letter + " REDRIVEN"},
-		{[]string{"redrive", letter}, letter + " ALREADY_REDRIVEN"},
+		{[]string{"redrive", "--all-open"}, letter + " redriven"},
+		{[]string{"redrive", letter}, letter + " already redriven"},
 		{[]string{"redrive", "--all-open"}, "no dead letters are open"},
 	} {
 		if out, status := ask("dev-admin", c.args...); status != 0 || !strings.Contains(out, c.says) {

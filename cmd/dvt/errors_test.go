@@ -52,7 +52,7 @@ func TestErrors_HaveAnExitStatusAndTellWhatToDo(t *testing.T) {
 		{address, "dev-viewer", "run list --limit 0", 2, nil},
 		{full, "t", "run list", 3, []string{"QUEUE_FULL: It is full.\n  Wait until some have started",
 			"\n  try again in 3s"}},
-		{denied, "t", "run list", 3, []string{"FORBIDDEN: No.\n  CANCEL is denied by prod-freeze\n  who can do this: ana\n"}},
+		{denied, "t", "run list", 3, []string{"FORBIDDEN: No.\n  the rule \"prod-freeze\" denies it\n  who can do this: ana\n"}},
 		{broken, "t", "run list", 1, []string{"INTERNAL: ", "\n  request id: req-7"}},
 		{other, "t", "run list", 1, []string{"answered 404 Not Found", "check the address"}},
 		{"http://127.0.0.1:1", "t", "run list", 1, []string{"no dvt answers at http://127.0.0.1:1: ", "connection refused",
@@ -136,7 +136,7 @@ func TestErrors_EachViolationHasALine(t *testing.T) {
 		Denial: client.Denial{Action: "PAUSE", Rule: "r1", WhoCould: []string{"ana", "ben"}}, More: []string{"one\n  two"},
 		RequestID: "q",
 	}
-	want := "PLAN_INVALID: m\n  MISSING steps[0]: a\n  CYCLE steps[1]: b\n  PAUSE is denied by r1\n  who can do this: ana, ben\n " +
+	want := "PLAN_INVALID: m\n  MISSING steps[0]: a\n  CYCLE steps[1]: b\n  the rule \"r1\" denies it\n  who can do this: ana, ben\n " +
 		" one\n    two\n  request id: q"
 	if e.Error() != want {
 		t.Errorf("the error is\n%s\nwant\n%s", e, want)

@@ -29,7 +29,7 @@ func healthCommand() *cobra.Command {
 			err = s.health(out.Health)
 		}
 		if err == nil && out.Health.Status == client.HealthStatusUnhealthy {
-			return &cmdline.Error{Status: 1, Err: fmt.Errorf("dvt is %s", out.Health.Status)}
+			return &cmdline.Error{Status: 1, Err: fmt.Errorf("dvt is %s", runtext.Words(out.Health.Status))}
 		}
 		return err
 	}

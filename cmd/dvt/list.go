@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
@@ -86,16 +87,12 @@ type page struct {
 }
 
 // prepend puts the edges of earlier pages before those of the page, and returns the description of the page.
-func prepend[E any](before []E, edges *[]E, info interface {
-	GetHasNextPage() bool
-	GetEndCursor() *string
-},
-) page {
+func prepend[E any](before []E, edges *[]E, info client.PageInfo) page {
 	rows := len(*edges)
 	if len(before) > 0 { // keeps an empty list: appending nothing to nil would make it null in JSON
 		*edges = append(before, *edges...)
 	}
-	return page{rows, info.GetHasNextPage(), info.GetEndCursor()}
+	return page{rows, info.HasNextPage, info.EndCursor}
 }
 
 // maxLimit bounds the rows of a list, because all of them are in memory at once.

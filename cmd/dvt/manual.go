@@ -35,7 +35,7 @@ func (s *session) tasksCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.ManualTasks
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("RUN", "STEP", "ATTEMPT", "SINCE", "UNTIL", "YOU", "WHAT TO DO")
 				for _, e := range all.Edges {
@@ -79,7 +79,7 @@ func (s *session) completeCommand() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.receipt(c.Context(), out.CompleteManualStep.Signal.Receipt, how)
+			return s.receipt(c.Context(), out.CompleteManualStep.Signal, how)
 		},
 	}
 	c.Flags().StringVar(&outcome, "outcome", "", "succeeded, failed or cancelled")

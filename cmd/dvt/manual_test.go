@@ -41,7 +41,7 @@ func serveManual(t *testing.T) (address, runID string, write func(...log.Draft))
 	service := usecases.New(usecases.Config{
 		Store: s, Authz: rights, ManualKeys: keys, Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"},
 	})
-	h := graph.NewHandler(graph.UseCasesOf(service), graph.Config{Authenticate: directory.Authenticate})
+	h := graph.NewHandler(service, graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), testtime.Of(10*time.Second))

@@ -35,7 +35,7 @@ func (s *session) policyShow() *cobra.Command {
 			if s.output.IsData() {
 				return s.print(out.Policy)
 			}
-			doc, err := documentOf(out.Policy.PolicyRow)
+			doc, err := documentOf(out.Policy)
 			if err != nil {
 				return err
 			}
@@ -234,7 +234,7 @@ func (s *session) policyHistory() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.PolicyHistory
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
 				for _, e := range all.Edges {

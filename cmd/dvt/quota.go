@@ -50,7 +50,7 @@ func (s *session) quotaShow() *cobra.Command {
 			if err := t.Print(); err != nil {
 				return err
 			}
-			doc, err := quotaDocument(out.QuotaSettings.QuotaSettingsRow)
+			doc, err := quotaDocument(out.QuotaSettings)
 			if err != nil {
 				return err
 			}
@@ -163,7 +163,7 @@ func (s *session) quotaHistory() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.QuotaHistory
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
 				for _, e := range all.Edges {
@@ -210,7 +210,7 @@ func (s *session) queueList() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Queue
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("RUN", "PLAN", "WHERE", "BY", "POSITION", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
 				for _, e := range all.Edges {

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/contexts"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 // session is the state that the client commands share: their flags and, after open, the connection and the outputs.
@@ -36,7 +37,7 @@ func runCommand() *cobra.Command {
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
 		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.openCommand(), s.diffCommand(),
 		s.compareCommand(), s.planOfCommand(), s.watchCommand(), s.logsCommand(), s.searchCommand(), s.artifactsCommand(),
-		s.eventsCommand(), s.approveCommand(), s.tagCommand(), s.noteCommand(),
+		s.eventsCommand(), s.approveCommand(), s.tagCommand(), s.noteCommand(), s.shareCommand(),
 	}, s.signalCommands()...)...)
 }
 
@@ -132,9 +133,17 @@ func (s *session) open(c *cobra.Command) error {
 // print prints v for programs.
 func (s *session) print(v any) error { return s.output.Write(console.Verbatim(s.out), v) }
 
+// note prints a remark on standard error. With -o json and -o yaml it prints nothing, so that standard error has the
+// document of an error only.
+func (s *session) note(format string, args ...any) {
+	if !s.output.IsData() {
+		fmt.Fprintf(s.err, format, args...)
+	}
+}
+
 func (s *session) startCommand() *cobra.Command {
 	var project, environment, request string
-	var params startParams
+	var params runParams
 	var priority int
 	var watch bool
 	c := &cobra.Command{
@@ -176,13 +185,13 @@ func (s *session) startCommand() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.printStarted(c.Context(), watch, out.StartRun.Run.RunRow, out.StartRun.Deduplicated, out.StartRun)
+			return s.printStarted(c.Context(), watch, out.StartRun.Run, out.StartRun.Deduplicated, out.StartRun)
 		},
 	}
 	c.Flags().StringVar(&project, "project", "", "project; default: the plan's scope")
 	c.Flags().StringVar(&environment, "environment", "", "environment; default: the plan's scope")
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
-	params.flags(c)
+	params.flags(c, "")
 	c.Flags().IntVar(&priority, "priority", 5, "from 0 to 9: while runs wait, higher goes first within the project")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
 	cmdline.AddPreview(c)
@@ -197,7 +206,7 @@ func (s *session) printStarted(ctx context.Context, watch bool, r client.RunRow,
 	case s.output.IsData():
 		return s.print(payload)
 	case deduplicated:
-		fmt.Fprintf(s.out, "%s was already started by this request id (%s)\n", r.RunId, r.StatusRaw)
+		fmt.Fprintf(s.out, "%s was already started by this request id, and is %s\n", r.RunId, runtext.Words(r.StatusRaw))
 	default:
 		fmt.Fprintln(s.out, r.RunId)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,27 +24,25 @@ func (s *session) tagCommand() *cobra.Command {
 		Long: "Print the tags of a run, one per line, after adding each TAG and removing those of --remove. A tag is a\n" +
 			"key, or key:value, such as late or team:data. A run that has ended can have tags, too.",
 		RunE: func(c *cobra.Command, args []string) error {
-			out, err := client.ListTags(c.Context(), s.client, args[:1])
-			if err != nil {
-				return cmdline.Failure(err)
-			}
 			tags := []string{}
-			for _, r := range out.RunTags {
-				tags = append(tags, r.Tags...)
-			}
 			if len(args) > 1 || len(remove) > 0 {
-				for _, tag := range args[1:] {
-					if !slices.Contains(tags, tag) {
-						tags = append(tags, tag)
-					}
-				}
-				tags = slices.DeleteFunc(tags, func(tag string) bool { return slices.Contains(remove, tag) })
-				set, err := client.SetRunTags(c.Context(), s.client, client.SetRunTagsInput{RunId: args[0],
-					RequestId: orNew(""), Tags: tags})
+				out, err := client.ChangeRunTags(c.Context(), s.client, client.ChangeRunTagsInput{RunId: args[0],
+					RequestId: orNew(""), Add: args[1:], Remove: remove})
 				if err != nil {
 					return cmdline.Failure(err)
 				}
-				tags = set.SetRunTags.Tags
+				tags = out.ChangeRunTags.Tags
+			} else {
+				out, err := client.ListTags(c.Context(), s.client, args[0])
+				switch {
+				case err != nil:
+					return cmdline.Failure(err)
+				case out.Run == nil:
+					return cmdline.NotFound("run")
+				}
+				for _, r := range out.RunTags {
+					tags = append(tags, r.Tags...)
+				}
 			}
 			if s.output.IsData() {
 				return s.print(tags)
@@ -120,7 +117,7 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 		}
 		before := all.Edges
 		all = out.Attention
-		return prepend(before, &all.Edges, &all.PageInfo), nil
+		return prepend(before, &all.Edges, all.PageInfo), nil
 	}, func() *console.Table {
 		t := s.table("RUN", "PLAN", "SCOPE", "STEP", "SINCE", "DEADLINE", "WHY")
 		var ids []string
@@ -139,4 +136,28 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 		}
 		return t
 	})
+}
+
+func (s *session) shareCommand() *cobra.Command {
+	var requestID string
+	c := &cobra.Command{
+		Use: "share RUN", Short: "Print a link that shows the status of a run without sign-in", Args: cmdline.ExactArgs(1),
+		Long: "Print a link that shows to everybody who has it: the plan's id and version, the status, when the run\n" +
+			"started, how long it took, and how many steps failed. It shows no step, error, log, parameter or person.\n" +
+			"The tenant must permit such links: dvt tenant share-links.",
+		RunE: func(c *cobra.Command, args []string) error {
+			out, err := client.ShareRun(c.Context(), s.client, client.ShareRunInput{RunId: args[0],
+				RequestId: orNew(requestID)})
+			if err != nil {
+				return cmdline.Failure(err)
+			}
+			if s.output.IsData() {
+				return s.print(out.ShareRun)
+			}
+			_, err = fmt.Fprintln(s.out, strings.TrimSuffix(s.server, "/")+out.ShareRun.Path)
+			return err
+		},
+	}
+	c.Flags().StringVar(&requestID, "request-id", "", "client key of the request; default: a new one")
+	return c
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	log "github.com/dvt-engine/dvt/run"
@@ -29,6 +31,7 @@ func TestRunTagAndNote_AnnotateARun(t *testing.T) {
 		{"dev-viewer", "run note r1", 0, "The run has no notes.", ""},
 		{"dev-engineer", "run note r1 checked", 0, "is added", ""},
 		{"dev-viewer", "run note r1", 0, "dev-engineer\n  checked\n", ""},
+		{"dev-viewer", "run tag nope", 4, "NOT_FOUND", ""},
 		{"dev-viewer", "run note nope", 4, "NOT_FOUND", ""},
 	} {
 		out, status, err := dvt(t, address, c.token, strings.Fields(c.args)...)
@@ -40,5 +43,24 @@ func TestRunTagAndNote_AnnotateARun(t *testing.T) {
 	}
 	if out, status, err := dvt(t, address, "dev-viewer", "run", "list", "--attention"); status != 0 {
 		t.Errorf("run list --attention: status %d, %v\n%s", status, err, out)
+	}
+}
+
+// Several people tag a run at the same time. The server changes the tags in one transaction, so that no tag is lost.
+func TestRunTag_ConcurrentChangesLoseNothing(t *testing.T) {
+	t.Parallel()
+	address, _ := serveStarted(t)
+	var all sync.WaitGroup
+	for i := range 12 {
+		all.Go(func() {
+			if out, status, err := dvt(t, address, "dev-engineer", "run", "tag", "r1", fmt.Sprint("t", i)); status != 0 {
+				t.Errorf("tag %d: status %d, %v\n%s", i, status, err, out)
+			}
+		})
+	}
+	all.Wait()
+	out, _, _ := dvt(t, address, "dev-engineer", "run", "tag", "r1")
+	if n := len(strings.Fields(out)); n != 12 {
+		t.Errorf("the run has %d tags, want 12:\n%s", n, out)
 	}
 }

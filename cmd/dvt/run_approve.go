@@ -41,9 +41,9 @@ func (s *session) approveCommand() *cobra.Command {
 				return s.print(out.ApproveRun.Run)
 			}
 			r := out.ApproveRun.Run
-			line := fmt.Sprintf("%s is %s", r.RunId, runtext.Status(r.RunRow))
+			line := fmt.Sprintf("%s is %s", r.RunId, runtext.Words(runtext.Status(r.RunRow)))
 			if a := r.Approval; a != nil && a.ExpiresAt != nil {
-				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, approvalCount(a.ApprovalRow),
+				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, approvalCount(a),
 					a.Required, runtext.Moment(a.ExpiresAt))
 			}
 			_, err = fmt.Fprintln(s.out, line)
@@ -58,7 +58,7 @@ func (s *session) approveCommand() *cobra.Command {
 }
 
 // approvalCount returns the number of principals who approved.
-func approvalCount(a client.ApprovalRow) (n int) {
+func approvalCount(a *client.ApprovalRow) (n int) {
 	for _, d := range a.Decisions {
 		if d.Decision == client.DecisionApprove {
 			n++
@@ -78,13 +78,13 @@ func (s *session) listApprovals(c *cobra.Command, l listing) error {
 		}
 		before := all.Edges
 		all = out.Approvals
-		return prepend(before, &all.Edges, &all.PageInfo), nil
+		return prepend(before, &all.Edges, all.PageInfo), nil
 	}, func() *console.Table {
 		t := s.table("RUN", "PLAN", "WHERE", "BY", "ASKED", "APPROVALS", "UNTIL", "YOU MAY")
 		for _, e := range all.Edges {
 			r, have, until, may := e.Node, "–", "–", "–"
 			if a := r.Approval; a != nil {
-				have, until = fmt.Sprintf("%d/%d", approvalCount(a.ApprovalRow), a.Required), s.when(a.ExpiresAt)
+				have, until = fmt.Sprintf("%d/%d", approvalCount(a), a.Required), s.when(a.ExpiresAt)
 			}
 			for _, a := range r.Actions {
 				if a.Action != client.ActionApprove {

@@ -94,7 +94,7 @@ func (s *session) artifacts(ctx context.Context, runID string) ([]runArtifact, e
 		if parts := strings.Split(at, "/"); len(parts) >= 4 {
 			step = parts[0]
 		}
-		all = append(all, runArtifact{ArtifactRow: a.ArtifactRow, StepID: step, Path: at})
+		all = append(all, runArtifact{ArtifactRow: a, StepID: step, Path: at})
 	}
 	return all, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
+	"github.com/dvt-engine/dvt/run"
 )
 
 func (s *session) compareCommand() *cobra.Command {
@@ -57,8 +58,8 @@ func (s *session) lastGreen(ctx context.Context, runID string) (string, error) {
 	case out.Run == nil:
 		return "", cmdline.NotFound("run")
 	case out.Run.LastGreen == nil:
-		return "", &cmdline.Error{Status: notFound, Err: errors.New(
-			"NOT_FOUND: no earlier run of this plan completed\n  name the run to compare with: dvt run compare RUN RUN")}
+		return "", &cmdline.Error{Status: notFound, Code: string(run.CodeNotFound), Err: errors.New(
+			"no earlier run of this plan completed\n  name the run to compare with: dvt run compare RUN RUN")}
 	}
 	return out.Run.LastGreen.RunId, nil
 }
@@ -68,7 +69,7 @@ type comparison = client.CompareRunsCompareRunsRunComparison
 
 func (s *session) showComparison(d *comparison, all bool) error {
 	t := s.table("", "RUN", "PLAN", "STATUS", "STARTED", "TOOK", "BY")
-	for i, r := range []client.RunRow{d.A.RunRow, d.B.RunRow} {
+	for i, r := range []client.RunRow{d.A, d.B} {
 		t.Row([]string{"A", "B"}[i], r.RunId, r.Plan.PlanId+"@"+r.Plan.PlanVersion,
 			console.Span{Text: runtext.Status(r), Style: watchview.RunSigns[r.Status].Style}, s.when(r.StartedAt),
 			runtext.Duration(r, time.Now()), runtext.Deref(r.TriggeredBy))
@@ -135,14 +136,7 @@ func (s *session) showStepDifferences(d *comparison, all bool) error {
 		for _, c := range st.Changes {
 			changes = append(changes, strings.ToLower(string(c)))
 		}
-		var a, b *client.ComparedTry
-		if st.A != nil {
-			a = &st.A.ComparedTry
-		}
-		if st.B != nil {
-			b = &st.B.ComparedTry
-		}
-		t.Row(st.StepId, cmp.Or(strings.Join(changes, ", "), "-"), comparedTry(a), comparedTry(b))
+		t.Row(st.StepId, cmp.Or(strings.Join(changes, ", "), "-"), comparedTry(st.A), comparedTry(st.B))
 	}
 	fmt.Fprintln(s.out)
 	if same == len(d.Steps) {

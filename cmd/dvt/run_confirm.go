@@ -89,14 +89,15 @@ func (s *session) explainMoved(ctx context.Context, runID string, since int64, e
 	var b strings.Builder
 	fmt.Fprintf(&b, "since seq %d:", since)
 	if d.From.StatusRaw != d.To.StatusRaw {
-		fmt.Fprintf(&b, "\n  the run: %s -> %s", d.From.StatusRaw, d.To.StatusRaw)
+		fmt.Fprintf(&b, "\n  the run: %s -> %s", runtext.Words(d.From.StatusRaw), runtext.Words(d.To.StatusRaw))
 	}
 	for i, st := range d.Steps {
 		if i == maxMoved {
 			fmt.Fprintf(&b, "\n  and %d more steps", len(d.Steps)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n  %s: %s -> %s (attempt %d)", st.StepId, before(st), st.To.StatusRaw, st.To.LogicalAttemptId)
+		fmt.Fprintf(&b, "\n  %s: %s -> %s (attempt %d)", st.StepId, runtext.Words(before(st)),
+			runtext.Words(st.To.StatusRaw), st.To.LogicalAttemptId)
 	}
 	for _, x := range d.Decisions[max(0, len(d.Decisions)-maxMoved):] {
 		fmt.Fprintf(&b, "\n  seq %d at %s: %s%s", x.RunSeq, runtext.Moment(&x.PersistedAt), x.EventType,

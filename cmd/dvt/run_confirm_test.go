@@ -100,7 +100,7 @@ func TestStrongSignals_ReportWhatChangedSinceThePreview(t *testing.T) {
 	if cmdline.ExitStatus(err) != 3 {
 		t.Fatalf("status %d, %v, want 3", cmdline.ExitStatus(err), err)
 	}
-	for _, want := range []string{"RUN_MOVED", "since seq 2:", "the run: RUNNING -> PAUSED", "RunPaused by ben"} {
+	for _, want := range []string{"RUN_MOVED", "since seq 2:", "the run: running -> paused", "RunPaused by ben"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q in\n%v", want, err)
 		}
@@ -143,13 +143,13 @@ func TestRunSignal_WaitsForTheOutcome(t *testing.T) {
 		return out, func() error { return <-done }
 	}
 	out, end := send(t.Context(), "pause", "r1", "--signal-id", "p1")
-	out.await(t, `signal id p1\nPAUSE ACCEPTED at seq 3\n`)
+	out.await(t, `signal id p1\npause: accepted at seq 3\n`)
 	appendOutcome(t, s, "p1", log.SignalApplied, runtest.Draft(log.RunPaused, "p1", 1))
-	if err := end(); err != nil || !strings.Contains(out.String(), "PAUSE APPLIED at seq 4") {
+	if err := end(); err != nil || !strings.Contains(out.String(), "pause: applied at seq 4") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, end = send(t.Context(), "pause", "r1", "--signal-id", "p1")
-	if err := end(); err != nil || !strings.Contains(out.String(), "PAUSE APPLIED at seq 4") {
+	if err := end(); err != nil || !strings.Contains(out.String(), "pause: applied at seq 4") {
 		t.Errorf("repeating a signal id: %v, want the outcome again\n%s", err, out)
 	}
 	out, end = send(t.Context(), "resume", "r1", "--timeout", "300ms", "--signal-id", "u1")
@@ -158,16 +158,16 @@ func TestRunSignal_WaitsForTheOutcome(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	out, end = send(ctx, "resume", "r1", "--signal-id", "u1")
-	out.await(t, `RESUME ACCEPTED`)
+	out.await(t, `resume: accepted`)
 	interrupt()
 	if err := end(); cmdline.ExitStatus(err) != cmdline.Interrupted || !strings.Contains(out.String(),
 		"the signal is durable") {
 		t.Errorf("%d, %v\n%s", cmdline.ExitStatus(err), err, out)
 	}
 	out, end = send(t.Context(), "resume", "r1", "--signal-id", "u1")
-	out.await(t, `RESUME ACCEPTED`)
+	out.await(t, `resume: accepted`)
 	appendOutcome(t, s, "u1", log.SignalNotApply, runtest.Draft(log.RunFailed, "", 1))
-	if err := end(); cmdline.ExitStatus(err) != 3 || !strings.Contains(err.Error(), "NOT_APPLIED") {
+	if err := end(); cmdline.ExitStatus(err) != 3 || !strings.Contains(err.Error(), "not applied") {
 		t.Errorf("%d, %v\n%s", cmdline.ExitStatus(err), err, out)
 	}
 	out, end = send(t.Context(), "pause", "r1")

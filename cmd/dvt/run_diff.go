@@ -67,7 +67,8 @@ func seqOf(text string) (int64, error) {
 }
 
 func (s *session) diff(d *client.DiffRunRunDiff) error {
-	was, is := d.From.StatusRaw+runtext.Substatus(d.From.Substatus), d.To.StatusRaw+runtext.Substatus(d.To.Substatus)
+	was := runtext.Words(d.From.StatusRaw) + runtext.Substatus(d.From.Substatus)
+	is := runtext.Words(d.To.StatusRaw) + runtext.Substatus(d.To.Substatus)
 	fmt.Fprintf(s.out, "from seq %d to seq %d the run ", d.From.RunSeq, d.To.RunSeq)
 	if was == is {
 		fmt.Fprintf(s.out, "stayed %s\n", is)

@@ -40,9 +40,9 @@ With -o json each event is one line of JSON; with -o yaml it is one document.`,
 				return err
 			}
 			if how.follow {
-				return s.followEvents(c.Context(), args[0], how)
+				return s.followEvents(c.Context(), args[0], how, &knownSteps{runID: args[0]})
 			}
-			return s.readEvents(c.Context(), args[0], how)
+			return s.readEvents(c.Context(), args[0], how, &knownSteps{runID: args[0]})
 		},
 	}
 	c.Flags().Int64Var(&how.after, "after", 0, "only events after this seq")
@@ -69,7 +69,31 @@ func checkEventTypes(types []string) error {
 	return nil
 }
 
-func (s *session) readEvents(ctx context.Context, runID string, how eventOptions) error {
+// knownSteps has the titles of the steps of a run. They are read when the first step is printed, and again for a step
+// that was not known then, because the steps of a followed run appear when it starts.
+type knownSteps struct {
+	runID  string
+	titles map[string]string
+}
+
+// title returns the title of a step, or its id when the name cannot be read: an event is printed in any case.
+func (k *knownSteps) title(ctx context.Context, s *session, stepID string) string {
+	if title, known := k.titles[stepID]; known || stepID == "" {
+		return title
+	}
+	if out, err := client.ShowRun(ctx, s.client, k.runID, nil); err == nil && out.Run != nil {
+		k.titles = stepTitles(out.Run)
+	}
+	if k.titles == nil {
+		k.titles = map[string]string{}
+	}
+	if k.titles[stepID] == "" {
+		k.titles[stepID] = stepID
+	}
+	return k.titles[stepID]
+}
+
+func (s *session) readEvents(ctx context.Context, runID string, how eventOptions, steps *knownSteps) error {
 	for size, after := maxPage, how.after; ; {
 		out, err := client.ReadEvents(ctx, s.client, runID, &size, &after, how.types)
 		if err != nil {
@@ -79,7 +103,7 @@ func (s *session) readEvents(ctx context.Context, runID string, how eventOptions
 			return cmdline.NotFound("run")
 		}
 		for _, e := range out.Run.Events.Edges {
-			if err := s.event(e.Node.EventRow); err != nil {
+			if err := s.event(ctx, e.Node, steps); err != nil {
 				return err
 			}
 			after = e.Node.RunSeq
@@ -91,7 +115,7 @@ func (s *session) readEvents(ctx context.Context, runID string, how eventOptions
 }
 
 // followEvents prints each event once until the run has ended. It reconnects when a connection is lost.
-func (s *session) followEvents(ctx context.Context, runID string, how eventOptions) error {
+func (s *session) followEvents(ctx context.Context, runID string, how eventOptions, steps *knownSteps) error {
 	from := client.Position{Seq: how.after}
 	err := watchview.Follow(ctx, how.giveUp, from, func(ctx context.Context, at client.Position,
 		took func(client.Position)) error {
@@ -103,7 +127,7 @@ func (s *session) followEvents(ctx context.Context, runID string, how eventOptio
 			for _, e := range u.Events {
 				at.Seq = e.RunSeq
 				if len(how.types) == 0 || slices.Contains(how.types, e.EventType) {
-					if err := s.event(e.EventRow); err != nil {
+					if err := s.event(ctx, e, steps); err != nil {
 						return watchview.Stop{Cause: err}
 					}
 				}
@@ -126,7 +150,7 @@ func (s *session) followEvents(ctx context.Context, runID string, how eventOptio
 // ends are the types of a run's last event.
 var ends = []run.EventType{run.RunCompleted, run.RunFailed, run.RunCancelled}
 
-func (s *session) event(e client.EventRow) error {
+func (s *session) event(ctx context.Context, e client.EventRow, steps *knownSteps) error {
 	switch s.output {
 	case document.JSON:
 		doc, err := json.Marshal(e)
@@ -137,7 +161,7 @@ func (s *session) event(e client.EventRow) error {
 	case document.YAML:
 		return s.print(e)
 	}
-	subject := runtext.Deref(e.StepId)
+	subject := steps.title(ctx, s, runtext.Deref(e.StepId))
 	if e.LogicalAttemptId > 1 && subject != "" {
 		subject += fmt.Sprintf(" (attempt %d)", e.LogicalAttemptId)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // runName is a word that can be given instead of a run id, such as @last.
@@ -27,7 +28,7 @@ var runNames = []runName{
 	{"@last", "the newest run that you started", client.RunFilter{TriggeredBy: new(me)}, 1,
 		func(client.RunRow) bool { return true }},
 	{
-		"@failed", "the newest run that FAILED, or waits with a failed step",
+		"@failed", "the newest run that failed, or waits with a failed step",
 		client.RunFilter{Statuses: []client.RunStatus{client.RunStatusFailed, client.RunStatusRunning,
 			client.RunStatusPaused}}, maxPage,
 		func(r client.RunRow) bool {
@@ -92,12 +93,12 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 			return "", cmdline.Usage(fmt.Errorf("too many runs and plans match %q: give more of the run's id",
 				given))
 		}
-		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given})
+		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given}, nil)
 		if err != nil {
 			return "", cmdline.Failure(err)
 		}
 		for _, e := range page.Runs.Edges {
-			r := e.Node.RunRow
+			r := e.Node
 			if r.RunId == given {
 				return given, nil
 			}
@@ -164,13 +165,13 @@ func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 	}
 	var after *string
 	for read := 0; read < maxCandidates; read += runNames[i].page {
-		page, err := client.ListRuns(ctx, s.client, &runNames[i].page, after, &runNames[i].among)
+		page, err := client.ListRuns(ctx, s.client, &runNames[i].page, after, &runNames[i].among, nil)
 		if err != nil {
 			return "", cmdline.Failure(err)
 		}
 		for _, e := range page.Runs.Edges {
-			if r := e.Node.RunRow; runNames[i].suits(r) {
-				fmt.Fprintf(s.err, "%s is %s  %s  %s\n", name, r.RunId, runtext.Status(r), r.Plan.PlanId)
+			if r := e.Node; runNames[i].suits(r) {
+				s.note("%s is %s  %s  %s\n", name, r.RunId, runtext.Status(r), r.Plan.PlanId)
 				return r.RunId, nil
 			}
 		}
@@ -178,5 +179,6 @@ func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 			break
 		}
 	}
-	return "", &cmdline.Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: there is no %s, %s", name, runNames[i].is)}
+	return "", &cmdline.Error{Status: notFound, Code: string(run.CodeNotFound), Err: fmt.Errorf("there is no %s, %s", name,
+		runNames[i].is)}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // logPage is the number of lines in a request: the API's limit.
@@ -134,8 +135,8 @@ func (s *session) checkAttempt(ctx context.Context, how logOptions, attempt int)
 		return err
 	}
 	if attempt < 1 || attempt > had {
-		return &cmdline.Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: %s has had %s; there is no attempt %d", how.stepID,
-			cmdline.Count(had, "attempt"), attempt)}
+		return &cmdline.Error{Status: notFound, Code: string(run.CodeNotFound), Err: fmt.Errorf(
+			"%s has had %s; there is no attempt %d", how.stepID, cmdline.Count(had, "attempt"), attempt)}
 	}
 	return nil
 }

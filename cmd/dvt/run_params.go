@@ -12,21 +12,22 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
-// startParams are the flags that give the parameters of a new run.
-type startParams struct {
+// runParams are the flags that give the parameters of a new run.
+type runParams struct {
 	file string
 	each []string // NAME=VALUE
 }
 
-func (p *startParams) flags(c *cobra.Command) {
+// flags adds the flags to c. more is added to the help of --params.
+func (p *runParams) flags(c *cobra.Command, more string) {
 	c.Flags().StringVar(&p.file, "params", "",
-		"file with the parameters of the run (JSON or YAML; - reads standard input)")
+		"file with the parameters of the run (JSON or YAML; - reads standard input)"+more)
 	c.Flags().StringArrayVar(&p.each, "param", nil,
 		"a parameter as NAME=VALUE; can be repeated; it replaces that of --params. VALUE is JSON, or else text")
 }
 
 // document returns the parameters as a JSON object, or nil when none are given.
-func (p *startParams) document(stdin io.Reader) (*json.RawMessage, error) {
+func (p *runParams) document(stdin io.Reader) (*json.RawMessage, error) {
 	if p.file == "" && len(p.each) == 0 {
 		return nil, nil //nolint:nilnil // no parameters are given, and that is no error
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // maskedValue replaces, in a plan document of the API, the value of a member whose name looks like that of a secret.
@@ -34,8 +35,8 @@ func (s *session) planOfCommand() *cobra.Command {
 				return cmdline.NotFound("run")
 			case out.Run.PlanDocument == nil:
 				return &cmdline.Error{
-					Status: 4, Err: fmt.Errorf(
-						"NOT_FOUND: no worker has fetched the plan of run %s yet, or its scope is not that of the run", args[0])}
+					Status: notFound, Code: string(run.CodeNotFound), Err: fmt.Errorf(
+						"no worker has fetched the plan of run %s yet, or its scope is not that of the run", args[0])}
 			}
 			doc := *out.Run.PlanDocument
 			if bytes.Contains(doc, []byte(maskedValue)) {

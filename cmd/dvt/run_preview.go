@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -50,20 +51,27 @@ func (s *session) previewOf(ctx context.Context, action client.ActionInput) (*cl
 // nil.
 func refusal(p *client.PreviewActionPreview) error {
 	if p.Outcome == client.ActionOutcomeRefused || p.Outcome == client.ActionOutcomeUnsupported {
-		return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s: the server would refuse it", runtext.Deref(p.Code))}
+		return &cmdline.Error{Status: 3, Code: runtext.Deref(p.Code), Err: errors.New("the server would refuse it")}
 	}
 	return nil
 }
 
+// outcomes says what an action would do.
+var outcomes = map[client.ActionOutcome]string{
+	client.ActionOutcomeApply: "It would be applied.", client.ActionOutcomeNoop: "It would change nothing.",
+	client.ActionOutcomeRefused:     "It would be refused.",
+	client.ActionOutcomeUnsupported: "This version cannot do it.",
+}
+
 func (s *session) showPreview(d console.Display, p *client.PreviewActionPreview) error {
 	out := d.Out
-	fmt.Fprintf(out, "%s  %s\n", p.Outcome, runtext.Deref(p.Reason))
+	fmt.Fprintln(out, strings.TrimSpace(outcomes[p.Outcome]+" "+runtext.Deref(p.Reason)))
 	if p.Status != nil {
 		fmt.Fprintf(out, "Result: the run is %s.\n", strings.ToLower(string(*p.Status)))
 	}
 	t := &console.Table{Display: d, Whole: s.whole(), Before: "  "}
 	for _, c := range p.Changes {
-		t.Row(c.Kind, c.StepId, fmt.Sprintf("%s -> %s", c.From, c.To), c.Why)
+		t.Row(runtext.Words(c.Kind), c.StepId, runtext.Words(c.From)+" -> "+runtext.Words(c.To), c.Why)
 	}
 	if err := t.Print(); err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // receiptWait is the default time that a command waits for a signal to be applied. The signal is durable even if the
@@ -33,7 +35,7 @@ func (g *sendOptions) flags(c *cobra.Command) {
 // idFlags adds the flags of a command whose caller may choose the signal id.
 func (g *sendOptions) idFlags(c *cobra.Command) {
 	c.Flags().StringVar(&g.signalID, "signal-id", "",
-		"client key that makes repeating safe; default: a new one, which is printed")
+		"client key that makes repeating safe; default: a new one, which is printed for people")
 	g.flags(c)
 }
 
@@ -43,7 +45,7 @@ func (g *sendOptions) id(s *session) string {
 	if g.signalID == "" {
 		g.signalID = uuid.NewString()
 	}
-	fmt.Fprintf(s.err, "signal id %s\n", g.signalID)
+	s.note("signal id %s\n", g.signalID)
 	return g.signalID
 }
 
@@ -54,7 +56,7 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 	late := false
 	for said := ""; how.wait && !how.noWait && r.Decision == client.SignalDecisionAccepted && !isFinal(r); {
 		if is := stage(r); is != said {
-			fmt.Fprintln(s.err, is)
+			s.note("%s\n", is)
 			said = is
 		}
 		if late = time.Now().After(deadline); late {
@@ -77,7 +79,7 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 		if out.Signal == nil {
 			return cmdline.NotFound("signal")
 		}
-		r = out.Signal.Receipt
+		r = *out.Signal
 	}
 	if s.output.IsData() {
 		if err := s.print(r); err != nil {
@@ -87,8 +89,15 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 	switch {
 	case r.Decision == client.SignalDecisionRejected || r.Application != nil &&
 		*r.Application == client.SignalApplicationNotApplied:
-		return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s\n  see the run as it is now: dvt run show %s", sentence(r),
-			r.RunId)}
+		refused, next := &cmdline.Error{Status: 3}, "see the run as it is now: dvt run show "+r.RunId
+		if r.Rejection != nil {
+			refused.Code = r.Rejection.Code
+		}
+		if refused.Code == string(run.CodeRunTerminal) {
+			next = fmt.Sprintf("run it again: dvt run rerun %s --from failed", r.RunId)
+		}
+		refused.Err = fmt.Errorf("%s\n  %s", sentence(r), next)
+		return refused
 	case late:
 		return &cmdline.Error{
 			Status: 1, Err: fmt.Errorf(
@@ -113,20 +122,27 @@ func isFinal(r client.Receipt) bool {
 
 // stage returns the current stage of a signal that is not final yet.
 func stage(r client.Receipt) string {
-	is := r.TypeRaw + " ACCEPTED"
-	if r.Application != nil && *r.Application == client.SignalApplicationDelivered {
-		is = r.TypeRaw + " DELIVERED to the engine"
+	name := runtext.Words(r.TypeRaw)
+	switch {
+	case r.Application != nil && *r.Application == client.SignalApplicationDelivered:
+		return name + ": delivered to the engine"
+	case r.AcceptedSeq != nil:
+		return fmt.Sprintf("%s: accepted at seq %d", name, *r.AcceptedSeq)
 	}
-	if r.AcceptedSeq != nil && is == r.TypeRaw+" ACCEPTED" {
-		is += fmt.Sprintf(" at seq %d", *r.AcceptedSeq)
-	}
-	return is
+	return name + ": accepted"
+}
+
+// applications says how a signal ended.
+var applications = map[client.SignalApplication]string{
+	client.SignalApplicationApplied: "applied", client.SignalApplicationNoop: "nothing to change",
+	client.SignalApplicationNotApplied: "not applied",
 }
 
 // sentence returns one sentence about the state of a signal.
 func sentence(r client.Receipt) string {
+	name := runtext.Words(r.TypeRaw)
 	if r.Rejection != nil {
-		return fmt.Sprintf("%s REJECTED: %s: %s", r.TypeRaw, r.Rejection.Code, r.Rejection.Message)
+		return fmt.Sprintf("%s: rejected. %s", name, r.Rejection.Message)
 	}
 	why := ""
 	if r.ApplicationReason != nil && *r.ApplicationReason != "" {
@@ -134,13 +150,13 @@ func sentence(r client.Receipt) string {
 	}
 	switch {
 	case r.Application != nil && *r.Application == client.SignalApplicationApplied && r.AppliedSeq != nil:
-		out := fmt.Sprintf("%s APPLIED at seq %d", r.TypeRaw, *r.AppliedSeq)
+		out := fmt.Sprintf("%s: applied at seq %d", name, *r.AppliedSeq)
 		if r.QuiescentSeq != nil {
-			out += fmt.Sprintf(", and nothing runs any more from seq %d on", *r.QuiescentSeq)
+			out += fmt.Sprintf("; no step runs since seq %d", *r.QuiescentSeq)
 		}
 		return out + why
 	case r.Application != nil && isFinal(r):
-		return fmt.Sprintf("%s %s%s", r.TypeRaw, *r.Application, why)
+		return fmt.Sprintf("%s: %s%s", name, applications[*r.Application], why)
 	}
-	return fmt.Sprintf("%s ACCEPTED and durable; the engine has not applied it yet%s", r.TypeRaw, why)
+	return fmt.Sprintf("%s: accepted and durable; the engine has not applied it yet%s", name, why)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -12,26 +13,20 @@ import (
 )
 
 func (s *session) rerunCommand() *cobra.Command {
-	var from, request, reason string
+	var again rerunFlags
+	var request, reason string
 	var watch bool
 	c := &cobra.Command{
 		Use: "rerun RUN", Short: "Run the plan of an ended run again, without the steps that need not run again",
-		Long: "Starts a new run of the same plan, with the same params and none of the changes made while the earlier one " +
-			"ran. The new\n" +
-			"run takes over the results and artifacts of steps that do not run again, but not the files in their workspace.",
+		Long: "Start a new run of the same plan, with the parameters of the earlier run or with others, and none of the\n" +
+			"changes made while the earlier one ran. The new run takes over the results and artifacts of steps that do not\n" +
+			"run again, but not the files in their workspace.",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in := client.RerunInput{RunId: args[0], RunRequestId: request}
-			yes := true
-			switch from {
-			case "":
-				return cmdline.Usage(errors.New("--from is missing: failed, start, or steps like --from build,test"))
-			case "failed":
-				in.From.Failed = &yes
-			case "start":
-				in.From.Start = &yes
-			default:
-				in.From.Steps = strings.Split(from, ",")
+			var err error
+			if in.From, in.Params, err = again.input(c); err != nil {
+				return err
 			}
 			if reason != "" {
 				in.Reason = &reason
@@ -46,14 +41,45 @@ func (s *session) rerunCommand() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.printStarted(c.Context(), watch, out.Rerun.Run.RunRow, out.Rerun.Deduplicated, out.Rerun)
+			return s.printStarted(c.Context(), watch, out.Rerun.Run, out.Rerun.Deduplicated, out.Rerun)
 		},
 	}
-	c.Flags().StringVar(
-		&from, "from", "", "failed (the steps that did not succeed, and their dependants), start, or steps separated by commas")
+	again.flags(c)
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the new run")
 	cmdline.AddPreview(c)
 	return c
+}
+
+// rerunFlags are the flags that say what runs again, and with which parameters.
+type rerunFlags struct {
+	from   string
+	params runParams
+}
+
+func (r *rerunFlags) flags(c *cobra.Command) {
+	c.Flags().StringVar(&r.from, "from", "",
+		"failed (the steps that did not succeed, and their dependants), start, or steps separated by commas")
+	r.params.flags(c, "; they replace all those of the earlier run")
+}
+
+// input returns the steps that run again and the parameters of the new run, which are nil when none are given.
+func (r *rerunFlags) input(c *cobra.Command) (from client.RerunFromInput, params *json.RawMessage, _ error) {
+	yes := true
+	switch r.from {
+	case "":
+		return from, nil, cmdline.Usage(errors.New("--from is missing: failed, start, or steps like --from build,test"))
+	case "failed":
+		from.Failed = &yes
+	case "start":
+		from.Start = &yes
+	default:
+		from.Steps = strings.Split(r.from, ",")
+	}
+	params, err := r.params.document(c.InOrStdin())
+	if err != nil {
+		return from, nil, cmdline.Usage(err)
+	}
+	return from, params, nil
 }

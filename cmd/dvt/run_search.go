@@ -43,7 +43,7 @@ func (s *session) searchCommand() *cobra.Command {
 				}
 				before := all.Edges
 				all = *out.LogSearch
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				head := []string{"RUN", "STEP", "ATTEMPT", "LINE", "TEXT"}
 				if in.Plan == nil {

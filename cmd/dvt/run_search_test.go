@@ -48,8 +48,8 @@ func serveLogs(t *testing.T) string {
 		}
 	}
 	directory, rights := devRights(t)
-	h := graph.NewHandler(graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Logs: logs,
-		Quotas: oneStart()})), graph.Config{Authenticate: directory.Authenticate})
+	h := graph.NewHandler(usecases.New(usecases.Config{Store: s, Authz: rights, Logs: logs,
+		Quotas: oneStart()}), graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), testtime.Of(10*time.Second))

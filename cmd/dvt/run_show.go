@@ -37,15 +37,15 @@ func (s *session) showCommand() *cobra.Command {
 			if out.Run == nil {
 				return cmdline.NotFound("run")
 			}
+			titles := stepTitles(out.Run)
 			if failed {
-				out.Run.Steps = slices.DeleteFunc(out.Run.Steps, func(st client.ShowRunRunStepsStep) bool {
-					return st.Status != client.StepStatusFailed
-				})
+				out.Run.Steps = slices.DeleteFunc(out.Run.Steps,
+					func(st client.ShowRunRunStepsStep) bool { return !hasFailed(st) })
 			}
 			if s.output.IsData() {
 				return s.print(out.Run)
 			}
-			return s.show(out.Run, past != nil)
+			return s.show(out.Run, titles, past != nil, failed)
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only the steps that failed")
@@ -53,7 +53,20 @@ func (s *session) showCommand() *cobra.Command {
 	return c
 }
 
-func (s *session) show(run *client.ShowRunRun, past bool) error {
+func hasFailed(st client.ShowRunRunStepsStep) bool { return st.Status == client.StepStatusFailed }
+
+// stepTitles returns the title of each step of a run, by its id.
+func stepTitles(run *client.ShowRunRun) map[string]string {
+	out := make(map[string]string, len(run.Steps))
+	for _, st := range run.Steps {
+		out[st.StepId] = runtext.StepTitle(st.StepId, runtext.Deref(st.Name))
+	}
+	return out
+}
+
+// show prints a run. titles are those of all its steps, past is for an earlier moment, and failed for the failed steps
+// only.
+func (s *session) show(run *client.ShowRunRun, titles map[string]string, past, failed bool) error {
 	r, is := run.RunRow, "at seq"
 	if past {
 		is = "as it was at seq"
@@ -64,6 +77,9 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		runtext.Duration(r, time.Now()))
 	if r.Message != nil && *r.Message != "" {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
+	}
+	if run.Request.Params != nil {
+		fmt.Fprintf(s.out, "parameters: %s\n", console.OneLine(string(*run.Request.Params)))
 	}
 	if r.RootCause != nil {
 		why := runtext.Cause(r)
@@ -81,8 +97,17 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 	if r.RetryDeadline != nil {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
 	}
-	fmt.Fprintln(s.out)
 	slices.SortStableFunc(run.Steps, compareByProgress)
+	if i := slices.IndexFunc(run.Steps, hasFailed); i >= 0 && !past {
+		for _, next := range runtext.NextCommands(r, run.Steps[i].StepId) {
+			fmt.Fprintf(s.out, "%s: %s\n", next.Name, next.Command)
+		}
+	}
+	fmt.Fprintln(s.out)
+	if len(run.Steps) == 0 && failed {
+		fmt.Fprintln(s.out, "No step failed.")
+		return nil
+	}
 	named := slices.ContainsFunc(run.Steps,
 		func(st client.ShowRunRunStepsStep) bool { return runtext.Deref(st.Name) != "" })
 	head := []string{"STEP", "NAME", "TYPE", "STATUS", "ATTEMPT", "TOOK", "WHY"}
@@ -91,7 +116,7 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 	}
 	t := s.table(head...)
 	for _, st := range run.Steps {
-		s.stepRow(t, st, named, past)
+		s.stepRow(t, st, titles, named, past)
 	}
 	return t.Print()
 }
@@ -113,7 +138,8 @@ func compareByProgress(a, b client.ShowRunRunStepsStep) int {
 	return out
 }
 
-func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, named, past bool) {
+func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, titles map[string]string,
+	named, past bool) {
 	took, why := "-", ""
 	if st.DurationMs != nil {
 		took = runtext.Milliseconds(*st.DurationMs)
@@ -125,7 +151,7 @@ func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, named
 		why = st.Skip.ReasonCode
 	}
 	if st.Wait != nil {
-		why = strings.TrimPrefix(why+"; "+s.waitWords(st, past), "; ")
+		why = strings.TrimPrefix(why+"; "+s.waitWords(st, titles, past), "; ")
 	}
 	cells := []any{st.StepId, st.Type, console.Span{Text: st.StatusRaw, Style: watchview.StepSigns[st.Status].Style},
 		nth(st.LogicalAttemptId), took, why}
@@ -137,7 +163,7 @@ func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, named
 
 // waitWords returns what the step waits for; st.Wait must not be nil. In a past view it leaves out when a worker was
 // last seen, because the server knows that for the present only.
-func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
+func (s *session) waitWords(st client.ShowRunRunStepsStep, titles map[string]string, past bool) string {
 	w := st.Wait
 	switch w.Kind {
 	case client.WaitKindWorker:
@@ -151,11 +177,11 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
 		}
 		return "waits for a worker on " + *w.TaskQueue + ", last seen " + s.seen(*w.PollerSeenAt)
 	case client.WaitKindDependencies:
-		return "waits for " + stepNames(w.BlockingSteps)
+		return "waits for " + stepNames(w.BlockingSteps, titles)
 	case client.WaitKindFailedStep:
-		return "blocked by a failed step, waits for " + stepNames(w.BlockingSteps)
+		return "blocked by a failed step, waits for " + stepNames(w.BlockingSteps, titles)
 	case client.WaitKindFailFast:
-		return "nothing new starts while " + stepNames(w.BlockingSteps) + " waits for an operator"
+		return "nothing new starts while " + stepNames(w.BlockingSteps, titles) + " waits for an operator"
 	case client.WaitKindPaused:
 		if by := runtext.Deref(w.Who); by != "" {
 			return "waits because " + by + " paused the run"
@@ -181,16 +207,20 @@ func (s *session) seen(at time.Time) string {
 	return s.when(&at)
 }
 
-// stepNames returns the ids of the first three steps, and how many more there are.
-func stepNames(ids []string) string {
+// stepNames returns the titles of the first three steps, and how many more there are.
+func stepNames(ids []string, titles map[string]string) string {
 	const named = 3
 	if len(ids) == 0 {
 		return "other steps"
 	}
-	if more := len(ids) - named; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:named], ", "), more)
+	names := make([]string, min(len(ids), named))
+	for i := range names {
+		names[i] = cmp.Or(titles[ids[i]], ids[i])
 	}
-	return strings.Join(ids, ", ")
+	if more := len(ids) - named; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // nth formats the number of a logical attempt: "1" for the first, then the number of the retry; "-" for none.

@@ -29,9 +29,10 @@ func TestRunShowAndDiff_ShowEarlierMoments(t *testing.T) {
 		says   []string
 		not    string
 	}{
-		{"run show r1", 0, []string{"PAUSED", "at seq 6", "FAILED", "blocked by a failed step, waits for s1\n"}, "as it was"},
+		{"run show r1", 0, []string{"PAUSED", "at seq 6", "retry: dvt run retry r1 s1\nlog: dvt run logs r1 s1\n", "FAILED",
+			"blocked by a failed step, waits for s1\n"}, "as it was"},
 		{"run show r1 --at 2", 0, []string{"  waits to be started\n", "  waits for s1\n"}, "blocked"},
-		{"run show r1 --at 3", 0, []string{"RUNNING as it was at seq 3", "s1", "  waits for s1\n"}, "FAILED"},
+		{"run show r1 --at 3", 0, []string{"as it was at seq 3", "s1", "  waits for s1\n"}, "FAILED"},
 		{"run show r1 -o json", 0, []string{`"kind": "FAILED_STEP"`, `"pollerSeenAt": null`}, "blocked by"},
 		{"run show r1 --at 2 -o yaml", 0, []string{"kind: WORKER", "kind: DEPENDENCIES", "taskQueue: null"}, ""},
 		{"run show r1 --at 0", 0, []string{"as it was at seq 0"}, "s1"},
@@ -39,9 +40,9 @@ func TestRunShowAndDiff_ShowEarlierMoments(t *testing.T) {
 		{"run show r1 --at=-1", 2, nil, ""},
 		{"run diff r1 3 4", 0, []string{"from seq 3 to seq 4 the run ", "s1    RUNNING  FAILED  1"}, "DECIDED"},
 		{"run diff r1 4 3", 0, []string{"from seq 3 to seq 4"}, ""},
-		{"run diff r1 1", 0, []string{"from seq 1 to seq 6", "to PAUSED", "s1    PENDING  FAILED",
+		{"run diff r1 1", 0, []string{"from seq 1 to seq 6", "to paused", "s1    PENDING  FAILED",
 			"SignalAccepted PAUSE by ben: lunch", "RunPaused"}, ""},
-		{"run diff r1 6", 0, []string{"stayed PAUSED", "no step changed"}, "STEP"},
+		{"run diff r1 6", 0, []string{"stayed paused", "no step changed"}, "STEP"},
 		{"run diff r1 7", 2, []string{"ends at seq 6, before seq 7"}, ""},
 		{"run diff r1 3 9", 2, []string{"BAD_USER_INPUT"}, ""},
 		{"run diff r1 x", 2, []string{"a seq must be a number"}, ""},

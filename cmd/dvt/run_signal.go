@@ -233,11 +233,11 @@ func (s *session) send(c *cobra.Command, in client.SignalRunInput, cancel bool, 
 		if err != nil {
 			return client.Receipt{}, err
 		}
-		return out.CancelRun.Signal.Receipt, nil
+		return out.CancelRun.Signal, nil
 	}
 	out, err := client.SignalRun(c.Context(), s.client, in)
 	if err != nil {
 		return client.Receipt{}, err
 	}
-	return out.SignalRun.Signal.Receipt, nil
+	return out.SignalRun.Signal, nil
 }

@@ -39,22 +39,22 @@ func TestRunSignals_EveryVerbSendsItsSignal(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"dev-admin", "update-params --yes r1 " + patch, 0, "UPDATE_PARAMS APPLIED"},
-		{"dev-admin", "update-params --yes r1 " + patch + " --step s1 --signal-id again", 0, "UPDATE_PARAMS APPLIED"},
+		{"dev-admin", "update-params --yes r1 " + patch, 0, "update params: applied"},
+		{"dev-admin", "update-params --yes r1 " + patch + " --step s1 --signal-id again", 0, "update params: applied"},
 		{"dev-admin", "update-params --yes r1 " + patch + " --signal-id again", 3, "SIGNAL_ID_CONFLICT"},
 		{"dev-admin", "update-params r1 /nowhere.json", 2, "cannot be read"},
 		{"dev-engineer", "update-params --yes r1 " + patch, 3, "FORBIDDEN"},
 		{"dev-mallory", "update-params --yes r1 " + patch, 4, "NOT_FOUND"},
-		{"dev-admin", "override --yes r1 s1 " + patch + " --reason r", 0, "INJECT_OVERRIDE APPLIED"},
+		{"dev-admin", "override --yes r1 s1 " + patch + " --reason r", 0, "inject override: applied"},
 		{"dev-admin", "override --yes r1 s1 " + patch, 2, "--reason"},
 		{"dev-admin", "override --yes r1 s2 " + patch + " --reason r", 3, "STEP_ALREADY_TERMINAL"},
-		{"dev-admin", "set-target --yes r1 s1 --schema restored --reason r", 0, "UPDATE_TARGET APPLIED"},
+		{"dev-admin", "set-target --yes r1 s1 --schema restored --reason r", 0, "update target: applied"},
 		{"dev-admin", "set-target --yes r1 s1 --reason r", 2, "--database"},
-		{"dev-system", "alert r1 --level high --note look", 0, "ESCALATE_ALERT APPLIED"},
+		{"dev-system", "alert r1 --level high --note look", 0, "escalate alert: applied"},
 		{"dev-system", "alert r1 --level urgent", 2, ""},
 		{"dev-engineer", "skip r1 s2 --no-wait", 3, "STEP_NOT_SKIPPABLE"},
-		{"dev-engineer", "skip r1 s1 --no-wait", 0, "SKIP_STEP"},
-		{"dev-engineer", "pause r1 --no-wait", 0, "PAUSE"},
+		{"dev-engineer", "skip r1 s1 --no-wait", 0, "skip step: accepted"},
+		{"dev-engineer", "pause r1 --no-wait", 0, "pause: accepted"},
 		{"dev-admin", "stop --yes r1 --no-wait", 2, "--reason"},
 		{"dev-admin", "stop r1 --reason r --no-wait", 2, "--yes"},
 		{"dev-admin", "cancel r1", 2, "--preview"},
@@ -62,7 +62,7 @@ func TestRunSignals_EveryVerbSendsItsSignal(t *testing.T) {
 		{"dev-admin", "override r1 s1 " + patch + " --reason r", 2, "--yes"},
 		{"dev-admin", "set-target r1 s1 --schema x --reason r", 2, "--yes"},
 		{"dev-engineer", "stop --yes r1 --reason r --no-wait", 3, "FORBIDDEN"},
-		{"dev-admin", "stop --yes r1 --force --reason runaway --no-wait", 0, "EMERGENCY_STOP"},
+		{"dev-admin", "stop --yes r1 --force --reason runaway --no-wait", 0, "emergency stop: accepted"},
 	} {
 		out, status, err := dvt(t, address, c.token, append([]string{"run"}, strings.Fields(c.args)...)...)
 		if err != nil {
@@ -97,8 +97,7 @@ func TestRunSignals_EveryVerbSendsItsSignal(t *testing.T) {
 func TestPrint_IncludesEmbeddedFields(t *testing.T) {
 	var out bytes.Buffer
 	s := &session{out: &out, output: document.JSON}
-	if err := s.print(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{
-		RunRow: client.RunRow{RunId: "r1"}}}); err != nil {
+	if err := s.print(client.ShowRunRun{RunRow: client.RunRow{RunId: "r1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"runId": "r1"`) {

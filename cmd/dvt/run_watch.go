@@ -80,8 +80,8 @@ func (s *session) watch(ctx context.Context, runID string, how watchOptions) err
 			fmt.Fprintln(s.out, s.display.Render(l))
 		}
 	} else if ctx.Err() != nil {
-		fmt.Fprintf(s.err, "run %s was %s at seq %d and continues: dvt run watch %s\n", runID, screen.Run.StatusRaw,
-			screen.Last.RunSeq, runID)
+		fmt.Fprintf(s.err, "run %s was %s at seq %d and continues: dvt run watch %s\n", runID,
+			runtext.Words(screen.Run.StatusRaw), screen.Last.RunSeq, runID)
 	}
 	return err
 }
@@ -147,8 +147,11 @@ func (s *session) followRun(ctx context.Context, runID string, how watchOptions,
 	case end == client.RunStatusCompleted || how.exitZero:
 		return nil
 	}
-	return &cmdline.Error{Status: 1, Err: fmt.Errorf("the run ended %s", end), Said: !s.output.IsData()}
+	return &cmdline.Error{Status: 1, Err: fmt.Errorf("the run %s", badEnds[end]), Said: !s.output.IsData()}
 }
+
+// badEnds says how a run ended that did not complete.
+var badEnds = map[client.RunStatus]string{client.RunStatusFailed: "failed", client.RunStatusCancelled: "was cancelled"}
 
 // changeLines prints one line for each change, and for each change of the view's freshness.
 type changeLines struct {
@@ -186,15 +189,15 @@ func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
 	var is client.RunStatus
 	if f.Snapshot != nil {
 		for _, st := range f.Snapshot.Steps {
-			w.step(f.AsOf, st.StepRow)
+			w.step(f.AsOf, st)
 		}
 		is = w.run(f.AsOf, f.Snapshot.RunRow)
 	}
 	if f.Delta != nil {
 		for _, st := range f.Delta.Steps {
-			w.step(f.AsOf, st.StepRow)
+			w.step(f.AsOf, st)
 		}
-		is = w.run(f.AsOf, f.Delta.Header.RunRow)
+		is = w.run(f.AsOf, f.Delta.Header)
 	}
 	return is, nil
 }

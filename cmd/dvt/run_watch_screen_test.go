@@ -73,7 +73,7 @@ func TestRunWatch_CtrlCRestoresTheTerminal(t *testing.T) {
 	if err := stop(); cmdline.ExitStatus(err) != cmdline.Interrupted {
 		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
-	tty.Await(`^run r1 was RUNNING at seq 2 and continues: dvt run watch r1`)
+	tty.Await(`^run r1 was running at seq 2 and continues: dvt run watch r1`)
 	tty.Clean()
 	if tty.Coloured {
 		t.Error("the output has colours in spite of --color=never")
@@ -329,7 +329,7 @@ func TestView_MatchesTheGoldenFile(t *testing.T) {
 	manual := client.RunSubstatusWaitingManual
 	code := func(s string) *string { return &s }
 	v := &watchview.View{}
-	step := func(id string, is client.StepStatus, after ...string) client.WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep {
+	step := func(id string, is client.StepStatus, after ...string) client.StepRow {
 		row := client.StepRow{StepId: id, Type: "COMMAND", Status: is, StatusRaw: string(is), DependsOn: after,
 			LogicalAttemptId: 1, StartedAt: &began}
 		if is == client.StepStatusFailed {
@@ -337,7 +337,7 @@ func TestView_MatchesTheGoldenFile(t *testing.T) {
 			row.Error, row.DurationMs, row.LogicalAttemptId = &client.StepRowErrorStepError{Code: "EXIT_STATUS",
 				Message: code(`exit status 2: relation "orders" does not exist`)}, &ms, 2
 		}
-		return client.WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep{StepRow: row}
+		return row
 	}
 	approve := step("approve_prod", client.StepStatusRunning)
 	approve.Substatus = &manual
@@ -350,7 +350,7 @@ func TestView_MatchesTheGoldenFile(t *testing.T) {
 			StepCounts: client.RunRowStepCounts{Total: 8, Success: 3, Failed: 1, Running: 2, Pending: 2},
 			Message:    code("one step failed"),
 		},
-		Steps: []client.WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep{
+		Steps: []client.StepRow{
 			step("a", client.StepStatusSuccess), step("b", client.StepStatusSuccess), step("c", client.StepStatusSuccess),
 			step("orders", client.StepStatusFailed, "a"),
 			step("customers_日本", client.StepStatusRunning, "b"), approve, step("publish", client.StepStatusPending, "orders"),

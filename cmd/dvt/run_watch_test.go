@@ -95,7 +95,7 @@ func serveWatchedSteps(t *testing.T, steps ...string) (address string, s *failin
 	var running sync.WaitGroup
 	running.Go(func() { _ = hub.Run(ctx) })
 	h := graph.NewHandler(
-		graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: closableDownBus{}})),
+		usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: closableDownBus{}}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
@@ -219,7 +219,7 @@ func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
 	out.await(t, `"episodes"`)
 	err := stop()
 	var e *cmdline.Error
-	if !errors.As(err, &e) || e.Status != 1 || !strings.Contains(e.Error(), "FAILED") {
+	if !errors.As(err, &e) || e.Status != 1 || !strings.Contains(e.Error(), "the run failed") {
 		t.Errorf("the command returned %v, want status 1 and FAILED", err)
 	}
 	objects := json.NewDecoder(strings.NewReader(out.String()[:strings.LastIndex(out.String(), "}")+1]))

@@ -20,7 +20,8 @@ func serviceCommand() *cobra.Command {
 
 func tenantCommand() *cobra.Command {
 	s := &session{}
-	return s.command("tenant", "Freeze and unfreeze a tenant", s.freeze(true), s.freeze(false))
+	return s.command("tenant", "Freeze and unfreeze a tenant, and permit share links", s.freeze(true), s.freeze(false),
+		s.shareLinks())
 }
 
 func (s *session) serviceStatus() *cobra.Command {
@@ -31,7 +32,7 @@ func (s *session) serviceStatus() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.service(out.Service.ServiceRow)
+			return s.service(out.Service)
 		},
 	}
 }
@@ -142,7 +143,7 @@ func (s *session) serviceMode() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			return s.service(out.SetEngineMode.Service.ServiceRow)
+			return s.service(out.SetEngineMode.Service)
 		},
 	}
 	auditFlags(c, &reason, &requestID)
@@ -187,7 +188,7 @@ func (s *session) freeze(frozen bool) *cobra.Command {
 				_, err := fmt.Fprintln(s.out, done)
 				return err
 			}
-			return s.service(out.FreezeTenant.Service.ServiceRow)
+			return s.service(out.FreezeTenant.Service)
 		},
 	}
 	if frozen {
@@ -203,4 +204,35 @@ func auditFlags(c *cobra.Command, reason, requestID *string) {
 	c.Flags().StringVar(reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
 	_ = c.MarkFlagRequired("reason") // cannot fail: the flag exists
+}
+
+func (s *session) shareLinks() *cobra.Command {
+	var reason, requestID string
+	var hours int
+	c := &cobra.Command{
+		Use: "share-links", Short: "Permit or forbid links that show a run's status without sign-in",
+		Args: cmdline.ExactArgs(0),
+		Long: "Permit links that show the status of a run to everybody who has the link, for --hours after each was made.\n" +
+			"--hours 0 forbids them, which is the default. Every change revokes all links that were made before.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			out, err := client.SetShareLinks(c.Context(), s.client, client.SetShareLinksInput{RequestId: orNew(requestID),
+				Hours: hours, Reason: reason})
+			if err != nil {
+				return cmdline.Failure(err)
+			}
+			if s.output.IsData() {
+				return s.print(out.SetShareLinks.Service)
+			}
+			done := "Share links are off, and all earlier ones are revoked."
+			if hours > 0 {
+				done = fmt.Sprintf("New share links show a status for %d hours. All earlier ones are revoked.", hours)
+			}
+			_, err = fmt.Fprintln(s.out, done)
+			return err
+		},
+	}
+	c.Flags().IntVar(&hours, "hours", 0, "how long a new link shows the status; 0 to 168, 0: no links")
+	_ = c.MarkFlagRequired("hours") // cannot fail: the flag exists
+	auditFlags(c, &reason, &requestID)
+	return c
 }

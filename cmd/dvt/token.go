@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func tokenCommand() *cobra.Command {
@@ -48,7 +49,7 @@ func (s *session) tokenCreate() *cobra.Command {
 			if s.output.IsData() {
 				return s.print(out.CreateToken)
 			}
-			t := out.CreateToken.Token.TokenRow
+			t := out.CreateToken.Token
 			fmt.Fprintf(c.ErrOrStderr(), "token %s of %s, until %s\n", t.TokenId, t.Principal, t.ExpiresAt.Format(time.RFC3339))
 			if out.CreateToken.Secret == nil {
 				return &cmdline.Error{
@@ -92,17 +93,17 @@ func (s *session) tokenList() *cobra.Command {
 				}
 				before := all.Edges
 				all = out.Tokens
-				return prepend(before, &all.Edges, &all.PageInfo), nil
+				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
-				t := s.table("TOKEN", "KIND", "NAME", "PRINCIPAL", "GRANTS", "EXPIRES", "USED", "REVOKED")
+				t := s.table("TOKEN", "KIND", "NAME", "BEGINS WITH", "PRINCIPAL", "GRANTS", "EXPIRES", "USED", "REVOKED")
 				for _, e := range all.Edges {
-					k := e.Node.TokenRow
+					k := e.Node
 					var grants []string
 					for _, g := range k.Grants {
 						grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
 					}
-					t.Row(k.TokenId, k.Kind, k.Name, k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt),
-						s.when(k.LastUsedAt), s.when(k.RevokedAt))
+					t.Row(k.TokenId, k.Kind, k.Name, runtext.Deref(k.Prefix), k.Principal, strings.Join(grants, ", "),
+						s.when(&k.ExpiresAt), s.when(k.LastUsedAt), s.when(k.RevokedAt))
 				}
 				return t
 			})
@@ -127,7 +128,7 @@ func (s *session) tokenRevoke() *cobra.Command {
 			if s.output.IsData() {
 				return s.print(out.RevokeToken.Token)
 			}
-			t := out.RevokeToken.Token.TokenRow
+			t := out.RevokeToken.Token
 			_, err = fmt.Fprintf(s.out, "%s (%s of %s) is revoked\n", t.TokenId, t.Name, t.Principal)
 			return err
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,25 @@ func TestErrors_AreDocumentsForPrograms(t *testing.T) {
 			t.Errorf("-o json: %v, the error is %q, want a document with the exit status 4", err, said.String())
 		}
 	}
+	// Standard error has the document only, also where a name stands for the run and the code is not that of the API.
+	for args, code := range map[string]string{"run show @failed": "NOT_FOUND", "run skip r1 s1": "FORBIDDEN",
+		"bulk rerun --text nothing --from start --reason r --yes": "NOT_FOUND",
+		"bulk signal pause --text r1 --reason r --yes":            "FORBIDDEN",
+		"run stop r1 --reason r --preview":                        "FORBIDDEN",
+		"run logs r1 s1 --attempt 3":                              "NOT_FOUND"} {
+		c := root()
+		var said strings.Builder
+		c.SetErr(&said)
+		c.SetOut(io.Discard)
+		c.SetArgs(append(strings.Fields(args), "-o", "json", "--server", address, "--token", "dev-viewer"))
+		ran, err := c.ExecuteContextC(t.Context())
+		report(ran, err)
+		var doc cmdline.FailureDocument
+		if err := json.Unmarshal([]byte(said.String()), &doc); err != nil || doc.Error.Code != code ||
+			strings.Contains(doc.Error.Message, code) {
+			t.Errorf("%s -o json: %v, the error is %q, want a document with the code %s", args, err, said.String(), code)
+		}
+	}
 	doc := cmdline.DescribeFailure(cmdline.Failure(&client.Error{Code: "FORBIDDEN", Message: "No.",
 		Denial: client.Denial{WhoCould: []string{"ana"}}}))
 	if e := doc.Error; e.Code != "FORBIDDEN" || e.Message != "No." || len(e.WhoCould) != 1 || e.ExitStatus != 3 {
@@ -98,15 +118,15 @@ func TestRunStart_SendsParameters(t *testing.T) {
 	if err := os.WriteFile(params, []byte("day: monday\nrows: 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startParams{file: params, each: []string{"rows=4", "name=a=b", `list=["x"]`, "empty="}}
+	p := runParams{file: params, each: []string{"rows=4", "name=a=b", `list=["x"]`, "empty="}}
 	doc, err := p.document(strings.NewReader(""))
 	if err != nil || string(*doc) != `{"day":"monday","empty":"","list":["x"],"name":"a=b","rows":4}` {
 		t.Errorf("the parameters are %s (%v), want those of the file with those of --param over them", *doc, err)
 	}
-	if doc, err := (&startParams{}).document(nil); doc != nil || err != nil {
+	if doc, err := (&runParams{}).document(nil); doc != nil || err != nil {
 		t.Errorf("without flags the parameters are %v (%v), want none", doc, err)
 	}
-	if _, err := (&startParams{each: []string{"=1"}}).document(nil); err == nil {
+	if _, err := (&runParams{each: []string{"=1"}}).document(nil); err == nil {
 		t.Error("--param =1 is accepted, want an error")
 	}
 }

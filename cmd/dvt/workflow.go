@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -166,7 +167,7 @@ func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
 }
 
 func (s *session) printDebug(d debugInfo) error {
-	fmt.Fprintf(s.out, "run %s is %s at seq %d\n", d.RunID, d.Status, d.RunSeq)
+	fmt.Fprintf(s.out, "run %s is %s at seq %d\n", d.RunID, runtext.Words(d.Status), d.RunSeq)
 	var tables []*console.Table
 	if e := d.Engine; e == nil {
 		fmt.Fprintln(s.out, "the engine does not know the run")

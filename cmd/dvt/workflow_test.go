@@ -62,7 +62,7 @@ func TestWorkflowDebug_PrintsExecutionsAndPendingSignals(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	out, status, err := dvt(t, s.URL, "dev-sre", "workflow", "debug", "r1")
-	for _, want := range []string{"RUNNING at seq 7", "dvt/acme/r1, 2 executions", "first", "second", "s9/1.1", "lost",
+	for _, want := range []string{"running at seq 7", "dvt/acme/r1, 2 executions", "first", "second", "s9/1.1", "lost",
 		"12", "u3", "PAUSE"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q", want)

@@ -28,6 +28,7 @@ type BreakGlassGrant struct {
 	Role          authz.Role
 	Until         time.Time
 	PolicyVersion int64
+	At            time.Time // of the change
 }
 
 // breakTries bounds the tries when others change the policy at the same time.
@@ -94,42 +95,42 @@ func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGl
 	s.rights.Log.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenant", p.TenantID),
 		slog.String("principal", p.ID),
 		slog.String("role", string(in.Role)), slog.Time("until", until), slog.String("reason", in.Reason))
-	return BreakGlassGrant{Role: in.Role, Until: until, PolicyVersion: made.Version}, err
+	return BreakGlassGrant{Role: in.Role, Until: until, PolicyVersion: made.Version, At: made.At}, err
 }
 
-// EndBreakGlass takes back the roles that the caller took by break-glass and returns the version of the policy without
-// them. Giving up a role needs no right. Without such a role it changes nothing, so it is safe to repeat. Errors:
+// EndBreakGlass takes back the roles that the caller took by break-glass and returns the policy without them. Giving up
+// a role needs no right. Without such a role it changes nothing, so it is safe to repeat. Errors:
 // BAD_USER_INPUT; UNAVAILABLE when the policy keeps changing; FORBIDDEN for API tokens, so that a program cannot end
 // what a person relies on.
-func (s *Policies) EndBreakGlass(ctx context.Context, p authz.Principal, requestID string) (int64, error) {
+func (s *Policies) EndBreakGlass(ctx context.Context, p authz.Principal, requestID string) (Policy, error) {
 	row := store.AuditRow{Action: string(control.ActionEndBreakGlass), RequestID: requestID, Code: run.CodeForbidden}
 	if vs := control.CheckID(nil, "requestId", requestID); len(vs) > 0 {
-		return 0, control.BadInput(vs)
+		return Policy{}, control.BadInput(vs)
 	}
 	if p.TokenID != "" {
 		s.rights.AuditDenied(ctx, p, row)
-		return 0, control.Refuse(run.CodeForbidden, "An API token cannot end break-glass. Sign in as yourself.")
+		return Policy{}, control.Refuse(run.CodeForbidden, "An API token cannot end break-glass. Sign in as yourself.")
 	}
 	row.Code = ""
 	for range breakTries {
 		now, err := s.newestPolicy(ctx, p.TenantID)
 		if err != nil {
-			return 0, err
+			return Policy{}, err
 		}
 		doc := now.Document
 		doc.Grants = slices.DeleteFunc(slices.Clone(doc.Grants), func(g authz.PrincipalGrant) bool {
 			return g.BreakGlass && g.Principal == p.ID
 		})
 		if len(doc.Grants) == len(now.Document.Grants) {
-			return now.Version, s.loader.InForce(ctx)
+			return now, s.loader.InForce(ctx)
 		}
 		made, err := s.putPolicy(ctx, p, SetPolicy{RequestID: requestID, ExpectedVersion: now.Version, Document: doc,
 			Reason: "break-glass ended by its holder"}, row)
 		if own := (*control.Error)(nil); !errors.As(err, &own) || own.Code != run.CodePolicyMoved {
-			return made.Version, err
+			return made, err
 		}
 	}
-	return 0, policyKeepsMoving()
+	return Policy{}, policyKeepsMoving()
 }
 
 // policyKeepsMoving is the refusal of a change that met another change of the policy in each of its tries.
@@ -148,7 +149,8 @@ func (s *Policies) repeatedBreakGlass(ctx context.Context, p authz.Principal, in
 	}
 	for _, g := range was.Document.Grants {
 		if g.BreakGlass && g.Principal == p.ID && g.Role == in.Role && g.ExpiresAt != nil {
-			return BreakGlassGrant{Role: g.Role, Until: *g.ExpiresAt, PolicyVersion: was.Version}, s.loader.InForce(ctx)
+			return BreakGlassGrant{Role: g.Role, Until: *g.ExpiresAt, PolicyVersion: was.Version,
+				At: was.At}, s.loader.InForce(ctx)
 		}
 	}
 	return BreakGlassGrant{}, control.Refuse(run.CodeRequestConflict, "This requestId was used for another change.")
@@ -180,7 +182,7 @@ func (s *Policies) mayBreak(ctx context.Context, p authz.Principal, in BreakGlas
 	}
 	row.Code = run.CodeForbidden
 	s.rights.AuditDenied(ctx, p, row)
-	e := control.Refuse(run.CodeForbidden, "The policy does not let you take the role %s.", in.Role)
+	e := control.Refuse(run.CodeForbidden, "The policy does not let you take the %s role.", in.Role.Word())
 	if p.TokenID != "" {
 		e.Message = "An API token cannot take a role. Sign in as yourself."
 	}

@@ -242,7 +242,9 @@ func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) 
 		return nil, err
 	}
 	if q.Action == authz.Approve && s.rights.Authz.SOD(p.TenantID).Approve {
-		return s.rights.OthersWhoCould(q.Action, object, r.TriggeredBy), nil
+		return s.rights.OthersWhoCould(q.Action, object, func(id string) bool {
+			return id == r.TriggeredBy || authz.IsService(id)
+		}), nil
 	}
 	return s.rights.Authz.WhoCould(q.Action, object), nil
 }

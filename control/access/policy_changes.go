@@ -3,7 +3,6 @@ package access
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -33,11 +32,11 @@ func policyLines(doc authz.Document) (out []string) {
 		out = append(out, "the rules are the defaults of dvt")
 	}
 	for _, r := range doc.Rules {
-		out = append(out, fmt.Sprintf("%s may %s in %s", roleWord(r.Role), r.Action,
+		out = append(out, fmt.Sprintf("%s may %s in %s", r.Role.Word(), r.Action.Words(),
 			scopeWords(r.ProjectID, r.EnvironmentID)))
 	}
 	for _, g := range doc.Grants {
-		line := fmt.Sprintf("%s is %s in %s", g.Principal, roleWord(g.Role), scopeWords(g.ProjectID, g.EnvironmentID))
+		line := fmt.Sprintf("%s is %s in %s", g.Principal, g.Role.Word(), scopeWords(g.ProjectID, g.EnvironmentID))
 		if g.ExpiresAt != nil {
 			line += " until " + g.ExpiresAt.UTC().Format(time.RFC3339)
 		}
@@ -54,7 +53,7 @@ func policyLines(doc authz.Document) (out []string) {
 	}
 	for _, b := range doc.BreakGlass {
 		out = append(out, fmt.Sprintf("%s may become %s by break-glass for at most %d minutes", b.Principal,
-			roleWord(b.Role), b.MaxMinutes))
+			b.Role.Word(), b.MaxMinutes))
 	}
 	for _, b := range doc.Sandbox {
 		bounds, _ := json.Marshal(b) // numbers and strings always encode
@@ -68,14 +67,6 @@ func mayNot(forbidden bool) string {
 		return "may not"
 	}
 	return "may"
-}
-
-// roleWord returns the name of a role as people read it, such as Admin.
-func roleWord(r authz.Role) string {
-	if r == authz.SRE || len(r) < 2 {
-		return string(r)
-	}
-	return string(r[:1]) + strings.ToLower(string(r[1:]))
 }
 
 func scopeWords(project, environment string) string {

@@ -239,39 +239,45 @@ func (s *TokenIssuer) mayCreate(ctx context.Context, p authz.Principal, in Creat
 	return nil
 }
 
+// RevokedToken is a token that was revoked. First is false when it was revoked before, so that nothing changed.
+type RevokedToken struct {
+	Token
+	First bool
+}
+
 // RevokeToken ends a token with its streams: in this process before it returns, everywhere within 2 s. Callers may
 // revoke their own tokens, and those of others with MANAGE_TOKENS. It is safe to repeat. Errors: BAD_USER_INPUT,
 // NOT_FOUND for every other token.
-func (s *TokenIssuer) RevokeToken(ctx context.Context, p authz.Principal, in RevokeToken) (Token, error) {
+func (s *TokenIssuer) RevokeToken(ctx context.Context, p authz.Principal, in RevokeToken) (RevokedToken, error) {
 	if vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason); len(vs) > 0 {
-		return Token{}, control.BadInput(vs)
+		return RevokedToken{}, control.BadInput(vs)
 	}
 	row := store.AuditRow{Action: control.ActionRevokeToken, RequestID: in.RequestID, Reason: in.Reason}
 	found, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: in.ID, Limit: 1})
 	if err != nil {
-		return Token{}, control.Translate(err)
+		return RevokedToken{}, control.Translate(err)
 	}
 	tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
 	d, err := s.rights.Authz.Decide(p, authz.ManageTokens, tenant)
 	if err != nil {
-		return Token{}, control.Translate(err)
+		return RevokedToken{}, control.Translate(err)
 	}
 	if in.ID == "" || len(found) == 0 || found[0].Principal != p.ID && !d.Allowed {
 		row.Code = run.CodeNotFound
 		s.rights.AuditDenied(ctx, p, row)
-		return Token{}, control.Refuse(run.CodeNotFound, "There is no such token, or it is not yours.")
+		return RevokedToken{}, control.Refuse(run.CodeNotFound, "There is no such token, or it is not yours.")
 	}
 	version := s.rights.Authz.PolicyVersion(p.TenantID)
 	s.rights.Stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, version, found[0].ID))
-	gone, _, err := s.store.RevokeToken(ctx, p.TenantID, in.ID, p.ID, row)
+	gone, first, err := s.store.RevokeToken(ctx, p.TenantID, in.ID, p.ID, row)
 	if err != nil {
-		return Token{}, control.Translate(err)
+		return RevokedToken{}, control.Translate(err)
 	}
 	out, err := tokenView(gone)
 	if err != nil {
-		return Token{}, err
+		return RevokedToken{}, err
 	}
-	return out, s.loader.InForce(ctx)
+	return RevokedToken{Token: out, First: first}, s.loader.InForce(ctx)
 }
 
 // Tokens lists the caller's own tokens, or with MANAGE_TOKENS and All those of everybody, newest first. Errors:

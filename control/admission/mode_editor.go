@@ -46,6 +46,12 @@ type SetEngineMode struct {
 	Reason    string
 }
 
+// ModeChange is the state of the service after a change, with the receipt of the change.
+type ModeChange struct {
+	ServiceState
+	Change control.Change
+}
+
 // FreezeTenant asks to freeze a tenant or to lift its freeze. A TenantID of "" means the caller's tenant.
 type FreezeTenant struct {
 	RequestID string
@@ -63,31 +69,31 @@ const (
 // operators' tenant with the action SET_ENGINE_MODE may call it. It is safe to repeat: a request that was carried out
 // before changes nothing, even if the mode was set again since. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT,
 // UNAVAILABLE. Accepted and refused changes are audited.
-func (s *ModeEditor) SetEngineMode(ctx context.Context, p authz.Principal, in SetEngineMode) (ServiceState, error) {
+func (s *ModeEditor) SetEngineMode(ctx context.Context, p authz.Principal, in SetEngineMode) (ModeChange, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if !in.Mode.known() {
 		vs = append(vs, plan.Violation{Path: "mode", Code: "UNKNOWN", Message: "there is no such mode"})
 	}
 	row := store.AuditRow{Action: string(authz.SetEngineMode), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
 	if err := s.rights.CheckMaySetMode(ctx, p, row); err != nil {
-		return ServiceState{}, err
+		return ModeChange{}, err
 	}
 	if len(vs) > 0 {
-		return ServiceState{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+		return ModeChange{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
 	}
 	row.Detail = json.RawMessage(fmt.Sprintf(`{"mode":%q}`, in.Mode))
-	_, err := s.putSetting(ctx, p, store.StoredSetting{Kind: store.SettingMode, RequestID: in.RequestID,
+	made, err := s.putSetting(ctx, p, store.StoredSetting{Kind: store.SettingMode, RequestID: in.RequestID,
 		Reason: in.Reason}, modeDocument{in.Mode}, row)
 	if err != nil {
-		return ServiceState{}, err
+		return ModeChange{}, err
 	}
-	return s.ServiceState(ctx, p)
+	return s.changed(ctx, p, row.Action, made)
 }
 
 // FreezeTenant freezes a tenant or lifts its freeze, with the guarantees of SetEngineMode. The caller's own tenant
 // needs the action FREEZE_TENANT; another tenant needs SET_ENGINE_MODE of the operators. Errors: those of
 // SetEngineMode, and NOT_FOUND for an unknown tenant. A change of another tenant is in the audit of both.
-func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in FreezeTenant) (ServiceState, error) {
+func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in FreezeTenant) (ModeChange, error) {
 	row := store.AuditRow{Action: string(authz.FreezeTenant), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
 	if in.TenantID == "" {
 		in.TenantID = p.TenantID
@@ -98,19 +104,19 @@ func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in Fre
 		may = s.rights.CheckMaySetMode
 	}
 	if err := may(ctx, p, row); err != nil {
-		return ServiceState{}, err
+		return ModeChange{}, err
 	}
 	if vs := control.CheckReason(control.CheckID(control.CheckID(nil, "requestId", in.RequestID), "tenantId",
 		in.TenantID),
 		in.Reason); len(vs) > 0 {
-		return ServiceState{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+		return ModeChange{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
 	}
 	if another {
 		if err := s.checkTenantKnown(ctx, in.TenantID); err != nil {
 			if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodeNotFound {
-				return ServiceState{}, s.rights.AuditRefused(ctx, p, row, own)
+				return ModeChange{}, s.rights.AuditRefused(ctx, p, row, own)
 			}
-			return ServiceState{}, err
+			return ModeChange{}, err
 		}
 	}
 	row.Detail = json.RawMessage(fmt.Sprintf(`{"tenantId":%q,"frozen":%t}`, in.TenantID, in.Frozen))
@@ -121,9 +127,17 @@ func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in Fre
 		err = errors.Join(err, s.notifyFrozen(ctx, made, row))
 	}
 	if err != nil {
-		return ServiceState{}, control.Translate(err)
+		return ModeChange{}, control.Translate(err)
 	}
-	return s.ServiceState(ctx, p)
+	return s.changed(ctx, p, row.Action, made)
+}
+
+// changed returns the state after a version of a setting was written.
+func (s *ModeEditor) changed(ctx context.Context, p authz.Principal, action string,
+	made store.StoredSetting) (ModeChange, error) {
+	state, err := s.ServiceState(ctx, p)
+	return ModeChange{ServiceState: state, Change: control.Change{Action: action, RequestID: made.RequestID,
+		Actor: made.Actor, At: made.At, Version: made.Version}}, err
 }
 
 // checkTenantKnown returns NOT_FOUND for a tenant without accounts, policy, tokens and runs.

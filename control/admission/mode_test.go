@@ -27,8 +27,8 @@ func operated(t *testing.T, change ...func(*usecases.Config)) *world {
 
 func (w *world) mode(requestID string, mode admission.EngineMode) admission.ServiceState {
 	w.T.Helper()
-	return controltest.Must[admission.ServiceState](w.T)(w.SetEngineMode(w.T.Context(), w.Principal("dev-sre"),
-		admission.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"}))
+	return controltest.Must[admission.ModeChange](w.T)(w.SetEngineMode(w.T.Context(), w.Principal("dev-sre"),
+		admission.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"})).ServiceState
 }
 
 func (w *world) start(p authz.Principal, requestID string) error {
@@ -114,10 +114,10 @@ func TestSetEngineMode_OnlyOperatorsMaySetIt(t *testing.T) {
 	if e := controltest.Refusal(t, err, run.CodeBadInput); len(e.Violations) != 2 {
 		t.Errorf("the refusal is %+v, want two violations", e)
 	}
-	controltest.Must[admission.ServiceState](t)(w.SetEngineMode(ctx, sre, in))
+	controltest.Must[admission.ModeChange](t)(w.SetEngineMode(ctx, sre, in))
 	w.mode("m2", admission.ModeNormal)
 	// A request that was carried out before changes nothing, even if the mode was set again since.
-	if s := controltest.Must[admission.ServiceState](t)(w.SetEngineMode(ctx, sre, in)); s.Mode != admission.ModeNormal {
+	if s := controltest.Must[admission.ModeChange](t)(w.SetEngineMode(ctx, sre, in)); s.Mode != admission.ModeNormal {
 		t.Errorf("the state is %+v, want NORMAL", s)
 	}
 	in.Mode = admission.ModeReadOnly
@@ -140,11 +140,11 @@ func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 	waiting, running := w.CreateQueued("r0", "s1"), w.CreateRunning("r00", "s1", "b<s1")
 	w.Engine.Set(func(e *controltest.FakeEngine) { delete(e.Started, waiting) })
 	admin := w.Principal("dev-admin")
-	freeze := func(p authz.Principal, id, tenant string, frozen bool) (admission.ServiceState, error) {
+	freeze := func(p authz.Principal, id, tenant string, frozen bool) (admission.ModeChange, error) {
 		return w.FreezeTenant(ctx, p, admission.FreezeTenant{RequestID: id, TenantID: tenant, Frozen: frozen,
 			Reason: "secrets leaked"})
 	}
-	s := controltest.Must[admission.ServiceState](t)(freeze(admin, "f1", "", true))
+	s := controltest.Must[admission.ModeChange](t)(freeze(admin, "f1", "", true))
 	if !s.Frozen || s.FrozenReason != "secrets leaked" || s.FrozenSince.IsZero() || s.Mode != admission.ModeNormal ||
 		s.ActiveRuns != nil {
 		t.Errorf("the state of the tenant is %+v, want frozen without a number of active runs", s)
@@ -159,7 +159,7 @@ func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 		t.Errorf("a start in another tenant returned %v, want no error", err)
 	}
 	w.FinishStep(running, "s1", 1, run.StepCompletedEvent) // running runs go on
-	controltest.Must[admission.ServiceState](t)(freeze(admin, "f2", "acme", false))
+	controltest.Must[admission.ModeChange](t)(freeze(admin, "f2", "acme", false))
 	if err := w.start(w.Engineer(), "r2"); err != nil {
 		t.Error(err)
 	}
@@ -178,7 +178,7 @@ func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 	sre := w.Principal("dev-sre")
 	_, err := freeze(sre, "f4", "nowhere", true)
 	controltest.Refusal(t, err, run.CodeNotFound)
-	controltest.Must[admission.ServiceState](t)(freeze(sre, "f5", "globex", true))
+	controltest.Must[admission.ModeChange](t)(freeze(sre, "f5", "globex", true))
 	doc.RequestID = "g2"
 	_, err = w.StartRun(ctx, mallory, doc)
 	controltest.Refusal(t, err, run.CodeTenantFrozen)
@@ -187,7 +187,7 @@ func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 		!w.HasAuditRow("acme", "dev-sre FREEZE_TENANT REJECTED NOT_FOUND") {
 		t.Errorf("the audits %q and %q lack a row of the freeze", w.AuditRows("acme"), w.AuditRows("globex"))
 	}
-	controltest.Must[admission.ServiceState](t)(freeze(mallory, "f6", "", false)) // her own tenant, as its Admin
+	controltest.Must[admission.ModeChange](t)(freeze(mallory, "f6", "", false)) // her own tenant, as its Admin
 }
 
 // contract: H03
@@ -195,7 +195,7 @@ func TestDispatch_ReleasesTheStartOfAFrozenTenant(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	id := w.CreateQueued("r0", "s1")
-	controltest.Must[admission.ServiceState](t)(
+	controltest.Must[admission.ModeChange](t)(
 		w.FreezeTenant(t.Context(), w.Principal("dev-admin"), admission.FreezeTenant{RequestID: "f1", Frozen: true,
 			Reason: "x"}))
 	w.SpawnDispatcher()

@@ -67,12 +67,13 @@ type modes struct {
 	Mode EngineMode
 	modeReason
 	Frozen map[string]modeReason // by tenant
+	share  map[string]ShareRule  // by tenant
 }
 
 // modesOf decodes the newest version of each setting. An unreadable setting was written by a later version of dvt; to
 // be safe it starts nothing new.
 func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
-	out := &modes{Mode: ModeNormal, Frozen: map[string]modeReason{}}
+	out := &modes{Mode: ModeNormal, Frozen: map[string]modeReason{}, share: map[string]ShareRule{}}
 	unreadable := func(st store.StoredSetting) {
 		s.log.Error("a setting cannot be read: nothing new starts where it applies",
 			slog.String("kind", string(st.Kind)), slog.String("tenant", st.TenantID), slog.Int64("version", st.Version))
@@ -96,6 +97,13 @@ func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 			if doc.Frozen {
 				out.Frozen[st.TenantID] = why
 			}
+		case store.SettingShare:
+			rule, err := shareRuleOf(st)
+			if err != nil {
+				s.log.Error("the setting of share links cannot be read: they are off", slog.String("tenant", st.TenantID),
+					slog.Int64("version", st.Version))
+			}
+			out.share[st.TenantID] = rule
 		}
 	}
 	return out
@@ -166,14 +174,14 @@ func (s *Modes) CheckAdmits(tenantID string) *control.Error {
 	case now.Mode == ModeReadOnly:
 		return control.Later(control.Refuse(
 			run.CodeEngineReadOnly,
-			"dvt is read-only: nothing new starts until its operators lift that. Running runs go on.%s",
+			"dvt is read-only: nothing new starts until its operators lift that. Running runs continue.%s",
 			because(now.reason)), modeRetry)
 	case now.Mode == ModeDrained:
 		return control.Later(control.Refuse(
-			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. Running runs go on to their end.%s",
+			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. Running runs continue to their end.%s",
 			because(now.reason)), modeRetry)
 	case isFrozen:
-		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. Running runs go on.%s",
+		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. Running runs continue.%s",
 			because(frozen.reason))
 	case slow:
 		return control.Later(control.Refuse(

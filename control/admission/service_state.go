@@ -21,6 +21,8 @@ type ServiceState struct {
 	Degraded   bool
 	RetryAfter time.Duration // while Degraded
 	ActiveRuns *int64        // of the whole installation, for its operators; nil for others
+	// ShareHours is the life of a link that shows a status without sign-in; 0 when the tenant does not permit them.
+	ShareHours int
 }
 
 // ServiceState reads the state for the tenant of p. Error: FORBIDDEN when p may read no run of its tenant.
@@ -35,7 +37,8 @@ func (s *ModeEditor) ServiceState(ctx context.Context, p authz.Principal) (Servi
 // serviceState returns the state. It does I/O only for operators.
 func (s *ModeEditor) serviceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
 	now := s.modes.State.Current()
-	out := ServiceState{Mode: now.Mode, ModeReason: now.reason, ModeSince: now.since}
+	out := ServiceState{Mode: now.Mode, ModeReason: now.reason, ModeSince: now.since,
+		ShareHours: now.share[p.TenantID].Hours}
 	if why, frozen := now.Frozen[p.TenantID]; frozen {
 		out.Frozen, out.FrozenReason, out.FrozenSince = true, why.reason, why.since
 	}

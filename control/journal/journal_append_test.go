@@ -125,13 +125,13 @@ func TestAppend_CompletesARunWithoutReading(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.CreateRunning("plain", "s1<", "s2<s1")
-	counted := &reading{Store: w.Store}
+	counted := &controltest.ReadCounter{Store: w.Store}
 	w.Journal = w.NewJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	w.end(w.execute(id, "s1", 1))
 	w.end(w.execute(id, "s2", 1))
 	controltest.Must[store.Appended](t)(
 		w.Journal.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.RunCompleted, "", 1)}}))
-	if n := counted.tails.Load() + counted.loads.Load() + counted.locks.Load(); n != 0 {
+	if n := counted.TailReads.Load() + counted.Loads.Load() + counted.Locks.Load(); n != 0 {
 		t.Errorf("%d reads and locks, want none", n)
 	}
 }

@@ -1,11 +1,9 @@
 package journal_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,27 +156,6 @@ func TestStartAttempt_RefusesAnAttemptOutOfTurn(t *testing.T) {
 	}
 }
 
-// reading counts the log reads and the locks of a Journal.
-type reading struct {
-	store.Store
-	tails, loads, locks atomic.Int64
-}
-
-func (r *reading) InRun(ctx context.Context, runID string, f func(store.RunTx) error) error {
-	r.locks.Add(1)
-	return r.Store.InRun(ctx, runID, f)
-}
-
-func (r *reading) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
-	r.tails.Add(1)
-	return r.Store.Tails(ctx, known)
-}
-
-func (r *reading) Load(ctx context.Context, runID string) (store.Loaded, error) {
-	r.loads.Add(1)
-	return r.Store.Load(ctx, runID)
-}
-
 func TestStartAttempt_RefusesAnOpenDependency(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,19 +191,19 @@ func TestStartAttempt_ChecksDependenciesWithoutReading(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.CreateRunning("cheap", "s1<", "s2<s1", "s3<s2", "s4<s3")
-	counted := &reading{Store: w.Store}
+	counted := &controltest.ReadCounter{Store: w.Store}
 	own := w.NewJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	w.Journal = own
 	w.end(w.execute(id, "s1", 1))
 	w.end(w.execute(id, "s2", 1))
-	if n := counted.tails.Load() + counted.loads.Load(); n != 0 {
+	if n := counted.TailReads.Load() + counted.Loads.Load(); n != 0 {
 		t.Errorf("%d reads of the log by the process that wrote it, want none", n)
 	}
-	other := &reading{Store: w.Store}
+	other := &controltest.ReadCounter{Store: w.Store}
 	w.Journal = w.NewJournal(func(c *journal.Config) { c.Store = journal.On(other) })
 	controltest.Must[engine.Tail](t)(w.Journal.Tail(t.Context(), id, 0)) // of a run that it does not know yet
 	w.execute(id, "s3", 1)
-	if tails, loads := other.tails.Load(), other.loads.Load(); tails != 2 || loads != 0 {
+	if tails, loads := other.TailReads.Load(), other.Loads.Load(); tails != 2 || loads != 0 {
 		t.Errorf("%d tails and %d states were read by a process that wrote nothing, want one besides Tail", tails, loads)
 	}
 	w.Journal = own
@@ -237,9 +214,9 @@ func TestStartAttempt_ChecksDependenciesWithoutReading(t *testing.T) {
 	w.Journal = w.NewJournal(func(c *journal.Config) { c.Store = journal.On(other) })
 	controltest.Must[engine.Skeleton](t)(w.Journal.Skeleton(t.Context(), id))
 	controltest.Must[engine.Tail](t)(w.Journal.Tail(t.Context(), id, 0)) // fills what it knows
-	before := other.tails.Load()
+	before := other.TailReads.Load()
 	w.execute(id, "s4", 1)
-	if n := other.tails.Load() - before; n != 0 {
+	if n := other.TailReads.Load() - before; n != 0 {
 		t.Errorf("%d reads after Tail had read the log, want none", n)
 	}
 }

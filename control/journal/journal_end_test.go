@@ -262,7 +262,7 @@ func TestEvidence_RefusedAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := w.NewJournal()
-	counted := &reading{Store: w.Store}
+	counted := &controltest.ReadCounter{Store: w.Store}
 	there := w.NewJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	for i := range 20 {
 		line := evidenceOf(e, fmt.Sprint("line ", i))
@@ -271,7 +271,7 @@ func TestEvidence_RefusedAfterTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := counted.tails.Load(); n != 1 {
+	if n := counted.TailReads.Load(); n != 1 {
 		t.Errorf("20 lines cost %d reads of the log, want 1", n)
 	}
 	controltest.Must[engine.Receipt](t)(elsewhere.End(t.Context(), e))

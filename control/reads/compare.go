@@ -34,7 +34,7 @@ func NewComparer(views *runs.Views, plans *runs.PlanReader) *Comparer {
 type RunComparison struct {
 	A, B   control.RunView
 	Params []PlanPart       // parameters that differ, at most 20, without secrets
-	Steps  []StepComparison // every step of one of the runs, in the order of B; steps of A only come last
+	Steps  []StepComparison // every step of one of the runs, in the order in which B runs them; steps of A only come last
 }
 
 // StepComparison is a step in both runs. A or B is nil when the plan of that run has no such step.
@@ -108,12 +108,12 @@ func compareSteps(a, b []*run.Step) []StepComparison {
 	}
 	out := make([]StepComparison, 0, max(len(a), len(b)))
 	both := make(map[string]bool, len(b))
-	for _, step := range b {
+	for _, step := range inRunOrder(b) {
 		old := before[step.StepID]
 		both[step.StepID] = true
 		out = append(out, StepComparison{StepID: step.StepID, A: old, B: step, Changes: changesOf(old, step)})
 	}
-	for _, step := range a {
+	for _, step := range inRunOrder(a) {
 		if !both[step.StepID] {
 			out = append(out, StepComparison{StepID: step.StepID, A: step, Changes: []StepChange{StepRemoved}})
 		}

@@ -88,7 +88,7 @@ func (s *PlanHistories) Plan(ctx context.Context, p authz.Principal, k store.Pla
 	if len(rows) == 0 {
 		return PlanHistory{}, planNotFound()
 	}
-	out := PlanHistory{PlanSummary: summaryOf(rows[0])}
+	out := PlanHistory{PlanSummary: s.summaryOf(p, rows[0])}
 	used, err := s.store.PlanRuns(ctx, k, maxUsedRuns)
 	if err != nil {
 		return PlanHistory{}, control.Translate(err)
@@ -156,7 +156,7 @@ func gridOf(rows []store.RunRow, wanted int) PlanGrid {
 	steps, byID := []GridStep{}, map[string]int{}
 	shown := 0
 	for i, row := range rows {
-		for _, step := range row.Steps {
+		for _, step := range inRunOrder(row.Steps) {
 			if _, known := byID[step.StepID]; !known {
 				if (len(steps)+1)*(i+1) > store.MaxListSteps {
 					return cutGrid(rows, steps, shown, wanted)

@@ -60,7 +60,8 @@ type PlanSummary struct {
 	LastRunAt time.Time
 	Runs      []run.Header // newest first, at most 30, or 50 in PlanHistory
 	Open      int          // runs that have not ended, at most store.MaxOpenRuns
-	// Ended and Succeeded count the runs among Runs that ended, and those that COMPLETED.
+	// Ended counts the runs among Runs that COMPLETED or FAILED, Succeeded those that COMPLETED. A cancelled run counts in
+	// neither, because it says nothing about its plan.
 	Ended, Succeeded int
 	// Median is the middle duration of the COMPLETED runs among Runs, Slow the duration that 90 % of them did not exceed,
 	// and RecentMedian the middle duration of the newest runsOfRecent of them; nil when none is known.
@@ -111,19 +112,19 @@ func (s *PlanHistories) Plans(ctx context.Context, p authz.Principal, q PlansQue
 	}
 	out := PlansPage{HasNext: len(rows) > n}
 	for _, row := range rows[:min(n, len(rows))] {
-		out.Plans = append(out.Plans, summaryOf(row))
+		out.Plans = append(out.Plans, s.summaryOf(p, row))
 		out.Cursors = append(out.Cursors, encodePlanCursor(row.Pos()))
 	}
 	return out, nil
 }
 
-func summaryOf(row store.PlanRow) PlanSummary {
+func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow) PlanSummary {
 	out := PlanSummary{PlanKey: row.PlanKey, LastRunAt: row.LastRunAt, Open: row.Open, Next: NextStart}
 	var took []time.Duration
 	for _, r := range row.Runs {
 		h := r.Header
 		out.Runs = append(out.Runs, h)
-		if h.Status.Terminal() {
+		if h.Status == run.Completed || h.Status == run.Failed {
 			out.Ended++
 		}
 		if h.Status == run.Completed {
@@ -135,29 +136,45 @@ func summaryOf(row store.PlanRow) PlanSummary {
 	}
 	out.RecentMedian = quantile(took[:min(len(took), runsOfRecent)], 0.5)
 	out.Median, out.Slow = quantile(took, 0.5), quantile(took, 0.9)
-	out.Next, out.NextRunID = nextOf(out.Runs)
+	out.Next, out.NextRunID = nextOf(out.Runs, func(action authz.Action) bool {
+		d, err := s.rights.Authz.Decide(p, action, authz.Object{TenantID: row.TenantID, ProjectID: row.ProjectID,
+			EnvironmentID: row.EnvironmentID})
+		return err == nil && d.Allowed
+	})
 	return out
+}
+
+// actionOf has the action that a next action takes; to watch takes none.
+//
+//nolint:gochecknoglobals // a table
+var actionOf = map[PlanNext]authz.Action{
+	NextRetry: authz.RetryStep, NextComplete: authz.CompleteManual, NextApprove: authz.Approve, NextResume: authz.Resume,
+	NextRerun: authz.Rerun,
 }
 
 // urgency has the next actions about a single run, the most urgent first.
 var urgency = []PlanNext{NextRetry, NextComplete, NextApprove, NextResume, NextWatch} //nolint:gochecknoglobals // a table
 
 // nextOf returns the most urgent action about the open runs, about the newest of them if several are equal. Without an
-// open run the newest run decides.
-func nextOf(newest []run.Header) (PlanNext, string) {
+// open run the newest run decides. What a person may not do is left to others: they can watch it.
+func nextOf(newest []run.Header, may func(authz.Action) bool) (PlanNext, string) {
 	best, of := len(urgency), ""
 	for _, h := range newest {
 		if h.Status.Terminal() {
 			continue
 		}
-		if i := slices.Index(urgency, nextOfOpen(h)); i < best {
+		next := nextOfOpen(h)
+		if action, takes := actionOf[next]; takes && !may(action) {
+			next = NextWatch
+		}
+		if i := slices.Index(urgency, next); i < best {
 			best, of = i, h.RunID
 		}
 	}
 	switch {
 	case of != "":
 		return urgency[best], of
-	case len(newest) > 0 && newest[0].Status == run.Failed:
+	case len(newest) > 0 && newest[0].Status == run.Failed && may(authz.Rerun):
 		return NextRerun, newest[0].RunID
 	}
 	return NextStart, ""

@@ -33,7 +33,8 @@ func minutes(d *time.Duration) string {
 func TestPlans_SummariseTheNewestRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	viewer := w.Principal("dev-viewer")
+	viewer := w.Principal("dev-engineer")
+	w.CreateEnded("a0", nil, run.RunCancelled, map[string]int{"s1": 10})
 	w.CreateEnded("a1", nil, run.RunCompleted, map[string]int{"s1": 10})
 	w.CreateEnded("a2", nil, run.RunCompleted, map[string]int{"s1": 30})
 	failed := w.CreateEnded("a3", nil, run.RunFailed, map[string]int{"s1": 1, "s2": 0})
@@ -46,7 +47,7 @@ func TestPlans_SummariseTheNewestRuns(t *testing.T) {
 	}
 	want := []string{
 		"other runs 1, open 1, 0 of 0, median -, next WATCH true",
-		w.planOf(failed).PlanID + " runs 3, open 0, 2 of 3, median 20m0s, next RERUN true",
+		w.planOf(failed).PlanID + " runs 4, open 0, 2 of 3, median 20m0s, next RERUN true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plans (-want +got):\n%s", diff)
@@ -67,7 +68,8 @@ func TestPlans_SummariseTheNewestRuns(t *testing.T) {
 		run.CodeBadInput)
 }
 
-// The most urgent open run decides what is next, also when newer runs are green.
+// The most urgent open run decides what is next, also when newer runs are green; nobody is sent to what they may not
+// do.
 func TestPlans_NextIsTheMostUrgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,10 +78,18 @@ func TestPlans_NextIsTheMostUrgent(t *testing.T) {
 	w.BeginStep(waits, "s2", 1)
 	w.AppendEvents(waits, runtest.Draft(run.StepFailedEvent, "s2", 1, runtest.M{"retryDeadline": deadline}))
 	w.CreateEnded("w2", nil, run.RunCompleted, map[string]int{"s1": 1})
-	controltest.Eventually(t, "the retry window in the list", func() bool {
-		page := controltest.Must[reads.PlansPage](t)(w.Plans(t.Context(), w.Principal("dev-viewer"), reads.PlansQuery{}))
-		return page.Plans[0].Next == reads.NextRetry && page.Plans[0].NextRunID == waits
-	})
+	next := func(who string) reads.PlanNext {
+		page := controltest.Must[reads.PlansPage](t)(w.Plans(t.Context(), w.Principal(who), reads.PlansQuery{}))
+		if page.Plans[0].NextRunID != waits {
+			return ""
+		}
+		return page.Plans[0].Next
+	}
+	controltest.Eventually(t, "the retry window in the list",
+		func() bool { return next("dev-engineer") == reads.NextRetry })
+	if got := next("dev-viewer"); got != reads.NextWatch {
+		t.Errorf("next for a Viewer, who may not retry, is %s, want %s", got, reads.NextWatch)
+	}
 }
 
 func TestPlan_ShowsVersionsPeopleAndAGrid(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -50,21 +51,24 @@ func (s *RunLists) Runs(ctx context.Context, p authz.Principal, q control.RunsQu
 				{Path: "before", Code: "INVALID",
 					Message: "page forward with first and after, or backward with last and before"}})
 	}
+	if err := checkOrder(q.Filter); err != nil {
+		return control.RunsPage{}, err
+	}
 	f, ok := s.rights.Narrow(p, q.Filter)
 	if !ok {
 		return control.RunsPage{}, nil
 	}
-	if f.After, err = control.DecodeCursor(q.After); err != nil {
+	if f.After, err = control.DecodeSortedCursor(f.Sort, q.After); err != nil {
 		return control.RunsPage{}, err
 	}
-	if f.Before, err = control.DecodeCursor(q.Before); err != nil {
+	if f.Before, err = control.DecodeSortedCursor(f.Sort, q.Before); err != nil {
 		return control.RunsPage{}, err
 	}
 	f.Limit = n + 1
 	if backward && f.Before == nil {
 		f.Before = &store.RunPos{} // the end of the list, newest first
 		if f.Ascending {
-			f.Before.CreatedAt = endOfTime
+			f.Before.CreatedAt, f.Before.Took = endOfTime, math.MaxInt64
 		}
 	}
 	rows, err := s.store.List(ctx, f)
@@ -94,10 +98,30 @@ func (s *RunLists) Runs(ctx context.Context, p authz.Principal, q control.RunsQu
 	}
 	for _, row := range rows {
 		out.Runs = append(out.Runs, control.RowView(row, epoch))
-		out.Cursors = append(
-			out.Cursors, control.EncodeCursor(store.RunPos{CreatedAt: row.Header.CreatedAt, RunID: row.Header.RunID}))
+		at := row.Pos
+		if f.Sort == "" {
+			at = store.RunPos{CreatedAt: row.Header.CreatedAt, RunID: row.Header.RunID}
+		}
+		out.Cursors = append(out.Cursors, control.EncodeSortedCursor(f.Sort, at))
 	}
 	return out, nil
+}
+
+// checkOrder refuses an order that no index serves for the filter. Error: BAD_USER_INPUT.
+func checkOrder(f control.RunFilter) error {
+	var vs []plan.Violation
+	for _, name := range f.SortObstacles() {
+		v := plan.Violation{Path: "filter." + name, Code: "INVALID",
+			Message: "a list in this order cannot be filtered by it, because no index serves both"}
+		if name == "planId" {
+			v.Message = "a list by duration needs one plan, because durations of different plans do not compare"
+		}
+		vs = append(vs, v)
+	}
+	if vs == nil {
+		return nil
+	}
+	return control.BadInput(vs)
 }
 
 // endOfTime is later than the creation of every run.

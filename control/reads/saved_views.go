@@ -99,15 +99,19 @@ func (s *ViewKeeper) SaveView(ctx context.Context, p authz.Principal, in SaveVie
 	return v, control.Translate(err)
 }
 
-// DeleteView removes a view of p. It is safe to repeat: it returns false when there is no such view.
-func (s *ViewKeeper) DeleteView(ctx context.Context, p authz.Principal, id string) (bool, error) {
+// DeleteView removes a view of p and returns the receipt. It is safe to repeat: the receipt is zero when there is no
+// such view.
+func (s *ViewKeeper) DeleteView(ctx context.Context, p authz.Principal, id string) (control.Change, error) {
 	row := store.AuditRow{Action: ActionDeleteView, RequestID: id}
 	s.rights.Stamp(p, &row, "ACCEPTED", `{}`)
 	err := s.store.DeleteView(ctx, p.TenantID, p.ID, id, row)
 	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
+		return control.Change{}, nil
 	}
-	return err == nil, control.Translate(err)
+	if err != nil {
+		return control.Change{}, control.Translate(err)
+	}
+	return control.Change{Action: row.Action, RequestID: id, Actor: p.ID, At: s.rights.Now()}, nil
 }
 
 // mayShare reports whether p may ANNOTATE in some environment of the project.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
@@ -36,8 +37,10 @@ func TestSavedViews_AreOnesOwnOrSharedByThoseWhoMay(t *testing.T) {
 		t.Errorf("another tenant has the views %+v, want none", got)
 	}
 	controltest.Refusal(t, save(operator, "", ""), run.CodeBadInput)
-	if controltest.Must[bool](t)(w.DeleteView(t.Context(), viewer, "v9")) ||
-		!controltest.Must[bool](t)(w.DeleteView(t.Context(), viewer, "v1")) {
+	deleted := func(id string) control.Change {
+		return controltest.Must[control.Change](t)(w.DeleteView(t.Context(), viewer, id))
+	}
+	if deleted("v9") != (control.Change{}) || deleted("v1").Actor != viewer.ID {
 		t.Error("DeleteView does not say whether the view existed")
 	}
 	if n := w.CountAuditRows(`action IN ('SAVE_VIEW', 'DELETE_VIEW') AND outcome = 'ACCEPTED'`); n != 3 {

@@ -56,6 +56,12 @@ type TagRun struct {
 	Tags             []string
 }
 
+// ChangeTags asks to add tags to a run and to remove tags from it. Other tags of the run stay.
+type ChangeTags struct {
+	RunID, RequestID string
+	Add, Remove      []string
+}
+
 // NoteRun asks to add a note to a run.
 type NoteRun struct{ RunID, RequestID, Body string }
 
@@ -82,38 +88,89 @@ func (s *Annotator) Notes(ctx context.Context, p authz.Principal, runID string) 
 	return notes, control.Translate(err)
 }
 
-// TagRun replaces the tags of a run and returns them, sorted. It is audited unless nothing changed. Errors: NOT_FOUND,
-// FORBIDDEN without ANNOTATE, BAD_USER_INPUT.
-func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) ([]string, error) {
-	vs := control.CheckID(nil, "requestId", in.RequestID)
+// TaggedRun has the tags of a run, sorted, and the receipt of their change.
+type TaggedRun struct {
+	Tags   []string
+	Change control.Change // zero when the run had these tags before
+}
+
+// TagRun replaces the tags of a run. It is audited unless nothing changed. Errors: NOT_FOUND, FORBIDDEN without
+// ANNOTATE, BAD_USER_INPUT.
+func (s *Annotator) TagRun(ctx context.Context, p authz.Principal, in TagRun) (TaggedRun, error) {
+	vs := checkTags(control.CheckID(nil, "requestId", in.RequestID), "tags", in.Tags)
 	tags := slices.Compact(slices.Sorted(slices.Values(in.Tags)))
 	if len(tags) > store.MaxTags {
 		vs = append(vs, plan.Violation{Path: "tags", Code: plan.CodeRange,
 			Message: fmt.Sprintf("must be at most %d", store.MaxTags)})
 	}
-	for i, tag := range in.Tags {
+	return s.putTags(ctx, p, in.RunID, in.RequestID, vs, func([]string) ([]string, error) { return tags, nil })
+}
+
+// ChangeTags adds tags to a run, removes others, and returns all its tags. A tag that is added and removed is
+// removed. The tags are read and written in one transaction, so that concurrent changes lose nothing. It is audited
+// unless nothing changed. Errors: NOT_FOUND, FORBIDDEN without ANNOTATE, BAD_USER_INPUT, also when the run would have
+// more than store.MaxTags tags.
+func (s *Annotator) ChangeTags(ctx context.Context, p authz.Principal, in ChangeTags) (TaggedRun, error) {
+	vs := checkTags(control.CheckID(nil, "requestId", in.RequestID), "add", in.Add)
+	for _, list := range []struct {
+		path string
+		tags []string
+	}{{"add", in.Add}, {"remove", in.Remove}} {
+		if len(list.tags) > store.MaxTags {
+			vs = append(vs, plan.Violation{Path: list.path, Code: plan.CodeRange,
+				Message: fmt.Sprintf("must be at most %d", store.MaxTags)})
+		}
+	}
+	return s.putTags(ctx, p, in.RunID, in.RequestID, vs, func(before []string) ([]string, error) {
+		tags := slices.DeleteFunc(append(slices.Clone(before), in.Add...), func(tag string) bool {
+			return slices.Contains(in.Remove, tag)
+		})
+		slices.Sort(tags)
+		if tags = slices.Compact(tags); len(tags) > store.MaxTags {
+			return nil, control.BadInput([]plan.Violation{{Path: "add", Code: plan.CodeRange,
+				Message: fmt.Sprintf("gives the run %d tags; at most %d are allowed", len(tags), store.MaxTags)}})
+		}
+		return tags, nil
+	})
+}
+
+// checkTags adds a violation for each tag that has the wrong form.
+func checkTags(vs []plan.Violation, path string, tags []string) []plan.Violation {
+	for i, tag := range tags {
 		if !tagPattern.MatchString(tag) {
-			vs = append(vs, plan.Violation{Path: fmt.Sprintf("tags[%d]", i), Code: "INVALID",
+			vs = append(vs, plan.Violation{Path: fmt.Sprintf("%s[%d]", path, i), Code: "INVALID",
 				Message: "must be key or key:value; a key has at most 32 of a-z 0-9 _ . - and a value at most 64 of A-Z a-z " +
 					"0-9 _ . / @ -, and both begin with a letter or digit"})
 		}
 	}
-	if err := s.check(ctx, p, store.AuditRow{Action: string(authz.Annotate), RunID: in.RunID,
-		RequestID: in.RequestID}, vs); err != nil {
-		return nil, err
+	return vs
+}
+
+// putTags stores the tags that change returns for those that the run has, and returns them. It reads and writes under
+// the lock of the run. vs are the violations of the request.
+func (s *Annotator) putTags(ctx context.Context, p authz.Principal, runID, requestID string, vs []plan.Violation,
+	change func(before []string) ([]string, error)) (out TaggedRun, _ error) {
+	if err := s.check(ctx, p, store.AuditRow{Action: string(authz.Annotate), RunID: runID,
+		RequestID: requestID}, vs); err != nil {
+		return out, err
 	}
-	err := s.store.InRun(ctx, in.RunID, func(tx store.RunTx) error {
+	err := s.store.InRun(ctx, runID, func(tx store.RunTx) error {
+		out.Change = control.Change{}
 		before, err := tx.Tags(ctx)
-		if err != nil || slices.Equal(before, tags) {
+		if err != nil {
 			return err
 		}
-		if err := tx.PutTags(ctx, tags); err != nil {
+		if out.Tags, err = change(before); err != nil || slices.Equal(before, out.Tags) {
 			return err
 		}
-		return s.audit(ctx, tx, p, store.AuditRow{Action: ActionTagRun, RunID: in.RunID, RequestID: in.RequestID},
-			map[string][]string{"before": before, "after": tags})
+		if err := tx.PutTags(ctx, out.Tags); err != nil {
+			return err
+		}
+		out.Change = control.Change{Action: ActionTagRun, RequestID: requestID, Actor: p.ID, At: s.rights.Now()}
+		return s.audit(ctx, tx, p, store.AuditRow{Action: ActionTagRun, RunID: runID, RequestID: requestID},
+			map[string][]string{"before": before, "after": out.Tags})
 	})
-	return tags, control.Translate(err)
+	return out, control.Translate(err)
 }
 
 // AddNote adds a note to a run. A repetition with the same requestId returns the note of the first call. Errors:

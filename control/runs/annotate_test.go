@@ -19,7 +19,8 @@ func TestTagRun_ReplacesTagsAndIsAudited(t *testing.T) {
 	id := w.CreateQueued("r", "s1")
 	operator, viewer := w.Principal("dev-operator"), w.Principal("dev-viewer")
 	tag := func(p authz.Principal, tags ...string) ([]string, error) {
-		return w.TagRun(t.Context(), p, runs.TagRun{RunID: id, RequestID: "q", Tags: tags})
+		out, err := w.TagRun(t.Context(), p, runs.TagRun{RunID: id, RequestID: "q", Tags: tags})
+		return out.Tags, err
 	}
 	got := controltest.Must[[]string](t)(tag(operator, "team:data", "odd", "odd"))
 	if diff := cmp.Diff([]string{"odd", "team:data"}, got); diff != "" {
@@ -51,6 +52,40 @@ func TestTagRun_ReplacesTagsAndIsAudited(t *testing.T) {
 	}
 	_, err = tag(operator, strings.Fields(tagsUpTo(store.MaxTags+1))...)
 	controltest.Refusal(t, err, run.CodeBadInput)
+}
+
+func TestChangeTags_AddsAndRemovesAndKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.CreateQueued("r", "s1")
+	operator := w.Principal("dev-operator")
+	change := func(p authz.Principal, add, remove []string) ([]string, error) {
+		tagged, err := w.ChangeTags(t.Context(), p, runs.ChangeTags{RunID: id, RequestID: "q", Add: add, Remove: remove})
+		return tagged.Tags, err
+	}
+	for _, c := range []struct{ add, remove, want []string }{
+		{[]string{"b", "a", "a"}, nil, []string{"a", "b"}},
+		{[]string{"c"}, []string{"b", "never"}, []string{"a", "c"}},
+		{[]string{"d"}, []string{"d"}, []string{"a", "c"}},
+		{nil, nil, []string{"a", "c"}},
+	} {
+		got := controltest.Must[[]string](t)(change(operator, c.add, c.remove))
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("+%v -%v (-want +got):\n%s", c.add, c.remove, diff)
+		}
+	}
+	if n := w.CountAuditRows(`action = 'TAG_RUN' AND outcome = 'ACCEPTED'`); n != 2 {
+		t.Errorf("%d audit rows, want 2: two calls changed nothing", n)
+	}
+	for _, bad := range []struct{ add, remove []string }{{[]string{"A"}, nil},
+		{strings.Fields(tagsUpTo(store.MaxTags - 1)), nil}, {nil, strings.Fields(tagsUpTo(store.MaxTags + 1))}} {
+		_, err := change(operator, bad.add, bad.remove)
+		controltest.Refusal(t, err, run.CodeBadInput)
+	}
+	_, err := change(w.Principal("dev-viewer"), []string{"x"}, nil)
+	controltest.Refusal(t, err, run.CodeForbidden)
+	_, err = change(w.ForeignPrincipal(), []string{"x"}, nil)
+	controltest.Refusal(t, err, run.CodeNotFound)
 }
 
 // tagsUpTo returns n distinct tags, separated by blanks.

@@ -104,15 +104,28 @@ func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v control.RunVi
 	case err != nil:
 		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
-		a.Code, a.WhoCould = run.CodeForbidden, s.rights.Authz.WhoCould(authz.Approve, o)
+		a.Code, a.WhoCould = run.CodeForbidden, s.othersWhoCould(o, v)
 		a.Reason = s.rights.DenialError(p, authz.Approve, o, d).Message
 	default:
 		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
 	}
 	if a.Code == run.CodeSOD {
-		a.WhoCould = s.rights.OthersWhoCould(authz.Approve, o, p.ID)
+		a.WhoCould = s.othersWhoCould(o, v)
 	}
 	return a
+}
+
+// othersWhoCould names principals that may decide about the run, without those that have and those whom separation of
+// duties excludes.
+func (s *Approver) othersWhoCould(o authz.Object, v control.RunView) []string {
+	return s.rights.OthersWhoCould(authz.Approve, o, func(id string) bool {
+		by := authz.Principal{ID: id, TenantID: o.TenantID}
+		if HasDecided(*v.Approval, by) {
+			return true
+		}
+		e := s.CheckMayDecide(by, v.State.TriggeredBy, *v.Approval, true)
+		return e != nil && e.Code == run.CodeSOD
+	})
 }
 
 // judgeApproval sets the outcome that an approval by p would have now.

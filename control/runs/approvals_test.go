@@ -20,12 +20,11 @@ func TestApprovals_ReadEachRunOnce(t *testing.T) {
 	w := newWithApprovals(t, 1)
 	id := w.CreateQueued("r1", "s1")
 	w.CreateQueued("r2", "s1")
-	counting := &controltest.CountingReads{Store: w.Config.Store}
-	w.Config.Store = counting
+	counted := &controltest.ReadCounter{Store: w.Config.Store}
+	w.Config.Store = counted
 	page := controltest.Must[control.RunsPage](t)(usecases.New(w.Config).Approvals(t.Context(), w.Engineer(), 0, ""))
-	if len(page.Runs) != 2 || counting.More.Load() != 0 {
-		t.Errorf("the page has %d runs after %d further reads, want 2 runs and no further read",
-			len(page.Runs), counting.More.Load())
+	if more := counted.QueueRowReads.Load() + counted.ApprovalReads.Load(); len(page.Runs) != 2 || more != 0 {
+		t.Errorf("the page has %d runs after %d further reads, want 2 runs and no further read", len(page.Runs), more)
 	}
 	alone := controltest.Must[control.RunView](t)(w.Run(t.Context(), w.Engineer(), id, nil))
 	if diff := cmp.Diff(alone, page.Runs[0], cmpopts.IgnoreFields(control.RunView{}, "AsOf"),

@@ -202,7 +202,7 @@ func hasTarget(stepType string) bool {
 }
 
 func noTargetMessage(stepID, stepType string) string {
-	return fmt.Sprintf("step %q is a %s step; only dbt steps have a target. Use INJECT_OVERRIDE to change its inputs",
+	return fmt.Sprintf("step %q is a %s step; only dbt steps have a target. Override its inputs instead",
 		stepID, stepType)
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -216,6 +217,9 @@ const (
 	EverythingSucceeded = "Every step succeeded. Rerun it from the start, or choose the steps to run again."
 )
 
+// maxNamedSteps bounds the steps that a message names. The violations have all of them.
+const maxNamedSteps = 5
+
 // rerunPlan returns the steps whose results a rerun takes over, in canonical order: those that succeeded and depend on
 // no step that runs again. A step that an operator skipped did not succeed. It returns a *Error when the rerun is not
 // possible.
@@ -242,15 +246,18 @@ func rerunPlan(st run.State, from run.RerunFrom) ([]string, *control.Error) {
 			run.CodeInvalidRunState, EverythingSucceeded)
 	}
 	var vs []plan.Violation
+	var unknown []string
 	for i, id := range from.Steps {
 		if !known[id] {
+			unknown = append(unknown, strconv.Quote(id))
 			vs = append(vs, plan.Violation{Path: fmt.Sprintf("from.steps[%d]", i), Code: "UNKNOWN",
 				Message: fmt.Sprintf("the run has no step %q", id)})
 		}
 		todo = append(todo, id)
 	}
 	if len(vs) > 0 {
-		e := control.Refuse(run.CodeStepNotFound, "The run does not have these steps; each is listed.")
+		e := control.Refuse(run.CodeStepNotFound, "The run has no step %s. Look at its list of steps.",
+			strings.Join(unknown[:min(len(unknown), maxNamedSteps)], ", "))
 		e.Violations = vs
 		return nil, e
 	}

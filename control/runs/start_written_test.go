@@ -1,8 +1,6 @@
 package runs_test
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,42 +9,21 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/server/usecases"
-	"github.com/dvt-engine/dvt/store"
 )
-
-// runReads counts reads of runs, of their states and of their rows in the queue.
-type runReads struct {
-	store.Store
-	n atomic.Int64
-}
-
-func (s *runReads) Get(ctx context.Context, runID string) (store.Run, error) {
-	s.n.Add(1)
-	return s.Store.Get(ctx, runID)
-}
-
-func (s *runReads) Load(ctx context.Context, runID string) (store.Loaded, error) {
-	s.n.Add(1)
-	return s.Store.Load(ctx, runID)
-}
-
-func (s *runReads) QueueRow(ctx context.Context, runID string) (store.QueueRow, error) {
-	s.n.Add(1)
-	return s.Store.QueueRow(ctx, runID)
-}
 
 // The third run waits for a token.
 func TestStartRun_ReadsNothingAgainAfterItsCommit(t *testing.T) {
 	t.Parallel()
-	var reads *runReads
+	var counted *controltest.ReadCounter
 	w := newWorld(t, controltest.WithQuotas(controltest.HobbyQuotas()), func(c *usecases.Config) {
-		reads = &runReads{Store: c.Store}
-		c.Store = reads
+		counted = &controltest.ReadCounter{Store: c.Store}
+		c.Store = counted
 	})
+	reads := func() int64 { return counted.Gets.Load() + counted.Loads.Load() + counted.QueueRowReads.Load() }
 	for i, request := range []string{"r1", "r2", "r3"} {
-		before := reads.n.Load()
+		before := reads()
 		first := w.StartOneStep(request)
-		if n := reads.n.Load() - before; n != 0 || first.Deduplicated || controltest.Waits(first) != (i == 2) {
+		if n := reads() - before; n != 0 || first.Deduplicated || controltest.Waits(first) != (i == 2) {
 			t.Errorf("%s: %d reads of the run, deduplicated %t, it waits %t; want no read, and that only the third waits",
 				request, n, first.Deduplicated, controltest.Waits(first))
 		}

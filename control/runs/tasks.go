@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,12 +93,12 @@ func (s *TaskReader) ManualTasks(ctx context.Context, p authz.Principal, q Manua
 	}
 	out := ManualTasksPage{HasNext: len(waits) > n}
 	waits = waits[:min(n, len(waits))]
-	approved, err := s.approvalsBy(ctx, p, waits)
+	approvers, err := s.approversOf(ctx, waits)
 	if err != nil {
 		return ManualTasksPage{}, control.Translate(err)
 	}
 	for _, w := range waits {
-		task, err := s.manualTask(ctx, p, w, approved[w.RunID])
+		task, err := s.manualTask(ctx, p, w, approvers[w.RunID])
 		if err != nil {
 			return ManualTasksPage{}, control.Translate(err)
 		}
@@ -107,17 +108,20 @@ func (s *TaskReader) ManualTasks(ctx context.Context, p authz.Principal, q Manua
 	return out, nil
 }
 
-func (s *TaskReader) manualTask(ctx context.Context, p authz.Principal, w store.Wait, approved bool) (ManualTask,
+func (s *TaskReader) manualTask(ctx context.Context, p authz.Principal, w store.Wait, approvers []string) (ManualTask,
 	error) {
 	f, err := s.ManualFacts(ctx, w.PlanRef, w.StepID)
 	if err != nil {
 		return ManualTask{}, err
 	}
+	involved := func(id string) bool {
+		did := id == w.TriggeredBy || slices.Contains(approvers, id)
+		return s.rights.IsInvolved(f.Sod, did, authz.Principal{ID: id, TenantID: w.TenantID})
+	}
 	t := ManualTask{
 		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions,
 		Evidence: f.evidence,
-		Since:    w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, control.ObjectOf(w.Identity),
-			s.rights.IsInvolved(f.Sod, w.TriggeredBy == p.ID || approved, p)),
+		Since:    w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, control.ObjectOf(w.Identity), involved),
 	}
 	if t.Action.Outcome == "APPLY" {
 		t.Token = s.Keys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
@@ -125,13 +129,13 @@ func (s *TaskReader) manualTask(ctx context.Context, p authz.Principal, w store.
 	return t, nil
 }
 
-// approvalsBy returns which of the runs p has approved, with one read.
-func (s *TaskReader) approvalsBy(ctx context.Context, p authz.Principal, waits []store.Wait) (map[string]bool, error) {
-	out := map[string]bool{}
+// approversOf returns the principals that approved each of the runs, with one read.
+func (s *TaskReader) approversOf(ctx context.Context, waits []store.Wait) (map[string][]string, error) {
+	out := map[string][]string{}
 	var ids []string
 	for _, w := range waits {
 		if _, known := out[w.RunID]; !known {
-			out[w.RunID] = false
+			out[w.RunID] = nil
 			ids = append(ids, w.RunID)
 		}
 	}
@@ -140,7 +144,11 @@ func (s *TaskReader) approvalsBy(ctx context.Context, p authz.Principal, waits [
 	}
 	found, err := s.store.ApprovalsOf(ctx, ids)
 	for _, at := range found {
-		out[at.RunID] = HasApproved(at, p)
+		for _, d := range at.Decisions {
+			if d.Approved {
+				out[at.RunID] = append(out[at.RunID], d.Principal)
+			}
+		}
 	}
 	return out, err
 }
@@ -163,7 +171,9 @@ func (s *TaskReader) ManualFacts(ctx context.Context, ref plan.Ref, stepID strin
 
 // mayComplete returns whether p may complete a task, and otherwise why not. It checks the policy, separation of duties
 // (contract T87), and whether this server has keys.
-func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, sameOne bool) ActionAvailability {
+//
+// involved tells whom separation of duties excludes.
+func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, involved func(id string) bool) ActionAvailability {
 	a := ActionAvailability{Action: authz.CompleteManual, Outcome: "REFUSED", Strength: strength(run.CompleteManual)}
 	d, err := s.rights.Authz.Decide(p, a.Action, o)
 	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
@@ -171,14 +181,14 @@ func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, sameOne bool
 	case err != nil:
 		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
-		a.Code, a.WhoCould = run.CodeForbidden, s.rights.Authz.WhoCould(a.Action, o)
+		a.Code, a.WhoCould = run.CodeForbidden, s.rights.OthersWhoCould(a.Action, o, involved)
 		a.Reason = authz.NeedsRole(d.RequiredRole, a.Action, o)
-	case sameOne:
-		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.rights.OthersWhoCould(a.Action, o, p.ID)
+	case involved(p.ID):
+		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.rights.OthersWhoCould(a.Action, o, involved)
 	case len(s.Keys) == 0:
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
 	default:
-		a.Outcome, a.Reason = "APPLY", "The step ends with your outcome, and the run goes on."
+		a.Outcome, a.Reason = "APPLY", "The step ends with your outcome, and the run continues."
 	}
 	return a
 }
@@ -202,9 +212,9 @@ func decodeWait(c string) (*store.WaitPos, error) {
 	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {
 		return nil, control.CursorInvalid()
 	}
-	since, err := time.Parse(time.RFC3339Nano, parts[0])
+	since, err := control.CursorTime(parts[0])
 	if err != nil {
-		return nil, control.CursorInvalid()
+		return nil, err
 	}
 	return &store.WaitPos{Since: since, RunID: parts[1], StepID: parts[2]}, nil
 }

@@ -3,7 +3,7 @@ package watch
 import (
 	"context"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -24,6 +24,8 @@ const (
 	usualKept = 5 * time.Minute
 	// maxUsual bounds the durations that one search reads. The others follow with later searches.
 	maxUsual = 20
+	// searchTime bounds one search, which goes on when the viewer who caused it leaves.
+	searchTime = 10 * time.Second
 )
 
 // usualReader reads how long runs usually take.
@@ -38,14 +40,29 @@ type lateReader struct {
 	}
 	usual usualReader
 
-	found  *lru.Cache[string, lateRuns] // by class of scope
-	usuals *lru.Cache[string, usual]    // by scope and plan
-	mu     sync.Mutex                   // one search at a time
+	scopes *lru.Cache[string, *lateScope] // by class
+	usuals *lru.Cache[string, usual]      // by scope and plan
 }
 
+// lateScope is a scope with its newest search. One search runs at a time, and searches of other scopes do not wait for
+// it.
+type lateScope struct {
+	flight control.Flight
+	found  atomic.Pointer[lateRuns] // nil before the first search
+}
+
+// lateRuns are the late runs of a scope by the store's clock. They are immutable.
 type lateRuns struct {
 	at   time.Time
 	runs []lateRun
+}
+
+// fresh returns the newest search if it is at most lateEvery old, otherwise nil.
+func (l *lateScope) fresh(now time.Time) *lateRuns {
+	if found := l.found.Load(); found != nil && now.Sub(found.at) < lateEvery && !now.Before(found.at) {
+		return found
+	}
+	return nil
 }
 
 // lateRun is a run that did not end by the time by which nine of ten earlier ones had ended.
@@ -61,21 +78,48 @@ type usual struct {
 }
 
 func newLateReader(lists *reads.RunLists, s InboxStore) *lateReader {
-	return &lateReader{store: s, usual: lists, found: control.NewLRU[lateRuns](maxInboxes),
+	return &lateReader{store: s, usual: lists, scopes: control.NewLRU[*lateScope](maxInboxes),
 		usuals: control.NewLRU[usual](maxInboxes)}
 }
 
-// read returns the late runs of a scope, at most lateEvery old. now is the store's clock.
+// read returns the late runs of a scope, at most lateEvery old. now is the store's clock. Concurrent callers of a scope
+// share a search.
 func (s *lateReader) read(ctx context.Context, scope control.RunFilter, now time.Time) ([]lateRun, error) {
 	class, err := classOf(scope)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old, known := s.found.Get(string(class)); known && now.Sub(old.at) < lateEvery && !now.Before(old.at) {
-		return old.runs, nil
+	of := &lateScope{}
+	if known, ok, _ := s.scopes.PeekOrAdd(string(class), of); ok {
+		of = known
 	}
+	s.scopes.Get(string(class)) // PeekOrAdd does not count as a use
+	if found := of.fresh(now); found != nil {
+		return found.runs, nil
+	}
+	err = of.flight.Do(ctx, func(ctx context.Context) error {
+		if of.fresh(now) != nil {
+			return nil // found while this caller waited
+		}
+		ctx, cancel := context.WithTimeout(ctx, searchTime)
+		defer cancel()
+		runs, err := s.search(ctx, scope, now)
+		switch {
+		case err == nil:
+			of.found.Store(&lateRuns{at: now, runs: runs})
+		case ctx.Err() != nil: // the deadline is not the caller's
+			return store.ErrUnavailable
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return of.found.Load().runs, nil
+}
+
+// search reads the late runs of a scope.
+func (s *lateReader) search(ctx context.Context, scope control.RunFilter, now time.Time) ([]lateRun, error) {
 	f := scope
 	f.Statuses, f.Ascending, f.Limit = []run.Status{run.Running}, true, maxRunning
 	rows, err := s.store.List(ctx, f)
@@ -98,7 +142,6 @@ func (s *lateReader) read(ctx context.Context, scope control.RunFilter, now time
 			out = append(out, lateRun{header: h, expectedBy: by})
 		}
 	}
-	s.found.Add(string(class), lateRuns{at: now, runs: out})
 	return out, nil
 }
 

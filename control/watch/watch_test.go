@@ -425,15 +425,17 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 // contract: T212
 func TestWatchStepLog_ReadsOnlyTheChangesOfTheRun(t *testing.T) {
 	t.Parallel()
-	var counting *controltest.CountingReads
+	var counted *controltest.ReadCounter
+	restored := &restoredStore{}
 	w := newWorld(t, func(c *usecases.Config) {
-		counting = &controltest.CountingReads{Store: c.Store}
-		c.Store, c.KeepAlive = counting, 10*time.Millisecond
+		counted = &controltest.ReadCounter{Store: c.Store}
+		restored.Store = counted
+		c.Store, c.KeepAlive = restored, 10*time.Millisecond
 	})
 	for name, end := range map[string]func(id string){
 		"step-ends": func(id string) { w.AppendEvents(id, runtest.Draft(run.StepFailedEvent, "s1", 1)) },
 		"put-back": func(id string) {
-			counting.Ahead.Store(false)
+			restored.ahead.Store(false)
 			if err := w.Raw.BumpEpoch(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -443,11 +445,11 @@ func TestWatchStepLog_ReadsOnlyTheChangesOfTheRun(t *testing.T) {
 	} {
 		id := w.CreateRunning(name, "s1", "s2")
 		w.BeginStep(id, "s1", 1)
-		counting.Ahead.Store(name == "put-back")
-		counting.Whole.Store(0)
+		restored.ahead.Store(name == "put-back")
+		counted.Loads.Store(0)
 		s := controltest.OpenStream[watch.StepLogFrame](t)(
 			w.WatchStepLog(t.Context(), w.Engineer(), reads.StepLogQuery{RunID: id, StepID: "s1"}))
-		if took := counting.Whole.Swap(0); took != 1 {
+		if took := counted.Loads.Swap(0); took != 1 {
 			t.Errorf("%s: opening the stream read the state %d times, want once", name, took)
 		}
 		for asked := time.Now(); time.Since(asked) < 1100*time.Millisecond; {
@@ -458,7 +460,7 @@ func TestWatchStepLog_ReadsOnlyTheChangesOfTheRun(t *testing.T) {
 		w.FinishStep(id, "s2", 1, run.StepCompletedEvent)
 		end(id)
 		controltest.TakeFrame(t, s, "complete", func(f watch.StepLogFrame) bool { return f.Complete })
-		if more := counting.Whole.Load(); more != 0 {
+		if more := counted.Loads.Load(); more != 0 {
 			t.Errorf("%s: the stream read the whole state %d times more, want none", name, more)
 		}
 	}

@@ -145,7 +145,7 @@ func (m *Machine) takeHookReturn(got engine.Return) {
 	case again:
 		c.inFlight, c.due = false, m.now.Add(min(backoff(c.n), maxDelay))
 	case lost:
-		m.failHook(max(1, c.spent), string(run.CodeTimeout), "the worker stopped answering while it ran this hook")
+		m.failHook(max(1, c.spent), string(run.CodeTimeout), lostMessage("hook", got))
 	default:
 		queue := m.sk.Steps[c.todo[0]].CompensationQueue
 		m.failHook(max(1, c.spent), "ENGINE_ERROR", vanishedMessage("hook", c.n, queue, "undo the step by hand"))

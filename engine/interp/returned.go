@@ -82,8 +82,18 @@ func (m *Machine) takeLost(o run.Ord, got engine.Return) {
 	}
 	m.endAttempt(o, got, run.FailurePayload{
 		ErrorCode: string(run.CodeTimeout), Retryable: true, FailureCategory: run.CategoryTimeout, FailureSource: "engine",
-		ErrorMessage: "the worker stopped answering while it ran this step",
+		ErrorMessage: lostMessage("step", got),
 	})
+}
+
+// lostMessage returns the message for people about a step or hook whose worker was lost. It does not say that the
+// worker was executing the work: a worker without processor time can record the start after the engine gave up on it.
+func lostMessage(what string, got engine.Return) string {
+	if got.Overran {
+		return fmt.Sprintf("the worker reported no end of this %s within its timeout, although it sent heartbeats", what)
+	}
+	return fmt.Sprintf("the engine received no heartbeat from the worker of this %s for too long: the worker ended, lost "+
+		"its connection or was overloaded", what)
 }
 
 // redispatch handles a dispatch that returned without an end in the log: its worker stopped or was refused, or somebody

@@ -567,3 +567,18 @@ func TestRotate_CarriesSpentEngineAttemptsAndRunningAttemptsThatWait(t *testing.
 	}
 	w.expectDone(run.Cancelled)
 }
+
+// A worker without processor time can record the start after the engine gave up on it. The failure must not say that
+// the worker was executing the step.
+func TestLost_SaysWhatTheEngineSaw(t *testing.T) {
+	t.Parallel()
+	for want, overran := range map[string]bool{"received no heartbeat": false, "although it sent heartbeats": true} {
+		w := newWorld(t, steps("a"), with(basePolicy, noWindow)).start()
+		w.begin("a")
+		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1, Overran: overran})
+		w.record()
+		if got := w.state.Steps[0].Attempts[0].Error; got == nil || !strings.Contains(got.Message, want) {
+			t.Errorf("with Overran %t the error is %+v, want %q", overran, got, want)
+		}
+	}
+}

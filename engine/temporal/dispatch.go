@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -200,7 +201,7 @@ func returnOf(in executeInput, out engine.Return, err error) engine.Return {
 	var cancelled *temporal.CanceledError
 	switch {
 	case errors.As(err, &timeout):
-		back.Kind = engine.ReturnLost
+		back.Kind, back.Overran = engine.ReturnLost, timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_START_TO_CLOSE
 		var b beat
 		if timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&b) == nil {
 			back.EngineAttempt = b.EngineAttempt

@@ -117,7 +117,9 @@ func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput
 		x.meter.declined.WithLabelValues(string(x.workload), declinedHeavy).Inc()
 	}
 	if again, ok := errors.AsType[*executor.RetryError](err); ok {
-		return out, temporal.NewApplicationError(again.Error(), again.Class)
+		// Benign: the SDK logs it at DEBUG, because the step failed, not the worker.
+		return out, temporal.NewApplicationErrorWithOptions(again.Error(), again.Class,
+			temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign})
 	}
 	return out, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -155,6 +156,7 @@ type options struct {
 	// rotateAfter is temporal.Config.RotateAfter; zero means 50.
 	rotateAfter int
 	payloads    *temporal.Payloads // nil: no encryption
+	log         *slog.Logger       // of the client; quietLog when nil
 }
 
 func newHarness(t *testing.T, o options) *harness {
@@ -162,6 +164,9 @@ func newHarness(t *testing.T, o options) *harness {
 	ctx := t.Context()
 	if o.server == nil {
 		o.server = testserver.Temporal(t)
+	}
+	if o.log == nil {
+		o.log = quietLog
 	}
 	dir := t.TempDir()
 	st := o.store
@@ -181,7 +186,7 @@ func newHarness(t *testing.T, o options) *harness {
 	az, err := authz.New(authz.DefaultPolicy(), directory)
 	must(t, err)
 	c, err := temporal.Connect(temporal.Connection{HostPort: o.server.Addr, Namespace: o.server.Namespace,
-		Payloads: o.payloads}, quietLog)
+		Payloads: o.payloads}, o.log)
 	must(t, err)
 	t.Cleanup(c.Close)
 	id := uuid.NewString()[:8]

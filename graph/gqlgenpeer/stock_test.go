@@ -42,7 +42,7 @@ func (stream) Close() {}
 func TestHandler_AnswersQueriesAndStreams(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(
-		gqlgenpeer.Handler(graph.UseCasesOf(fake{}), graph.Config{Authenticate: func(token string) (authz.Principal, error) {
+		gqlgenpeer.Handler(fake{}, graph.Config{Authenticate: func(token string) (authz.Principal, error) {
 			if token != "good" {
 				return authz.Principal{}, authz.ErrUnauthenticated
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
@@ -55,6 +56,8 @@ type Config struct {
 	// ManualKeys verify completion tokens, and the first one signs them. Without keys, manual steps cannot be completed
 	// here (contract T201).
 	ManualKeys []runs.ManualKey
+	// Seals proves that this installation made a share link; nil: it makes none.
+	Seals runs.Sealer
 	// Sessions is how long browsers stay signed in.
 	Sessions access.Sessions
 	// Searching bounds the work for one page of a search in step logs.
@@ -119,6 +122,7 @@ type UseCases struct {
 	*runs.ActionReader
 	*runs.InputReader
 	*runs.Annotator
+	*runs.Sharer
 	*reads.RunLists
 	*reads.PlanHistories
 	*reads.Comparer
@@ -165,6 +169,9 @@ func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Seals == nil {
+		c.Seals = ticket.Keys{}
 	}
 	if c.Lists == nil {
 		c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{KeepAlive: min(c.KeepAlive, 14*time.Second),
@@ -232,6 +239,7 @@ func New(cfg Config) *UseCases {
 	s.InputReader = runs.NewInputReader(s.Rights, st, s.PlanReader, cfg.Blobs)
 
 	s.Annotator = runs.NewAnnotator(s.Rights, st)
+	s.Sharer = runs.NewSharer(s.Rights, s.Views, st, modes, cfg.Seals)
 
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
 	s.UseMedians(s.StepMedians)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,18 +21,21 @@ const listColumns = `r.run_id, r.tenant_id, r.project_id, r.environment_id, r.pl
 // detect an excess.
 const (
 	listSQL = `WITH page AS MATERIALIZED (%[1]s)
-SELECT ` + listColumns + ` FROM page p JOIN run r USING (run_id) JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
-ORDER BY p.created_at %[2]s, p.run_id %[2]s`
+SELECT ` + listColumns + `, p.%[4]s FROM page p JOIN run r USING (run_id) JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
+ORDER BY p.%[4]s %[2]s, p.run_id %[2]s`
 
 	listStepsSQL = `WITH page AS MATERIALIZED (%[1]s), step AS MATERIALIZED (
   SELECT s.run_id, s.ord, s.body FROM page JOIN step_state s USING (run_id) LIMIT %[3]d)
-SELECT ` + listColumns + `, steps FROM page p JOIN run r USING (run_id) JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
+SELECT ` + listColumns + `, steps, p.%[4]s FROM page p JOIN run r USING (run_id) JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
   LEFT JOIN (SELECT run_id, json_agg(body ORDER BY ord) AS steps FROM step GROUP BY run_id) s USING (run_id)
-ORDER BY p.created_at %[2]s, p.run_id %[2]s`
+ORDER BY p.%[4]s %[2]s, p.run_id %[2]s`
 )
 
 // List implements store.Runs. It uses one statement, and one more before it if the filter has a text.
 func (s *Store) List(ctx context.Context, rf store.RunFilter) (out []store.RunRow, err error) {
+	if len(rf.SortObstacles()) > 0 {
+		return nil, store.ErrSort
+	}
 	err = s.do(ctx, "list", func(ctx context.Context, c *pgx.Conn) (err error) {
 		var found store.TextMatches
 		if rf.TextRestricts() {
@@ -57,22 +61,37 @@ func list(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found store.Text
 	if page == "" {
 		return nil, nil
 	}
-	sql := fmt.Sprintf(listSQL, page, q.direction)
+	of := listSQL
 	if rf.Steps {
-		sql = fmt.Sprintf(listStepsSQL, page, q.direction, store.MaxListSteps+1)
+		of = listStepsSQL
 	}
+	sql := fmt.Sprintf(of, page, q.direction, store.MaxListSteps+1, q.key)
 	rows, err := c.Query(ctx, sql, q.args...)
 	if err != nil {
 		return nil, err
 	}
 	steps := 0
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r store.RunRow, err error) {
-		if !rf.Steps {
-			return scanListed(row)
-		}
 		var doc json.RawMessage
-		if r, err = scanListed(row, verbatim{&doc}); err != nil || doc == nil {
+		var at time.Time
+		var took int64
+		var more []any
+		if rf.Steps {
+			more = append(more, verbatim{&doc})
+		}
+		if rf.Sort == store.SortDuration {
+			more = append(more, &took)
+		} else {
+			more = append(more, utc{&at})
+		}
+		if r, err = scanListed(row, more...); err != nil {
 			return r, err
+		}
+		if rf.Sort != "" {
+			r.Pos = store.RunPos{CreatedAt: at, Took: time.Duration(took) * time.Microsecond, RunID: r.Header.RunID}
+		}
+		if doc == nil {
+			return r, nil
 		}
 		if err := unmarshal(doc, &r.Steps); err != nil {
 			return r, err
@@ -107,7 +126,7 @@ func scanListed(row pgx.Row, more ...any) (store.RunRow, error) {
 
 // Count implements store.Runs. It uses two statements: one counts all runs, the other one the failed runs.
 func (s *Store) Count(ctx context.Context, rf store.RunFilter, parts int) ([]store.RunCount, error) {
-	rf.After, rf.Before, rf.Steps = nil, nil, false
+	rf.After, rf.Before, rf.Steps, rf.Sort = nil, nil, false, ""
 	out := make([]store.RunCount, clamp(parts, store.MaxParts))
 	err := s.do(ctx, "count", func(ctx context.Context, c *pgx.Conn) (err error) {
 		var found store.TextMatches
@@ -167,7 +186,7 @@ func (s *Store) ListAwaitingRuns(ctx context.Context, wf store.WaitFilter) ([]st
 
 // CountUpTo implements store.Attention. It uses one statement, and one more before it if the filter has a text.
 func (s *Store) CountUpTo(ctx context.Context, rf store.RunFilter, limit int) (n int, err error) {
-	rf.After, rf.Before, rf.Steps = nil, nil, false
+	rf.After, rf.Before, rf.Steps, rf.Sort = nil, nil, false, ""
 	err = s.do(ctx, "count up to", func(ctx context.Context, c *pgx.Conn) (err error) {
 		var found store.TextMatches
 		if rf.TextRestricts() {

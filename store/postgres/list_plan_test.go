@@ -35,6 +35,16 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 		"the runs that await an operator": {TenantID: "t1", AwaitingOperator: true, Limit: 10},
 		"the failed runs of a plan and those that await": {TenantID: "t1", PlanID: "nightly", AwaitingOperator: true,
 			Statuses: []run.Status{run.Failed}, Limit: 10},
+		"the runs that ended last": {TenantID: "t1", Sort: store.SortEnded, Limit: 10},
+		"the failed runs of an environment that ended last": {TenantID: "t1", Sort: store.SortEnded, EnvironmentID: "prod",
+			Statuses: []run.Status{run.Failed}, Limit: 10},
+		"the runs of a project that ended after one": {TenantID: "t1", Sort: store.SortEnded, ProjectIDs: []string{"p1"},
+			After: &store.RunPos{CreatedAt: begin.Add(10 * time.Minute), RunID: "r9"}, Limit: 10},
+		"the runs of a plan that ended last": {TenantID: "t1", Sort: store.SortEnded, PlanID: "nightly", Limit: 10},
+		"the longest runs of a plan":         {TenantID: "t1", Sort: store.SortDuration, PlanID: "nightly", Limit: 10},
+		"the shortest runs of a plan after one": {TenantID: "t1", Sort: store.SortDuration, PlanID: "hourly",
+			Ascending: true, After: &store.RunPos{Took: 5 * time.Microsecond, RunID: "r9"}, Limit: 10},
+		"the runs with the least time left": {TenantID: "t1", Sort: store.SortTimeLeft, Ascending: true, Limit: 10},
 		"a count of a minute": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
 			Limit: store.MaxCounted},
 		"a count of the failed runs of a minute": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
@@ -56,9 +66,10 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 		for _, sql := range []string{
 			fmt.Sprintf(fillRunsSQL, `run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, triggered_by, request_id, plan_ref, trigger_source, parent_run_id, policy, created_at)`,
 				`'1'`, `, '', '{}', '', '', '{}', at`),
-			fmt.Sprintf(fillRunsSQL, `run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, triggered_by, created_at, awaiting_until)`,
+			fmt.Sprintf(fillRunsSQL, `run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, triggered_by, created_at, awaiting_until, ended_at, took)`,
 				`CASE WHEN rare AND n % 3 = 0 THEN 'FAILED' WHEN rare AND n % 3 = 1 THEN 'RUNNING' ELSE 'COMPLETED' END`,
-				`, at, CASE WHEN rare AND n % 3 = 1 THEN at END`),
+				`, at, CASE WHEN rare AND n % 3 = 1 THEN at END, CASE WHEN rare AND n % 3 = 1 THEN NULL ELSE at END,
+				CASE WHEN rare AND n % 3 = 1 THEN NULL ELSE n % 97 END`),
 		} {
 			if _, err := c.Exec(t.Context(), sql, runs); err != nil {
 				t.Fatal(err)

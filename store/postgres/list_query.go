@@ -68,6 +68,7 @@ type listQuery struct {
 	filter
 	rf        store.RunFilter
 	table     string
+	key       string // the column that the list is sorted by
 	direction string
 	limit     int
 }
@@ -76,8 +77,8 @@ type listQuery struct {
 func isBackward(rf store.RunFilter) bool { return rf.Before != nil && rf.After == nil }
 
 func newListQuery(rf store.RunFilter) *listQuery {
-	q := &listQuery{rf: rf, table: "run", direction: "DESC", limit: clamp(rf.Limit, maxList)}
-	if len(rf.Statuses) > 0 {
+	q := &listQuery{rf: rf, table: "run", key: sortColumns[rf.Sort], direction: "DESC", limit: clamp(rf.Limit, maxList)}
+	if len(rf.Statuses) > 0 || rf.Sort != "" {
 		q.table = "run_status"
 	}
 	if rf.Ascending != isBackward(rf) {
@@ -103,12 +104,28 @@ func newListQuery(rf store.RunFilter) *listQuery {
 		after, before = before, after
 	}
 	if p := rf.After; p != nil {
-		q.add("(l.created_at, l.run_id) "+after+" (?, ?)", p.CreatedAt, p.RunID)
+		q.beyond(after, *p)
 	}
 	if p := rf.Before; p != nil {
-		q.add("(l.created_at, l.run_id) "+before+" (?, ?)", p.CreatedAt, p.RunID)
+		q.beyond(before, *p)
 	}
 	return q
+}
+
+// sortColumns are the columns of the orders.
+//
+//nolint:gochecknoglobals // a constant
+var sortColumns = map[store.RunSort]string{
+	"": "created_at", store.SortEnded: "ended_at", store.SortDuration: "took", store.SortTimeLeft: "awaiting_until",
+}
+
+// beyond restricts to the rows on that side of a position.
+func (q *listQuery) beyond(side string, p store.RunPos) {
+	at := any(p.CreatedAt)
+	if q.rf.Sort == store.SortDuration {
+		at = p.Took.Microseconds()
+	}
+	q.add("(l."+q.key+", l.run_id) "+side+" (?, ?)", at, p.RunID)
 }
 
 // page returns the select, or "" if no row can match. A text finds the runs of plans whose id contains it, and other
@@ -122,6 +139,8 @@ func (q *listQuery) page(found store.TextMatches) string {
 	text := q.rf.Text
 	switch {
 	case q.rf.ProjectIDs != nil && len(q.rf.ProjectIDs) == 0:
+		return ""
+	case (q.rf.Sort == store.SortEnded || q.rf.Sort == store.SortDuration) && len(q.rf.EndedStatuses()) == 0:
 		return ""
 	case !q.rf.TextRestricts():
 		return q.stream(plan)
@@ -155,6 +174,10 @@ type key struct {
 func (q *listQuery) stream(plan key, more ...string) string {
 	waits := q.rf.AwaitingOperator && !slices.Contains(q.rf.Statuses, run.Running) // those with RUNNING include them
 	switch {
+	case q.rf.Sort == store.SortTimeLeft:
+		return q.byTimeLeft(plan)
+	case q.rf.Sort != "":
+		return q.byKeys(plan, "l."+q.key+" IS NOT NULL")
 	case q.rf.Tag != "":
 		return q.tagged(plan, more...)
 	case waits && len(q.rf.Statuses) == 0:
@@ -172,6 +195,15 @@ const isAwaiting = `%[1]sstatus = 'RUNNING' AND %[1]sawaiting_until IS NOT NULL`
 func (q *listQuery) awaiting(plan key, more ...string) string {
 	where := slices.Concat(q.where, more, q.conditions(plan), []string{fmt.Sprintf(isAwaiting, "l.")})
 	return q.firstRows(`SELECT l.created_at, l.run_id FROM run_status l WHERE `+strings.Join(where, " AND "), "l")
+}
+
+// byTimeLeft selects the runs that await an operator, in the order of their index. Only they are in it.
+func (q *listQuery) byTimeLeft(plan key) string {
+	where := slices.Concat(q.where, q.conditions(plan), []string{fmt.Sprintf(isAwaiting, "l.")})
+	if len(q.rf.Statuses) > 0 && !q.rf.AwaitingOperator {
+		where = append(where, q.bind("l.status = ANY(?)", q.statuses()))
+	}
+	return q.firstRows(`SELECT l.awaiting_until, l.run_id FROM run_status l WHERE `+strings.Join(where, " AND "), "l")
 }
 
 // tagged selects the runs with the filter's tag, in the order of their index. Besides the page, the cost grows with the
@@ -202,9 +234,15 @@ func (q *listQuery) conditions(plan key) (where []string) {
 	return where
 }
 
+// statuses are those of the filter. In a list of runs that have ended they are the ones of an end, because its indexes
+// begin with the status.
 func (q *listQuery) statuses() []string {
-	statuses := make([]string, len(q.rf.Statuses))
-	for i, s := range q.rf.Statuses {
+	of := q.rf.Statuses
+	if q.rf.Sort == store.SortEnded || q.rf.Sort == store.SortDuration {
+		of = q.rf.EndedStatuses()
+	}
+	statuses := make([]string, len(of))
+	for i, s := range of {
 		statuses[i] = string(s)
 	}
 	return statuses
@@ -230,7 +268,7 @@ func (q *listQuery) byKeys(plan key, more ...string) string {
 			where = append(where, "l."+k.column+" = of_"+k.column+".v")
 		}
 	}
-	rows := q.firstRows(`SELECT l.created_at, l.run_id FROM `+q.table+` l WHERE `+strings.Join(where, " AND "), "l")
+	rows := q.firstRows(`SELECT l.`+q.key+`, l.run_id FROM `+q.table+` l WHERE `+strings.Join(where, " AND "), "l")
 	if len(from) == 0 {
 		return rows
 	}
@@ -240,8 +278,8 @@ func (q *listQuery) byKeys(plan key, more ...string) string {
 // firstRows returns a select of the first rows of rows. Their number is not a parameter, because the query plan depends
 // on it.
 func (q *listQuery) firstRows(rows, table string) string {
-	return fmt.Sprintf("%s ORDER BY %[2]s.created_at %[3]s, %[2]s.run_id %[3]s LIMIT %[4]d", rows, table, q.direction,
-		q.limit)
+	return fmt.Sprintf("%s ORDER BY %[2]s.%[5]s %[3]s, %[2]s.run_id %[3]s LIMIT %[4]d", rows, table, q.direction, q.limit,
+		q.key)
 }
 
 // match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others

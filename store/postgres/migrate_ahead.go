@@ -33,7 +33,25 @@ type ahead struct {
 
 // allAhead is the work ahead of the program's own migrations. The baseline needs none, because it runs in an empty
 // database.
-var allAhead []ahead //nolint:gochecknoglobals // a table
+var allAhead = []ahead{ //nolint:gochecknoglobals // a table
+	{version: 24, file: "0024_run_order.sql", fill: fillRunOrderSQL},
+}
+
+// fillRunOrderSQL sets the end and the duration of runs that ended before migration 24.
+const fillRunOrderSQL = `WITH slice AS MATERIALIZED (
+  SELECT run_id, ended_at, status FROM run_status WHERE run_id > $1 ORDER BY run_id LIMIT 1000
+), missing AS MATERIALIZED (
+  SELECT run_id, st.header FROM slice JOIN run_state st USING (run_id)
+  WHERE slice.ended_at IS NULL AND slice.status IN ('COMPLETED', 'FAILED', 'CANCELLED')
+    AND st.header ->> 'completedAt' IS NOT NULL
+), free AS MATERIALIZED (
+  SELECT m.* FROM missing m JOIN run_status s USING (run_id) FOR NO KEY UPDATE OF s SKIP LOCKED
+), filled AS (
+  UPDATE run_status s SET ended_at = (f.header ->> 'completedAt')::timestamptz, took = dvt_took(f.header)
+  FROM free f WHERE s.run_id = f.run_id RETURNING 1
+)
+SELECT coalesce(max(run_id), ''), (SELECT count(*) FROM filled),
+  (SELECT count(*) FROM missing) - (SELECT count(*) FROM free) FROM slice`
 
 // workAhead does the work ahead of the migrations that the database lacks, under the lock of the migrations.
 func (m Migration) workAhead(ctx context.Context, db *sql.DB, p *goose.Provider, l lock.Locker) error {
@@ -88,7 +106,7 @@ func (m Migration) workAheadOf(ctx context.Context, db *sql.DB, p *goose.Provide
 }
 
 // indexAhead matches an index that may be built before its migration: the name, and the table with the columns.
-var indexAhead = regexp.MustCompile(`(?m)^CREATE INDEX IF NOT EXISTS (\w+) (ON [^;]+);`)
+var indexAhead = regexp.MustCompile(`(?m)^CREATE INDEX IF NOT EXISTS (\w+)\s+(ON [^;]+);`)
 
 // runInTx runs statements in a new transaction.
 func runInTx(ctx context.Context, db *sql.DB, statements string) error {

@@ -177,7 +177,7 @@ func nextVersion(t *testing.T) Migration {
 	for name, text := range schemaFiles(t, "postgres/testdata/next/ahead") {
 		out[fmt.Sprintf("ahead/%04d_%s", schema+1, name)] = &fstest.MapFile{Data: []byte(text)}
 	}
-	return Migration{files: out, ahead: []ahead{a}}
+	return Migration{files: out, ahead: append(slices.Clone(allAhead), a)}
 }
 
 // fillLabelsSQL fills the column that the synthetic next version adds to run_status.
@@ -200,7 +200,7 @@ func TestMigrations_TheNextVersionIsAdditiveAndItsWorkAheadMayBeRepeated(t *test
 	t.Parallel()
 	m := nextVersion(t)
 	begins := regexp.MustCompile(`^(--[^\n]*\n)*SET LOCAL lock_timeout = '1s';\nLOCK TABLE `)
-	for _, a := range slices.Concat(allAhead, m.ahead) {
+	for _, a := range m.ahead {
 		for _, dir := range []string{"", "ahead/"} {
 			text, err := fs.ReadFile(m.files, dir+a.file)
 			if err != nil {
@@ -324,6 +324,11 @@ func upTo(t *testing.T, n int, more ...string) fstest.MapFS {
 			out[name] = &fstest.MapFile{Data: []byte(body)}
 		}
 	}
+	for name, body := range schemaFiles(t, "postgres/migrations/ahead") {
+		if number(t, name) <= n {
+			out["ahead/"+name] = &fstest.MapFile{Data: []byte(body)}
+		}
+	}
 	for i := 0; i < len(more); i += 2 {
 		out[more[i]] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + more[i+1])}
 	}
@@ -335,7 +340,7 @@ var later = fmt.Sprintf("%04d_later.sql", schema+1)
 
 func migrateTo(t *testing.T, dsn string, files fs.FS) {
 	t.Helper()
-	if err := (Migration{files: files}).Run(t.Context(), dsn); err != nil {
+	if err := (Migration{files: files, ahead: allAhead}).Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -486,7 +491,8 @@ func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 	var log logBuffer
 	migrated := make(chan error, 1)
 	go func() {
-		migrated <- Migration{Logger: log.logger(), files: upTo(t, schema, later, inUse)}.Run(t.Context(), dsn)
+		m := Migration{Logger: log.logger(), ahead: allAhead, files: upTo(t, schema, later, inUse)}
+		migrated <- m.Run(t.Context(), dsn)
 	}()
 	server := dial(t, dsn)
 	var longest time.Duration
@@ -534,7 +540,8 @@ func TestMigrate_IsRepeatedAfterADeadlockWithAServer(t *testing.T) {
 	var log logBuffer
 	migrated := make(chan error, 1)
 	go func() {
-		migrated <- Migration{Logger: log.logger(), files: upTo(t, schema, later, inUse)}.Run(t.Context(), dsn)
+		m := Migration{Logger: log.logger(), ahead: allAhead, files: upTo(t, schema, later, inUse)}
+		migrated <- m.Run(t.Context(), dsn)
 	}()
 	await(t, watch, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'event'::regclass AND mode = 'AccessExclusiveLock' AND granted)`)
 	if _, err := server.Exec(t.Context(), `SELECT count(*) FROM event; COMMIT`); err != nil {
@@ -558,7 +565,7 @@ func TestMigrationChild(t *testing.T) {
 		return
 	}
 	dsn, toNext := strings.CutPrefix(dsn, "next ")
-	m := Migration{files: upTo(t, schema)}
+	m := Migration{ahead: allAhead, files: upTo(t, schema)}
 	switch {
 	case slow:
 		m.files = upTo(t, schema, later, `CREATE TABLE later (n int); SELECT pg_sleep(4);`)
@@ -619,7 +626,7 @@ func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 	writeOne(t, s, "r1")
 	var log logBuffer
 	from := time.Now()
-	m := Migration{Logger: log.logger(), files: upTo(t, schema, later, `CREATE TABLE later (n int);`)}
+	m := Migration{Logger: log.logger(), ahead: allAhead, files: upTo(t, schema, later, `CREATE TABLE later (n int);`)}
 	if err := m.Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}

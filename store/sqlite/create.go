@@ -217,7 +217,6 @@ func saveFirst(ctx context.Context, c *conn, state run.State) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.exec(ctx, "write header", writeHeader, state.RunID, state.Status, state.Seq, state.Rev, change,
-		string(header), microsOrNil(state.AwaitingUntil()))
+	_, err = c.exec(ctx, "write header", writeHeader, writeHeaderArgs(state, change, header)...)
 	return err
 }

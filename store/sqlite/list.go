@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/store"
 )
@@ -61,6 +62,9 @@ const (
 
 // List implements store.Runs. It uses one statement, and one more before it if the filter has a text.
 func (s *Store) List(ctx context.Context, f store.RunFilter) (out []store.RunRow, err error) {
+	if len(f.SortObstacles()) > 0 {
+		return nil, store.ErrSort
+	}
 	err = s.read(ctx, func(c *conn) (err error) {
 		var found store.TextMatches
 		if f.TextRestricts() {
@@ -89,12 +93,26 @@ func list(ctx context.Context, c *conn, f store.RunFilter, found store.TextMatch
 	steps := 0
 	return collect(ctx, c, "list runs", func(at scanner) (r store.RunRow, err error) {
 		var doc []byte
+		var by int64
 		var more []any
 		if f.Steps {
 			more = append(more, &doc)
 		}
-		if r, err = scanListed(at, more...); err != nil || doc == nil {
+		if f.Sort != "" {
+			more = append(more, &by)
+		}
+		if r, err = scanListed(at, more...); err != nil {
 			return r, err
+		}
+		switch f.Sort {
+		case "":
+		case store.SortDuration:
+			r.Pos = store.RunPos{Took: time.Duration(by) * time.Microsecond, RunID: r.Header.RunID}
+		default:
+			r.Pos = store.RunPos{CreatedAt: instant(by), RunID: r.Header.RunID}
+		}
+		if doc == nil {
+			return r, nil
 		}
 		if err := json.Unmarshal(doc, &r.Steps); err != nil {
 			return r, err
@@ -122,7 +140,7 @@ func scanListed(row scanner, more ...any) (r store.RunRow, err error) {
 
 // Count implements store.Runs. It uses two statements: one counts all runs, the other one the failed runs.
 func (s *Store) Count(ctx context.Context, f store.RunFilter, parts int) ([]store.RunCount, error) {
-	f.After, f.Before, f.Steps = nil, nil, false
+	f.After, f.Before, f.Steps, f.Sort = nil, nil, false, ""
 	out := make([]store.RunCount, clamp(parts, store.MaxParts))
 	err := s.read(ctx, func(c *conn) (err error) {
 		var found store.TextMatches
@@ -178,7 +196,7 @@ func (s *Store) ListAwaitingRuns(ctx context.Context, f store.WaitFilter) (out [
 
 // CountUpTo implements store.Attention. It uses one statement, and one more before it if the filter has a text.
 func (s *Store) CountUpTo(ctx context.Context, f store.RunFilter, limit int) (n int, err error) {
-	f.After, f.Before, f.Steps = nil, nil, false
+	f.After, f.Before, f.Steps, f.Sort = nil, nil, false, ""
 	err = s.read(ctx, func(c *conn) (err error) {
 		var found store.TextMatches
 		if f.TextRestricts() {

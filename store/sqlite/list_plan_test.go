@@ -44,6 +44,18 @@ func TestPlans_ListsAndCountsWalkIndexes(t *testing.T) {
 			ProjectIDs: []string{"p1"}, After: &store.RunPos{CreatedAt: begin, RunID: "r1"}},
 		"COVERING INDEX run_state_tenant (tenant_id=? AND created_at>? AND created_at<?)": {CreatedFrom: begin,
 			CreatedTo: begin.Add(time.Hour)},
+		"COVERING INDEX run_state_ended_tenant (tenant_id=? AND status=? AND ended_at>? AND (ended_at,run_id)<(?,?))": {
+			Sort: store.SortEnded, After: &store.RunPos{CreatedAt: begin, RunID: "r1"}},
+		"COVERING INDEX run_state_ended_project (tenant_id=? AND project_id=? AND status=? AND ended_at>?)": {
+			Sort: store.SortEnded, ProjectIDs: []string{"p1", "p2"}, EnvironmentID: "prod", Ascending: true},
+		"COVERING INDEX run_state_ended_environment (tenant_id=? AND environment_id=? AND status=? AND ended_at>?)": {
+			Sort: store.SortEnded, EnvironmentID: "prod", Statuses: ended},
+		"COVERING INDEX run_state_ended_plan (tenant_id=? AND plan_id=? AND status=? AND ended_at>?)": {
+			Sort: store.SortEnded, PlanID: "nightly", ProjectIDs: []string{"p1"}, EnvironmentID: "prod"},
+		"COVERING INDEX run_state_took_plan (tenant_id=? AND plan_id=? AND status=? AND took>? AND (took,run_id)<(?,?))": {
+			Sort: store.SortDuration, PlanID: "nightly", After: &store.RunPos{Took: time.Minute, RunID: "r1"}},
+		"INDEX run_state_awaiting_until (tenant_id=? AND (awaiting_until,run_id)>(?,?))": {Sort: store.SortTimeLeft,
+			Ascending: true, PlanID: "nightly", After: &store.RunPos{CreatedAt: begin, RunID: "r1"}},
 	} {
 		f.TenantID, f.Limit = "t1", 10
 		q := newListQuery(f)

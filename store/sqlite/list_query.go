@@ -26,6 +26,7 @@ const (
 type listQuery struct {
 	where     // the conditions of every stream
 	f         store.RunFilter
+	key       string // the column that the list is sorted by
 	direction string
 }
 
@@ -33,7 +34,7 @@ type listQuery struct {
 func isBackward(f store.RunFilter) bool { return f.Before != nil && f.After == nil }
 
 func newListQuery(f store.RunFilter) *listQuery {
-	q := &listQuery{f: f, direction: " DESC"}
+	q := &listQuery{f: f, key: sortColumns[f.Sort], direction: " DESC"}
 	if f.Ascending != isBackward(f) {
 		q.direction = " ASC"
 	}
@@ -52,12 +53,28 @@ func newListQuery(f store.RunFilter) *listQuery {
 		later, earlier = earlier, later
 	}
 	if p := f.After; p != nil {
-		q.terms = append(q.terms, q.bind(`(created_at, run_id) `+later+` (?, ?)`, micros(p.CreatedAt), p.RunID))
+		q.terms = append(q.terms, q.beyond(later, *p))
 	}
 	if p := f.Before; p != nil {
-		q.terms = append(q.terms, q.bind(`(created_at, run_id) `+earlier+` (?, ?)`, micros(p.CreatedAt), p.RunID))
+		q.terms = append(q.terms, q.beyond(earlier, *p))
 	}
 	return q
+}
+
+// sortColumns are the columns of the orders.
+//
+//nolint:gochecknoglobals // a constant
+var sortColumns = map[store.RunSort]string{
+	"": "created_at", store.SortEnded: "ended_at", store.SortDuration: "took", store.SortTimeLeft: "awaiting_until",
+}
+
+// beyond is the condition that a row stands on that side of a position.
+func (q *listQuery) beyond(side string, p store.RunPos) string {
+	at := micros(p.CreatedAt)
+	if q.f.Sort == store.SortDuration {
+		at = p.Took.Microseconds()
+	}
+	return q.bind(`(`+q.key+`, run_id) `+side+` (?, ?)`, at, p.RunID)
 }
 
 // bind replaces the question marks of a term by numbered parameters for args, which many streams share.
@@ -113,8 +130,11 @@ func (q *listQuery) statement(found store.TextMatches) string {
 	if q.f.Steps {
 		columns += listedSteps
 	}
+	if q.f.Sort != "" {
+		columns += `, p.` + q.key
+	}
 	order := func(of string) string {
-		return ` ORDER BY ` + of + `created_at` + q.direction + `, ` + of + `run_id` + q.direction
+		return ` ORDER BY ` + of + q.key + q.direction + `, ` + of + `run_id` + q.direction
 	}
 	return `SELECT ` + columns + ` FROM (` + page + order(``) + q.bind(` LIMIT ?`, clamp(q.f.Limit, maxList)) + `) p
 		CROSS JOIN run_state st ON st.run_id = p.run_id CROSS JOIN run_head h ON h.run_id = p.run_id` + order(`p.`)
@@ -154,6 +174,10 @@ func (q *listQuery) keys(plan key) []key {
 func (q *listQuery) streams(plan key, more ...string) string {
 	waits := q.f.AwaitingOperator && !slices.Contains(q.f.Statuses, run.Running) // those with RUNNING include them
 	switch {
+	case q.f.Sort == store.SortTimeLeft:
+		return q.byTimeLeft(plan)
+	case q.f.Sort != "":
+		return q.ended(plan)
 	case q.f.Tag != "":
 		return q.tagged(plan, more...)
 	case waits && len(q.f.Statuses) == 0:
@@ -169,6 +193,41 @@ func (q *listQuery) streams(plan key, more ...string) string {
 func (q *listQuery) awaiting(plan key, more ...string) string {
 	return `SELECT created_at, run_id FROM run_state INDEXED BY run_state_awaiting WHERE awaiting_until IS NOT NULL AND ` +
 		strings.Join(slices.Concat(q.terms, more, q.conditions(plan, false)), " AND ")
+}
+
+// byTimeLeft selects the runs that await an operator, in the order of their index. Only they are in it.
+func (q *listQuery) byTimeLeft(plan key) string {
+	return `SELECT awaiting_until, run_id FROM run_state INDEXED BY run_state_awaiting_until
+		WHERE awaiting_until IS NOT NULL AND ` + strings.Join(slices.Concat(q.terms, q.conditions(plan, true)), " AND ")
+}
+
+// ended returns the streams of the runs that have ended: one for each of their statuses and each value of the plan, the
+// project or the environment, whichever the filter restricts first. The other columns are conditions of the rows.
+func (q *listQuery) ended(plan key) string {
+	status := key{column: "status"}
+	for _, s := range q.f.EndedStatuses() {
+		status.values = append(status.values, string(s))
+	}
+	if len(status.values) == 0 {
+		return ""
+	}
+	combined, terms, index := q.combine([]string{""}, status), slices.Clone(q.terms), "tenant"
+	for _, k := range q.keys(plan) {
+		switch n := len(k.values); {
+		case n == 0 || k.column == status.column:
+		case index != "tenant" || len(combined)*n > maxStreams:
+			terms = append(terms, q.oneOf(k))
+		default:
+			index = strings.TrimSuffix(k.column, "_id")
+			combined = q.combine(combined, k)
+		}
+	}
+	name := map[string]string{"ended_at": "ended", "took": "took"}[q.key]
+	for i, equal := range combined {
+		combined[i] = `SELECT ` + q.key + `, run_id FROM run_state INDEXED BY run_state_` + name + `_` + index + ` WHERE ` +
+			q.key + ` IS NOT NULL AND ` + strings.Join(terms, " AND ") + equal
+	}
+	return strings.Join(combined, ` UNION ALL `)
 }
 
 // tagged selects the runs with the filter's tag, in the order of their index. Besides the page, the cost grows with the

@@ -184,10 +184,22 @@ func scanStored(row scanner) (s storedCheckpoint, err error) {
 }
 
 const writeHeader = `INSERT INTO run_state (run_id, tenant_id, project_id, environment_id, plan_id, triggered_by, status, created_at,
-	seq, rev, published_seq, change, header, awaiting_until)
-	SELECT run_id, tenant_id, project_id, environment_id, plan_id, triggered_by, ?2, created_at, ?3, ?4, 0, ?5, ?6, ?7 FROM run WHERE run_id = ?1
+	seq, rev, published_seq, change, header, awaiting_until, ended_at, took)
+	SELECT run_id, tenant_id, project_id, environment_id, plan_id, triggered_by, ?2, created_at, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9
+	FROM run WHERE run_id = ?1
 	ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
-	change = excluded.change, header = excluded.header, awaiting_until = excluded.awaiting_until`
+	change = excluded.change, header = excluded.header, awaiting_until = excluded.awaiting_until,
+	ended_at = excluded.ended_at, took = excluded.took`
+
+// writeHeaderArgs returns the arguments of writeHeader.
+func writeHeaderArgs(state run.State, change int64, header []byte) []any {
+	var took sql.NullInt64
+	if d := state.Duration(); d != nil {
+		took = sql.NullInt64{Int64: max(0, d.Microseconds()), Valid: true}
+	}
+	return []any{state.RunID, state.Status, state.Seq, state.Rev, change, string(header),
+		microsOrNil(state.AwaitingUntil()), microsOrNil(state.CompletedAt), took}
+}
 
 // advanceHeader is writeHeader for a checkpoint of the same status and awaiting_until. It does not set them, because
 // SQLite updates the indexes of every column that is set, even to the same value.
@@ -223,8 +235,7 @@ func saveState(ctx context.Context, c *conn, state run.State, changes run.Change
 		_, err = c.exec(ctx, "write header", advanceHeader, state.RunID, state.Seq, state.Rev, change, string(header))
 		return err == nil, err
 	}
-	_, err = c.exec(ctx, "write header", writeHeader,
-		state.RunID, state.Status, state.Seq, state.Rev, change, string(header), until)
+	_, err = c.exec(ctx, "write header", writeHeader, writeHeaderArgs(state, change, header)...)
 	return err == nil, err
 }
 

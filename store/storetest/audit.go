@@ -180,7 +180,7 @@ func testManyServersFormOneChain(f *fixture) {
 func testAuditLinksAreFiltered(f *fixture) {
 	for n := range 9 {
 		r := auditOf("t1", n+1)
-		r.RunID = fmt.Sprintf("r%d", n%2)
+		r.RunID, r.RequestID = fmt.Sprintf("r%d", n%2), fmt.Sprintf("q%d", n)
 		f.ok(f.store.Audit(f.ctx(), r))
 	}
 	f.linkAudit(100)
@@ -199,6 +199,8 @@ func testAuditLinksAreFiltered(f *fixture) {
 	f.equal([]int64{3, 6, 9}, numbers(store.AuditFilter{Actor: "p0"}), "of an actor")
 	f.equal([]int64{}, numbers(store.AuditFilter{Action: "RESUME"}), "of an action")
 	f.equal([]int64{}, numbers(store.AuditFilter{Outcome: "DENIED"}), "of an outcome")
+	f.equal([]int64{5}, numbers(store.AuditFilter{RequestID: "q4"}), "of a request")
+	f.equal([]int64{}, numbers(store.AuditFilter{RequestID: "q"}), "the beginning of the id of a request")
 	f.equal([]int64{1, 3, 5, 7, 9}, numbers(store.AuditFilter{RunPrefix: "r0"}), "of runs by the start of their id")
 	f.equal(9, len(numbers(store.AuditFilter{RunPrefix: "r"})), "of all runs by the start of their id")
 	f.equal([]int64{}, numbers(store.AuditFilter{RunPrefix: "0"}), "the end of an id is no start")

@@ -12,6 +12,8 @@ import (
 var listCases = []testCase{
 	{"ListPagesBothWays", testListPagesBothWays},
 	{"ListAppliesFilters", testListAppliesFilters},
+	{"ListSortsByTheEndTheDurationAndTheTimeLeft", testListSorts},
+	{"ListRefusesAnOrderWithoutAnIndex", testListRefusesAnOrderWithoutAnIndex},
 	// contract: T101
 	{"ListReadsOneTenant", testListReadsOneTenant},
 	{"ListShowsCheckpointAndHead", testListShowsCheckpointAndHead},

@@ -99,8 +99,11 @@ func (f *fixture) appendRandom(r *rand.Rand, id run.Identity) {
 			return
 		}
 		if i == 3 && r.IntN(4) == 0 { // the retry window opens
-			f.appendAny(failedAwaiting(id, runtest.Epoch.Add(time.Hour)))
+			f.appendAny(failedAwaiting(id, runtest.Epoch.Add(time.Duration(1+r.IntN(3))*time.Hour)))
 			return
+		}
+		if i == 4 { // few ends, so that runs have the same
+			d.EmittedAt = runtest.Epoch.Add(time.Duration(r.IntN(9)) * (time.Minute + time.Microsecond))
 		}
 		f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{d}})
 	}
@@ -118,7 +121,10 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 			return &store.RunPos{CreatedAt: at(), RunID: pick(r, "", "r-100", "zzz")}
 		}
 		s := all[r.IntN(len(all))]
-		return &store.RunPos{CreatedAt: s.CreatedAt, RunID: s.RunID}
+		if p, ok := posIn(s, f.Sort); ok {
+			return &p
+		}
+		return &store.RunPos{CreatedAt: runtest.Epoch.Add(4 * time.Minute), Took: time.Minute, RunID: s.RunID}
 	}
 	if maybe() {
 		f.ProjectIDs = []string{}
@@ -171,6 +177,16 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 		f.CreatedTo = at()
 	}
 	if r.IntN(3) == 0 {
+		f.Sort = pick(r, store.SortEnded, store.SortDuration, store.SortTimeLeft)
+		f.Text, f.Tag = "", ""
+		if f.Sort != store.SortTimeLeft {
+			f.TriggeredBy, f.CreatedFrom, f.CreatedTo = "", time.Time{}, time.Time{}
+		}
+		if f.Sort == store.SortDuration && f.PlanID == "" {
+			f.PlanID = pick(r, "nightly", "plan-a", "r-plan")
+		}
+	}
+	if r.IntN(3) == 0 {
 		f.After = place()
 	}
 	if r.IntN(3) == 0 {
@@ -181,13 +197,20 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 
 func filterRuns(all []run.State, f store.RunFilter) (out []run.State) {
 	order := func(s run.State, p store.RunPos) int {
-		c := cmp.Or(s.CreatedAt.Compare(p.CreatedAt), cmp.Compare(s.RunID, p.RunID))
+		own, _ := posIn(s, f.Sort)
+		c := cmp.Or(own.CreatedAt.Compare(p.CreatedAt), cmp.Compare(own.RunID, p.RunID))
+		if f.Sort == store.SortDuration {
+			c = cmp.Or(cmp.Compare(own.Took, p.Took), cmp.Compare(own.RunID, p.RunID))
+		}
 		if !f.Ascending {
 			return -c
 		}
 		return c
 	}
 	for _, s := range all {
+		if _, has := posIn(s, f.Sort); !has {
+			continue
+		}
 		if s.TenantID != f.TenantID || f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, s.ProjectID) ||
 			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || !f.Scopes.Contains(s.ProjectID, s.EnvironmentID) ||
 			(len(f.Statuses) > 0 || f.AwaitingOperator) && !slices.Contains(f.Statuses, s.Status) &&
@@ -206,7 +229,8 @@ func filterRuns(all []run.State, f store.RunFilter) (out []run.State) {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b run.State) int {
-		return order(a, store.RunPos{CreatedAt: b.CreatedAt, RunID: b.RunID})
+		other, _ := posIn(b, f.Sort)
+		return order(a, other)
 	})
 	if n := len(out) - f.Limit; n > 0 && f.Before != nil && f.After == nil {
 		return out[n:]
@@ -214,6 +238,31 @@ func filterRuns(all []run.State, f store.RunFilter) (out []run.State) {
 		return out[:f.Limit]
 	}
 	return out
+}
+
+// posIn returns the position of a run in a list, and false if a list in that order does not have it.
+func posIn(s run.State, by store.RunSort) (store.RunPos, bool) {
+	p := store.RunPos{CreatedAt: s.CreatedAt, RunID: s.RunID}
+	var at *time.Time
+	switch by {
+	case "":
+		return p, true
+	case store.SortDuration:
+		took := s.Duration()
+		if took == nil || !s.Status.Terminal() {
+			return p, false
+		}
+		return store.RunPos{Took: max(0, *took), RunID: s.RunID}, true
+	case store.SortEnded:
+		at = s.CompletedAt
+	case store.SortTimeLeft:
+		at = s.AwaitingUntil()
+	}
+	if at == nil {
+		return p, false
+	}
+	p.CreatedAt = *at
+	return p, true
 }
 
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }

@@ -48,7 +48,7 @@ test("a broken step is found, mended and retried", async ({ page, url }) => {
   await expect(cause).toContainText("EXIT_STATUS");
   await expect(cause).toContainText("Nothing new starts: 1 step waits, it needs this one.");
   await expect(status(page)).toHaveText("Awaiting operator");
-  await expect(page.getByText(/window closes in/)).toBeVisible();
+  await expect(page.getByText(/left to retry/)).toBeVisible();
   await cause.getByRole("link", { name: /Open log|Log line/ }).click();
   await expect(page.getByRole("region", { name: "Log" })).toContainText("No such file");
 

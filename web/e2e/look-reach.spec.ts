@@ -70,7 +70,13 @@ test("35 the focus is seen wherever Tab leads, wide and narrow", async ({ page, 
   for (const width of [1440, 360]) {
     await page.setViewportSize({ width, height: 740 });
     for (const path of width === 1440
-      ? [...PATHS, `runs/${runId}?step=sleep_1`]
+      ? [
+          ...PATHS,
+          "plans/e2e-focus?project=shop&env=dev",
+          "plans/e2e-focus/steps/sleep_1?project=shop&env=dev",
+          `compare?a=${runId}&b=${runId}`,
+          `runs/${runId}?step=sleep_1`,
+        ]
       : ["inbox", `runs/${runId}?step=sleep_1`]) {
       await page.goto(`${url}/${path}`);
       await expect(page.getByRole("navigation").first()).toBeVisible();

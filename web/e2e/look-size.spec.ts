@@ -56,7 +56,22 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
       sessionStorage.setItem("moved", String(moved + more));
     }).observe({ type: "layout-shift", buffered: true });
   });
-  for (const path of ["runs", `runs/${runId}`, "queue", "audit", "inbox", "health", "admin/policy"]) {
+  const plan = "e2e-shift?project=shop&env=dev";
+  const step = "e2e-shift/steps/sleep_1?project=shop&env=dev";
+  for (const path of [
+    "",
+    "runs",
+    "runs?cols=steps,tags,cause",
+    `runs/${runId}`,
+    `plans/${plan}`,
+    `plans/${step}`,
+    `compare?a=${runId}&b=${runId}`,
+    "queue",
+    "audit",
+    "inbox",
+    "health",
+    "admin/policy",
+  ]) {
     await page.goto(`${url}/${path}`);
     await page.evaluate(() => sessionStorage.setItem("moved", "0"));
     await page.reload();

@@ -76,6 +76,7 @@ test("33 38 every view of a run, of now and of its past", async ({ page, url }) 
 
 test("33 38 every other page with what it has", async ({ page, url }) => {
   test.setTimeout(300_000);
+  const other = await startRun(url, "e2e-looks", FAILING);
   const runId = await startRun(url, "e2e-looks", FAILING);
   await page.goto(`${url}/runs`);
   await become(page, "dev-admin");
@@ -93,6 +94,10 @@ test("33 38 every other page with what it has", async ({ page, url }) => {
     "",
     "runs",
     "plans",
+    "plans/e2e-looks?project=shop&env=dev",
+    "plans/e2e-looks/steps/stg_orders?project=shop&env=dev",
+    `compare?a=${runId}&b=${other}`,
+    "runs?cols=env,steps,started,ended,took,by,tags,cause&sort=left",
     "start",
     "bulk",
     `bulk/${signalRuns.bulk.id}`,

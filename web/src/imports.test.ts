@@ -37,9 +37,9 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   timeline: "address api api/gen format messages runstate status step topology ui",
   steps: "actions address api format messages runstate status step timeline topology ui",
   plan: "address api api/gen format messages page ui",
-  notes: "api api/gen forms messages page session ui",
+  notes: "api api/gen format forms messages page receipts session ui",
   run: "actions address api api/gen compare copyas dag events format freshness logs messages mosaic page plan plans receipts runstate session status step steps timeline topology ui notes",
-  runlist: "address api api/gen format forms messages runstate status ui",
+  runlist: "address api api/gen format forms messages runstate session status ui",
   bulk: "actions api api/gen format forms messages receipts runstate status ui",
   start: "api api/gen dag messages session ui",
   queue: "api api/gen format messages status ui",
@@ -47,14 +47,15 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   inbox: "actions api api/gen format messages runstate ui",
   audit: "api api/gen format messages ui",
   health: "api api/gen format messages page session ui",
-  admin: "api api/gen format forms messages page session ui",
-  shell: "api api/gen copyas format inbox messages receipts session status ui",
+  admin: "api api/gen format forms messages page receipts session ui",
+  explorer: "api api/gen messages ui",
+  shell: "api api/gen copyas format forms inbox messages receipts session status ui",
   routes:
-    "address admin api api/gen attention audit bulk compare copyas format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui",
+    "address admin api api/gen attention audit bulk compare copyas explorer format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:
-    "actions address api api/gen bulk forms freshness health inbox messages page receipts run runlist runstate session shell start status step steps testing ui",
+    "actions address admin api api/gen attention bulk compare forms freshness health inbox messages page plans receipts run runlist runstate session shell start status step steps testing ui",
 };
 
 const SPECIFIER = /(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"?]+)/g;

@@ -73,7 +73,8 @@ type ComplexityRoot struct {
 	}
 
 	AddRunNotePayload struct {
-		Note func(childComplexity int) int
+		Change func(childComplexity int) int
+		Note   func(childComplexity int) int
 	}
 
 	ApprovalDecision struct {
@@ -185,6 +186,7 @@ type ComplexityRoot struct {
 	}
 
 	BreakGlassPayload struct {
+		Change        func(childComplexity int) int
 		PolicyVersion func(childComplexity int) int
 		Role          func(childComplexity int) int
 		Until         func(childComplexity int) int
@@ -331,6 +333,15 @@ type ComplexityRoot struct {
 		SignalType func(childComplexity int) int
 	}
 
+	ChangeReceipt struct {
+		Action        func(childComplexity int) int
+		Actor         func(childComplexity int) int
+		At            func(childComplexity int) int
+		RequestID     func(childComplexity int) int
+		Version       func(childComplexity int) int
+		VersionBefore func(childComplexity int) int
+	}
+
 	ComparedStep struct {
 		Attempts   func(childComplexity int) int
 		DurationMs func(childComplexity int) int
@@ -340,6 +351,7 @@ type ComplexityRoot struct {
 	}
 
 	CreateTokenPayload struct {
+		Change func(childComplexity int) int
 		Secret func(childComplexity int) int
 		Token  func(childComplexity int) int
 	}
@@ -409,6 +421,7 @@ type ComplexityRoot struct {
 	}
 
 	DeleteViewPayload struct {
+		Change  func(childComplexity int) int
 		Deleted func(childComplexity int) int
 	}
 
@@ -419,6 +432,7 @@ type ComplexityRoot struct {
 	}
 
 	EndBreakGlassPayload struct {
+		Change        func(childComplexity int) int
 		PolicyVersion func(childComplexity int) int
 	}
 
@@ -591,6 +605,7 @@ type ComplexityRoot struct {
 		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
 		CancelBulk         func(childComplexity int, input model.CancelBulkInput) int
 		CancelRun          func(childComplexity int, input model.CancelRunInput) int
+		ChangeRunTags      func(childComplexity int, input model.ChangeRunTagsInput) int
 		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
 		DeleteView         func(childComplexity int, input model.DeleteViewInput) int
@@ -604,6 +619,8 @@ type ComplexityRoot struct {
 		SetPolicy          func(childComplexity int, input model.SetPolicyInput) int
 		SetQuota           func(childComplexity int, input model.SetQuotaInput) int
 		SetRunTags         func(childComplexity int, input model.SetRunTagsInput) int
+		SetShareLinks      func(childComplexity int, input model.SetShareLinksInput) int
+		ShareRun           func(childComplexity int, input model.ShareRunInput) int
 		SignalRun          func(childComplexity int, input model.SignalRunInput) int
 		SignalRuns         func(childComplexity int, input model.SignalRunsInput) int
 		StartRun           func(childComplexity int, input model.StartRunInput) int
@@ -714,6 +731,7 @@ type ComplexityRoot struct {
 		StartedAt   func(childComplexity int) int
 		Status      func(childComplexity int) int
 		StatusRaw   func(childComplexity int) int
+		Substatus   func(childComplexity int) int
 		TriggeredBy func(childComplexity int) int
 	}
 
@@ -873,6 +891,7 @@ type ComplexityRoot struct {
 		QuotaHistory  func(childComplexity int, first *int, after *string) int
 		QuotaSettings func(childComplexity int) int
 		Quotas        func(childComplexity int) int
+		RightHolders  func(childComplexity int, actions []model.Action) int
 		Run           func(childComplexity int, runID string, at *run.Seq) int
 		RunCounts     func(childComplexity int, filters []model.RunFilter) int
 		RunDiff       func(childComplexity int, runID string, a run.Seq, b run.Seq) int
@@ -987,7 +1006,14 @@ type ComplexityRoot struct {
 	}
 
 	RevokeTokenPayload struct {
-		Token func(childComplexity int) int
+		Change func(childComplexity int) int
+		Token  func(childComplexity int) int
+	}
+
+	RightHolders struct {
+		Action func(childComplexity int) int
+		More   func(childComplexity int) int
+		Names  func(childComplexity int) int
 	}
 
 	Run struct {
@@ -1137,7 +1163,8 @@ type ComplexityRoot struct {
 	}
 
 	RunPayload struct {
-		Run func(childComplexity int) int
+		Change func(childComplexity int) int
+		Run    func(childComplexity int) int
 	}
 
 	RunRef struct {
@@ -1176,7 +1203,8 @@ type ComplexityRoot struct {
 	}
 
 	SaveViewPayload struct {
-		View func(childComplexity int) int
+		Change func(childComplexity int) int
+		View   func(childComplexity int) int
 	}
 
 	SavedView struct {
@@ -1196,31 +1224,41 @@ type ComplexityRoot struct {
 	}
 
 	ServicePayload struct {
+		Change  func(childComplexity int) int
 		Service func(childComplexity int) int
 	}
 
 	ServiceState struct {
-		ActiveRuns   func(childComplexity int) int
-		Degraded     func(childComplexity int) int
-		Frozen       func(childComplexity int) int
-		FrozenReason func(childComplexity int) int
-		FrozenSince  func(childComplexity int) int
-		Mode         func(childComplexity int) int
-		ModeReason   func(childComplexity int) int
-		ModeSince    func(childComplexity int) int
-		RetryAfterMs func(childComplexity int) int
+		ActiveRuns     func(childComplexity int) int
+		Degraded       func(childComplexity int) int
+		Frozen         func(childComplexity int) int
+		FrozenReason   func(childComplexity int) int
+		FrozenSince    func(childComplexity int) int
+		Mode           func(childComplexity int) int
+		ModeReason     func(childComplexity int) int
+		ModeSince      func(childComplexity int) int
+		RetryAfterMs   func(childComplexity int) int
+		ShareLinkHours func(childComplexity int) int
 	}
 
 	SetPolicyPayload struct {
+		Change func(childComplexity int) int
 		Policy func(childComplexity int) int
 	}
 
 	SetQuotaPayload struct {
+		Change   func(childComplexity int) int
 		Settings func(childComplexity int) int
 	}
 
 	SetRunTagsPayload struct {
-		Tags func(childComplexity int) int
+		Change func(childComplexity int) int
+		Tags   func(childComplexity int) int
+	}
+
+	ShareRunPayload struct {
+		ExpiresAt func(childComplexity int) int
+		Path      func(childComplexity int) int
 	}
 
 	Signal struct {
@@ -1495,6 +1533,7 @@ type MutationResolver interface {
 	CompleteManualStep(ctx context.Context, input model.CompleteManualStepInput) (*model.SignalRunPayload, error)
 	Rerun(ctx context.Context, input model.RerunInput) (*model.StartRunPayload, error)
 	SetRunTags(ctx context.Context, input model.SetRunTagsInput) (*model.SetRunTagsPayload, error)
+	ChangeRunTags(ctx context.Context, input model.ChangeRunTagsInput) (*model.SetRunTagsPayload, error)
 	AddRunNote(ctx context.Context, input model.AddRunNoteInput) (*model.AddRunNotePayload, error)
 	SaveView(ctx context.Context, input model.SaveViewInput) (*model.SaveViewPayload, error)
 	DeleteView(ctx context.Context, input model.DeleteViewInput) (*model.DeleteViewPayload, error)
@@ -1507,6 +1546,8 @@ type MutationResolver interface {
 	ApproveRun(ctx context.Context, input model.ApproveRunInput) (*model.RunPayload, error)
 	SetQuota(ctx context.Context, input model.SetQuotaInput) (*model.SetQuotaPayload, error)
 	FreezeTenant(ctx context.Context, input model.FreezeTenantInput) (*model.ServicePayload, error)
+	SetShareLinks(ctx context.Context, input model.SetShareLinksInput) (*model.ServicePayload, error)
+	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
 	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
 }
 type QueryResolver interface {
@@ -1534,6 +1575,7 @@ type QueryResolver interface {
 	Policy(ctx context.Context) (*model.Policy, error)
 	PolicyHistory(ctx context.Context, first *int, after *string) (*model.PolicyConnection, error)
 	WhoCould(ctx context.Context, action string, runID *string, projectID *string, environmentID *string) ([]string, error)
+	RightHolders(ctx context.Context, actions []model.Action) ([]model.RightHolders, error)
 	Tokens(ctx context.Context, all *bool, live *bool, first *int, after *string) (*model.TokenConnection, error)
 	Audit(ctx context.Context, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error)
 	AuditCheck(ctx context.Context, after *string) (*model.AuditCheck, error)
@@ -1733,6 +1775,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ActionPreview.WhoCould(childComplexity), true
 
+	case "AddRunNotePayload.change":
+		if e.ComplexityRoot.AddRunNotePayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AddRunNotePayload.Change(childComplexity), true
 	case "AddRunNotePayload.note":
 		if e.ComplexityRoot.AddRunNotePayload.Note == nil {
 			break
@@ -2184,6 +2232,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.AuditSearched.To(childComplexity), true
 
+	case "BreakGlassPayload.change":
+		if e.ComplexityRoot.BreakGlassPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BreakGlassPayload.Change(childComplexity), true
 	case "BreakGlassPayload.policyVersion":
 		if e.ComplexityRoot.BreakGlassPayload.PolicyVersion == nil {
 			break
@@ -2765,6 +2819,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Cancellation.SignalType(childComplexity), true
 
+	case "ChangeReceipt.action":
+		if e.ComplexityRoot.ChangeReceipt.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.Action(childComplexity), true
+	case "ChangeReceipt.actor":
+		if e.ComplexityRoot.ChangeReceipt.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.Actor(childComplexity), true
+	case "ChangeReceipt.at":
+		if e.ComplexityRoot.ChangeReceipt.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.At(childComplexity), true
+	case "ChangeReceipt.requestId":
+		if e.ComplexityRoot.ChangeReceipt.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.RequestID(childComplexity), true
+	case "ChangeReceipt.version":
+		if e.ComplexityRoot.ChangeReceipt.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.Version(childComplexity), true
+	case "ChangeReceipt.versionBefore":
+		if e.ComplexityRoot.ChangeReceipt.VersionBefore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangeReceipt.VersionBefore(childComplexity), true
+
 	case "ComparedStep.attempts":
 		if e.ComplexityRoot.ComparedStep.Attempts == nil {
 			break
@@ -2796,6 +2887,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ComparedStep.StatusRaw(childComplexity), true
 
+	case "CreateTokenPayload.change":
+		if e.ComplexityRoot.CreateTokenPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateTokenPayload.Change(childComplexity), true
 	case "CreateTokenPayload.secret":
 		if e.ComplexityRoot.CreateTokenPayload.Secret == nil {
 			break
@@ -3057,6 +3154,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DecidedRun.RunID(childComplexity), true
 
+	case "DeleteViewPayload.change":
+		if e.ComplexityRoot.DeleteViewPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteViewPayload.Change(childComplexity), true
 	case "DeleteViewPayload.deleted":
 		if e.ComplexityRoot.DeleteViewPayload.Deleted == nil {
 			break
@@ -3083,6 +3186,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DevPrincipal.TenantID(childComplexity), true
 
+	case "EndBreakGlassPayload.change":
+		if e.ComplexityRoot.EndBreakGlassPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EndBreakGlassPayload.Change(childComplexity), true
 	case "EndBreakGlassPayload.policyVersion":
 		if e.ComplexityRoot.EndBreakGlassPayload.PolicyVersion == nil {
 			break
@@ -3749,6 +3858,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CancelRun(childComplexity, args["input"].(model.CancelRunInput)), true
+	case "Mutation.changeRunTags":
+		if e.ComplexityRoot.Mutation.ChangeRunTags == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_changeRunTags_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ChangeRunTags(childComplexity, args["input"].(model.ChangeRunTagsInput)), true
 	case "Mutation.completeManualStep":
 		if e.ComplexityRoot.Mutation.CompleteManualStep == nil {
 			break
@@ -3892,6 +4012,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetRunTags(childComplexity, args["input"].(model.SetRunTagsInput)), true
+	case "Mutation.setShareLinks":
+		if e.ComplexityRoot.Mutation.SetShareLinks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setShareLinks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetShareLinks(childComplexity, args["input"].(model.SetShareLinksInput)), true
+	case "Mutation.shareRun":
+		if e.ComplexityRoot.Mutation.ShareRun == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_shareRun_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ShareRun(childComplexity, args["input"].(model.ShareRunInput)), true
 	case "Mutation.signalRun":
 		if e.ComplexityRoot.Mutation.SignalRun == nil {
 			break
@@ -4329,6 +4471,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanRun.StatusRaw(childComplexity), true
+	case "PlanRun.substatus":
+		if e.ComplexityRoot.PlanRun.Substatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.Substatus(childComplexity), true
 	case "PlanRun.triggeredBy":
 		if e.ComplexityRoot.PlanRun.TriggeredBy == nil {
 			break
@@ -5107,6 +5255,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Quotas(childComplexity), true
+	case "Query.rightHolders":
+		if e.ComplexityRoot.Query.RightHolders == nil {
+			break
+		}
+
+		args, err := ec.field_Query_rightHolders_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RightHolders(childComplexity, args["actions"].([]model.Action)), true
 	case "Query.run":
 		if e.ComplexityRoot.Query.Run == nil {
 			break
@@ -5625,12 +5784,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Rejection.Message(childComplexity), true
 
+	case "RevokeTokenPayload.change":
+		if e.ComplexityRoot.RevokeTokenPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeTokenPayload.Change(childComplexity), true
 	case "RevokeTokenPayload.token":
 		if e.ComplexityRoot.RevokeTokenPayload.Token == nil {
 			break
 		}
 
 		return e.ComplexityRoot.RevokeTokenPayload.Token(childComplexity), true
+
+	case "RightHolders.action":
+		if e.ComplexityRoot.RightHolders.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RightHolders.Action(childComplexity), true
+	case "RightHolders.more":
+		if e.ComplexityRoot.RightHolders.More == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RightHolders.More(childComplexity), true
+	case "RightHolders.names":
+		if e.ComplexityRoot.RightHolders.Names == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RightHolders.Names(childComplexity), true
 
 	case "Run.actions":
 		if e.ComplexityRoot.Run.Actions == nil {
@@ -6302,6 +6486,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunNote.No(childComplexity), true
 
+	case "RunPayload.change":
+		if e.ComplexityRoot.RunPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunPayload.Change(childComplexity), true
 	case "RunPayload.run":
 		if e.ComplexityRoot.RunPayload.Run == nil {
 			break
@@ -6451,6 +6641,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunUpdate.Sync(childComplexity), true
 
+	case "SaveViewPayload.change":
+		if e.ComplexityRoot.SaveViewPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SaveViewPayload.Change(childComplexity), true
 	case "SaveViewPayload.view":
 		if e.ComplexityRoot.SaveViewPayload.View == nil {
 			break
@@ -6520,6 +6716,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SecretRef.Version(childComplexity), true
 
+	case "ServicePayload.change":
+		if e.ComplexityRoot.ServicePayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServicePayload.Change(childComplexity), true
 	case "ServicePayload.service":
 		if e.ComplexityRoot.ServicePayload.Service == nil {
 			break
@@ -6581,7 +6783,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ServiceState.RetryAfterMs(childComplexity), true
+	case "ServiceState.shareLinkHours":
+		if e.ComplexityRoot.ServiceState.ShareLinkHours == nil {
+			break
+		}
 
+		return e.ComplexityRoot.ServiceState.ShareLinkHours(childComplexity), true
+
+	case "SetPolicyPayload.change":
+		if e.ComplexityRoot.SetPolicyPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetPolicyPayload.Change(childComplexity), true
 	case "SetPolicyPayload.policy":
 		if e.ComplexityRoot.SetPolicyPayload.Policy == nil {
 			break
@@ -6589,6 +6803,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SetPolicyPayload.Policy(childComplexity), true
 
+	case "SetQuotaPayload.change":
+		if e.ComplexityRoot.SetQuotaPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetQuotaPayload.Change(childComplexity), true
 	case "SetQuotaPayload.settings":
 		if e.ComplexityRoot.SetQuotaPayload.Settings == nil {
 			break
@@ -6596,12 +6816,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SetQuotaPayload.Settings(childComplexity), true
 
+	case "SetRunTagsPayload.change":
+		if e.ComplexityRoot.SetRunTagsPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetRunTagsPayload.Change(childComplexity), true
 	case "SetRunTagsPayload.tags":
 		if e.ComplexityRoot.SetRunTagsPayload.Tags == nil {
 			break
 		}
 
 		return e.ComplexityRoot.SetRunTagsPayload.Tags(childComplexity), true
+
+	case "ShareRunPayload.expiresAt":
+		if e.ComplexityRoot.ShareRunPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ShareRunPayload.ExpiresAt(childComplexity), true
+	case "ShareRunPayload.path":
+		if e.ComplexityRoot.ShareRunPayload.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ShareRunPayload.Path(childComplexity), true
 
 	case "Signal.acceptedSeq":
 		if e.ComplexityRoot.Signal.AcceptedSeq == nil {
@@ -7778,6 +8017,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCancelActionInput,
 		ec.unmarshalInputCancelBulkInput,
 		ec.unmarshalInputCancelRunInput,
+		ec.unmarshalInputChangeRunTagsInput,
 		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
@@ -7814,6 +8054,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSetPolicyInput,
 		ec.unmarshalInputSetQuotaInput,
 		ec.unmarshalInputSetRunTagsInput,
+		ec.unmarshalInputSetShareLinksInput,
+		ec.unmarshalInputShareRunInput,
 		ec.unmarshalInputSignalActionInput,
 		ec.unmarshalInputSignalInput,
 		ec.unmarshalInputSignalRunInput,
@@ -7950,8 +8192,9 @@ type Query {
   """
   runDiff(runId: String!, a: Seq!, b: Seq!): RunDiff
   """
-  Runs of the viewer's tenant, newest first. ` + "`" + `first` + "`" + ` and ` + "`" + `last` + "`" + ` are at most 200
-  (default 50). Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  Runs of the viewer's tenant, newest first. ` + "`" + `first` + "`" + ` and ` + "`" + `last` + "`" + ` are at most 200 (default 50). An order other than by creation
+  takes only filters that an index serves: never ` + "`" + `text` + "`" + ` or ` + "`" + `tag` + "`" + `; by end and duration neither ` + "`" + `triggeredBy` + "`" + ` nor ` + "`" + `createdFrom` + "`" + `
+  and ` + "`" + `createdTo` + "`" + `; by duration one ` + "`" + `planId` + "`" + `. A cursor is of one order. Errors: BAD_USER_INPUT, CURSOR_INVALID.
   """
   runs(first: Int, after: String, last: Int, before: String, filter: RunFilter, orderBy: RunOrder = CREATED_DESC): RunConnection!
   """
@@ -8053,6 +8296,13 @@ type Query {
   the action READ_POLICY there. Example: ` + "`" + `whoCould(action: "START", projectId: "shop", environmentId: "prod")` + "`" + `. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
   """
   whoCould(action: String!, runId: String, projectId: String, environmentId: String): [String!]!
+  """
+  Whom the viewer could ask to do each of 1 to 20 actions: principals that may do it on the whole tenant, then, if a part of
+  the tenant is enough for the action, those that may do it in the projects and environments that the viewer's own grants let them
+  READ. Nobody is named for other scopes, and for SET_ENGINE_MODE only in the operators' tenant. Example: ` + "`" + `rightHolders(actions: [SET_POLICY]) { action names more }` + "`" + `.
+  Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  rightHolders(actions: [Action!]!): [RightHolders!]!
   """
   API tokens and browser sessions of the viewer, newest first; ` + "`" + `first` + "`" + ` is at most 200. ` + "`" + `all` + "`" + ` also shows those of others and requires
   the action MANAGE_TOKENS. ` + "`" + `live` + "`" + ` leaves out revoked and expired ones.
@@ -8173,6 +8423,12 @@ type Mutation {
   """
   setRunTags(input: SetRunTagsInput!): SetRunTagsPayload!
   """
+  Adds tags to a run and removes others, and keeps the rest: concurrent changes of several people lose nothing. The limits, the
+  right and the errors are those of setRunTags; BAD_USER_INPUT also when the run would have more than 20 tags.
+  Example: ` + "`" + `changeRunTags(input: {runId: "r1", requestId: "t-2", add: ["late"], remove: ["team:data"]}) { tags }` + "`" + `.
+  """
+  changeRunTags(input: ChangeRunTagsInput!): SetRunTagsPayload!
+  """
   Adds a note to a run, also to one that has ended: 1 to 4,096 bytes of text, which never changes. A run has at most 100 notes.
   Safe to repeat: the same requestId of the same principal returns the first note. Requires ANNOTATE, and is audited.
   Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
@@ -8245,6 +8501,21 @@ type Mutation {
   requires SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   freezeTenant(input: FreezeTenantInput!): ServicePayload!
+  """
+  Permits links that show the status of a run without sign-in, for hours after they were made; 0 forbids them, as long as
+  nobody set it. Every change revokes all links of the tenant, here with the answer and on every other server within 2 s.
+  Requires the action SET_POLICY on the whole tenant. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT,
+  REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  """
+  setShareLinks(input: SetShareLinksInput!): ServicePayload!
+  """
+  Makes a link to a run that shows its status to everybody who has the link, without sign-in, until it expires: the
+  plan's id and version, the status, when the run started, how long it took and how many steps failed. It shows no
+  step, error, log, parameter or person. Requires READ on the run, and that the tenant permits such links. Each call is
+  in the audit. Errors: NOT_FOUND, FORBIDDEN, REQUEST_RATE_LIMITED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `shareRun(input: {runId: "r1", requestId: "s-1"}) { path expiresAt }` + "`" + `.
+  """
+  shareRun(input: ShareRunInput!): ShareRunPayload!
   """
   Sets the mode of the whole installation. Only for principals of the operators' tenant with the action
   SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
@@ -8374,7 +8645,20 @@ enum RunStatus { PENDING APPROVED RUNNING PAUSED COMPLETED FAILED CANCELLED UNKN
 enum RunSubstatus { DRAINING AWAITING_OPERATOR WAITING_MANUAL COMPENSATING QUEUED UNKNOWN }
 enum StepStatus { PENDING RUNNING SUCCESS FAILED SKIPPED UNKNOWN }
 enum FailureCategory { USER SYSTEM PLATFORM TIMEOUT UNKNOWN }
-enum RunOrder { CREATED_DESC CREATED_ASC }
+"The order of a list of runs. Each but the creation lists only the runs that have what it orders by."
+enum RunOrder {
+  CREATED_DESC
+  CREATED_ASC
+  "Runs that have ended, the last one first."
+  ENDED_DESC
+  ENDED_ASC
+  "Runs that started and ended, the longest one first."
+  DURATION_DESC
+  DURATION_ASC
+  "Runs that await an operator, the one whose retry window closes first."
+  TIME_LEFT_ASC
+  TIME_LEFT_DESC
+}
 enum UpdateMode {
   "Every frame that changes state carries the whole run."
   SNAPSHOT
@@ -8538,7 +8822,7 @@ type PlanSummary {
   runs: [PlanRun!]!
   "Runs that have not ended; 100 means 100 or more."
   open: Int!
-  "The runs of ` + "`" + `runs` + "`" + ` that ended."
+  "The runs of ` + "`" + `runs` + "`" + ` that COMPLETED or FAILED. A cancelled run says nothing about its plan."
   ended: Int!
   "Those of them that COMPLETED."
   succeeded: Int!
@@ -8560,6 +8844,7 @@ type PlanRun {
   planVersion: String!
   status: RunStatus!
   statusRaw: String!
+  substatus: RunSubstatus
   triggeredBy: String
   createdAt: Time!
   startedAt: Time
@@ -8624,7 +8909,7 @@ type PlanGrid {
   runs: [PlanRun!]!
   "Requested runs that exist and are not shown, because there would be too many cells."
   leftOut: Int!
-  "In the order of the newest plan; steps of older plans only come last."
+  "In the order in which the newest plan runs them; steps of older plans only come last."
   steps: [PlanGridStep!]!
 }
 type PlanGridStep {
@@ -9095,7 +9380,11 @@ input ApproveRunInput {
   reason: String
   expectedRunSeq: Seq
 }
-type RunPayload { run: Run! }
+type RunPayload {
+  run: Run!
+  "The receipt of the viewer's decision, which is the first one of several; null when it cannot be read now."
+  change: ChangeReceipt
+}
 
 enum QuotaAction { START_RUN HEAVY_STEP SIGNAL }
 type QuotaSnapshot {
@@ -9193,7 +9482,10 @@ input ProjectQuotaInput {
   limits: QuotaLimitsInput! = {}
   weight: Int! = 1
 }
-type SetQuotaPayload { settings: QuotaSettings! }
+type SetQuotaPayload {
+  settings: QuotaSettings!
+  change: ChangeReceipt!
+}
 
 enum EngineMode {
   NORMAL
@@ -9218,6 +9510,23 @@ type ServiceState {
   retryAfterMs: Duration
   "Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others."
   activeRuns: Int
+  "How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links."
+  shareLinkHours: Int!
+}
+input SetShareLinksInput {
+  requestId: String!
+  "From 0 (no links) to 168."
+  hours: Int!
+  reason: String!
+}
+input ShareRunInput {
+  requestId: String!
+  runId: String!
+}
+type ShareRunPayload {
+  "The path of the link on this server: /s/TOKEN."
+  path: String!
+  expiresAt: Time!
 }
 input FreezeTenantInput {
   requestId: String!
@@ -9231,7 +9540,33 @@ input SetEngineModeInput {
   mode: EngineMode!
   reason: String!
 }
-type ServicePayload { service: ServiceState! }
+type ServicePayload {
+  service: ServiceState!
+  change: ChangeReceipt!
+}
+"""
+The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+` + "`" + `audit(filter: {requestId: …, action: …})` + "`" + `.
+"""
+type ChangeReceipt {
+  "As the audit names it, for example SET_POLICY."
+  action: String!
+  requestId: String!
+  actor: String!
+  at: Time!
+  "The version that the change made of a policy, of quotas, of the mode or of a freeze; null where there are no versions."
+  version: Int
+  "The version before; 0 when there was none."
+  versionBefore: Int
+}
+"Whom the viewer could ask to do an action."
+type RightHolders {
+  action: Action!
+  "At most ten principals of the viewer's tenant."
+  names: [String!]!
+  "There may be others."
+  more: Boolean!
+}
 
 enum ActionOutcome { APPLY NOOP REFUSED UNSUPPORTED }
 "How strong the confirmation by a person should be."
@@ -9881,6 +10216,8 @@ input AuditFilter {
   runId: String
   "ACCEPTED, REJECTED, DENIED, …"
   outcome: String
+  "The whole id of the request, as the receipt of a change has it."
+  requestId: String
   "false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps."
   seals: Boolean = true
 }
@@ -10174,6 +10511,7 @@ input PolicySandboxInput {
 }
 type SetPolicyPayload {
   policy: Policy!
+  change: ChangeReceipt!
 }
 
 input BreakGlassInput {
@@ -10188,6 +10526,7 @@ type BreakGlassPayload {
   role: Role!
   until: Time!
   policyVersion: Int!
+  change: ChangeReceipt!
 }
 input EndBreakGlassInput {
   "Client key, alphabet [A-Za-z0-9_.-], at most 128; recorded in the audit."
@@ -10195,6 +10534,8 @@ input EndBreakGlassInput {
 }
 type EndBreakGlassPayload {
   policyVersion: Int!
+  "Null when there was no such role."
+  change: ChangeReceipt
 }
 
 enum TokenKind {
@@ -10261,6 +10602,7 @@ type CreateTokenPayload {
   token: Token!
   "Shown only in this answer; null when it repeats an earlier one."
   secret: String
+  change: ChangeReceipt!
 }
 input RevokeTokenInput {
   "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
@@ -10271,6 +10613,8 @@ input RevokeTokenInput {
 }
 type RevokeTokenPayload {
   token: Token!
+  "Null when it was revoked before."
+  change: ChangeReceipt
 }
 
 enum SyncState {
@@ -10574,8 +10918,18 @@ input SetRunTagsInput {
   requestId: String!
   tags: [String!]!
 }
+input ChangeRunTagsInput {
+  runId: String!
+  requestId: String!
+  "At most 20."
+  add: [String!]
+  "At most 20. Tags that the run does not have are ignored, and a tag that is also in ` + "`" + `add` + "`" + ` is removed."
+  remove: [String!]
+}
 type SetRunTagsPayload {
   tags: [String!]!
+  "Null when the run had these tags before."
+  change: ChangeReceipt
 }
 input AddRunNoteInput {
   runId: String!
@@ -10584,6 +10938,7 @@ input AddRunNoteInput {
 }
 type AddRunNotePayload {
   note: RunNote!
+  change: ChangeReceipt!
 }
 
 "A named query of the list of runs."
@@ -10610,12 +10965,15 @@ input SaveViewInput {
 }
 type SaveViewPayload {
   view: SavedView!
+  change: ChangeReceipt!
 }
 input DeleteViewInput {
   id: String!
 }
 type DeleteViewPayload {
   deleted: Boolean!
+  "Null when there is no such view."
+  change: ChangeReceipt
 }
 `, BuiltIn: false},
 }
@@ -10679,6 +11037,8 @@ func (ec *executionContext) childFields_AddRunNotePayload(ctx context.Context, f
 	switch field.Name {
 	case "note":
 		return ec.fieldContext_AddRunNotePayload_note(ctx, field)
+	case "change":
+		return ec.fieldContext_AddRunNotePayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AddRunNotePayload", field.Name)
 }
@@ -10907,6 +11267,8 @@ func (ec *executionContext) childFields_BreakGlassPayload(ctx context.Context, f
 		return ec.fieldContext_BreakGlassPayload_until(ctx, field)
 	case "policyVersion":
 		return ec.fieldContext_BreakGlassPayload_policyVersion(ctx, field)
+	case "change":
+		return ec.fieldContext_BreakGlassPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BreakGlassPayload", field.Name)
 }
@@ -11193,6 +11555,24 @@ func (ec *executionContext) childFields_Cancellation(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type Cancellation", field.Name)
 }
 
+func (ec *executionContext) childFields_ChangeReceipt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "action":
+		return ec.fieldContext_ChangeReceipt_action(ctx, field)
+	case "requestId":
+		return ec.fieldContext_ChangeReceipt_requestId(ctx, field)
+	case "actor":
+		return ec.fieldContext_ChangeReceipt_actor(ctx, field)
+	case "at":
+		return ec.fieldContext_ChangeReceipt_at(ctx, field)
+	case "version":
+		return ec.fieldContext_ChangeReceipt_version(ctx, field)
+	case "versionBefore":
+		return ec.fieldContext_ChangeReceipt_versionBefore(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ChangeReceipt", field.Name)
+}
+
 func (ec *executionContext) childFields_ComparedStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "status":
@@ -11215,6 +11595,8 @@ func (ec *executionContext) childFields_CreateTokenPayload(ctx context.Context, 
 		return ec.fieldContext_CreateTokenPayload_token(ctx, field)
 	case "secret":
 		return ec.fieldContext_CreateTokenPayload_secret(ctx, field)
+	case "change":
+		return ec.fieldContext_CreateTokenPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreateTokenPayload", field.Name)
 }
@@ -11351,6 +11733,8 @@ func (ec *executionContext) childFields_DeleteViewPayload(ctx context.Context, f
 	switch field.Name {
 	case "deleted":
 		return ec.fieldContext_DeleteViewPayload_deleted(ctx, field)
+	case "change":
+		return ec.fieldContext_DeleteViewPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeleteViewPayload", field.Name)
 }
@@ -11371,6 +11755,8 @@ func (ec *executionContext) childFields_EndBreakGlassPayload(ctx context.Context
 	switch field.Name {
 	case "policyVersion":
 		return ec.fieldContext_EndBreakGlassPayload_policyVersion(ctx, field)
+	case "change":
+		return ec.fieldContext_EndBreakGlassPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EndBreakGlassPayload", field.Name)
 }
@@ -11903,6 +12289,8 @@ func (ec *executionContext) childFields_PlanRun(ctx context.Context, field graph
 		return ec.fieldContext_PlanRun_status(ctx, field)
 	case "statusRaw":
 		return ec.fieldContext_PlanRun_statusRaw(ctx, field)
+	case "substatus":
+		return ec.fieldContext_PlanRun_substatus(ctx, field)
 	case "triggeredBy":
 		return ec.fieldContext_PlanRun_triggeredBy(ctx, field)
 	case "createdAt":
@@ -12375,8 +12763,22 @@ func (ec *executionContext) childFields_RevokeTokenPayload(ctx context.Context, 
 	switch field.Name {
 	case "token":
 		return ec.fieldContext_RevokeTokenPayload_token(ctx, field)
+	case "change":
+		return ec.fieldContext_RevokeTokenPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RevokeTokenPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RightHolders(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "action":
+		return ec.fieldContext_RightHolders_action(ctx, field)
+	case "names":
+		return ec.fieldContext_RightHolders_names(ctx, field)
+	case "more":
+		return ec.fieldContext_RightHolders_more(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RightHolders", field.Name)
 }
 
 func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12675,6 +13077,8 @@ func (ec *executionContext) childFields_RunPayload(ctx context.Context, field gr
 	switch field.Name {
 	case "run":
 		return ec.fieldContext_RunPayload_run(ctx, field)
+	case "change":
+		return ec.fieldContext_RunPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunPayload", field.Name)
 }
@@ -12753,6 +13157,8 @@ func (ec *executionContext) childFields_SaveViewPayload(ctx context.Context, fie
 	switch field.Name {
 	case "view":
 		return ec.fieldContext_SaveViewPayload_view(ctx, field)
+	case "change":
+		return ec.fieldContext_SaveViewPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SaveViewPayload", field.Name)
 }
@@ -12793,6 +13199,8 @@ func (ec *executionContext) childFields_ServicePayload(ctx context.Context, fiel
 	switch field.Name {
 	case "service":
 		return ec.fieldContext_ServicePayload_service(ctx, field)
+	case "change":
+		return ec.fieldContext_ServicePayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ServicePayload", field.Name)
 }
@@ -12817,6 +13225,8 @@ func (ec *executionContext) childFields_ServiceState(ctx context.Context, field 
 		return ec.fieldContext_ServiceState_retryAfterMs(ctx, field)
 	case "activeRuns":
 		return ec.fieldContext_ServiceState_activeRuns(ctx, field)
+	case "shareLinkHours":
+		return ec.fieldContext_ServiceState_shareLinkHours(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ServiceState", field.Name)
 }
@@ -12825,6 +13235,8 @@ func (ec *executionContext) childFields_SetPolicyPayload(ctx context.Context, fi
 	switch field.Name {
 	case "policy":
 		return ec.fieldContext_SetPolicyPayload_policy(ctx, field)
+	case "change":
+		return ec.fieldContext_SetPolicyPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetPolicyPayload", field.Name)
 }
@@ -12833,6 +13245,8 @@ func (ec *executionContext) childFields_SetQuotaPayload(ctx context.Context, fie
 	switch field.Name {
 	case "settings":
 		return ec.fieldContext_SetQuotaPayload_settings(ctx, field)
+	case "change":
+		return ec.fieldContext_SetQuotaPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetQuotaPayload", field.Name)
 }
@@ -12841,8 +13255,20 @@ func (ec *executionContext) childFields_SetRunTagsPayload(ctx context.Context, f
 	switch field.Name {
 	case "tags":
 		return ec.fieldContext_SetRunTagsPayload_tags(ctx, field)
+	case "change":
+		return ec.fieldContext_SetRunTagsPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetRunTagsPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ShareRunPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "path":
+		return ec.fieldContext_ShareRunPayload_path(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_ShareRunPayload_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ShareRunPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Signal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -13551,6 +13977,20 @@ func (ec *executionContext) field_Mutation_cancelRun_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_changeRunTags_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.ChangeRunTagsInput, error) {
+			return ec.unmarshalNChangeRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeRunTagsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_completeManualStep_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -13725,6 +14165,34 @@ func (ec *executionContext) field_Mutation_setRunTags_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.SetRunTagsInput, error) {
 			return ec.unmarshalNSetRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setShareLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SetShareLinksInput, error) {
+			return ec.unmarshalNSetShareLinksInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetShareLinksInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_shareRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.ShareRunInput, error) {
+			return ec.unmarshalNShareRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐShareRunInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -14292,6 +14760,20 @@ func (ec *executionContext) field_Query_quotaHistory_args(ctx context.Context, r
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_rightHolders_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "actions",
+		func(ctx context.Context, v any) ([]model.Action, error) {
+			return ec.unmarshalNAction2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["actions"] = arg0
 	return args, nil
 }
 
@@ -15537,6 +16019,38 @@ func (ec *executionContext) fieldContext_AddRunNotePayload_note(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_RunNote(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AddRunNotePayload_change(ctx context.Context, field graphql.CollectedField, obj *model.AddRunNotePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AddRunNotePayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AddRunNotePayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AddRunNotePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
 		},
 	}
 	return fc, nil
@@ -17346,6 +17860,38 @@ func (ec *executionContext) _BreakGlassPayload_policyVersion(ctx context.Context
 }
 func (ec *executionContext) fieldContext_BreakGlassPayload_policyVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BreakGlassPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BreakGlassPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.BreakGlassPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BreakGlassPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BreakGlassPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BreakGlassPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _BreakGlassRole_role(ctx context.Context, field graphql.CollectedField, obj *model.BreakGlassRole) (ret graphql.Marshaler) {
@@ -19601,6 +20147,144 @@ func (ec *executionContext) fieldContext_Cancellation_runSeq(_ context.Context, 
 	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type Seq does not have child fields"))
 }
 
+func (ec *executionContext) _ChangeReceipt_action(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_requestId(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_actor(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_at(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_version(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ChangeReceipt_versionBefore(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangeReceipt_versionBefore(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.VersionBefore, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ChangeReceipt_versionBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _ComparedStep_status(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19769,6 +20453,38 @@ func (ec *executionContext) _CreateTokenPayload_secret(ctx context.Context, fiel
 }
 func (ec *executionContext) fieldContext_CreateTokenPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CreateTokenPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _CreateTokenPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.CreateTokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateTokenPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateTokenPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _DbtNode_uniqueId(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
@@ -20786,6 +21502,38 @@ func (ec *executionContext) fieldContext_DeleteViewPayload_deleted(_ context.Con
 	return graphql.NewScalarFieldContext("DeleteViewPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _DeleteViewPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.DeleteViewPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteViewPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteViewPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteViewPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _DevPrincipal_principal(ctx context.Context, field graphql.CollectedField, obj *model.DevPrincipal) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20876,6 +21624,38 @@ func (ec *executionContext) _EndBreakGlassPayload_policyVersion(ctx context.Cont
 }
 func (ec *executionContext) fieldContext_EndBreakGlassPayload_policyVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("EndBreakGlassPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _EndBreakGlassPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.EndBreakGlassPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EndBreakGlassPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EndBreakGlassPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EndBreakGlassPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _EngineCapability_engine(ctx context.Context, field graphql.CollectedField, obj *model.EngineCapability) (ret graphql.Marshaler) {
@@ -23605,6 +24385,50 @@ func (ec *executionContext) fieldContext_Mutation_setRunTags(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_changeRunTags(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_changeRunTags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ChangeRunTags(ctx, fc.Args["input"].(model.ChangeRunTagsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SetRunTagsPayload) graphql.Marshaler {
+			return ec.marshalNSetRunTagsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_changeRunTags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SetRunTagsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_changeRunTags_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_addRunNote(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24127,6 +24951,94 @@ func (ec *executionContext) fieldContext_Mutation_freezeTenant(ctx context.Conte
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_freezeTenant_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setShareLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setShareLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetShareLinks(ctx, fc.Args["input"].(model.SetShareLinksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ServicePayload) graphql.Marshaler {
+			return ec.marshalNServicePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServicePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setShareLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServicePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setShareLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_shareRun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_shareRun(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ShareRun(ctx, fc.Args["input"].(model.ShareRunInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ShareRunPayload) graphql.Marshaler {
+			return ec.marshalNShareRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐShareRunPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_shareRun(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ShareRunPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_shareRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -25695,6 +26607,29 @@ func (ec *executionContext) _PlanRun_statusRaw(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_PlanRun_statusRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRun_substatus(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_substatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Substatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunSubstatus) graphql.Marshaler {
+			return ec.marshalORunSubstatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunSubstatus(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_substatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type RunSubstatus does not have child fields"))
 }
 
 func (ec *executionContext) _PlanRun_triggeredBy(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
@@ -28945,6 +29880,50 @@ func (ec *executionContext) fieldContext_Query_whoCould(ctx context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_rightHolders(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_rightHolders(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RightHolders(ctx, fc.Args["actions"].([]model.Action))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RightHolders) graphql.Marshaler {
+			return ec.marshalNRightHolders2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRightHoldersᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_rightHolders(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RightHolders(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_rightHolders_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_tokens(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31127,6 +32106,107 @@ func (ec *executionContext) fieldContext_RevokeTokenPayload_token(_ context.Cont
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _RevokeTokenPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.RevokeTokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeTokenPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeTokenPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevokeTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RightHolders_action(ctx context.Context, field graphql.CollectedField, obj *model.RightHolders) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RightHolders_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Action) graphql.Marshaler {
+			return ec.marshalNAction2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RightHolders_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RightHolders", field, false, false, errors.New("field of type Action does not have child fields"))
+}
+
+func (ec *executionContext) _RightHolders_names(ctx context.Context, field graphql.CollectedField, obj *model.RightHolders) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RightHolders_names(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Names, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RightHolders_names(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RightHolders", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RightHolders_more(ctx context.Context, field graphql.CollectedField, obj *model.RightHolders) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RightHolders_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RightHolders_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RightHolders", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _Run_id(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
@@ -33973,6 +35053,38 @@ func (ec *executionContext) fieldContext_RunPayload_run(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _RunPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.RunPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RunRef_runId(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34552,6 +35664,38 @@ func (ec *executionContext) fieldContext_SaveViewPayload_view(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _SaveViewPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SaveViewPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SaveViewPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SaveViewPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SaveViewPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SavedView_viewId(ctx context.Context, field graphql.CollectedField, obj *model.SavedView) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34814,6 +35958,38 @@ func (ec *executionContext) fieldContext_ServicePayload_service(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _ServicePayload_change(ctx context.Context, field graphql.CollectedField, obj *model.ServicePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServicePayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServicePayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ServicePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ServiceState_mode(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35021,6 +36197,29 @@ func (ec *executionContext) fieldContext_ServiceState_activeRuns(_ context.Conte
 	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _ServiceState_shareLinkHours(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_shareLinkHours(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ShareLinkHours, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_shareLinkHours(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _SetPolicyPayload_policy(ctx context.Context, field graphql.CollectedField, obj *model.SetPolicyPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35048,6 +36247,38 @@ func (ec *executionContext) fieldContext_SetPolicyPayload_policy(_ context.Conte
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Policy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SetPolicyPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetPolicyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetPolicyPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetPolicyPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetPolicyPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
 		},
 	}
 	return fc, nil
@@ -35085,6 +36316,38 @@ func (ec *executionContext) fieldContext_SetQuotaPayload_settings(_ context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _SetQuotaPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetQuotaPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetQuotaPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetQuotaPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetQuotaPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SetRunTagsPayload_tags(ctx context.Context, field graphql.CollectedField, obj *model.SetRunTagsPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35106,6 +36369,84 @@ func (ec *executionContext) _SetRunTagsPayload_tags(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_SetRunTagsPayload_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SetRunTagsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SetRunTagsPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetRunTagsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetRunTagsPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SetRunTagsPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetRunTagsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ShareRunPayload_path(ctx context.Context, field graphql.CollectedField, obj *model.ShareRunPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ShareRunPayload_path(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Path, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ShareRunPayload_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ShareRunPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ShareRunPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.ShareRunPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ShareRunPayload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ShareRunPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ShareRunPayload", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _Signal_id(ctx context.Context, field graphql.CollectedField, obj *model.Signal) (ret graphql.Marshaler) {
@@ -41060,7 +42401,7 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 		asMap["seals"] = true
 	}
 
-	fieldsInOrder := [...]string{"from", "to", "actor", "action", "runId", "outcome", "seals"}
+	fieldsInOrder := [...]string{"from", "to", "actor", "action", "runId", "outcome", "requestId", "seals"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -41109,6 +42450,13 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 				return it, err
 			}
 			it.Outcome = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
 		case "seals":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seals"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -41491,6 +42839,57 @@ func (ec *executionContext) unmarshalInputCancelRunInput(ctx context.Context, ob
 				return it, err
 			}
 			it.ExpectedRunSeq = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputChangeRunTagsInput(ctx context.Context, obj any) (model.ChangeRunTagsInput, error) {
+	var it model.ChangeRunTagsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId", "requestId", "add", "remove"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "add":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("add"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Add = data
+		case "remove":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("remove"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Remove = data
 		}
 	}
 	return it, nil
@@ -43360,6 +44759,87 @@ func (ec *executionContext) unmarshalInputSetRunTagsInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputSetShareLinksInput(ctx context.Context, obj any) (model.SetShareLinksInput, error) {
+	var it model.SetShareLinksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "hours", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "hours":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hours"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Hours = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputShareRunInput(ctx context.Context, obj any) (model.ShareRunInput, error) {
+	var it model.ShareRunInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "runId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputSignalActionInput(ctx context.Context, obj any) (model.SignalActionInput, error) {
 	var it model.SignalActionInput
 	if obj == nil {
@@ -44098,6 +45578,11 @@ func (ec *executionContext) _AddRunNotePayload(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("AddRunNotePayload")
 		case "note":
 			out.Values[i] = ec._AddRunNotePayload_note(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._AddRunNotePayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -44902,6 +46387,11 @@ func (ec *executionContext) _BreakGlassPayload(ctx context.Context, sel ast.Sele
 			}
 		case "policyVersion":
 			out.Values[i] = ec._BreakGlassPayload_policyVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._BreakGlassPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -46036,6 +47526,69 @@ func (ec *executionContext) _Cancellation(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var changeReceiptImplementors = []string{"ChangeReceipt"}
+
+func (ec *executionContext) _ChangeReceipt(ctx context.Context, sel ast.SelectionSet, obj *model.ChangeReceipt) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, changeReceiptImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ChangeReceipt")
+		case "action":
+			out.Values[i] = ec._ChangeReceipt_action(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "requestId":
+			out.Values[i] = ec._ChangeReceipt_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._ChangeReceipt_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._ChangeReceipt_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._ChangeReceipt_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "versionBefore":
+			out.Values[i] = ec._ChangeReceipt_versionBefore(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var comparedStepImplementors = []string{"ComparedStep"}
 
 func (ec *executionContext) _ComparedStep(ctx context.Context, sel ast.SelectionSet, obj *model.ComparedStep) graphql.Marshaler {
@@ -46114,6 +47667,11 @@ func (ec *executionContext) _CreateTokenPayload(ctx context.Context, sel ast.Sel
 		case "secret":
 			out.Values[i] = ec._CreateTokenPayload_secret(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._CreateTokenPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -46618,6 +48176,11 @@ func (ec *executionContext) _DeleteViewPayload(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._DeleteViewPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -46702,6 +48265,11 @@ func (ec *executionContext) _EndBreakGlassPayload(ctx context.Context, sel ast.S
 		case "policyVersion":
 			out.Values[i] = ec._EndBreakGlassPayload_policyVersion(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._EndBreakGlassPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -48012,6 +49580,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "changeRunTags":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_changeRunTags(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "addRunNote":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_addRunNote(ctx, field)
@@ -48092,6 +49667,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "freezeTenant":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_freezeTenant(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setShareLinks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setShareLinks(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "shareRun":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_shareRun(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -48868,6 +50457,11 @@ func (ec *executionContext) _PlanRun(ctx context.Context, sel ast.SelectionSet, 
 		case "statusRaw":
 			out.Values[i] = ec._PlanRun_statusRaw(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "substatus":
+			out.Values[i] = ec._PlanRun_substatus(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "triggeredBy":
@@ -50389,6 +51983,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "rightHolders":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_rightHolders(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "tokens":
 			field := field
 
@@ -51464,6 +53080,59 @@ func (ec *executionContext) _RevokeTokenPayload(ctx context.Context, sel ast.Sel
 			out.Values[i] = graphql.MarshalString("RevokeTokenPayload")
 		case "token":
 			out.Values[i] = ec._RevokeTokenPayload_token(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._RevokeTokenPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var rightHoldersImplementors = []string{"RightHolders"}
+
+func (ec *executionContext) _RightHolders(ctx context.Context, sel ast.SelectionSet, obj *model.RightHolders) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, rightHoldersImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RightHolders")
+		case "action":
+			out.Values[i] = ec._RightHolders_action(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "names":
+			out.Values[i] = ec._RightHolders_names(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "more":
+			out.Values[i] = ec._RightHolders_more(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -52898,6 +54567,11 @@ func (ec *executionContext) _RunPayload(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._RunPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53183,6 +54857,11 @@ func (ec *executionContext) _SaveViewPayload(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._SaveViewPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53337,6 +55016,11 @@ func (ec *executionContext) _ServicePayload(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._ServicePayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53415,6 +55099,11 @@ func (ec *executionContext) _ServiceState(ctx context.Context, sel ast.Selection
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "shareLinkHours":
+			out.Values[i] = ec._ServiceState_shareLinkHours(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53450,6 +55139,11 @@ func (ec *executionContext) _SetPolicyPayload(ctx context.Context, sel ast.Selec
 			out.Values[i] = graphql.MarshalString("SetPolicyPayload")
 		case "policy":
 			out.Values[i] = ec._SetPolicyPayload_policy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._SetPolicyPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -53491,6 +55185,11 @@ func (ec *executionContext) _SetQuotaPayload(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "change":
+			out.Values[i] = ec._SetQuotaPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53526,6 +55225,54 @@ func (ec *executionContext) _SetRunTagsPayload(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("SetRunTagsPayload")
 		case "tags":
 			out.Values[i] = ec._SetRunTagsPayload_tags(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._SetRunTagsPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var shareRunPayloadImplementors = []string{"ShareRunPayload"}
+
+func (ec *executionContext) _ShareRunPayload(ctx context.Context, sel ast.SelectionSet, obj *model.ShareRunPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, shareRunPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ShareRunPayload")
+		case "path":
+			out.Values[i] = ec._ShareRunPayload_path(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._ShareRunPayload_expiresAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -56525,6 +58272,21 @@ func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengine
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx context.Context, sel ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ChangeReceipt(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNChangeRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeRunTagsInput(ctx context.Context, v any) (model.ChangeRunTagsInput, error) {
+	res, err := ec.unmarshalInputChangeRunTagsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNComparedChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChange(ctx context.Context, v any) (model.ComparedChange, error) {
 	var res model.ComparedChange
 	err := res.UnmarshalGQL(v)
@@ -57966,6 +59728,26 @@ func (ec *executionContext) marshalNRevokeTokenPayload2ᚖgithubᚗcomᚋdvtᚑe
 	return ec._RevokeTokenPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNRightHolders2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRightHolders(ctx context.Context, sel ast.SelectionSet, v model.RightHolders) graphql.Marshaler {
+	return ec._RightHolders(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRightHolders2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRightHoldersᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RightHolders) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRightHolders2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRightHolders(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRole(ctx context.Context, v any) (model.Role, error) {
 	var res model.Role
 	err := res.UnmarshalGQL(v)
@@ -58414,6 +60196,26 @@ func (ec *executionContext) marshalNSetRunTagsPayload2ᚖgithubᚗcomᚋdvtᚑen
 		return graphql.Null
 	}
 	return ec._SetRunTagsPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSetShareLinksInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetShareLinksInput(ctx context.Context, v any) (model.SetShareLinksInput, error) {
+	res, err := ec.unmarshalInputSetShareLinksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNShareRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐShareRunInput(ctx context.Context, v any) (model.ShareRunInput, error) {
+	res, err := ec.unmarshalInputShareRunInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNShareRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐShareRunPayload(ctx context.Context, sel ast.SelectionSet, v *model.ShareRunPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ShareRunPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSignal2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignal(ctx context.Context, sel ast.SelectionSet, v model.Signal) graphql.Marshaler {
@@ -59213,6 +61015,13 @@ func (ec *executionContext) marshalOCancellation2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return ec._Cancellation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx context.Context, sel ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ChangeReceipt(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOComparedStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedStep(ctx context.Context, sel ast.SelectionSet, v *model.ComparedStep) graphql.Marshaler {

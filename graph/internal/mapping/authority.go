@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
@@ -134,4 +135,16 @@ func Tokens(page access.TokensPage, hasPrev bool) *model.TokenConnection {
 	return &model.TokenConnection{
 		Edges: edges, PageInfo: PageInfo(edges, func(e model.TokenEdge) string { return e.Cursor }, page.HasNext, hasPrev),
 	}
+}
+
+// Change maps the receipt of a change; nil when nothing changed.
+func Change(c control.Change) *model.ChangeReceipt {
+	if c == (control.Change{}) {
+		return nil
+	}
+	out := &model.ChangeReceipt{Action: c.Action, RequestID: c.RequestID, Actor: c.Actor, At: c.At}
+	if c.Version > 0 {
+		out.Version, out.VersionBefore = new(int(c.Version)), new(int(c.Version-1))
+	}
+	return out
 }

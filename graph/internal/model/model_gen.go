@@ -73,7 +73,8 @@ type AddRunNoteInput struct {
 }
 
 type AddRunNotePayload struct {
-	Note *RunNote `json:"note"`
+	Note   *RunNote       `json:"note"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 type ApprovalDecision struct {
@@ -214,6 +215,8 @@ type AuditFilter struct {
 	RunID *string `json:"runId,omitempty"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome,omitempty"`
+	// The whole id of the request, as the receipt of a change has it.
+	RequestID *string `json:"requestId,omitempty"`
 	// false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps.
 	Seals *bool `json:"seals,omitempty"`
 }
@@ -262,9 +265,10 @@ type BreakGlassInput struct {
 }
 
 type BreakGlassPayload struct {
-	Role          Role      `json:"role"`
-	Until         time.Time `json:"until"`
-	PolicyVersion int       `json:"policyVersion"`
+	Role          Role           `json:"role"`
+	Until         time.Time      `json:"until"`
+	PolicyVersion int            `json:"policyVersion"`
+	Change        *ChangeReceipt `json:"change"`
 }
 
 // A role that the viewer may take by break-glass, and for how many minutes at most.
@@ -509,6 +513,29 @@ type Cancellation struct {
 	RunSeq run.Seq   `json:"runSeq"`
 }
 
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type ChangeReceipt struct {
+	// As the audit names it, for example SET_POLICY.
+	Action    string    `json:"action"`
+	RequestID string    `json:"requestId"`
+	Actor     string    `json:"actor"`
+	At        time.Time `json:"at"`
+	// The version that the change made of a policy, of quotas, of the mode or of a freeze; null where there are no versions.
+	Version *int `json:"version,omitempty"`
+	// The version before; 0 when there was none.
+	VersionBefore *int `json:"versionBefore,omitempty"`
+}
+
+type ChangeRunTagsInput struct {
+	RunID     string `json:"runId"`
+	RequestID string `json:"requestId"`
+	// At most 20.
+	Add []string `json:"add,omitempty"`
+	// At most 20. Tags that the run does not have are ignored, and a tag that is also in `add` is removed.
+	Remove []string `json:"remove,omitempty"`
+}
+
 type ComparedStep struct {
 	Status    StepStatus `json:"status"`
 	StatusRaw string     `json:"statusRaw"`
@@ -550,7 +577,8 @@ type CreateTokenInput struct {
 type CreateTokenPayload struct {
 	Token *Token `json:"token"`
 	// Shown only in this answer; null when it repeats an earlier one.
-	Secret *string `json:"secret,omitempty"`
+	Secret *string        `json:"secret,omitempty"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 // A node of dbt: a model, a test, a seed, …
@@ -656,6 +684,8 @@ type DeleteViewInput struct {
 
 type DeleteViewPayload struct {
 	Deleted bool `json:"deleted"`
+	// Null when there is no such view.
+	Change *ChangeReceipt `json:"change,omitempty"`
 }
 
 type DevPrincipal struct {
@@ -677,6 +707,8 @@ type EndBreakGlassInput struct {
 
 type EndBreakGlassPayload struct {
 	PolicyVersion int `json:"policyVersion"`
+	// Null when there was no such role.
+	Change *ChangeReceipt `json:"change,omitempty"`
 }
 
 type EngineCapability struct {
@@ -1001,7 +1033,7 @@ type PlanGrid struct {
 	Runs []PlanRun `json:"runs"`
 	// Requested runs that exist and are not shown, because there would be too many cells.
 	LeftOut int `json:"leftOut"`
-	// In the order of the newest plan; steps of older plans only come last.
+	// In the order in which the newest plan runs them; steps of older plans only come last.
 	Steps []PlanGridStep `json:"steps"`
 }
 
@@ -1060,14 +1092,15 @@ type PlanRefInput struct {
 
 // A run of a plan: a cell.
 type PlanRun struct {
-	RunID       string     `json:"runId"`
-	PlanVersion string     `json:"planVersion"`
-	Status      RunStatus  `json:"status"`
-	StatusRaw   string     `json:"statusRaw"`
-	TriggeredBy *string    `json:"triggeredBy,omitempty"`
-	CreatedAt   time.Time  `json:"createdAt"`
-	StartedAt   *time.Time `json:"startedAt,omitempty"`
-	CompletedAt *time.Time `json:"completedAt,omitempty"`
+	RunID       string        `json:"runId"`
+	PlanVersion string        `json:"planVersion"`
+	Status      RunStatus     `json:"status"`
+	StatusRaw   string        `json:"statusRaw"`
+	Substatus   *RunSubstatus `json:"substatus,omitempty"`
+	TriggeredBy *string       `json:"triggeredBy,omitempty"`
+	CreatedAt   time.Time     `json:"createdAt"`
+	StartedAt   *time.Time    `json:"startedAt,omitempty"`
+	CompletedAt *time.Time    `json:"completedAt,omitempty"`
 	// From start to end; null before the end.
 	DurationMs *time.Duration `json:"durationMs,omitempty"`
 }
@@ -1123,7 +1156,7 @@ type PlanSummary struct {
 	Runs []PlanRun `json:"runs"`
 	// Runs that have not ended; 100 means 100 or more.
 	Open int `json:"open"`
-	// The runs of `runs` that ended.
+	// The runs of `runs` that COMPLETED or FAILED. A cancelled run says nothing about its plan.
 	Ended int `json:"ended"`
 	// Those of them that COMPLETED.
 	Succeeded int `json:"succeeded"`
@@ -1509,6 +1542,17 @@ type RevokeTokenInput struct {
 
 type RevokeTokenPayload struct {
 	Token *Token `json:"token"`
+	// Null when it was revoked before.
+	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
+// Whom the viewer could ask to do an action.
+type RightHolders struct {
+	Action Action `json:"action"`
+	// At most ten principals of the viewer's tenant.
+	Names []string `json:"names"`
+	// There may be others.
+	More bool `json:"more"`
 }
 
 type Run struct {
@@ -1746,6 +1790,8 @@ type RunNote struct {
 
 type RunPayload struct {
 	Run *Run `json:"run"`
+	// The receipt of the viewer's decision, which is the first one of several; null when it cannot be read now.
+	Change *ChangeReceipt `json:"change,omitempty"`
 }
 
 // A reference to another run.
@@ -1803,7 +1849,8 @@ type SaveViewInput struct {
 }
 
 type SaveViewPayload struct {
-	View *SavedView `json:"view"`
+	View   *SavedView     `json:"view"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 // A named query of the list of runs.
@@ -1828,7 +1875,8 @@ type SecretRef struct {
 }
 
 type ServicePayload struct {
-	Service *ServiceState `json:"service"`
+	Service *ServiceState  `json:"service"`
+	Change  *ChangeReceipt `json:"change"`
 }
 
 // The state of the service for the viewer's tenant, for a banner.
@@ -1847,6 +1895,8 @@ type ServiceState struct {
 	RetryAfterMs *time.Duration `json:"retryAfterMs,omitempty"`
 	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
 	ActiveRuns *int `json:"activeRuns,omitempty"`
+	// How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links.
+	ShareLinkHours int `json:"shareLinkHours"`
 }
 
 type SetEngineModeInput struct {
@@ -1866,7 +1916,8 @@ type SetPolicyInput struct {
 }
 
 type SetPolicyPayload struct {
-	Policy *Policy `json:"policy"`
+	Policy *Policy        `json:"policy"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 type SetQuotaInput struct {
@@ -1878,6 +1929,7 @@ type SetQuotaInput struct {
 
 type SetQuotaPayload struct {
 	Settings *QuotaSettings `json:"settings"`
+	Change   *ChangeReceipt `json:"change"`
 }
 
 type SetRunTagsInput struct {
@@ -1888,6 +1940,26 @@ type SetRunTagsInput struct {
 
 type SetRunTagsPayload struct {
 	Tags []string `json:"tags"`
+	// Null when the run had these tags before.
+	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
+type SetShareLinksInput struct {
+	RequestID string `json:"requestId"`
+	// From 0 (no links) to 168.
+	Hours  int    `json:"hours"`
+	Reason string `json:"reason"`
+}
+
+type ShareRunInput struct {
+	RequestID string `json:"requestId"`
+	RunID     string `json:"runId"`
+}
+
+type ShareRunPayload struct {
+	// The path of the link on this server: /s/TOKEN.
+	Path      string    `json:"path"`
+	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 // The receipt of a signal: its decision and how far the engine has applied it.
@@ -3574,21 +3646,37 @@ func (e Role) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// The order of a list of runs. Each but the creation lists only the runs that have what it orders by.
 type RunOrder string
 
 const (
 	RunOrderCreatedDesc RunOrder = "CREATED_DESC"
 	RunOrderCreatedAsc  RunOrder = "CREATED_ASC"
+	// Runs that have ended, the last one first.
+	RunOrderEndedDesc RunOrder = "ENDED_DESC"
+	RunOrderEndedAsc  RunOrder = "ENDED_ASC"
+	// Runs that started and ended, the longest one first.
+	RunOrderDurationDesc RunOrder = "DURATION_DESC"
+	RunOrderDurationAsc  RunOrder = "DURATION_ASC"
+	// Runs that await an operator, the one whose retry window closes first.
+	RunOrderTimeLeftAsc  RunOrder = "TIME_LEFT_ASC"
+	RunOrderTimeLeftDesc RunOrder = "TIME_LEFT_DESC"
 )
 
 var AllRunOrder = []RunOrder{
 	RunOrderCreatedDesc,
 	RunOrderCreatedAsc,
+	RunOrderEndedDesc,
+	RunOrderEndedAsc,
+	RunOrderDurationDesc,
+	RunOrderDurationAsc,
+	RunOrderTimeLeftAsc,
+	RunOrderTimeLeftDesc,
 }
 
 func (e RunOrder) IsValid() bool {
 	switch e {
-	case RunOrderCreatedDesc, RunOrderCreatedAsc:
+	case RunOrderCreatedDesc, RunOrderCreatedAsc, RunOrderEndedDesc, RunOrderEndedAsc, RunOrderDurationDesc, RunOrderDurationAsc, RunOrderTimeLeftAsc, RunOrderTimeLeftDesc:
 		return true
 	}
 	return false

@@ -2,6 +2,7 @@ import { type ReactNode, useId, useState } from "react";
 import type { Availability } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useRunStore } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { useRunActions } from "./context";
@@ -68,7 +69,7 @@ export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
       {actions === null && <p>{m.denied.noAnswer}</p>}
       {stepId !== null && step && (
         <section>
-          <h3>{stepId}</h3>
+          <h3>{titleOf(store, stepId)}</h3>
           <Actions list={SENDABLE.filter((action) => step.has(action))} stepId={stepId} onClose={onClose} />
         </section>
       )}

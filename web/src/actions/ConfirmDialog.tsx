@@ -5,12 +5,13 @@ import { CopyAs } from "../copyas/CopyAs";
 import { Env } from "../ui/Env";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { attemptName, shortId, ticking } from "../format/format";
 import { useTick } from "../ui/Time";
 import { useRunActions } from "./context";
-import { useDone } from "../receipts/done";
+import { recordDone, useDone } from "../session/done";
 import css from "../styles/Confirm.module.css";
 import { buildInput, type Draft, EMPTY_DRAFT } from "./draft";
 import { Fields } from "./Fields";
@@ -64,7 +65,13 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const opened = first.draft === EMPTY_DRAFT ? { ...first, draft: openingDraft(first.intent, succeeded) } : first;
   const { kept, change, sending, error, reviewed, waitUntil, clear, submit, drop } = useSend(opened, (answer) => {
     const what = doneWords(answer, header);
-    if (what !== null) record({ topic: first.intent.runId, what, audit: { action, run: first.intent.runId } });
+    const { runId } = first.intent;
+    if (answer.change)
+      recordDone({ topic: runId, what: what ?? "", run: runId, effect: { run: runId }, change: answer.change });
+    else if (what !== null) {
+      const effect = answer.newRunId === null ? null : { run: answer.newRunId };
+      record({ topic: runId, what, effect, audit: { action, run: runId } });
+    }
     onDone(answer);
   });
   const { intent, draft } = kept;
@@ -139,7 +146,8 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
       onClose={leave}
       title={
         <>
-          {m.confirm.title(label, stepId ?? header.plan.planId)} <Env id={header.environmentId} />
+          {m.confirm.title(label, stepId === null ? header.plan.planId : titleOf(store, stepId))}{" "}
+          <Env id={header.environmentId} />
         </>
       }
     >
@@ -206,8 +214,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
         <div role="alert" className={css.problem}>
           {error && !moved && (
             <p>
-              {error.message} <code>{error.code}</code>{" "}
-              {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
+              {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould)}
               {error.code === "NETWORK" && ` ${m.confirm.sameAgain}`}
             </p>
           )}

@@ -1,5 +1,7 @@
 import { Copy } from "lucide-react";
 import { m } from "../messages";
+import { useRunStore } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import css from "../styles/Confirm.module.css";
 import { previewLines } from "./previewWords";
@@ -14,6 +16,7 @@ interface PreviewListProps {
 
 /** The server's preview, as a list. */
 export function PreviewList({ preview, stepId, next }: PreviewListProps) {
+  const store = useRunStore();
   const { outcome, code, reason, warnings } = preview;
   return (
     <div data-testid="preview" data-outcome={outcome}>
@@ -30,7 +33,7 @@ export function PreviewList({ preview, stepId, next }: PreviewListProps) {
         </li>
         {previewLines(preview, stepId, next).map((line) => (
           <li key={`${line.stepId} ${line.text}`}>
-            {line.stepId !== null && <strong>{line.stepId}: </strong>}
+            {line.stepId !== null && <strong>{titleOf(store, line.stepId)}: </strong>}
             {line.text}
           </li>
         ))}

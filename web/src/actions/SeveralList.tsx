@@ -1,5 +1,6 @@
 import { Check, CircleHelp, type LucideIcon, ShieldX, TriangleAlert } from "lucide-react";
 import { m } from "../messages";
+import { StepTitle } from "../runstate/stepTitle";
 import { useReceipts } from "../receipts/context";
 import { ReceiptStages } from "../receipts/Receipt";
 import css from "./SeveralList.module.css";
@@ -33,7 +34,10 @@ function Line({ part }: { part: Part }) {
   if (state === "sent" && now !== null) {
     return (
       <li className={css.line} data-step={stepId} data-state="sent">
-        <strong>{stepId}</strong> <ReceiptStages signal={now} />
+        <strong>
+          <StepTitle stepId={stepId} />
+        </strong>{" "}
+        <ReceiptStages signal={now} />
       </li>
     );
   }
@@ -45,7 +49,9 @@ function Line({ part }: { part: Part }) {
       <span className={css.outcome}>
         <Icon size={14} aria-hidden="true" /> {m.several.states[shown]}
       </span>{" "}
-      <strong>{stepId}</strong>{" "}
+      <strong>
+        <StepTitle stepId={stepId} />
+      </strong>{" "}
       {words && (
         <>
           {words.message} <code>{words.code}</code>{" "}

@@ -62,7 +62,7 @@ export function explain(availability: Availability): string | null {
     requiredRole && code === "FORBIDDEN" && !said?.includes(m.role[requiredRole])
       ? m.denied.needs(m.role[requiredRole])
       : null,
-    whoCould.length > 0 ? m.denied.could(whoCould.join(", ")) : null,
+    whoCould.length > 0 ? m.denied.could(whoCould) : null,
     rule && code === "FORBIDDEN" ? `(${rule})` : null,
     code && outcome === "REFUSED" ? `[${code}]` : null,
   ];

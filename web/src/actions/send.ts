@@ -2,6 +2,7 @@ import {
   type ActionInput,
   ApproveDocument,
   CancelRunDocument,
+  type ChangeFieldsFragment,
   CompleteStepDocument,
   type Decision,
   RerunRunDocument,
@@ -18,6 +19,8 @@ export interface Answer {
   newRunId: string | null;
   /** The decision about a run that waits for approval. */
   decision?: Decision;
+  /** The receipt of the decision. */
+  change?: ChangeFieldsFragment | null;
 }
 
 /**
@@ -46,10 +49,10 @@ export async function send(intent: Intent, input: ActionInput, draft: Draft, rev
     return { signal: null, newRunId: rerun.run.runId };
   }
   if (input.approve) {
-    await request(ApproveDocument, {
+    const { approveRun } = await request(ApproveDocument, {
       input: { runId, requestId: signalId, decision: draft.decision, reason, expectedRunSeq: reviewed },
     });
-    return { signal: null, newRunId: null, decision: draft.decision };
+    return { signal: null, newRunId: null, decision: draft.decision, change: approveRun.change };
   }
   const { cancelRun } = await request(CancelRunDocument, { input: { runId, signalId, reason } });
   return { signal: toSignal(cancelRun.signal), newRunId: null };

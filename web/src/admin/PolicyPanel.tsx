@@ -1,5 +1,7 @@
 import { useState } from "react";
-import { useCan } from "../session/useCan";
+import { DoneLine } from "../receipts/DoneLine";
+import { recordDone } from "../session/done";
+import { MayNot, useMay } from "../session/MayNot";
 import {
   type PolicyFieldsFragment,
   type PolicyInput,
@@ -21,7 +23,7 @@ import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
 import { PolicyForm } from "./PolicyForm";
-import { roleWords, scopeWords } from "./scope";
+import { actionWords, roleWords, scopeWords } from "./scope";
 import { Versions } from "./Versions";
 import { WhoCan } from "./WhoCan";
 
@@ -42,7 +44,7 @@ const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
 ];
 const rules: Column<PolicyFieldsFragment["rules"][number]>[] = [
   { head: m.policy.role, main: true, cell: (rule) => roleWords(rule.role) },
-  { head: m.policy.action, cell: (rule) => <code>{rule.action}</code> },
+  { head: m.policy.action, cell: (rule) => actionWords(rule.action) },
   { head: m.policy.where, cell: (rule) => scopeWords(rule) },
 ];
 /** The policy in the form of setPolicy. */
@@ -68,7 +70,7 @@ export function PolicyPanel() {
   const policy = useQuery(PolicyDocument, {}, (result) => result.policy);
   const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
   const [editing, setEditing] = useState<Editing | null>(null);
-  const may = useCan("SET_POLICY");
+  const may = useMay("SET_POLICY");
   const now = policy.answer;
   const refresh = (): void => {
     policy.again();
@@ -77,10 +79,16 @@ export function PolicyPanel() {
   return (
     <>
       <PageHead title={now ? m.policy.named(now.version) : m.policy.title} asOf={policy.asOf} refresh={refresh}>
-        <Button refusal={may ?? (now ? null : m.sync.LOADING)} onClick={() => setEditing(now ? { base: now } : null)}>
+        <Button
+          refusal={may.refusal ?? (now ? null : m.sync.LOADING)}
+          saidBy={may.saidBy}
+          onClick={() => setEditing(now ? { base: now } : null)}
+        >
           {m.admin.edit}…
         </Button>
       </PageHead>
+      <MayNot of={may} />
+      <DoneLine topic="policy" />
       {policy.error !== null && <Problem error={policy.error} retry={refresh} />}
       {!now && policy.error === null && <Skeleton rows={8} label={m.sync.LOADING} />}
       {now && (
@@ -126,7 +134,8 @@ export function PolicyPanel() {
             pages={history}
             current={now.version}
             content={input}
-            refusal={may}
+            refusal={may.refusal}
+            saidBy={may.saidBy}
             putBack={(old) => setEditing({ base: now, old })}
             none={m.policy.noHistory}
           />
@@ -142,8 +151,14 @@ export function PolicyPanel() {
           form={PolicyForm}
           save={async ({ document, reason, requestId }) => {
             // The server checks the document and lists its violations.
-            await request(SetPolicyDocument, {
+            const { setPolicy } = await request(SetPolicyDocument, {
               input: { requestId, expectedVersion: editing.base.version, reason, document: document as PolicyInput },
+            });
+            recordDone({
+              topic: "policy",
+              what: m.receipt.policySaved,
+              effect: { page: "policy" },
+              change: setPolicy.change,
             });
             refresh();
           }}

@@ -1,5 +1,7 @@
 import { useState } from "react";
-import { useCan } from "../session/useCan";
+import { DoneLine } from "../receipts/DoneLine";
+import { recordDone } from "../session/done";
+import { MayNot, useMay } from "../session/MayNot";
 import {
   QuotaHistoryDocument,
   QuotasDocument,
@@ -77,7 +79,7 @@ export function QuotasPanel() {
   const history = useConnection(QuotaHistoryDocument, {}, (result) => result.quotaHistory, { size: 20 });
   const settings = useQuery(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<Editing | null>(null);
-  const may = useCan("SET_QUOTA");
+  const may = useMay("SET_QUOTA");
   const refresh = (): void => {
     quotas.again();
     settings.again();
@@ -90,12 +92,16 @@ export function QuotasPanel() {
     <>
       <PageHead title={m.quota.title} asOf={quotas.asOf} refresh={refresh}>
         <Button
-          refusal={may ?? (settings.answer ? null : m.quota.notYours)}
+          refusal={may.refusal ?? (settings.answer ? null : m.quota.notYours)}
+          saidBy={may.saidBy}
           onClick={() => setEditing(settings.answer ? { base: settings.answer } : null)}
         >
           {m.admin.edit}…
         </Button>
       </PageHead>
+      <MayNot of={may} />
+      <DoneLine topic="quotas" />
+      {settings.answer && <p className={css.hint}>{m.quota.tier(settings.answer.tier, settings.answer.version)}</p>}
       {quotas.error !== null && <Problem error={quotas.error} retry={refresh} />}
       {!lines && quotas.error === null && <Skeleton rows={6} label={m.sync.LOADING} />}
       {lines && quotas.answer && (
@@ -120,13 +126,13 @@ export function QuotasPanel() {
           </section>
         </>
       )}
-      {settings.answer && <p className={css.hint}>{m.quota.tier(settings.answer.tier, settings.answer.version)}</p>}
       {settings.answer && (
         <Versions
           pages={history}
           current={settings.answer.version}
           content={content}
-          refusal={may}
+          refusal={may.refusal}
+          saidBy={may.saidBy}
           putBack={(old) => setEditing(settings.answer ? { base: settings.answer, old } : null)}
           none={m.quota.noHistory}
         />
@@ -141,13 +147,19 @@ export function QuotasPanel() {
           form={QuotasForm}
           save={async ({ document, reason, requestId }) => {
             // The server checks the document and lists its violations.
-            await request(SetQuotaDocument, {
+            const { setQuota } = await request(SetQuotaDocument, {
               input: {
                 requestId,
                 expectedVersion: editing.base.version,
                 reason,
                 settings: document as QuotaSettingsInput,
               },
+            });
+            recordDone({
+              topic: "quotas",
+              what: m.receipt.quotasSaved,
+              effect: { page: "quotas" },
+              change: setQuota.change,
             });
             refresh();
           }}

@@ -1,6 +1,8 @@
 import { useState } from "react";
 import { newId } from "../api/newId";
-import { useCan } from "../session/useCan";
+import { DoneLine } from "../receipts/DoneLine";
+import { recordDone } from "../session/done";
+import { MayNot, useMay } from "../session/MayNot";
 import { type EngineMode, FreezeDocument, ServiceDocument, SetModeDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
@@ -22,14 +24,22 @@ type Wanted = { requestId: string } & ({ mode: EngineMode } | { frozen: boolean 
 export function ServicePanel() {
   const service = useQuery(ServiceDocument, {}, (result) => result.service);
   const [wanted, setWanted] = useState<Wanted | null>(null);
-  const mode = useCan("SET_ENGINE_MODE");
-  const freeze = useCan("FREEZE_TENANT");
+  const mode = useMay("SET_ENGINE_MODE");
+  const freeze = useMay("FREEZE_TENANT");
   const now = service.answer;
   const act = async (reason: string): Promise<void> => {
     if (!wanted) return;
     const { requestId } = wanted;
-    if ("mode" in wanted) await request(SetModeDocument, { input: { requestId, mode: wanted.mode, reason } });
-    else await request(FreezeDocument, { input: { requestId, frozen: wanted.frozen, reason } });
+    const effect = { page: "service" } as const;
+    if ("mode" in wanted) {
+      const { setEngineMode } = await request(SetModeDocument, { input: { requestId, mode: wanted.mode, reason } });
+      const what = m.receipt.modeSet(m.service.modes[wanted.mode]);
+      recordDone({ topic: "mode", what, effect, change: setEngineMode.change });
+    } else {
+      const { freezeTenant } = await request(FreezeDocument, { input: { requestId, frozen: wanted.frozen, reason } });
+      const what = wanted.frozen ? m.receipt.froze : m.receipt.unfroze;
+      recordDone({ topic: "freeze", what, effect, change: freezeTenant.change });
+    }
     service.again();
   };
   const title = wanted
@@ -65,13 +75,16 @@ export function ServicePanel() {
                 <Button
                   key={name}
                   pressed={name === now.mode}
-                  refusal={name === now.mode ? m.service.already : mode}
+                  refusal={name === now.mode ? m.service.already : mode.refusal}
+                  saidBy={name === now.mode ? undefined : mode.saidBy}
                   onClick={() => setWanted({ mode: name, requestId: `ui-${newId()}` })}
                 >
                   {m.service.setMode(m.service.modes[name])}…
                 </Button>
               ))}
             </div>
+            <MayNot of={mode} />
+            <DoneLine topic="mode" />
           </section>
           <section className={css.section}>
             <h2>{m.service.tenant}</h2>
@@ -88,12 +101,15 @@ export function ServicePanel() {
             <div className={css.row}>
               <Button
                 kind={now.frozen ? "plain" : "danger"}
-                refusal={freeze}
+                refusal={freeze.refusal}
+                saidBy={freeze.saidBy}
                 onClick={() => setWanted({ frozen: !now.frozen, requestId: `ui-${newId()}` })}
               >
                 {now.frozen ? m.service.unfreeze : m.service.freeze}…
               </Button>
             </div>
+            <MayNot of={freeze} />
+            <DoneLine topic="freeze" />
           </section>
         </>
       )}

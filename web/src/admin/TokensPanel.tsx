@@ -1,6 +1,8 @@
 import { type FormEvent, useId, useRef, useState } from "react";
 import { newId } from "../api/newId";
-import { useCan } from "../session/useCan";
+import { DoneLine } from "../receipts/DoneLine";
+import { recordDone } from "../session/done";
+import { MayNot, useMay } from "../session/MayNot";
 import {
   CreateTokenDocument,
   RevokeTokenDocument,
@@ -38,8 +40,8 @@ export function TokensPanel() {
   const pages = useConnection(TokensDocument, { all, live: false }, (result) => result.tokens);
   const [revoking, setRevoking] = useState<{ token: TokenFieldsFragment; requestId: string } | null>(null);
   const [making, setMaking] = useState(false);
-  const everybody = useCan("MANAGE_TOKENS");
-  const make = useCan("CREATE_TOKEN");
+  const everybody = useMay("MANAGE_TOKENS");
+  const make = useMay("CREATE_TOKEN");
   const columns: Column<TokenFieldsFragment>[] = [
     { head: m.tokens.name, main: true, text: true, cell: (token) => token.name },
     { head: m.tokens.prefix, cell: (token) => token.prefix && <code>{token.prefix}…</code> },
@@ -74,21 +76,30 @@ export function TokensPanel() {
   ];
   const revoke = async (reason: string): Promise<void> => {
     if (!revoking) return;
-    await request(RevokeTokenDocument, {
+    const { revokeToken } = await request(RevokeTokenDocument, {
       input: { tokenId: revoking.token.tokenId, requestId: revoking.requestId, reason },
+    });
+    recordDone({
+      topic: "tokens",
+      what: m.receipt.tokenRevoked(revoking.token.name),
+      effect: { page: "tokens" },
+      change: revokeToken.change,
     });
     pages.refresh();
   };
   return (
     <>
       <PageHead title={m.tokens.title} asOf={pages.asOf} refresh={pages.refresh}>
-        <Button pressed={all} refusal={everybody} onClick={() => setAll(!all)}>
+        <Button pressed={all} refusal={everybody.refusal} saidBy={everybody.saidBy} onClick={() => setAll(!all)}>
           {m.tokens.everybody}
         </Button>
-        <Button kind="primary" refusal={make} onClick={() => setMaking(true)}>
+        <Button kind="primary" refusal={make.refusal} saidBy={make.saidBy} onClick={() => setMaking(true)}>
           {m.tokens.create}…
         </Button>
       </PageHead>
+      <MayNot of={everybody} />
+      <MayNot of={make} />
+      <DoneLine topic="tokens" />
       <List
         label={m.tokens.title}
         pages={pages}
@@ -147,9 +158,15 @@ function Make({ onClose }: { onClose: () => void }) {
       expiresAt: word("expires") === "" ? null : new Date(word("expires")).toISOString(),
     };
     send(() =>
-      request(CreateTokenDocument, { input }).then(({ createToken }) =>
-        setSecret(createToken.secret ?? m.tokens.shownBefore),
-      ),
+      request(CreateTokenDocument, { input }).then(({ createToken }) => {
+        recordDone({
+          topic: "tokens",
+          what: m.receipt.tokenCreated(createToken.token.name),
+          effect: { page: "tokens" },
+          change: createToken.change,
+        });
+        setSecret(createToken.secret ?? m.tokens.shownBefore);
+      }),
     );
   };
   return (

@@ -27,12 +27,22 @@ interface VersionsProps<V extends Version> {
   content: (version: V) => unknown;
   /** Why an old version cannot be put back; null when it can. */
   refusal: string | null;
+  /** The id of the visible text with that reason. */
+  saidBy?: string | undefined;
   putBack: (version: V) => void;
   none: string;
 }
 
 /** The versions of a document: what each changed, a comparison of any two, and the way back to an old one. */
-export function Versions<V extends Version>({ pages, current, content, refusal, putBack, none }: VersionsProps<V>) {
+export function Versions<V extends Version>({
+  pages,
+  current,
+  content,
+  refusal,
+  saidBy,
+  putBack,
+  none,
+}: VersionsProps<V>) {
   const [comparing, setComparing] = useState<{ from: number; to: number } | null>(null);
   const columns: Column<V>[] = [
     { head: m.policy.version, main: true, cell: ({ version }) => version },
@@ -48,7 +58,12 @@ export function Versions<V extends Version>({ pages, current, content, refusal, 
         ) : (
           <span className={css.actions}>
             <Button onClick={() => setComparing({ from: row.version, to: current })}>{m.policy.compareOne}</Button>
-            <Button refusal={refusal} label={m.policy.putBackOne(row.version)} onClick={() => putBack(row)}>
+            <Button
+              refusal={refusal}
+              saidBy={saidBy}
+              label={m.policy.putBackOne(row.version)}
+              onClick={() => putBack(row)}
+            >
               {m.policy.putBack}…
             </Button>
           </span>

@@ -84,6 +84,27 @@ export async function request<TResult, TVariables>(
   return data as TResult;
 }
 
+/**
+ * Sends a document that a person wrote, and returns the unchanged answer with its errors. Throws ApiError when no answer
+ * arrived.
+ */
+export async function answerTo(
+  query: string,
+  variables: Record<string, unknown>,
+  signal?: AbortSignal,
+): Promise<string> {
+  try {
+    const { text } = await send(JSON.stringify({ query, variables }), signal);
+    const { errors } = (parsed(text) ?? {}) as { errors?: unknown };
+    const error = Array.isArray(errors) && errors.length > 0 ? toApiError(errors) : null;
+    if (error && isSessionEnd(error)) endSession(error);
+    return text;
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw new ApiError("dvt did not answer.", { code: "NETWORK" });
+  }
+}
+
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -7,7 +7,7 @@ import { useKeys } from "../ui/keys";
 import { suggestedActions } from "./words";
 
 export const AUDIT_OUTCOMES = ["ACCEPTED", "REJECTED", "DENIED"] as const;
-const FIELDS = ["actor", "action", "outcome", "run", "from", "to"] as const;
+const FIELDS = ["actor", "action", "outcome", "run", "request", "from", "to"] as const;
 
 /** The filter as it stands in the address. */
 export type AuditSearch = Partial<Record<(typeof FIELDS)[number], string | undefined>>;
@@ -64,6 +64,7 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
         </select>
       </label>
       <Field name="run" label={m.audit.run} value={search.run} />
+      {search.request && <Field name="request" label={m.audit.request} value={search.request} />}
       <Field name="from" label={m.audit.from} value={search.from} placeholder={m.audit.moments} />
       <Field name="to" label={m.audit.to} value={search.to} placeholder={m.audit.moments} />
       <Button type="submit">{m.audit.find}</Button>

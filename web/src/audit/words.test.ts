@@ -7,8 +7,8 @@ function of(action: string, detail: object): string[] {
 }
 
 it("names actions and their objects", () => {
-  expect(of("RETRY_STEP", { stepId: "load", force: true })).toEqual(["Retry step", "step load, forced", ""]);
-  expect(of("COMPLETE_MANUAL_STEP", { stepId: "ok", notes: "seen" })).toEqual(["Complete step", "step ok", "seen"]);
+  expect(of("RETRY_STEP", { stepId: "load", force: true })).toEqual(["Retry step", "load, forced", ""]);
+  expect(of("COMPLETE_MANUAL_STEP", { stepId: "ok", notes: "seen" })).toEqual(["Complete step", "ok", "seen"]);
   expect(of("START", { planId: "nightly", planVersion: "1.0", projectId: "shop" })[1]).toBe("plan nightly@1.0");
   expect(of("FREEZE_TENANT", { tenantId: "acme", frozen: false })[0]).toBe("Unfreeze the tenant");
   expect(of("SET_POLICY", { policyVersion: 4 })[1]).toBe("version 4");

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ComparedRunFieldsFragment, ComparedStepFieldsFragment } from "../api/gen/graphql";
 import { duration } from "../format/format";
+import { stepTitle } from "../format/stepTitle";
 import { m } from "../messages";
 import { stepCell, toneStyle } from "../plans/glyphs";
 import { Button } from "../ui/Button";
@@ -23,7 +24,7 @@ interface Props {
 export function ComparedSteps({ a, b, steps }: Props) {
   const [all, setAll] = useState(false);
   const columns: Column<ComparedStep>[] = [
-    { head: m.compare.step, main: true, text: true, cell: (step) => <span title={step.stepId}>{nameOf(step)}</span> },
+    { head: m.compare.step, main: true, text: true, cell: (step) => stepTitle(step.stepId, step.name) },
     { head: m.compare.change, text: true, cell: ({ changes }) => changes.map((c) => m.compare.changes[c]).join(", ") },
     { head: m.compare.statusOf("A"), cell: (step) => <Side run={a} step={step} side={step.a} /> },
     { head: m.compare.statusOf("B"), cell: (step) => <Side run={b} step={step} side={step.b} /> },
@@ -38,10 +39,6 @@ export function ComparedSteps({ a, b, steps }: Props) {
       {shown.length < steps.length && <Button onClick={() => setAll(true)}>{m.plans.allSteps(steps.length)}</Button>}
     </>
   );
-}
-
-function nameOf({ stepId, name }: ComparedStep): string {
-  return name ?? stepId;
 }
 
 function took(side: ComparedStepFieldsFragment | null): string | null {

@@ -1,5 +1,4 @@
 import { expect, it } from "vitest";
-import { compareSearchOf } from "./CompareLinks";
 import { type ComparedStep, shownSteps } from "./order";
 
 const side = (durationMs: number | null) => ({
@@ -27,13 +26,4 @@ it("sorts by what became slower, with unknown durations last", () => {
 
 it("sorts by name as people count", () => {
   expect(ids(shownSteps(STEPS, true, "name"))).toEqual(["new", "slow", "step-9", "step-10"]);
-});
-
-it("compares from the older run to the newer one, in whatever order they were selected", () => {
-  const [older, newer] = [
-    { runId: "old", createdAt: 1 },
-    { runId: "new", createdAt: 2 },
-  ];
-  expect(compareSearchOf(newer, older)).toEqual({ a: "old", b: "new" });
-  expect(compareSearchOf(older, newer)).toEqual({ a: "old", b: "new" });
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { buildSchema, parse, validate } from "graphql";
 import { expect, it } from "vitest";
-import { listTexts, runTexts, shellWord, signalTexts, startTexts, type Texts } from "./texts";
+import { listTexts, runTexts, shellWord, signalTexts, type Texts } from "./texts";
 
 const ORIGIN = "https://dvt.example.com";
 const SCHEMA = buildSchema(readFileSync("../schema.graphqls", "utf8"));
@@ -18,13 +18,13 @@ it("quotes words of a shell", () => {
   expect(shellWord("")).toBe("''");
 });
 
-it("copies a run, a list and a start in forms that the API accepts", () => {
+it("copies a run and a list in forms that the API accepts", () => {
   const run = runTexts(ORIGIN, "7f3a");
   expect(run.cli).toBe("dvt run show 7f3a");
   expect(run.curl).toContain('-H "Authorization: Bearer $DVT_TOKEN"');
   const list = listTexts(ORIGIN, { statuses: ["FAILED"], text: "night ly" });
   expect(list.cli).toBe("dvt run list --status failed --text 'night ly'");
-  expect([run, list, startTexts(ORIGIN, {})].flatMap(wrong)).toEqual([]);
+  expect([run, list].flatMap(wrong)).toEqual([]);
 });
 
 function signal(action: string, stepId: string | null): Texts | null {

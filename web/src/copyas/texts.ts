@@ -114,11 +114,3 @@ export function signalTexts(origin: string, { action, runId, stepId, reason }: S
     input: { runId, signalId: "CHOOSE-A-NEW-ID", signal: { [member(action)]: content } },
   });
 }
-
-/** A start of a plan, from the input of startRun. The CLI takes the plan as a file. */
-export function startTexts(origin: string, input: Readonly<Record<string, unknown>>, file = "plan.json"): Texts {
-  const query = `mutation Start($input: StartRunInput!) {
-  startRun(input: $input) { run { runId } deduplicated }
-}`;
-  return texts(origin, command("dvt", "run", "start", file), query, { input });
-}

@@ -1,6 +1,5 @@
 import { useEffect, useRef } from "react";
 import type { Step } from "../api/model";
-import { glyphOf } from "../status/glyphs";
 import { useRunStore } from "../runstate/context";
 import { stepLook } from "../status/look";
 import { usePalette } from "../ui/palette";
@@ -8,8 +7,8 @@ import type { Blocked } from "../topology/blocked";
 import { type Region, ZOOM } from "./camera";
 import css from "./Graph.module.css";
 import type { Layout } from "./layout";
-import { type EdgeKind, FAR, type Scene, type Seen } from "./scene";
 import { holdOf } from "../topology/hold";
+import { type EdgeKind, FAR, type Scene, type Seen } from "./scene";
 import { at, type Shape } from "../topology/shape";
 import type { View } from "./useCamera";
 
@@ -109,12 +108,9 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
 }
 
 function seenOf(step: Step, behind: boolean, held: boolean): Seen {
-  return {
-    tone: stepLook(step).tone,
-    glyph: glyphOf(step, behind, held),
-    label: step.name ?? step.stepId,
-    loud: LOUD.has(step.status),
-  };
+  const { tone, icon } = stepLook(step);
+  const waits = behind ? "behind" : held ? "held" : null;
+  return { tone, icon, label: step.name ?? step.stepId, waits, loud: LOUD.has(step.status) };
 }
 
 /** A canvas over a region, in the coordinates of the drawing. */

@@ -5,7 +5,7 @@ import { nextFailed, worstStep } from "../runstate/failed";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
 import { Blocked, waitingSteps } from "../topology/blocked";
-import { centred, fitting, type Size, ZOOM } from "./camera";
+import { centred, fitting, legible, type Size, ZOOM } from "./camera";
 import { Canvases } from "./Canvases";
 import frame from "../styles/Frame.module.css";
 import css from "./Graph.module.css";
@@ -68,7 +68,7 @@ export function Graph({
 
   const camera = useCamera(layout, (box: Size) => {
     const whole = fitting(layout, box);
-    if (fitted || whole >= ZOOM.labels) return { x: 0, y: 0, scale: fitted ? whole : Math.max(whole, 0.75) };
+    if (fitted || whole >= ZOOM.labels) return { x: 0, y: 0, scale: fitted ? whole : legible(whole) };
     // The graph opens at the step that needs a person most.
     return centred(at(layout.x, stop) + NODE.width / 2, at(layout.y, stop) + NODE.height / 2, OPENING, box);
   });

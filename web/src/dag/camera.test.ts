@@ -1,9 +1,17 @@
+import { NODE } from "./layout";
 import { describe, expect, it } from "vitest";
-import { centred, clipped, covers, fitting, held, sight, ZOOM, zoomed } from "./camera";
+import { centred, clipped, covers, fitting, held, legible, sight, ZOOM, zoomed } from "./camera";
 
 const BOX = { width: 1_000, height: 500 };
 
 describe("the camera", () => {
+  it("opens the whole of a drawing whose names can be read, as the six layers of the sample in 1,280 px", () => {
+    const sample = { width: 6 * NODE.width + 5 * NODE.gapX, height: 220 };
+    const whole = fitting(sample, { width: 1_223, height: 400 });
+    expect(legible(whole)).toBe(whole);
+    expect(legible(0.62)).toBe(0.75);
+  });
+
   it("fits a large drawing, and never magnifies a small one", () => {
     expect(fitting({ width: 9_680, height: 100 }, BOX)).toBeCloseTo(0.1);
     expect(fitting({ width: 100, height: 50 }, BOX)).toBe(1);

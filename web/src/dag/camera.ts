@@ -28,6 +28,14 @@ export function fitting(world: Size, box: Size): number {
   return Math.max(ZOOM.min, Math.min(1, ratio));
 }
 
+/** Below this scale names are hard to read. */
+const READABLE = 0.7;
+
+/** The scale of a drawing that fits at `whole`: it may leave the pane only where its names could not be read. */
+export function legible(whole: number): number {
+  return whole >= READABLE ? whole : READABLE + 0.05;
+}
+
 /**
  * Keeps the drawing in the pane: centred when it is smaller, and without empty space beyond the margin when it is
  * larger.

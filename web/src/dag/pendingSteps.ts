@@ -15,6 +15,9 @@ const PENDING: Partial<Step> = {
   wait: null,
   startedAt: null,
   completedAt: null,
+  durationMs: null,
+  error: null,
+  skip: null,
 };
 
 function text(value: unknown): string | null {

@@ -1,8 +1,9 @@
 // Draws edges and small steps on canvases that cover a part of the drawing.
-import { drawGlyph, type Glyph } from "../status/glyphs";
+import type { LucideIcon } from "lucide-react";
 import type { Tone } from "../ui/tones";
 import type { Palette } from "../ui/palette";
 import type { Region } from "./camera";
+import { drawIcon } from "./icons";
 import { type Layout, leftOf, NODE } from "./layout";
 import { at } from "../topology/shape";
 
@@ -13,12 +14,18 @@ export const FAR = 0.3;
 const MANY = 200;
 const PATHS = 60;
 const RADIUS = 6;
-const GLYPH = 12;
+/** The icon of a node, and its distance from the edge, as in the style sheet of nodes. */
+const ICON = { size: 16, left: 10 };
+
+/** As the borders of the style sheet of nodes: dashed and dotted. */
+const DASH = { behind: [3, 3], held: [1, 1] };
 
 export interface Seen {
   tone: Tone;
-  glyph: Glyph;
+  icon: LucideIcon;
   label: string;
+  /** What keeps a waiting step from starting, which its border shows: a failed step that it needs, or any other. */
+  waits: "behind" | "held" | null;
   /** Filled at a small scale, so that it is found among thousands. */
   loud: boolean;
 }
@@ -137,13 +144,15 @@ export class Scene {
           ? palette[seen.tone]
           : palette[`${seen.tone}-tint`];
     ctx.fill();
-    ctx.strokeStyle = palette[seen.tone];
+    ctx.strokeStyle = seen.waits === "behind" ? palette.failed : palette[seen.tone];
+    ctx.setLineDash(seen.waits === null ? [] : DASH[seen.waits]);
     ctx.lineWidth = 1;
     ctx.stroke();
+    ctx.setLineDash([]);
     if (!labelled) return;
     ctx.save();
-    ctx.translate(x + 12, y + (NODE.height - GLYPH) / 2);
-    drawGlyph(ctx, seen.glyph, GLYPH, palette);
+    ctx.translate(x + ICON.left, y + (NODE.height - ICON.size) / 2);
+    drawIcon(ctx, seen.icon, ICON.size, palette[seen.tone]);
     ctx.restore();
     ctx.fillStyle = palette.text;
     ctx.textBaseline = "middle";

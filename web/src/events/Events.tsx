@@ -9,6 +9,7 @@ import type { ApiError } from "../api/error";
 import { save } from "../ui/saveFile";
 import { m } from "../messages";
 import { useRunState, useRunStore } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { decisionOf } from "./decision";
 import { eventLines, type LogRow, logRows, typesOf } from "./eventFilter";
 import { collectEvents, type EventLog, NO_EVENTS } from "./events";
@@ -168,7 +169,7 @@ interface EventRowProps {
 
 function EventRow({ event, after, open, toggle }: EventRowProps) {
   const store = useRunStore();
-  const nameOf = (stepId: string): string => store.step(stepId)?.name ?? stepId;
+  const nameOf = (stepId: string): string => titleOf(store, stepId);
   const summary = summaryOf(event, nameOf);
   return (
     <>
@@ -184,7 +185,7 @@ function EventRow({ event, after, open, toggle }: EventRowProps) {
         <Time at={event.persistedAt} format="precise" />
         <span className={css.after}>{after === null ? "" : `+${duration(after)}`}</span>
         <strong className={`${prose.clip} ${css.type}`}>{event.eventType}</strong>
-        <span className={prose.clip}>
+        <span className={prose.clip} title={event.stepId === null ? undefined : nameOf(event.stepId)}>
           {event.stepId && nameOf(event.stepId)} {event.logicalAttemptId > 1 && attemptName(event.logicalAttemptId)}
         </span>
         <span className={prose.clip} title={summary}>

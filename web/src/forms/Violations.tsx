@@ -38,8 +38,7 @@ export function Violations({ error, goTo }: { error: ApiError | null; goTo?: GoT
     <div role="alert" className={css.problem}>
       {error && (
         <p>
-          {error.message} <code>{error.code}</code>{" "}
-          {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
+          {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould)}
         </p>
       )}
       {error && error.violations.length > 0 && <ViolationList violations={error.violations} goTo={goTo} />}

@@ -14,10 +14,17 @@ it.each([
   [verdict({ asOf: NOW, reason: "BUS_DEGRADED" }), "Live· polling the store"],
   [verdict({ state: "VERIFYING", reason: "RECONNECTED" }), "Verifying"],
   [verdict({ state: "STALE", reason: "GAP" }), "Stale12 s· GAP"],
-  [verdict({ state: "OFFLINE", reason: "CONNECTION_LOST" }), "Offline12 s· as of 03:11:55 UTC"],
+  [verdict({ state: "OFFLINE", reason: "CONNECTION_LOST" }), "as of 03:11:55 UTC"],
 ])("says in words how true the view is: %s", async (of, words) => {
   await show(<SyncChip verdict={of} now={NOW} />);
   expect(screen.getByTestId("sync").textContent?.replaceAll(" ", "")).toContain(words.replaceAll(" ", ""));
+});
+
+it("leaves the word and the age of being offline to the banner or the bar", async () => {
+  await show(<SyncChip verdict={verdict({ state: "OFFLINE", reason: "CONNECTION_LOST" })} now={NOW} />);
+  const chip = screen.getByTestId("sync");
+  expect(chip.querySelector("strong")).toBeNull();
+  expect(chip.textContent).not.toContain("12 s");
 });
 
 it("says across the page why the view is stale, and offers to retry when it is offline", async () => {

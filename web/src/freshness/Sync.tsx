@@ -36,8 +36,7 @@ export function SyncChip({ verdict, now, short = false }: SyncChipProps) {
   const { state, reason, asOf, lagMs, seq, everyMs } = verdict;
   const reread = state === "LIVE" && everyMs !== undefined;
   const Icon = reread ? RefreshCw : ICONS[state];
-  const detail = short ? prose.hidden : css.detail;
-  const trouble = state === "STALE" || state === "OFFLINE";
+  const detail = short && state !== "OFFLINE" ? prose.hidden : css.detail;
   return (
     <span
       className={css.chip}
@@ -47,8 +46,13 @@ export function SyncChip({ verdict, now, short = false }: SyncChipProps) {
       title={asOf > 0 ? `${m.banner.asOf} ${clockTime(asOf, zone)} ${zoneName(zone)}` : undefined}
     >
       <Icon size={14} aria-hidden="true" />
-      <strong>{reread ? m.banner.reread(ticking(everyMs)) : m.sync[state]}</strong>
-      {trouble && asOf > 0 && <span>{ticking(now - asOf)}</span>}
+      {/* Offline and its age are said once, by the banner of the page or by the bar. */}
+      {state === "OFFLINE" ? (
+        <span className={prose.hidden}>{m.sync.OFFLINE}</span>
+      ) : (
+        <strong>{reread ? m.banner.reread(ticking(everyMs)) : m.sync[state]}</strong>
+      )}
+      {state === "STALE" && asOf > 0 && <span>{ticking(now - asOf)}</span>}
       {/* The banner below says why, for the only cause that a browser finds itself. */}
       {state === "STALE" && reason && <span>· {reason}</span>}
       {state === "LIVE" && reason === "BUS_DEGRADED" && <span>· {m.banner.polling}</span>}
@@ -57,7 +61,8 @@ export function SyncChip({ verdict, now, short = false }: SyncChipProps) {
       ) : (
         asOf > 0 && (
           <span className={detail}>
-            · {m.banner.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
+            {state !== "OFFLINE" && "· "}
+            {m.banner.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
           </span>
         )
       )}
@@ -100,7 +105,7 @@ function Banner({ verdict, now }: SyncBannerProps) {
   const Icon = ICONS[state];
   const age = ticking(now - asOf);
   return (
-    <div className={css.banner} data-state={state}>
+    <div className={css.banner} data-state={state} data-says-offline={state === "OFFLINE" || undefined}>
       <Icon size={16} aria-hidden="true" />
       <p>
         {asOf > 0 && <strong>{state === "OFFLINE" ? m.banner.offline(age) : m.banner.stale(age)} </strong>}

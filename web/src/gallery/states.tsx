@@ -34,6 +34,7 @@ import { bulks } from "./bulk";
 import { available, header, NOW, RECEIPTS, REFUSED, RUN, RUNS, SEQ, STEPS, store } from "../testing/fixtures";
 import { healths } from "./health";
 import { inbox } from "./inbox";
+import { plans } from "./plans";
 import { starts } from "./start";
 import type { State } from "./state";
 
@@ -182,6 +183,13 @@ function runs(): State[] {
           frozen={false}
           selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }}
           menu={() => []}
+          columns={["steps", "started", "took", "tags", "cause"]}
+          tags={
+            new Map(
+              Object.keys(RUNS).map((name, i) => [`${RUN}${name}`, ["late", "team:data", "month-end"].slice(0, i)]),
+            )
+          }
+          onTag={nothing}
         />
       ),
     },
@@ -359,6 +367,7 @@ export const STATES: readonly State[] = [
   ...bulks(),
   ...starts(),
   ...inbox(),
+  ...plans(),
   ...healths(),
   ...pages(),
 ];

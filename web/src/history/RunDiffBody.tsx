@@ -5,6 +5,7 @@ import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { decisionOf } from "../events/decision";
 import { attemptName } from "../format/format";
+import { StepTitle } from "../runstate/stepTitle";
 import { runLook, stepLook } from "../status/look";
 import { StatusBadge } from "../ui/Status";
 import { Time } from "../ui/Time";
@@ -47,7 +48,7 @@ export function RunDiffBody({ runId, from, to, most }: RunDiffProps) {
         {diff.steps.slice(0, most).map(({ stepId, from: was, to: is }) => (
           <li key={stepId} className={css.line}>
             <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId })}>
-              {stepId}
+              <StepTitle stepId={stepId} />
             </Link>
             <StatusBadge look={stepLook(was ?? { status: "PENDING", statusRaw: "PENDING", pendingRetry: false })} /> →{" "}
             <StatusBadge look={stepLook(is)} />

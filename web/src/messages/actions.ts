@@ -80,7 +80,7 @@ export const confirm = {
   how: "How to stop",
   stops: {
     graceful: "Graceful: the engine stops what is in flight, and the log says how each attempt ended.",
-    force: "Force: the engine's execution is ended at once. Attempts in flight may go on outside for a while.",
+    force: "Force: the engine's execution is ended at once. Attempts in flight may continue outside for a while.",
   },
   again: "Steps to run again",
   from: {
@@ -134,6 +134,9 @@ const RIGHTS: Partial<Record<Action, { role?: Role; to: string }>> = {
   DEBUG: { role: "SRE", to: "see the details of the installation" },
 };
 
+/** The number of names in a refusal; the others are counted. */
+const NAMED = 3;
+
 export const denied = {
   noAnswer: "Checking what you may do…",
   offline: "Nothing can be sent: there is no connection to dvt.",
@@ -151,7 +154,13 @@ export const denied = {
     return `You need the ${role[needed]} role to ${to}.`;
   },
   needs: (role: string) => `Needs ${role}.`,
-  could: (who: string) => `Who can do this: ${who}.`,
+  /** Names a few of those who can do it: a list of ten does not fit beside a button. */
+  could: (names: readonly string[], more = false) => {
+    const rest = names.length - NAMED;
+    if (rest <= 0) return `Who can do this: ${names.join(", ")}${more ? " and others" : ""}.`;
+    const others = more ? "others" : plural(rest, "other");
+    return `Who can do this: ${names.slice(0, NAMED).join(", ")} and ${others}.`;
+  },
   noop: "It would change nothing.",
   unsupported: "Not supported by this engine.",
 };
@@ -159,7 +168,7 @@ export const denied = {
 export const receipt = {
   tray: "Receipts",
   more: (n: number) => `and ${n} more`,
-  empty: "Nothing yet. What you send to runs, and what you decide, is listed here.",
+  empty: "Nothing yet. What you send to runs, decide and change is listed here.",
   ACCEPTED: "Accepted",
   recorded: "Recorded",
   DELIVERED: "Delivered",
@@ -180,7 +189,23 @@ export const receipt = {
     refused > 0 ? `Receipts: ${all}, ${refused} refused` : `Receipts: ${all}`,
   refused: (n: number) => `${plural(n, "signal")} refused`,
   inAudit: "In the audit",
-  reran: (run: string, made: string) => `Reran ${run} as ${made}`,
+  versions: (before: number, after: number) =>
+    before === 0 ? `version ${after}` : `version ${before} → version ${after}`,
+  toRun: (id: string) => `Run ${id}`,
+  policySaved: "Saved the policy",
+  quotasSaved: "Saved the quotas",
+  modeSet: (mode: string) => `Set the mode to ${mode}`,
+  froze: "Froze the tenant",
+  unfroze: "Lifted the freeze",
+  tokenCreated: (name: string) => `Created the token ${name}`,
+  tokenRevoked: (name: string) => `Revoked the token ${name}`,
+  tookRole: (role: string) => `Took the ${role} role by break-glass`,
+  endedRole: "Ended break-glass",
+  tagged: (run: string) => `Changed the tags of run ${run}`,
+  noted: (run: string) => `Added a note to run ${run}`,
+  viewShared: (name: string, project: string) => `Shared the view ${name} with ${project}`,
+  viewRemoved: (name: string) => `Removed the shared view ${name}`,
+  reran: (run: string, newRun: string) => `Reran ${run} as ${newRun}`,
   decided: {
     APPROVE: (run: string) => `Approved ${run}`,
     REJECT: (run: string) => `Rejected ${run}`,

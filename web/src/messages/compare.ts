@@ -19,7 +19,7 @@ export const compare = {
   show: "Show",
   same: "No step differs.",
   sort: "Sort by",
-  sorts: { plan: "Order of the plan", slower: "Slowest against A", name: "Name" },
+  sorts: { plan: "Plan order", slower: "Slowest against A", name: "Name" },
   step: "Step",
   change: "Difference",
   statusOf: (run: string) => `Status in ${run}`,

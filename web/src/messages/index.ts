@@ -12,6 +12,7 @@ import { graph, grid, timeline, mosaic } from "./pictures";
 import { planDiff } from "./planDiff";
 import { plans } from "./plans";
 import { compare } from "./compare";
+import { explorer } from "./explorer";
 import { several } from "./several";
 import { bulk } from "./bulk";
 import { start } from "./start";
@@ -44,6 +45,7 @@ export const m = {
   viewer,
   signIn,
   attention,
+  explorer,
   notes,
   runs,
   run,

@@ -51,7 +51,7 @@ export const serviceBanner = {
   },
   FROZEN: {
     text: "Your tenant is frozen: no new run starts.",
-    still: "Runs in progress continue and take signals; queued runs go on waiting.",
+    still: "Runs in progress continue and take signals; queued runs keep waiting.",
   },
   DEGRADED: {
     text: "The engine starts runs too slowly: new ones are refused.",

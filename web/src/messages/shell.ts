@@ -128,6 +128,10 @@ export const share = {
   button: "Share",
   link: "Copy link",
   key: "Copy a link to this view",
+  status: "Copy a link that shows the status",
+  reveals: (hours: number) =>
+    `Everybody with this link sees for ${hours} h, without sign-in: the plan's id and version, the status, when the run started, how long it took, and how many steps failed. The link is recorded in the audit log.`,
+  until: "expires",
   copied: "Link copied",
   failed: "The link could not be copied. Copy it from the address bar.",
 };

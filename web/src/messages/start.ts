@@ -70,12 +70,12 @@ export const start = {
   first: {
     title: "No runs yet",
     sample: "Run the sample",
-    sampleMeans: "A small dbt project with seeds, models and tests. On the machine that runs dvt dev:",
+    sampleMeans: "A small dbt project with seeds, models and tests. In the directory in which dvt dev was started:",
     write: "Write a plan",
     writeMeans: "Save this as plan.yaml, or open it in the form and start it there.",
     open: "Open the form",
     connect: "Connect the command line",
-    connectMeans: "Create a token under Admin, put it into DVT_TOKEN, and run:",
+    connectMeans: "Create a token under Admin, put it in place of the dots, and run:",
   },
   problems: (n: number) => `${plural(n, "problem")}:`,
 };

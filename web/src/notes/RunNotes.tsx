@@ -1,13 +1,16 @@
 import { type FormEvent, useState } from "react";
-import { AddRunNoteDocument, RunNotesDocument, SetRunTagsDocument } from "../api/gen/graphql";
+import { AddRunNoteDocument, ChangeRunTagsDocument, RunNotesDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { newId } from "../api/newId";
 import { request } from "../api/request";
 import { useQuery } from "../api/useQuery";
 import { useSending } from "../forms/useSending";
+import { shortId } from "../format/format";
 import { m } from "../messages";
 import { Problem } from "../page/Problem";
-import { useCan } from "../session/useCan";
+import { DoneLine } from "../receipts/DoneLine";
+import { recordDone } from "../session/done";
+import { type May, MayNot, useMay } from "../session/MayNot";
 import form from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 import { Time } from "../ui/Time";
@@ -24,14 +27,14 @@ export function RunNotes({ runId }: { runId: string }) {
     ({ runTags, runNotes }) => ({ tags: runTags[0]?.tags ?? [], notes: runNotes }),
     { every: EVERY_MS },
   );
-  const refusal = useCan("ANNOTATE");
+  const may = useMay("ANNOTATE");
   return (
     <section className={css.notes}>
       <h2>{m.notes.title}</h2>
       {error !== null && <Problem error={error} retry={again} />}
       {answer && (
         <>
-          <Tags key={answer.tags.join(" ")} runId={runId} tags={answer.tags} refusal={refusal} saved={again} />
+          <Tags key={answer.tags.join(" ")} runId={runId} tags={answer.tags} may={may} saved={again} />
           {answer.notes.length === 0 && <p className={css.quiet}>{m.notes.none}</p>}
           <ol className={css.list}>
             {answer.notes.map((note) => (
@@ -43,7 +46,9 @@ export function RunNotes({ runId }: { runId: string }) {
               </li>
             ))}
           </ol>
-          <AddNote runId={runId} refusal={refusal} saved={again} />
+          <AddNote runId={runId} may={may} saved={again} />
+          <MayNot of={may} />
+          <DoneLine topic={`notes ${runId}`} />
         </>
       )}
     </section>
@@ -52,12 +57,11 @@ export function RunNotes({ runId }: { runId: string }) {
 
 interface PartProps {
   runId: string;
-  /** Why the viewer may not change it; null when they may. */
-  refusal: string | null;
+  may: May;
   saved: () => void;
 }
 
-function Tags({ runId, tags, refusal, saved }: PartProps & { tags: readonly string[] }) {
+function Tags({ runId, tags, may, saved }: PartProps & { tags: readonly string[] }) {
   const [typed, setTyped] = useState<string | null>(null);
   const sending = useSending();
   if (typed === null) {
@@ -69,7 +73,7 @@ function Tags({ runId, tags, refusal, saved }: PartProps & { tags: readonly stri
             {tag}
           </code>
         ))}
-        <Button kind="quiet" refusal={refusal} onClick={() => setTyped(tags.join(" "))}>
+        <Button kind="quiet" refusal={may.refusal} saidBy={may.saidBy} onClick={() => setTyped(tags.join(" "))}>
           {m.notes.editTags}
         </Button>
       </p>
@@ -77,9 +81,17 @@ function Tags({ runId, tags, refusal, saved }: PartProps & { tags: readonly stri
   }
   const save = (event: FormEvent): void => {
     event.preventDefault();
-    const input = { runId, requestId: `ui-${newId()}`, tags: typed.split(/\s+/).filter((tag) => tag !== "") };
+    const wanted = typed.split(/\s+/).filter((tag) => tag !== "");
+    const input = {
+      runId,
+      requestId: `ui-${newId()}`,
+      add: wanted.filter((tag) => !tags.includes(tag)),
+      remove: tags.filter((tag) => !wanted.includes(tag)),
+    };
     sending.send(async () => {
-      await request(SetRunTagsDocument, { input });
+      const { changeRunTags } = await request(ChangeRunTagsDocument, { input });
+      const what = m.receipt.tagged(shortId(runId));
+      recordDone({ topic: `notes ${runId}`, what, run: runId, effect: { run: runId }, change: changeRunTags.change });
       setTyped(null);
       saved();
     });
@@ -104,7 +116,7 @@ function Tags({ runId, tags, refusal, saved }: PartProps & { tags: readonly stri
   );
 }
 
-function AddNote({ runId, refusal, saved }: PartProps) {
+function AddNote({ runId, may, saved }: PartProps) {
   const [body, setBody] = useState("");
   // A repeated attempt is the same request, so that one text is one note.
   const [requestId, setRequestId] = useState(newId);
@@ -113,7 +125,11 @@ function AddNote({ runId, refusal, saved }: PartProps) {
     event.preventDefault();
     if (body.trim() === "") return;
     sending.send(async () => {
-      await request(AddRunNoteDocument, { input: { runId, requestId: `ui-${requestId}`, body } });
+      const { addRunNote } = await request(AddRunNoteDocument, {
+        input: { runId, requestId: `ui-${requestId}`, body },
+      });
+      const what = m.receipt.noted(shortId(runId));
+      recordDone({ topic: `notes ${runId}`, what, run: runId, effect: { run: runId }, change: addRunNote.change });
       setBody("");
       setRequestId(newId());
       saved();
@@ -127,7 +143,7 @@ function AddNote({ runId, refusal, saved }: PartProps) {
       </label>
       {sending.error && <p role="alert">{sending.error.message}</p>}
       <div className={form.buttons}>
-        <Button type="submit" refusal={refusal ?? sending.refusal}>
+        <Button type="submit" refusal={may.refusal ?? sending.refusal} saidBy={may.saidBy}>
           {m.notes.add}
         </Button>
       </div>

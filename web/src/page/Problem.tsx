@@ -1,8 +1,9 @@
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { ApiError } from "../api/error";
 import { ticking } from "../format/format";
 import { m } from "../messages";
 import { BreakGlassButton } from "../session/BreakGlass";
+import { useViewer } from "../session/viewer";
 import css from "../styles/Page.module.css";
 import { Button } from "../ui/Button";
 import { Notice } from "../ui/Page";
@@ -10,17 +11,7 @@ import { useTick } from "../ui/Time";
 
 export function Problem({ error, retry }: { error: unknown; retry: () => void }) {
   const api = error instanceof ApiError ? error : null;
-  if (api?.code === "FORBIDDEN") {
-    return (
-      <Notice title={m.page.forbidden}>
-        <p>
-          {api.message} <ErrorCode code={api.code} />
-        </p>
-        {api.whoCould.length > 0 && <p>{m.denied.could(api.whoCould.join(", "))}</p>}
-        <BreakGlassButton />
-      </Notice>
-    );
-  }
+  if (api?.code === "FORBIDDEN") return <Forbidden error={api} retry={retry} />;
   return (
     <div className={css.notice} role="alert">
       <p className={css.noticeTitle}>{m.run.failedToLoad}</p>
@@ -30,6 +21,27 @@ export function Problem({ error, retry }: { error: unknown; retry: () => void })
       {api?.correlationId && <p>{m.run.correlation(api.correlationId)}</p>}
       <Retry key={api?.correlationId} afterMs={api?.retryAfterMs ?? 0} retry={retry} />
     </div>
+  );
+}
+
+/** A refusal is no reason to ask again, until the rights of the viewer have changed. */
+function Forbidden({ error, retry }: { error: ApiError; retry: () => void }) {
+  const { policyVersion, breakGlassRoles } = useViewer();
+  const rights = `${policyVersion} ${breakGlassRoles.join(" ")}`;
+  const refusedWith = useRef(rights);
+  useEffect(() => {
+    if (rights === refusedWith.current) return;
+    refusedWith.current = rights;
+    retry();
+  });
+  return (
+    <Notice title={m.page.forbidden}>
+      <p>
+        {error.message} <ErrorCode code={error.code} />
+      </p>
+      {error.whoCould.length > 0 && <p>{m.denied.could(error.whoCould)}</p>}
+      <BreakGlassButton />
+    </Notice>
   );
 }
 

@@ -14,6 +14,7 @@ const run = (runId: string) => ({
   planVersion: "1.0",
   status: "COMPLETED" as const,
   statusRaw: "COMPLETED",
+  substatus: null,
   triggeredBy: null,
   createdAt: "2026-11-21T03:12:07.123Z",
   durationMs: 2_000,

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { m } from "../messages";
 import { of, screen, show, vi } from "../testing/render";
 import { PlansOverview } from "./PlansOverview";
 
@@ -7,6 +8,7 @@ const run = (runId: string, status: string, durationMs: number | null) => ({
   planVersion: "1.0",
   status,
   statusRaw: status,
+  substatus: status === "RUNNING" ? "AWAITING_OPERATOR" : null,
   triggeredBy: "ana",
   createdAt: "2026-11-21T03:12:07.123Z",
   durationMs,
@@ -38,9 +40,9 @@ it("shows each plan with its last runs, the newest on the right", async () => {
   const cells = screen.getAllByRole("link").filter((link) => /, run /.test(link.getAttribute("aria-label") ?? ""));
   expect(cells.map((cell) => [cell.textContent, cell.getAttribute("aria-label")])).toEqual([
     ["✕", "Failed, 1 m 1 s, run r-old"],
-    ["▶", "Running, run r-new"],
+    ["◆", `${m.status.awaitingOperator}, run r-new`],
   ]);
-  expect(screen.getByText("75 %").getAttribute("title")).toBe("3 of 4 ended runs succeeded");
+  expect(screen.getByText("75 %").getAttribute("title")).toBe("3 of 4 runs that succeeded or failed");
   expect(document.body.textContent).toContain("slower lately");
   expect(screen.getByRole("link", { name: "Retry a failed step" }).getAttribute("href")).toBe("/runs/r-new");
 });
@@ -66,4 +68,9 @@ it("reads further pages, and filters on the server", async () => {
 it("says why it is empty", async () => {
   await show(<PlansOverview />, { answers: { Plans: answer([]) } });
   expect(await screen.findByText("No plan has run here yet.")).toBeDefined();
+});
+
+it("shows what a first visitor needs where no plan has run", async () => {
+  await show(<PlansOverview none={<p>first steps</p>} />, { answers: { Plans: answer([]) } });
+  expect(await screen.findByText("first steps")).toBeDefined();
 });

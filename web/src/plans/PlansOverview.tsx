@@ -1,4 +1,5 @@
 import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 import { PlansDocument, type PlanSummaryFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useConnection } from "../api/useConnection";
@@ -45,9 +46,14 @@ export function usePlans({ projectId, environmentId, text }: PlansFilter) {
   );
 }
 
-/** Each plan with its last 30 runs. It reads its own data, so that other pages can show it. */
-export function PlansOverview({ filter = {} }: { filter?: PlansFilter }) {
-  return <PlansTable pages={usePlans(filter)} searched={filter.text !== undefined} />;
+/**
+ * Each plan with its last 30 runs. It reads its own data, so that other pages can show it. `none` is shown where no
+ * plan has run.
+ */
+export function PlansOverview({ filter = {}, none }: { filter?: PlansFilter; none?: ReactNode }) {
+  const pages = usePlans(filter);
+  if (none !== undefined && pages.rows?.length === 0) return none;
+  return <PlansTable pages={pages} searched={filter.text !== undefined} />;
 }
 
 export function PlansTable({ pages, searched }: { pages: ReturnType<typeof usePlans>; searched: boolean }) {

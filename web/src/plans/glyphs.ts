@@ -24,8 +24,8 @@ export interface CellLook {
   word: string;
 }
 
-export function runCell(run: Pick<PlanRunFieldsFragment, "status" | "statusRaw">): CellLook {
-  const { tone, word } = runLook({ ...run, substatus: null, pause: null });
+export function runCell(run: Pick<PlanRunFieldsFragment, "status" | "statusRaw" | "substatus">): CellLook {
+  const { tone, word } = runLook({ ...run, pause: null });
   return { glyph: GLYPH[tone], tone, word };
 }
 

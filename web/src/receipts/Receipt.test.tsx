@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { RECEIPTS, signal } from "../testing/fixtures";
+import { header, RECEIPTS, signal, step, store } from "../testing/fixtures";
 import { screen, show } from "../testing/render";
 import { ReceiptStages, ReceiptTitle } from "./Receipt";
 
@@ -30,4 +30,13 @@ it("names the action, the step, and the run unless it is the shown one", async (
   unmount();
   await show(<ReceiptTitle signal={signal()} here />);
   expect(screen.queryByRole("link")).toBeNull();
+});
+
+it("names the step of the shown run by its name and id, and of another run by its id", async () => {
+  const run = store(header(), {}, [step("stg_orders", { name: "Orders" })]);
+  const { container, unmount } = await show(<ReceiptTitle signal={signal()} here />, { run });
+  expect(container.textContent).toContain("Retry step Orders (stg_orders)");
+  unmount();
+  const { container: other } = await show(<ReceiptTitle signal={signal()} />, { run });
+  expect(other.textContent).toContain("Retry step stg_orders");
 });

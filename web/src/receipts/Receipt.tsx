@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { Signal } from "../api/model";
 import { m } from "../messages";
 import { duration, shortId } from "../format/format";
+import { StepTitle } from "../runstate/stepTitle";
 import type { Tone } from "../ui/tones";
 import { Time } from "../ui/Time";
 import css from "./Receipt.module.css";
@@ -82,7 +83,7 @@ export function ReceiptTitle({ signal, here = false }: { signal: Signal; here?: 
   return (
     <span className={css.title}>
       <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : m.action[signal.type]}</strong>{" "}
-      {signal.stepId && <code>{signal.stepId}</code>}{" "}
+      {signal.stepId && (here ? <StepTitle stepId={signal.stepId} /> : <code>{signal.stepId}</code>)}{" "}
       {!here && (
         <Link to="/runs/$runId" params={{ runId: signal.runId }} title={signal.runId}>
           {shortId(signal.runId)}

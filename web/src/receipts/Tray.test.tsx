@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { header, RUN, signal, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import { receipts } from "./context";
-import { doneLog } from "./done";
+import { doneLog } from "../session/done";
 import { DoneLine } from "./DoneLine";
 import { ReceiptLine } from "./ReceiptLine";
 import { Tray } from "./Tray";
@@ -74,6 +74,24 @@ it("closes by Esc, and only that", async () => {
   expect(screen.queryByRole("region", { name: "Receipts" })).toBeNull();
   expect(other, "Esc closes one thing").not.toHaveBeenCalled();
   document.removeEventListener("keydown", other);
+});
+
+it("closes when one of its links is followed, because it would lie over the page", async () => {
+  doneLog.add({
+    topic: "policy",
+    what: "Saved the policy",
+    effect: { page: "policy" },
+    versions: [3, 4],
+    by: "link",
+    at: Date.now(),
+    audit: null,
+  });
+  const { user } = await show(<Tray />, { viewer: { principal: "link" }, answers: BULKS });
+  await user.click(screen.getByRole("button", { name: /^Receipts/ }));
+  const tray = within(screen.getByRole("region", { name: "Receipts" }));
+  expect(tray.getByText(/Saved the policy: version 3 → version 4/)).toBeDefined();
+  await user.click(tray.getByRole("link", { name: "Policy" }));
+  await vi.waitFor(() => expect(screen.queryByRole("region", { name: "Receipts" })).toBeNull());
 });
 
 it("shows the newest receipt of the run in its place, up to what followed", async () => {

@@ -8,7 +8,7 @@ import { useViewer } from "../session/viewer";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
 import { useDismissed, useReceipts } from "./context";
-import { useDoneList } from "./done";
+import { useDoneList } from "../session/done";
 import { failed } from "./receipts";
 import { type Entry, TrayList } from "./TrayList";
 import css from "./Tray.module.css";
@@ -93,11 +93,18 @@ function Panel({ close, children }: { close: () => void; children: React.ReactNo
       const inside = event.target instanceof Node && panel.current?.parentElement?.contains(event.target);
       if (!inside) latest.current();
     };
+    // A link of the tray opens a page that the tray would lie over.
+    const follow = (event: MouseEvent): void => {
+      const link = event.target instanceof Element && event.target.closest("a");
+      if (link && panel.current?.contains(link)) latest.current();
+    };
     document.addEventListener("keydown", key, { capture: true });
     document.addEventListener("pointerdown", press);
+    document.addEventListener("click", follow);
     return () => {
       document.removeEventListener("keydown", key, { capture: true });
       document.removeEventListener("pointerdown", press);
+      document.removeEventListener("click", follow);
     };
   }, []);
   return (

@@ -6,7 +6,7 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Time, useTick } from "../ui/Time";
 import { receipts } from "./context";
-import type { Done } from "./done";
+import type { Done } from "../session/done";
 import { DoneText } from "./DoneLine";
 import { ReceiptStages, ReceiptTitle } from "./Receipt";
 import receipt from "./Receipt.module.css";

@@ -6,6 +6,7 @@ import { useQuery } from "../api/useQuery";
 import { useAttention } from "../attention/attention";
 import { AttentionList } from "../attention/AttentionList";
 import css from "../attention/Attention.module.css";
+import { FailedLately } from "../attention/FailedLately";
 import { m } from "../messages";
 import { Problem } from "../page/Problem";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -14,6 +15,7 @@ import { Notice, Skeleton } from "../ui/Page";
 import { Time, useTick } from "../ui/Time";
 
 const PlansOverview = lazyPart(() => import("../plans/PlansOverview").then((part) => part.PlansOverview));
+const FirstSteps = lazyPart(() => import("../start/FirstSteps").then((part) => part.FirstSteps));
 const MANY = 100;
 const EVERY_MS = 60_000;
 
@@ -42,15 +44,16 @@ export function AttentionPage() {
       {count >= MANY && <p className={css.note}>{m.attention.more(MANY)}</p>}
       {items !== null && items.length > 0 && <AttentionList items={items} now={Date.now() + offset} />}
       {items !== null && items.length === 0 && <Nothing />}
+      <FailedLately />
       <h2>{m.plans.title}</h2>
       <Suspense>
-        <PlansOverview />
+        <PlansOverview none={<FirstSteps />} />
       </Suspense>
     </>
   );
 }
 
-/** Says that nothing needs the viewer, and since when nothing has failed. */
+/** Says that nothing needs the viewer, and when a run failed last. */
 function Nothing() {
   const { answer } = useQuery(
     LastFailureDocument,
@@ -68,7 +71,7 @@ function Nothing() {
             m.attention.neverFailed
           ) : (
             <>
-              {m.attention.noneSince} <Time at={instant(answer.last)} format="full" />.
+              {m.attention.lastFailed} <Time at={instant(answer.last)} format="full" />.
             </>
           )}
         </p>

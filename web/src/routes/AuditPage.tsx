@@ -1,11 +1,12 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { AuditDocument, type AuditFieldsFragment, type AuditFilter, type AuditQuery } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { type Pages, useConnection } from "../api/useConnection";
 import { AuditFilterForm, type AuditSearch, criteria } from "../audit/AuditFilterForm";
 import { type AuditLine, coalesce } from "../audit/coalesce";
 import { auditColumns } from "../audit/columns";
+import { Seals } from "../audit/Seals";
 import { auditCsv, auditLines } from "../audit/export";
 import { count, type Zone } from "../format/format";
 import { m } from "../messages";
@@ -21,27 +22,28 @@ const EXPORT_PAGE = 200;
 const EXPORT_MOST = 10_000;
 const route = getRouteApi("/audit");
 
-function filterOf(search: AuditSearch, now: number, zone: Zone): AuditFilter {
+function filterOf(search: AuditSearch & { seals?: "yes" | undefined }, now: number, zone: Zone): AuditFilter {
   const from = momentOf(search.from, now, zone);
   const to = momentOf(search.to, now, zone);
   return {
     ...(search.actor ? { actor: search.actor } : {}),
     ...(search.outcome ? { outcome: search.outcome } : {}),
     ...(search.run ? { runId: search.run } : {}),
+    ...(search.request ? { requestId: search.request } : {}),
     ...(from !== null ? { from: new Date(from).toISOString() } : {}),
     ...(to !== null ? { to: new Date(to).toISOString() } : {}),
-    // Each run adds records that seal its log; they are shown only to a reader who filters by their action.
-    ...(search.action ? { action: search.action } : { seals: false }),
+    // Each run adds records that seal its log, which few readers need.
+    ...(search.action ? { action: search.action } : search.seals ? {} : { seals: false }),
   };
 }
 
-export function AuditPage() {
+export function AuditPage(): ReactNode {
   useDocumentStatus(m.audit.title);
   const search = route.useSearch();
-  const { tz: _, ...chosen } = search;
+  const { tz: _, seals, ...chosen } = search;
   const navigate = route.useNavigate();
   const zone = useZone();
-  const shown = JSON.stringify(chosen);
+  const shown = JSON.stringify({ ...chosen, seals });
   // "-2h" counts from when the filter was chosen, so that the pages of a list have the same beginning.
   const filter = useMemo(() => filterOf(JSON.parse(shown) as AuditSearch, Date.now(), zone), [shown, zone]);
   const pages = useConnection(AuditDocument, { filter }, (result) => result.audit);
@@ -76,7 +78,7 @@ export function AuditPage() {
       </p>
       <AuditFilterForm
         search={chosen}
-        find={(found) => void navigate({ search: (old) => ({ tz: old.tz, ...found }) })}
+        find={(found) => void navigate({ search: (old) => ({ tz: old.tz, seals: old.seals, ...found }) })}
       />
       <List
         label={m.audit.title}
@@ -103,6 +105,12 @@ export function AuditPage() {
           )
         }
       />
+      {!chosen.action && (
+        <Seals
+          shown={seals === "yes"}
+          show={(shown) => void navigate({ search: (old) => ({ ...old, seals: shown ? "yes" : undefined }) })}
+        />
+      )}
       <p className={css.note}>
         {m.audit.verify} <code>dvt audit verify</code>
       </p>

@@ -1,9 +1,13 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { Suspense, useCallback, useMemo, useRef } from "react";
+import { type RefObject, Suspense, useCallback, useEffect, useMemo, useRef } from "react";
 import type { RunRow } from "../api/model";
+import { type Column, DEFAULT_COLUMNS, usePreferredColumns } from "../runlist/columns";
+import { ListTools } from "../runlist/ListTools";
 import { RunFilters, SavedViews } from "../runlist/RunFilters";
 import { RunHistogram } from "../runlist/RunHistogram";
+import { obstacleOf } from "../runlist/sorts";
 import { RunTable } from "../runlist/RunTable";
+import { useRowTags } from "../runlist/useRowTags";
 import { toRunsSearch } from "../runlist/runsSearch";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
 import { useRowKeys, useSelection, useSelectKeys } from "../ui/useSelection";
@@ -34,6 +38,10 @@ export function RunsPage() {
   useDocumentStatus(m.runs.title);
   const query = useMemo(() => toRunsSearch(search), [search]);
   const list = useRunList(query, zone);
+  const [preferred, prefer] = usePreferredColumns();
+  const chosen = query.cols !== undefined || preferred !== null;
+  const columns = query.cols ?? preferred ?? DEFAULT_COLUMNS;
+  const head = useListHead();
   const { state, verdict, now } = list;
   const bar = useRef<{ focus: () => void }>(null);
   const inbox = useInbox();
@@ -46,6 +54,10 @@ export function RunsPage() {
       void setTimeout(() => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace })),
     [navigate],
   );
+  const choose = (cols: Column[] | null): void => {
+    prefer(cols);
+    change({ ...query, cols: cols ?? undefined }, true);
+  };
   useRowKeys();
   useSelectKeys(selection.turn, selection.selected.size > 0, selection.clear);
   useKeys({
@@ -82,10 +94,23 @@ export function RunsPage() {
         </Link>
       </div>
       <SavedViews query={query} waiting={inbox.count} />
-      <RunFilters ref={bar} query={query} change={change} />
+      <div ref={head} className={css.filters}>
+        <RunFilters ref={bar} query={query} change={change} />
+      </div>
       <RunHistogram query={query} filter={list.filter} change={change} />
-      <Strip list={list} />
-      <Rows list={list} query={query} menu={menu} selection={selection} />
+      <div className={css.above}>
+        <Strip list={list} />
+        <ListTools query={query} change={change} columns={columns} choose={choose} />
+      </div>
+      <Rows
+        list={list}
+        query={query}
+        change={change}
+        menu={menu}
+        selection={selection}
+        columns={columns}
+        chosen={chosen}
+      />
       {selection.selected.size > 0 && (
         <Suspense>
           <BulkBar
@@ -120,15 +145,49 @@ function Strip({ list: { state, show, refresh } }: { list: RunList }) {
   );
 }
 
+/** Keeps the height of the filters, which stay in sight, for the head of the table, which stays below them. */
+function useListHead(): RefObject<HTMLDivElement | null> {
+  const head = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const root = document.documentElement;
+    const observer = new ResizeObserver(([entry]) => {
+      const height = entry?.borderBoxSize[0]?.blockSize ?? 0;
+      root.style.setProperty("--list-head", `${Math.floor(height)}px`);
+    });
+    if (head.current) observer.observe(head.current);
+    return () => {
+      observer.disconnect();
+      root.style.removeProperty("--list-head");
+    };
+  }, []);
+  return head;
+}
+
 interface RowsProps {
   list: RunList;
   query: RunQuery;
+  change: (query: RunQuery) => void;
+  columns: readonly Column[];
+  chosen: boolean;
   menu: (run: RunRow) => MenuItem[];
   selection: ReturnType<typeof useSelection>;
 }
 
-function Rows({ list, query, menu, selection }: RowsProps) {
+function Rows({ list, query, change, menu, selection, columns, chosen }: RowsProps) {
   const { state, error, verdict, now, loadingMore, loadMore, refresh } = list;
+  const runIds = useMemo(() => state.rows.map((row) => row.run.runId), [state.rows]);
+  const tags = useRowTags(runIds, columns.includes("tags"));
+  const latest = useRef(query);
+  latest.current = query;
+  const onTag = useCallback(
+    (tag: string) => {
+      const next = { ...latest.current, tag };
+      // The list stays readable when its order cannot be combined with the tag.
+      change({ ...next, sort: obstacleOf(next.sort ?? "newest", next) ? undefined : next.sort });
+    },
+    [change],
+  );
+  const { sort } = query;
   if (state.rows.length > 0) {
     return (
       <>
@@ -138,13 +197,17 @@ function Rows({ list, query, menu, selection }: RowsProps) {
           frozen={verdict.state === "STALE" || verdict.state === "OFFLINE"}
           selecting={selection}
           menu={menu}
+          columns={columns}
+          chosen={chosen}
+          tags={tags}
+          onTag={onTag}
         />
         {error !== null && <Problem error={error} retry={loadMore} />}
         {state.rows.length > FOLLOWED && <p className={css.note}>{m.runs.notFollowed(FOLLOWED)}</p>}
         <p className={css.more}>
           {state.hasMore && (
             <Button onClick={loadMore} refusal={loadingMore ? m.runs.loading : null}>
-              {query.sort === "oldest" ? m.runs.younger : m.runs.older}
+              {sort === undefined ? m.runs.older : sort === "oldest" ? m.runs.younger : m.runs.more}
             </Button>
           )}
         </p>
@@ -153,12 +216,14 @@ function Rows({ list, query, menu, selection }: RowsProps) {
   }
   if (error !== null) return <Problem error={error} retry={refresh} />;
   if (!list.answered) return <Skeleton rows={8} label={m.runs.loading} />;
-  if (formatQuery(query) !== "") {
+  const filter = formatQuery({ ...query, cols: undefined });
+  if (filter !== "") {
     return (
       <Notice title={m.runs.emptyFilter}>
         <p>
-          <code>{formatQuery(query)}</code>
+          <code>{filter}</code>
         </p>
+        {sort !== undefined && sort !== "newest" && sort !== "oldest" && <p>{m.runs.sortedMeans[sort]}.</p>}
         <Link to="/runs" search={{}}>
           {m.runs.clearFilter}
         </Link>

@@ -146,8 +146,7 @@ export function StartPage() {
         {planProblem !== null && !error && <p>{planProblem}</p>}
         {error && (
           <p>
-            {error.message} <code>{error.code}</code>{" "}
-            {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
+            {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould)}
           </p>
         )}
         {violations.length > 0 && (

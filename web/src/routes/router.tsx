@@ -132,6 +132,12 @@ const audit = createRoute({
   component: lazyPage(() => import("./AuditPage").then((part) => part.AuditPage)),
 });
 
+const explorer = createRoute({
+  getParentRoute: () => root,
+  path: "/graphiql",
+  component: lazyPage(() => import("./ExplorerPage").then((part) => part.ExplorerPage)),
+});
+
 const moment = createRoute({
   getParentRoute: () => root,
   path: "/moment/$runId/$signalId",
@@ -180,6 +186,7 @@ export const router = createRouter({
     admin,
     adminIndex,
     health,
+    explorer,
   ]),
   parseSearch,
   stringifySearch,

@@ -1,7 +1,9 @@
 // The search parameters of addresses. Unknown or wrong ones are ignored, and never lead to an error page.
 import * as z from "zod/mini";
 import { RESULTS } from "../bulk/results";
+import { COLUMNS } from "../runlist/columns";
 import { momentOf } from "../runlist/query";
+import { SORTS } from "../runlist/sorts";
 import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_ORDERS } from "../address/views";
 
 const LONGEST_LIST = 1_000;
@@ -77,7 +79,8 @@ export const runsSearch = z.object({
   q: text,
   from: moment,
   to: moment,
-  sort: z.catch(z.optional(z.literal("oldest")), undefined),
+  sort: z.catch(z.optional(z.enum(SORTS)), undefined),
+  cols: words(COLUMNS),
 });
 
 export const bulkSearch = z.object({ result: z.catch(z.optional(z.enum(RESULTS)), undefined) });
@@ -154,8 +157,10 @@ export const auditSearch = z.object({
   action: text,
   outcome: text,
   run: text,
+  request: text,
   from: moment,
   to: moment,
+  seals: z.catch(z.optional(z.literal("yes")), undefined),
 });
 
 export const ADMIN_PARTS = ["tokens", "policy", "quotas", "service"] as const;

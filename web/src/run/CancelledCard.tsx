@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Ban } from "lucide-react";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
+import { StepTitle } from "../runstate/stepTitle";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { cancelledWords } from "../status/runWords";
 import { Time } from "../ui/Time";
@@ -50,7 +51,7 @@ export function CancelledCard({ header, cancellation }: CancelledCardProps) {
             to="."
             search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: cause.stepId ?? undefined, tab: "error" })}
           >
-            {cause.stepId}
+            <StepTitle stepId={cause.stepId} />
           </Link>{" "}
           <code className={css.code}>{cause.code}</code>
         </p>

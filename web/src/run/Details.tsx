@@ -3,6 +3,7 @@ import { type ReactNode, Suspense } from "react";
 import { useReceipts } from "../receipts/context";
 import type { RunHeader, Signal } from "../api/model";
 import { m } from "../messages";
+import { StepTitle } from "../runstate/stepTitle";
 import { Time } from "../ui/Time";
 import css from "./Details.module.css";
 import { lazyPart } from "../ui/lazyPart";
@@ -94,7 +95,8 @@ function Overlays({ header }: { header: RunHeader }) {
             >
               seq {signal.appliedSeq}
             </Link>{" "}
-            {signal.type} {signal.stepId && <code>{signal.stepId}</code>} {m.receipt.by(signal.actor)}
+            {signal.type === "UNKNOWN" ? signal.typeRaw : m.action[signal.type]}{" "}
+            {signal.stepId && <StepTitle stepId={signal.stepId} />} {m.receipt.by(signal.actor)}
             {signal.reason && `: “${signal.reason}”`}
           </li>
         ))}

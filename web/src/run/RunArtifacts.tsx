@@ -5,6 +5,7 @@ import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { attemptName, bytes } from "../format/format";
+import { stepTitle } from "../format/stepTitle";
 import { artifactKind, ArtifactLinks, Digest } from "../step/Artifact";
 import { Notice } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
@@ -25,7 +26,7 @@ const COLUMNS: readonly Column<Row>[] = [
         to="."
         search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: step.stepId, tab: "artifacts" })}
       >
-        {step.name ?? step.stepId}
+        {stepTitle(step.stepId, step.name)}
       </Link>
     ),
   },

@@ -9,6 +9,7 @@ import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { PlanLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useVerdict } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { forecastWords, useForecast } from "./forecast";
 import { manualOf } from "../status/stepGroup";
 import { RESET_STEP_PARAMS } from "../address/views";
@@ -19,8 +20,6 @@ import { ended, runLook } from "../status/look";
 import { StatusBadge } from "../ui/Status";
 import { Time, useTick, useZone } from "../ui/Time";
 import { Env } from "../ui/Env";
-import prose from "../styles/Prose.module.css";
-import { useFlash } from "../ui/useFlash";
 import css from "./RunHeader.module.css";
 import { isUrgent, statusWords } from "./statusWords";
 import { took } from "../status/runWords";
@@ -112,7 +111,7 @@ function Words({ header }: { header: RunHeader }) {
   );
   if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0)
     return <Waiting tasks={actions.tasks} />;
-  const words = statusWords(header, store.now(), actions, quiescent, (id) => store.step(id)?.name ?? id);
+  const words = statusWords(header, store.now(), actions, quiescent, (id) => titleOf(store, id));
   return (
     words && (
       <p className={css.words} title={words} data-urgent={isUrgent(header, store.now()) || undefined}>
@@ -132,7 +131,7 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
         <Fragment key={stepId}>
           {i > 0 && ", "}
           <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId })}>
-            {store.step(stepId)?.name ?? stepId}
+            {titleOf(store, stepId)}
           </Link>
         </Fragment>
       ))}
@@ -241,9 +240,8 @@ function Facts({ header }: { header: RunHeader }) {
 }
 
 function StepCount({ n, tone, word }: { n: number; tone: string; word: string }) {
-  const text = useFlash<HTMLSpanElement>(n);
   return (
-    <span ref={text} className={`${prose.flash} ${css.count}`} data-tone={tone}>
+    <span className={css.count} data-tone={tone}>
       {count(n)} {word}
     </span>
   );

@@ -8,6 +8,7 @@ import { Problem } from "../page/Problem";
 import { useHeader, useRunStore } from "../runstate/context";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { attemptName, count, shortId } from "../format/format";
+import { stepTitle } from "../format/stepTitle";
 import { Button } from "../ui/Button";
 import { Notice, Skeleton } from "../ui/Page";
 import { Time } from "../ui/Time";
@@ -121,7 +122,7 @@ function FoundLog({ runId, text, log }: { runId: string; text: string; log: Log 
   return (
     <>
       <p className={css.form}>
-        <strong>{log.stepName ?? log.stepId}</strong>
+        <strong>{stepTitle(log.stepId, log.stepName)}</strong>
         {log.attempt > 1 && <span>{attemptName(log.attempt)}</span>}
         {!own && (
           <span className={css.quiet}>

@@ -32,7 +32,7 @@ export function RunRefused({ runId, error, retry }: { runId: string; error: ApiE
           <p>
             {error.message} <code>{error.code}</code>
           </p>
-          {error.whoCould.length > 0 && <p>{m.denied.could(error.whoCould.join(", "))}</p>}
+          {error.whoCould.length > 0 && <p>{m.denied.could(error.whoCould)}</p>}
           <Link to="/runs">{m.run.toRuns}</Link>
         </Notice>
       );

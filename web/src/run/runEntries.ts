@@ -2,6 +2,7 @@
 import { SENDABLE, type Sendable } from "../actions/intent";
 import type { AvailableActions } from "../actions/useAvailability";
 import { m } from "../messages";
+import { titleOf } from "../runstate/stepTitle";
 import type { RunStore } from "../runstate/store";
 import type { PaletteEntry } from "../ui/paletteEntries";
 
@@ -22,7 +23,7 @@ export function runEntries({ store, actions, chosen, act, openStep }: RunEntries
     const may = stepId === null ? actions?.run : actions?.step(stepId);
     return SENDABLE.filter((action) => may?.get(action)?.outcome === "APPLY").map((action) => ({
       key: `${action} ${stepId ?? ""}`,
-      word: `${stepId === null ? m.action[action] : `${m.action[action]} ${nameOf(store, stepId)}`}…`,
+      word: `${stepId === null ? m.action[action] : `${m.action[action]} ${titleOf(store, stepId)}`}…`,
       act: () => act(action, stepId),
     }));
   });

@@ -29,7 +29,7 @@ export function statusWords(
   if (substatus === "AWAITING_OPERATOR" || retryDeadline !== null) {
     const left = retryDeadline === null ? null : retryDeadline - now;
     return sentence([
-      left !== null && (left > 0 ? m.run.windowCloses(ticking(left)) : m.run.windowClosed),
+      left !== null && (left > 0 ? m.run.windowCloses(countdown(left)) : m.run.windowClosed),
       failedSteps > 0 && failureWords(header, nameOf),
     ]);
   }
@@ -37,6 +37,13 @@ export function statusWords(
   if (message !== null && message !== "") return message;
   if (status === "UNKNOWN") return m.run.unknownMeans;
   return substatus === "COMPENSATING" ? m.run.compensatingMeans : null;
+}
+
+const SOON_MS = 600_000;
+
+/** The time left. Seconds matter, and take room, only in the last minutes. */
+function countdown(left: number): string {
+  return left < SOON_MS ? ticking(left) : `${Math.floor(left / 60_000)} min`;
 }
 
 const URGENT_MS = 120_000;

@@ -2,6 +2,7 @@ import { fireEvent } from "@testing-library/react";
 import { expect, it } from "vitest";
 import { header, NOW, RUN, RUNS } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
+import { COLUMNS, DEFAULT_COLUMNS } from "./columns";
 import { RunTable, widthsOf } from "./RunTable";
 
 const ROWS = ["failed", "draining", "running"].map((name, i) => ({
@@ -9,11 +10,21 @@ const ROWS = ["failed", "draining", "running"].map((name, i) => ({
   left: i === 1,
 }));
 
-async function table(selected: ReadonlySet<string> = new Set()) {
+const REST = { columns: DEFAULT_COLUMNS, tags: new Map<string, string[]>(), onTag: () => {} };
+
+async function table(selected: ReadonlySet<string> = new Set(), over: Partial<Parameters<typeof RunTable>[0]> = {}) {
   const turn = vi.fn<(runId: string, range: boolean) => void>();
   const turnAll = vi.fn<(on: boolean) => void>();
   const view = await show(
-    <RunTable rows={ROWS} now={NOW} frozen selecting={{ selected, turn, turnAll }} menu={() => []} />,
+    <RunTable
+      rows={ROWS}
+      now={NOW}
+      frozen
+      selecting={{ selected, turn, turnAll }}
+      menu={() => []}
+      {...REST}
+      {...over}
+    />,
   );
   return { ...view, turn, turnAll, rows: screen.getAllByRole("row").slice(1) };
 }
@@ -58,7 +69,31 @@ it("says of a run that has not started when it was created", async () => {
       frozen
       selecting={{ selected: new Set(), turn: () => {}, turnAll: () => {} }}
       menu={() => []}
+      {...REST}
     />,
   );
   expect(screen.getByTitle(/^Created .* UTC$/).textContent).toBe("not started");
+});
+
+it("shows the columns that were chosen, in their order, and nothing of the others", async () => {
+  await table(new Set(), { columns: ["took", "tags"] });
+  expect(screen.getAllByRole("columnheader").map((head) => head.textContent)).toEqual([
+    "",
+    "Status",
+    "Plan · run",
+    "Took",
+    "Tags",
+    "More",
+  ]);
+  expect(screen.queryByText("stg_orders: DBT_TEST_FAILED")).toBeNull();
+});
+
+it("shows two tags of a run and the number of the others, and filters by a click", async () => {
+  const onTag = vi.fn<(tag: string) => void>();
+  const tags = new Map([[`fai${RUN}`, ["late", "team:data", "urgent", "z"]]]);
+  const { user, rows } = await table(new Set(), { columns: COLUMNS, tags, onTag });
+  expect(rows[0]?.textContent).toContain("lateteam:data+2");
+  expect(screen.getByTitle("urgent, z").textContent).toBe("+2");
+  await user.click(screen.getByRole("button", { name: "team:data" }));
+  expect(onTag).toHaveBeenCalledExactlyOnceWith("team:data");
 });

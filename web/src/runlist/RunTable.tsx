@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { createContext, memo, use } from "react";
 import type { RunRow } from "../api/model";
 import { m } from "../messages";
+import { type Column, MANY_COLUMNS } from "./columns";
 import type { ListRow } from "./list";
 import { manualOf } from "../status/stepGroup";
 import { Env } from "../ui/Env";
@@ -30,20 +31,35 @@ interface RunTableProps {
   selecting: Selecting;
   /** The menu of a row. */
   menu: (run: RunRow) => MenuItem[];
+  columns: readonly Column[];
+  /** The viewer chose the columns, so a wide window hides none of them. */
+  chosen?: boolean;
+  /** The tags of the runs, by run id. */
+  tags: ReadonlyMap<string, readonly string[]>;
+  /** Filters the list by a tag. */
+  onTag: (tag: string) => void;
 }
+
+/** The tags that a row shows before the number of the others. */
+const SHOWN_TAGS = 2;
+const NO_TAGS: readonly string[] = [];
 
 /** The clock of the durations; a context, so that rows do not render each second. */
 const Now = createContext({ now: 0, frozen: false });
 
-export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) {
+export function RunTable({ rows, now, frozen, selecting, menu, columns, chosen = false, tags, onTag }: RunTableProps) {
   const { selected, turn, turnAll } = selecting;
   const all = rows.length > 0 && rows.every((row) => selected.has(row.run.runId));
   return (
     <div className={css.frame}>
-      <table className={css.table}>
+      <table
+        className={css.table}
+        data-usual={!chosen || undefined}
+        data-many={(chosen && columns.length > MANY_COLUMNS) || undefined}
+      >
         <thead>
           <tr>
-            <th scope="col" className={css.check}>
+            <th scope="col" className={css.check} data-col="check">
               <input
                 type="checkbox"
                 aria-label={m.runs.selectAll}
@@ -54,12 +70,16 @@ export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) 
                 onChange={() => turnAll(!all)}
               />
             </th>
-            {m.runs.columns.map((word) => (
-              <th key={word} scope="col">
-                {word}
+            <th scope="col" data-col="status">
+              {m.runs.status}
+            </th>
+            <th scope="col">{m.runs.planAndRun}</th>
+            {columns.map((column) => (
+              <th key={column} scope="col" data-col={column}>
+                {m.runs.columns[column]}
               </th>
             ))}
-            <th scope="col">
+            <th scope="col" data-col="menu">
               <span className={prose.hidden}>{m.runs.menu}</span>
             </th>
           </tr>
@@ -74,6 +94,9 @@ export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) 
                 selected={selected.has(row.run.runId)}
                 turn={turn}
                 menu={menu}
+                columns={columns}
+                tags={tags.get(row.run.runId) ?? NO_TAGS}
+                onTag={onTag}
               />
             ))}
           </Now>
@@ -89,11 +112,13 @@ interface RowProps {
   selected: boolean;
   turn: Selecting["turn"];
   menu: RunTableProps["menu"];
+  columns: readonly Column[];
+  tags: readonly string[];
+  onTag: RunTableProps["onTag"];
 }
 
-const Row = memo(function Row({ run, left, selected, turn, menu }: RowProps) {
+const Row = memo(function Row({ run, left, selected, turn, menu, columns, tags, onTag }: RowProps) {
   const name = `${run.plan.planId} ${shortId(run.runId)}`;
-  const cause = causeWords(run);
   return (
     <tr className={css.row} data-left={left || undefined} data-selected={selected || undefined} data-run={run.runId}>
       <td className={css.check}>
@@ -123,34 +148,69 @@ const Row = memo(function Row({ run, left, selected, turn, menu }: RowProps) {
           {left && <span className={css.left}>{m.runs.left}</span>}
         </span>
       </td>
-      <td className={css.env}>
-        <Env id={run.environmentId} />
-      </td>
-      <td className={css.steps}>
-        <Progress run={run} />
-      </td>
-      <td className={css.started}>
-        {run.startedAt === null ? (
-          <span title={m.runs.createdAt(dateTime(run.createdAt, "utc"))}>{m.runs.notStarted}</span>
-        ) : (
-          <Time at={run.startedAt} />
-        )}
-      </td>
-      <td className={css.took}>
-        <Took run={run} />
-      </td>
-      <td className={css.by} title={run.triggeredBy ?? undefined}>
-        {run.triggeredBy}
-      </td>
-      <td className={css.cause} title={cause ?? undefined}>
-        {cause}
-      </td>
+      {columns.map((column) => (
+        <Cell key={column} column={column} run={run} tags={tags} onTag={onTag} />
+      ))}
       <td className={css.menu}>
         <Menu label={m.runs.menuOf(name)} items={menu(run)} />
       </td>
     </tr>
   );
 });
+
+interface CellProps {
+  column: Column;
+  run: RunRow;
+  tags: readonly string[];
+  onTag: RunTableProps["onTag"];
+}
+
+function Cell({ column, run, tags, onTag }: CellProps) {
+  const title = { cause: causeWords(run), by: run.triggeredBy }[column as string] ?? undefined;
+  return (
+    <td className={css[column]} title={title}>
+      {content()}
+    </td>
+  );
+
+  function content() {
+    switch (column) {
+      case "env":
+        return <Env id={run.environmentId} />;
+      case "steps":
+        return <Progress run={run} />;
+      case "started":
+        return run.startedAt === null ? (
+          <span title={m.runs.createdAt(dateTime(run.createdAt, "utc"))}>{m.runs.notStarted}</span>
+        ) : (
+          <Time at={run.startedAt} />
+        );
+      case "ended":
+        return run.completedAt !== null && <Time at={run.completedAt} />;
+      case "took":
+        return <Took run={run} />;
+      case "by":
+      case "cause":
+        return title;
+      case "tags":
+        return tags.length > 0 && <Tags tags={tags} onTag={onTag} />;
+    }
+  }
+}
+
+function Tags({ tags, onTag }: Pick<CellProps, "tags" | "onTag">) {
+  const hidden = tags.slice(SHOWN_TAGS);
+  return (
+    <span className={css.tagList}>
+      {tags.slice(0, SHOWN_TAGS).map((tag) => (
+        <button key={tag} type="button" className={css.tag} title={m.runs.onlyTag(tag)} onClick={() => onTag(tag)}>
+          {tag}
+        </button>
+      ))}
+      {hidden.length > 0 && <span title={hidden.join(", ")}>{m.runs.moreTags(hidden.length)}</span>}
+    </span>
+  );
+}
 
 function Took({ run }: { run: RunRow }) {
   const { now, frozen } = use(Now);

@@ -93,4 +93,8 @@ describe("the runs page", () => {
       ["c", 1, false],
     ]);
   });
+  it("without a stream, offers runs that match and are not shown", () => {
+    const old = appendPage(EMPTY, [run("a", 1), run("b", 2)], "k", true);
+    expect(reread(old, [run("c", 0), run("a", 1)]).waiting.map(({ runId }) => runId)).toEqual(["c"]);
+  });
 });

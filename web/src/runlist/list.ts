@@ -18,7 +18,7 @@ export interface ListFrame {
 
 export interface ListState {
   rows: readonly ListRow[];
-  /** Runs that match and are not yet shown, newest first. */
+  /** Runs that match and are not yet shown, in the order of the list. */
   waiting: readonly RunRow[];
   /** The runs that the stream follows: createdAt by runId. */
   followed: ReadonlyMap<string, number>;
@@ -84,14 +84,18 @@ export function applyFrame(state: ListState, frame: ListFrame): ListState {
   return state.rows.length === 0 ? showWaiting(next) : next;
 }
 
-/** Applies the same runs read again, where no stream follows: rows change in place, and missing ones are marked. */
+/**
+ * Applies the first runs read again, where no stream follows: rows change in place, missing ones are marked, and runs
+ * that are not shown wait.
+ */
 export function reread(state: ListState, runs: readonly RunRow[]): ListState {
   const read = new Map(runs.map((run) => [run.runId, run]));
   const rows = state.rows.map((row, i) => {
     const run = read.get(row.run.runId);
     return run ? { run: newer(row.run, run), left: false } : { ...row, left: row.left || i < runs.length };
   });
-  return { ...state, rows };
+  const shown = new Set(rows.map((row) => row.run.runId));
+  return { ...state, rows, waiting: runs.filter((run) => !shown.has(run.runId)) };
 }
 
 /** Shows the waiting runs, when the reader asks for them. */

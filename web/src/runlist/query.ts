@@ -1,5 +1,7 @@
 // The query of the runs page, which the address and the filter bar hold.
 import type { RunFilter } from "../api/gen/graphql";
+import { type Column, columnsOf } from "./columns";
+import { type Sort, SORTS } from "./sorts";
 import { DAY_MS, type Zone } from "../format/format";
 import { RUN_STATUSES, type RunStatusFilter } from "../address/views";
 
@@ -16,7 +18,10 @@ export interface RunQuery {
   /** `-24h`, `-7d`, `today`, `2026-11-22` or `2026-11-22T03:00Z`. */
   from?: string | undefined;
   to?: string | undefined;
-  sort?: "oldest" | undefined;
+  /** Without one, the newest come first. */
+  sort?: Sort | undefined;
+  /** The columns of the table; without them, those that the viewer prefers. */
+  cols?: Column[] | undefined;
 }
 
 export const MOMENT = /^(today|-\d{1,4}[mhd]|\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?Z)?)$/;
@@ -54,7 +59,9 @@ export function parseQuery(text: string): Parsed {
       if (statuses.length > 0) query.status = [...(query.status ?? []), ...statuses];
       if (statuses.length < wanted.length) unknown.push(token);
     } else if ((key === "from" || key === "to") && MOMENT.test(value)) query[key] = value;
-    else if (key === "sort" && value === "oldest") query.sort = value;
+    else if (key === "sort" && SORTS.some((sort) => sort === value)) {
+      if (value !== "newest") query.sort = SORTS.find((sort) => sort === value);
+    } else if (key === "cols" && columnsOf(value)) query.cols = columnsOf(value) ?? undefined;
     else unknown.push(token);
   }
   if (rest.length > 0) query.q = rest.join(" ");
@@ -62,8 +69,8 @@ export function parseQuery(text: string): Parsed {
 }
 
 /** Writes a query in the form that `parseQuery` reads. */
-export function formatQuery({ status, project, env, plan, tag, by, from, to, sort, q }: RunQuery): string {
-  const tokens = { status: status?.join(","), project, env, plan, tag, by, from, to, sort };
+export function formatQuery({ status, project, env, plan, tag, by, from, to, sort, cols, q }: RunQuery): string {
+  const tokens = { status: status?.join(","), project, env, plan, tag, by, from, to, sort, cols: cols?.join(",") };
   return [
     ...Object.entries(tokens).flatMap(([key, value]) => (value ? [`${key}:${value}`] : [])),
     ...(q ? [q] : []),

@@ -1,6 +1,6 @@
 import type { RunQuery } from "./query";
 
-/** A query as search parameters of the runs page. `stringifySearch` writes the list of statuses. */
-export function toRunsSearch({ status, project, env, plan, tag, by, q, from, to, sort }: RunQuery): RunQuery {
-  return { status, project, env, plan, tag, by, q, from, to, sort };
+/** A query as search parameters of the runs page. `stringifySearch` writes the lists. */
+export function toRunsSearch({ status, project, env, plan, tag, by, q, from, to, sort, cols }: RunQuery): RunQuery {
+  return { status, project, env, plan, tag, by, q, from, to, sort, cols };
 }

@@ -3,6 +3,8 @@ import { DeleteViewDocument, SavedViewsDocument, type SavedViewsQuery, SaveViewD
 import { newId } from "../api/newId";
 import { request } from "../api/request";
 import { useQuery } from "../api/useQuery";
+import { m } from "../messages";
+import { recordDone } from "../session/done";
 
 export type SavedView = SavedViewsQuery["savedViews"][number];
 
@@ -21,11 +23,21 @@ export function useSavedViews(): Views {
   return {
     views: last ?? [],
     save: async (name, query, projectId) => {
-      await request(SaveViewDocument, { input: { id: `v-${newId()}`, name, query, projectId: projectId ?? null } });
+      const input = { id: `v-${newId()}`, name, query, projectId: projectId ?? null };
+      const { saveView } = await request(SaveViewDocument, { input });
+      if (projectId !== undefined) {
+        // Others see it: a view of one's own needs no receipt.
+        const what = m.receipt.viewShared(name, projectId);
+        recordDone({ topic: "views", what, effect: { page: "runs" }, change: saveView.change });
+      }
       again();
     },
-    drop: async ({ viewId }) => {
-      await request(DeleteViewDocument, { input: { id: viewId } });
+    drop: async ({ viewId, name, projectId }) => {
+      const { deleteView } = await request(DeleteViewDocument, { input: { id: viewId } });
+      if (projectId !== null) {
+        const what = m.receipt.viewRemoved(name);
+        recordDone({ topic: "views", what, effect: { page: "runs" }, change: deleteView.change });
+      }
       again();
     },
   };

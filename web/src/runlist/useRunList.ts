@@ -9,12 +9,15 @@ import { seenFor, whileSeen } from "../api/whileSeen";
 import type { Zone } from "../format/format";
 import { appendPage, applyFrame, EMPTY, type ListFrame, type ListState, reread, showWaiting } from "./list";
 import { type RunQuery, toFilter } from "./query";
+import { orderOf } from "./sorts";
 import type { VerdictReason, VerdictState } from "../runstate/store";
 
 const PAGE = 50;
 /** The most rows that one stream follows; older rows stay as they were read. */
 export const FOLLOWED = 200;
 const WAITING = 200;
+/** The one order that the server streams. */
+const FOLLOWED_ORDER = "CREATED_DESC";
 const SILENCE_MS = 20_000;
 const REREAD_MS = 5_000;
 
@@ -82,7 +85,7 @@ export interface RunList {
 }
 
 /**
- * The matching runs: a page by query, then a stream. With the oldest first there is no stream, so they are read again.
+ * The matching runs: a page by query, then a stream. Only the order of creation has a stream; others are read again.
  */
 export function useRunList(query: RunQuery, zone: Zone): RunList {
   const [state, dispatch] = useReducer(reduce, EMPTY);
@@ -92,7 +95,8 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   const [round, setRound] = useState(0);
   const [loadingMore, setLoadingMore] = useState(false);
   const link = useSyncExternalStore(onLink, linkState);
-  const key = JSON.stringify([query, zone]);
+  // Other columns show the same list.
+  const key = JSON.stringify([{ ...query, cols: undefined }, zone]);
   const asked = useRef({ query, zone });
   asked.current = { query, zone };
   const filter = useRef<RunFilter>({});
@@ -100,7 +104,7 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   const asking = useRef(new AbortController());
   const rows = useRef(0);
   rows.current = state.rows.length;
-  const orderBy = query.sort === "oldest" ? "CREATED_ASC" : "CREATED_DESC";
+  const orderBy = orderOf(query);
 
   useEffect(() => {
     const abort = new AbortController();
@@ -132,7 +136,7 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   first.current = answered ? Math.max(first.current, wanted) : 0;
   const followed = first.current;
   useEffect(() => {
-    if (!answered || orderBy === "CREATED_ASC") return;
+    if (!answered || orderBy !== FOLLOWED_ORDER) return;
     const stream = follow(
       RunListDocument,
       { first: followed, filter: filter.current },
@@ -153,7 +157,7 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   }, [answered, orderBy, followed, key, round]);
 
   useEffect(() => {
-    if (!answered || orderBy === "CREATED_DESC") return;
+    if (!answered || orderBy === FOLLOWED_ORDER) return;
     const { signal } = asking.current;
     // The verdict shows the time of the last success.
     const again = async (): Promise<void> => {
@@ -186,13 +190,14 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
     state,
     filter: filter.current,
     error,
-    verdict: { ...judge(fresh, cut), ...(orderBy === "CREATED_ASC" ? { everyMs: REREAD_MS } : {}) },
+    verdict: { ...judge(fresh, cut), ...(orderBy === FOLLOWED_ORDER ? {} : { everyMs: REREAD_MS }) },
     now: fresh ? fresh.asOf + (Date.now() - fresh.at) : Date.now(),
     answered,
     loadingMore,
     loadMore,
     refresh,
-    show: () => (state.waiting.length >= WAITING ? refresh() : dispatch({ kind: "show" })),
+    show: () =>
+      state.waiting.length >= WAITING || orderBy !== FOLLOWED_ORDER ? refresh() : dispatch({ kind: "show" }),
   };
 }
 

@@ -21,7 +21,7 @@ it("takes a role for at most the minutes of the policy, with a reason", async ()
     answers: { BreakGlass: { breakGlass: { role: "ADMIN", until: "2026-11-27T16:00:00Z", policyVersion: 2 } } },
   });
   await user.click(screen.getByRole("button", { name: "Break glass…" }));
-  const take = await screen.findByRole("button", { name: "Take the role Admin" });
+  const take = await screen.findByRole("button", { name: "Take the Admin role" });
   expect(take.hasAttribute("disabled"), "without a reason").toBe(true);
   const minutes = screen.getByLabelText<HTMLInputElement>("Minutes (at most 30)");
   expect(minutes.max).toBe("30");

@@ -6,6 +6,7 @@ import { tellRightsChanged } from "../api/session";
 import { useSending } from "../forms/useSending";
 import { useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../forms/Violations";
 import { m } from "../messages";
+import { recordDone } from "./done";
 import send from "../styles/Confirm.module.css";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
@@ -34,7 +35,9 @@ export function BreakGlassDialog({ roles, onClose }: { roles: ViewerInfo["breakG
     event.preventDefault();
     const input = { requestId, role, minutes: Number(minutes), reason: reason.trim() };
     sendOnce(() =>
-      request(BreakGlassDocument, { input }).then(() => {
+      request(BreakGlassDocument, { input }).then(({ breakGlass }) => {
+        const what = m.receipt.tookRole(m.role[role]);
+        recordDone({ topic: "break-glass", what, effect: { page: "policy" }, change: breakGlass.change });
         tellRightsChanged();
         onClose();
       }),

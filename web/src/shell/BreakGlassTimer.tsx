@@ -5,6 +5,7 @@ import { request } from "../api/request";
 import { tellRightsChanged } from "../api/session";
 import { ticking } from "../format/format";
 import { m } from "../messages";
+import { recordDone } from "../session/done";
 import { Button } from "../ui/Button";
 import { useTick } from "../ui/Time";
 import { useViewer } from "../session/viewer";
@@ -21,7 +22,15 @@ export function BreakGlassTimer() {
   const end = (): void => {
     setFailed(null);
     request(EndBreakGlassDocument, { input: { requestId: `${requestId}-${breakGlassUntil}`.replace(/[^\w.-]/g, "-") } })
-      .then(tellRightsChanged)
+      .then(({ endBreakGlass }) => {
+        recordDone({
+          topic: "break-glass",
+          what: m.receipt.endedRole,
+          effect: { page: "policy" },
+          change: endBreakGlass.change,
+        });
+        tellRightsChanged();
+      })
       .catch((cause: unknown) => setFailed(cause instanceof Error ? cause.message : String(cause)));
   };
   const roles = breakGlassRoles.map((role) => m.role[role]).join(", ");

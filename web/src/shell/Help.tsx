@@ -29,6 +29,9 @@ export function Help({ close }: { close: () => void }) {
         <input type="checkbox" checked={on} onChange={(event) => setKeysOn(event.target.checked)} /> {m.viewer.keys}
       </label>
       <p className={css.note}>{m.help.note}</p>
+      <p className={css.note}>
+        <a href="/graphiql">{m.explorer.title}</a> · <a href="/docs/api">{m.explorer.reference}</a>
+      </p>
       <p className={css.end}>
         <Button onClick={close}>{m.help.close}</Button>
       </p>

@@ -1,5 +1,5 @@
 import { Link2 } from "lucide-react";
-import { useId, useState } from "react";
+import { Suspense, useId, useState } from "react";
 import { CopyAs } from "../copyas/CopyAs";
 import { type CopySubject, offeredSubject } from "../copyas/offer";
 import { m } from "../messages";
@@ -7,6 +7,9 @@ import { Button } from "../ui/Button";
 import { copyLink, useCopied } from "../ui/copyLink";
 import account from "./Account.module.css";
 import css from "./Shell.module.css";
+import { lazyPart } from "../ui/lazyPart";
+
+const ShareStatus = lazyPart(() => import("./ShareStatus").then((part) => part.ShareStatus));
 
 /** Copies the address, which is the whole view, or the request of the page for a terminal or a program. */
 export function Share() {
@@ -27,6 +30,11 @@ export function Share() {
         <p>
           <Button onClick={() => void copyLink(location.href)}>{m.share.link}</Button>
         </p>
+        {subject?.of === "run" && (
+          <Suspense>
+            <ShareStatus runId={subject.runId} />
+          </Suspense>
+        )}
         {subject && <CopyAs subject={subject} />}
       </div>
     </>

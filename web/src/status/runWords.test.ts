@@ -16,7 +16,7 @@ describe("cancelledWords", () => {
     [{}, "cancelled by ana: “wrong day”"],
     [{ reason: null }, "cancelled by ana"],
     [{ signalType: "EMERGENCY_STOP" } as const, "emergency stop by ana: “wrong day”"],
-    [{ signalId: null, signalType: null, code: "APPROVAL_REJECTED" }, "approval declined by ana: “wrong day”"],
+    [{ signalId: null, signalType: null, code: "APPROVAL_REJECTED" }, "approval rejected by ana: “wrong day”"],
     [
       { signalId: null, signalType: null, actor: "dvt", code: "APPROVAL_EXPIRED", reason: "0 of 1 approved." },
       "not approved in time: 0 of 1 approved.",

@@ -9,7 +9,7 @@ interface ButtonProps {
   /** Why the button is refused now. It stays visible and focusable, and says so. */
   refusal?: string | null;
   /** The id of a visible text with the reason; without it the reason is a tooltip. */
-  saidBy?: string;
+  saidBy?: string | undefined;
   pressed?: boolean;
   /** Whether the part that the button opens is shown. */
   expanded?: boolean;

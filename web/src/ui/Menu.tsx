@@ -7,7 +7,6 @@ export interface MenuItem {
   act: () => void;
 }
 
-const WIDTH = 240;
 const EDGE = 8;
 
 /**
@@ -23,8 +22,8 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
     if (!open) return;
     const at = button.current?.getBoundingClientRect();
     if (!at || !list.current) return;
-    list.current.style.left = `${Math.max(EDGE, Math.min(at.right - WIDTH, innerWidth - WIDTH - EDGE))}px`;
-    const height = list.current.offsetHeight;
+    const { offsetWidth: width, offsetHeight: height } = list.current;
+    list.current.style.left = `${Math.max(EDGE, Math.min(at.right - width, innerWidth - width - EDGE))}px`;
     list.current.style.top = `${at.bottom + height + EDGE > innerHeight ? Math.max(EDGE, at.top - height - 4) : at.bottom + 4}px`;
     list.current.querySelector("button")?.focus();
   }, [open]);

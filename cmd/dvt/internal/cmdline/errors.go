@@ -24,11 +24,17 @@ import (
 // Error is an error with an exit status: 1 failed, 2 usage, 3 refused, 4 not found.
 type Error struct {
 	Status int
+	Code   string // a code of the API's table, when one applies; the message begins with it
 	Err    error
 	Said   bool // the output shows it already, so it is not printed again
 }
 
-func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Error() string {
+	if e.Code != "" {
+		return e.Code + ": " + e.Err.Error()
+	}
+	return e.Err.Error()
+}
 func (e *Error) Unwrap() error { return e.Err }
 
 // Usage returns err with the exit status of a wrong command line.
@@ -141,7 +147,8 @@ func connectionError(err error) error {
 
 // NotFound returns an error with the exit status 4 for an object that does not exist, or that belongs to somebody else.
 func NotFound(what string) error {
-	return &Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
+	return &Error{Status: 4, Code: string(run.CodeNotFound),
+		Err: fmt.Errorf("there is no such %s, or it is not yours", what)}
 }
 
 // ExactArgs is cobra.ExactArgs with the exit status of a usage error.

@@ -16,7 +16,10 @@ var Examples = map[string]string{
 	"dvt break-glass status": "dvt break-glass status",
 	"dvt break-glass take":   "dvt break-glass take sre --minutes 30 --reason \"the store is full\"",
 	"dvt bulk list":          "dvt bulk list",
-	"dvt bulk stop":          "dvt bulk stop ID --reason mistake",
+	"dvt bulk rerun": "dvt bulk rerun --status failed --since 12h --from failed --reason \"the source is back\"\ndvt " +
+		"bulk rerun --ids-from ids.txt --from load --param day=2026-02-17 --reason \"wrong day\" --preview\ndvt bulk rerun " +
+		"--plan nightly --status failed,cancelled --from start --reason \"fixed\" --yes --watch",
+	"dvt bulk stop": "dvt bulk stop ID --reason mistake",
 	"dvt bulk show": "dvt bulk show ID --failed\ndvt bulk show ID --limit 5000 -o json | jq -r " +
 		"'.rows[] | [.runId, .outcomeRaw] | @csv'",
 	"dvt bulk signal": "dvt bulk signal pause --status running --project shop --reason \"release\"\ndvt bulk " +
@@ -73,12 +76,13 @@ var Examples = map[string]string{
 		"--signal-id pause-1",
 	"dvt run plan": "dvt run plan 4fec12ab > plan.yaml\ndvt run plan @last -o json | jq '.steps[].stepId'",
 	"dvt run rerun": "dvt run rerun 4fec12ab --from failed --watch\ndvt run rerun 4fec12ab --from " +
-		"build,test --preview",
+		"build,test --preview\ndvt run rerun 4fec12ab --from start --param day=2026-02-17",
 	"dvt run resume": "dvt run resume 4fec12ab",
 	"dvt run retry": "dvt run retry 4fec12ab build --preview\ndvt run retry 4fec12ab build --force --reason " +
 		"\"the disk has room again\"",
 	"dvt run search":     "dvt run search @failed timeout\ndvt run search 4fec12ab \"out of memory\" --runs 10",
 	"dvt run set-target": "dvt run set-target 4fec12ab build --schema restored --reason \"keep the old one\"",
+	"dvt run share":      "dvt run share @failed",
 	"dvt run show":       "dvt run show @last\ndvt run show 4fec12ab --at 812\ndvt run show 4fec12ab -o yaml",
 	"dvt run skip":       "dvt run skip 4fec12ab notify --reason \"told them by phone\"",
 	"dvt run start": "dvt run start nightly.yaml --watch\nmake-plan | dvt run start - --request-id " +
@@ -99,13 +103,15 @@ var Examples = map[string]string{
 	"dvt store rebuild":    "dvt store rebuild --store 'postgres://dvt@db/dvt?sslmode=verify-full'",
 	"dvt store repair":     "dvt store repair --from-engine --config dvt.yaml",
 	"dvt store verify":     "dvt store verify --store 'postgres://dvt@db/dvt?sslmode=verify-full'",
-	"dvt tenant freeze":    "dvt tenant freeze --reason \"month end\"",
-	"dvt tenant unfreeze":  "dvt tenant unfreeze --reason \"month end is done\"",
-	"dvt token create":     "dvt token create ci --role OPERATOR --project shop --days 30",
-	"dvt token list":       "dvt token list --everybody",
-	"dvt token revoke":     "dvt token revoke 7f3a --reason \"it leaked\"",
-	"dvt version":          "dvt version -o json",
-	"dvt whoami":           "dvt whoami --context prod",
+	"dvt tenant share-links": "dvt tenant share-links --hours 24 --reason \"links in our chat\"\ndvt tenant share-links " +
+		"--hours 0 --reason \"a link leaked\"",
+	"dvt tenant freeze":   "dvt tenant freeze --reason \"month end\"",
+	"dvt tenant unfreeze": "dvt tenant unfreeze --reason \"month end is done\"",
+	"dvt token create":    "dvt token create ci --role OPERATOR --project shop --days 30",
+	"dvt token list":      "dvt token list --everybody",
+	"dvt token revoke":    "dvt token revoke 7f3a --reason \"it leaked\"",
+	"dvt version":         "dvt version -o json",
+	"dvt whoami":          "dvt whoami --context prod",
 	"dvt worker": "dvt worker --queues tq-control-prod --config dvt.yaml\ndvt worker --queues " +
 		"tq-data-prod --server https://dvt.example.com --temporal temporal:7233 --temporal-tls on",
 	"dvt workflow debug": "dvt workflow debug 4fec12ab",

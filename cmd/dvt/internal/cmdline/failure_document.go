@@ -2,12 +2,13 @@ package cmdline
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/dvt-engine/dvt/client"
 )
 
-// FailureDocument is the error of a command for programs. Code, and what depends on it, are those of the API; they are
-// empty when the error does not come from there.
+// FailureDocument is the error of a command for programs. Code is one of the API's table, or empty when none applies.
+// RetryAfterMS and the fields behind it are empty when the error does not come from the API.
 type FailureDocument struct {
 	Error struct {
 		Code         string             `json:"code,omitempty"`
@@ -26,6 +27,11 @@ func DescribeFailure(err error) FailureDocument {
 	var out FailureDocument
 	e := &out.Error
 	e.Message, e.ExitStatus = err.Error(), ExitStatus(err)
+	for own, is := errors.AsType[*Error](err); is; own, is = errors.AsType[*Error](own.Err) {
+		if own.Code != "" {
+			e.Code, e.Message = own.Code, strings.TrimPrefix(err.Error(), own.Code+": ")
+		}
+	}
 	if api, is := errors.AsType[*client.Error](err); is {
 		e.Code, e.Message, e.Violations, e.RunSeq, e.RequestID = api.Code, api.Message, api.Violations, api.RunSeq,
 			api.RequestID

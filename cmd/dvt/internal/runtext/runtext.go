@@ -20,7 +20,19 @@ func Substatus(is *client.RunSubstatus) string {
 	if is == nil {
 		return ""
 	}
-	return " (" + string(*is) + ")"
+	return " (" + substatuses[*is] + ")"
+}
+
+// substatuses says what a run does besides its status.
+var substatuses = map[client.RunSubstatus]string{
+	client.RunSubstatusDraining: "draining", client.RunSubstatusAwaitingOperator: "waits for an operator",
+	client.RunSubstatusWaitingManual: "waits for a manual step", client.RunSubstatusCompensating: "compensating",
+	client.RunSubstatusQueued: "queued", client.RunSubstatusUnknown: "unknown",
+}
+
+// Words returns a value of an enum as words for a sentence: "retry step" for RETRY_STEP.
+func Words[T ~string](value T) string {
+	return strings.ToLower(strings.ReplaceAll(string(value), "_", " "))
 }
 
 // Steps returns how many steps of a run succeeded, of how many, and how many failed and were skipped.
@@ -76,6 +88,15 @@ func Milliseconds(ms float64) string {
 	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
 }
 
+// StepTitle returns a step as people and commands know it: "Look for a file (need-file)", or its id when it has no
+// other name.
+func StepTitle(stepID, name string) string {
+	if name == "" || name == stepID {
+		return stepID
+	}
+	return fmt.Sprintf("%s (%s)", name, stepID)
+}
+
 // Held returns how many steps cannot start because of failed steps, and how many of them need the one that failed
 // first; "" for none, or when the server does not say.
 func Held(cause *client.RunRowRootCauseRunError) string {
@@ -114,4 +135,23 @@ func CancelledBy(c *client.RunRowCancellation) string {
 		out += ": " + why
 	}
 	return out
+}
+
+// shortRunID is the number of characters of a run's id in commands that are shown. Ids are random, so that it is nearly
+// always enough.
+const shortRunID = 8
+
+// NextCommand is a command that people are likely to need next.
+type NextCommand struct{ Name, Command string }
+
+// NextCommands returns the commands for a run whose step failed: to retry the step, or to rerun a run that has ended,
+// and to read the log.
+func NextCommands(r client.RunRow, step string) []NextCommand {
+	id := r.RunId[:min(len(r.RunId), shortRunID)]
+	next := NextCommand{"retry", "dvt run retry " + id + " " + step}
+	switch r.Status {
+	case client.RunStatusCompleted, client.RunStatusFailed, client.RunStatusCancelled:
+		next = NextCommand{"rerun", "dvt run rerun " + id + " --from failed"}
+	}
+	return []NextCommand{next, {"log", "dvt run logs " + id + " " + step}}
 }

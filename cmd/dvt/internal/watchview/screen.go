@@ -207,18 +207,14 @@ func (v *View) timeLeft(now time.Time) string {
 // nextLines returns what one can do next, below an empty line: the commands for a failed step, the page of the run, and
 // how to leave the screen.
 func (v *View) nextLines(failed []client.StepRow) []console.Line {
-	run := v.Run.RunId[:min(len(v.Run.RunId), shortRunID)]
 	out := []console.Line{{}}
 	add := func(what, how string) {
 		out = append(out, console.Line{{Text: console.Pad(what, 6), Style: console.Dim}, {Text: how, Style: console.Plain}})
 	}
 	if len(failed) > 0 {
-		if v.IsOver() {
-			add("rerun", "dvt run rerun "+run+" --from failed")
-		} else {
-			add("retry", "dvt run retry "+run+" "+failed[0].StepId)
+		for _, next := range runtext.NextCommands(v.Run, failed[0].StepId) {
+			add(next.Name, next.Command)
 		}
-		add("log", "dvt run logs "+run+" "+failed[0].StepId)
 	}
 	if v.Server != "" {
 		add("open", v.Server+"/runs/"+v.Run.RunId)
@@ -228,10 +224,6 @@ func (v *View) nextLines(failed []client.StepRow) []console.Line {
 	}
 	return out
 }
-
-// shortRunID is the number of characters of a run's id in commands that are shown. Ids are random, so that it is nearly
-// always enough.
-const shortRunID = 8
 
 // runningLine returns the line of a step that runs or waits for a person.
 func (v *View) runningLine(st client.StepRow, idWidth int, now time.Time) console.Line {

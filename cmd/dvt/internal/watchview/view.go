@@ -46,13 +46,13 @@ func (v *View) Frame(f Frame, now time.Time) {
 	if f.Snapshot != nil {
 		v.Run, v.steps, v.Index, v.Behind = f.Snapshot.RunRow, nil, map[string]int{}, map[string][]string{}
 		for _, st := range f.Snapshot.Steps {
-			v.Step(st.StepRow)
+			v.Step(st)
 		}
 	}
 	if f.Delta != nil {
-		v.Run = f.Delta.Header.RunRow
+		v.Run = f.Delta.Header
 		for _, st := range f.Delta.Steps {
-			v.Step(st.StepRow)
+			v.Step(st)
 		}
 	}
 	f.Snapshot, f.Delta = nil, nil

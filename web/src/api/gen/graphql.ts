@@ -100,6 +100,8 @@ export type AuditFilter = {
   from?: string | null | undefined;
   /** ACCEPTED, REJECTED, DENIED, … */
   outcome?: string | null | undefined;
+  /** The whole id of the request, as the receipt of a change has it. */
+  requestId?: string | null | undefined;
   /** The id of a run, or its beginning. */
   runId?: string | null | undefined;
   /** false leaves out the rows SEAL_LOG, with which dvt seals the logs of runs; the numbers then have gaps. */
@@ -199,6 +201,15 @@ export type CancelRunInput = {
   reason?: string | null | undefined;
   runId: string;
   signalId: string;
+};
+
+export type ChangeRunTagsInput = {
+  /** At most 20. */
+  add?: Array<string> | null | undefined;
+  /** At most 20. Tags that the run does not have are ignored, and a tag that is also in `add` is removed. */
+  remove?: Array<string> | null | undefined;
+  requestId: string;
+  runId: string;
 };
 
 export type ComparedChange =
@@ -555,9 +566,19 @@ export type RunFilter = {
   triggeredBy?: string | null | undefined;
 };
 
+/** The order of a list of runs. Each but the creation lists only the runs that have what it orders by. */
 export type RunOrder =
   | 'CREATED_ASC'
-  | 'CREATED_DESC';
+  | 'CREATED_DESC'
+  | 'DURATION_ASC'
+  /** Runs that started and ended, the longest one first. */
+  | 'DURATION_DESC'
+  | 'ENDED_ASC'
+  /** Runs that have ended, the last one first. */
+  | 'ENDED_DESC'
+  /** Runs that await an operator, the one whose retry window closes first. */
+  | 'TIME_LEFT_ASC'
+  | 'TIME_LEFT_DESC';
 
 export type RunStatus =
   | 'APPROVED'
@@ -609,10 +630,9 @@ export type SetQuotaInput = {
   settings: QuotaSettingsInput;
 };
 
-export type SetRunTagsInput = {
+export type ShareRunInput = {
   requestId: string;
   runId: string;
-  tags: Array<string>;
 };
 
 export type SignalActionInput = {
@@ -815,19 +835,19 @@ export type RunNotesQueryVariables = Exact<{
 
 export type RunNotesQuery = { runTags: Array<{ runId: string, tags: Array<string> }>, runNotes: Array<{ no: number, author: string, at: string, body: string }> };
 
-export type SetRunTagsMutationVariables = Exact<{
-  input: SetRunTagsInput;
+export type ChangeRunTagsMutationVariables = Exact<{
+  input: ChangeRunTagsInput;
 }>;
 
 
-export type SetRunTagsMutation = { setRunTags: { tags: Array<string> } };
+export type ChangeRunTagsMutation = { changeRunTags: { tags: Array<string>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type AddRunNoteMutationVariables = Exact<{
   input: AddRunNoteInput;
 }>;
 
 
-export type AddRunNoteMutation = { addRunNote: { note: { no: number } } };
+export type AddRunNoteMutation = { addRunNote: { note: { no: number }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type SavedViewsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -839,14 +859,21 @@ export type SaveViewMutationVariables = Exact<{
 }>;
 
 
-export type SaveViewMutation = { saveView: { view: { viewId: string } } };
+export type SaveViewMutation = { saveView: { view: { viewId: string }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type DeleteViewMutationVariables = Exact<{
   input: DeleteViewInput;
 }>;
 
 
-export type DeleteViewMutation = { deleteView: { deleted: boolean } };
+export type DeleteViewMutation = { deleteView: { deleted: boolean, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
+
+export type FailedLatelyQueryVariables = Exact<{
+  createdFrom: string;
+}>;
+
+
+export type FailedLatelyQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, code: string, message: string | null } | null } }> } };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
@@ -1089,6 +1116,18 @@ export type StepLogUpdatesSubscriptionVariables = Exact<{
 
 export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, engineAttemptId: number, text: string }>, missing: { from: number, to: number } | null } };
 
+export type ShareLinksQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ShareLinksQuery = { service: { shareLinkHours: number } };
+
+export type ShareRunMutationVariables = Exact<{
+  input: ShareRunInput;
+}>;
+
+
+export type ShareRunMutation = { shareRun: { path: string, expiresAt: string } };
+
 export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
 
@@ -1185,6 +1224,15 @@ export type LetterEventsQueryVariables = Exact<{
 
 export type LetterEventsQuery = { run: { events: { edges: Array<{ node: { eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown } }> } } | null };
 
+export type ChangeFieldsFragment = { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null };
+
+export type RightHoldersQueryVariables = Exact<{
+  actions: Array<Action> | Action;
+}>;
+
+
+export type RightHoldersQuery = { rightHolders: Array<{ action: Action, names: Array<string>, more: boolean }> };
+
 export type WhoCouldQueryVariables = Exact<{
   action: string;
   runId?: string | null | undefined;
@@ -1247,7 +1295,7 @@ export type ApproveMutationVariables = Exact<{
 }>;
 
 
-export type ApproveMutation = { approveRun: { run: { runId: string, status: RunStatus } } };
+export type ApproveMutation = { approveRun: { run: { runId: string, status: RunStatus }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type CompleteStepMutationVariables = Exact<{
   input: CompleteManualStepInput;
@@ -1283,14 +1331,14 @@ export type CreateTokenMutationVariables = Exact<{
 }>;
 
 
-export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type RevokeTokenMutationVariables = Exact<{
   input: RevokeTokenInput;
 }>;
 
 
-export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, prefix: string | null, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> };
 
@@ -1325,7 +1373,7 @@ export type SetPolicyMutationVariables = Exact<{
 }>;
 
 
-export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> } } };
+export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type QuotaSettingsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1341,7 +1389,7 @@ export type SetQuotaMutationVariables = Exact<{
 }>;
 
 
-export type SetQuotaMutation = { setQuota: { settings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> } } };
+export type SetQuotaMutation = { setQuota: { settings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type ServiceFieldsFragment = { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null };
 
@@ -1355,14 +1403,14 @@ export type SetModeMutationVariables = Exact<{
 }>;
 
 
-export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
+export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type FreezeMutationVariables = Exact<{
   input: FreezeTenantInput;
 }>;
 
 
-export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
+export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -1442,14 +1490,14 @@ export type BreakGlassMutationVariables = Exact<{
 }>;
 
 
-export type BreakGlassMutation = { breakGlass: { role: Role, until: string, policyVersion: number } };
+export type BreakGlassMutation = { breakGlass: { role: Role, until: string, policyVersion: number, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type EndBreakGlassMutationVariables = Exact<{
   input: EndBreakGlassInput;
 }>;
 
 
-export type EndBreakGlassMutation = { endBreakGlass: { policyVersion: number } };
+export type EndBreakGlassMutation = { endBreakGlass: { policyVersion: number, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type KnownPlansQueryVariables = Exact<{
   first: number;
@@ -1488,9 +1536,9 @@ export type RunMarksQueryVariables = Exact<{
 
 export type RunMarksQuery = { run: { events: { edges: Array<{ node: { runSeq: number, eventType: string, stepId: string | null, payload: unknown } }> } } | null };
 
-export type PlanRunFieldsFragment = { runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null };
+export type PlanRunFieldsFragment = { runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null };
 
-export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null }> };
+export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> };
 
 export type PastAttemptFieldsFragment = { runId: string, planVersion: string, logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, errorCode: string | null };
 
@@ -1503,7 +1551,7 @@ export type PlansQueryVariables = Exact<{
 }>;
 
 
-export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type PlanQueryVariables = Exact<{
   projectId: string;
@@ -1513,7 +1561,7 @@ export type PlanQueryVariables = Exact<{
 }>;
 
 
-export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, triggeredBy: string | null, createdAt: string, durationMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
+export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
 
 export type PlanStepQueryVariables = Exact<{
   projectId: string;
@@ -1927,6 +1975,16 @@ export const AuditFieldsFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"AuditFields"}) as unknown as TypedDocumentString<AuditFieldsFragment, unknown>;
+export const ChangeFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+    `, {"fragmentName":"ChangeFields"}) as unknown as TypedDocumentString<ChangeFieldsFragment, unknown>;
 export const TaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment TaskFields on ManualTask {
   runId
@@ -2219,6 +2277,7 @@ export const PlanRunFieldsFragmentDoc = new TypedDocumentString(`
   planVersion
   status
   statusRaw
+  substatus
   triggeredBy
   createdAt
   durationMs
@@ -2248,6 +2307,7 @@ export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
   planVersion
   status
   statusRaw
+  substatus
   triggeredBy
   createdAt
   durationMs
@@ -2372,22 +2432,42 @@ export const RunNotesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunNotesQuery, RunNotesQueryVariables>;
-export const SetRunTagsDocument = new TypedDocumentString(`
-    mutation SetRunTags($input: SetRunTagsInput!) {
-  setRunTags(input: $input) {
+export const ChangeRunTagsDocument = new TypedDocumentString(`
+    mutation ChangeRunTags($input: ChangeRunTagsInput!) {
+  changeRunTags(input: $input) {
     tags
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<SetRunTagsMutation, SetRunTagsMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<ChangeRunTagsMutation, ChangeRunTagsMutationVariables>;
 export const AddRunNoteDocument = new TypedDocumentString(`
     mutation AddRunNote($input: AddRunNoteInput!) {
   addRunNote(input: $input) {
     note {
       no
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<AddRunNoteMutation, AddRunNoteMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<AddRunNoteMutation, AddRunNoteMutationVariables>;
 export const SavedViewsDocument = new TypedDocumentString(`
     query SavedViews {
   savedViews {
@@ -2406,16 +2486,63 @@ export const SaveViewDocument = new TypedDocumentString(`
     view {
       viewId
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<SaveViewMutation, SaveViewMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<SaveViewMutation, SaveViewMutationVariables>;
 export const DeleteViewDocument = new TypedDocumentString(`
     mutation DeleteView($input: DeleteViewInput!) {
   deleteView(input: $input) {
     deleted
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
+export const FailedLatelyDocument = new TypedDocumentString(`
+    query FailedLately($createdFrom: Time!) {
+  runs(
+    first: 6
+    filter: {statuses: [FAILED], createdFrom: $createdFrom}
+    orderBy: CREATED_DESC
+  ) {
+    edges {
+      node {
+        runId
+        projectId
+        environmentId
+        completedAt
+        plan {
+          planId
+          planVersion
+        }
+        rootCause {
+          stepId
+          code
+          message
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -3693,6 +3820,21 @@ export const StepLogUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StepLogUpdatesSubscription, StepLogUpdatesSubscriptionVariables>;
+export const ShareLinksDocument = new TypedDocumentString(`
+    query ShareLinks {
+  service {
+    shareLinkHours
+  }
+}
+    `) as unknown as TypedDocumentString<ShareLinksQuery, ShareLinksQueryVariables>;
+export const ShareRunDocument = new TypedDocumentString(`
+    mutation ShareRun($input: ShareRunInput!) {
+  shareRun(input: $input) {
+    path
+    expiresAt
+  }
+}
+    `) as unknown as TypedDocumentString<ShareRunMutation, ShareRunMutationVariables>;
 export const ServiceUpdatesDocument = new TypedDocumentString(`
     subscription ServiceUpdates {
   serviceUpdates {
@@ -3953,6 +4095,15 @@ export const LetterEventsDocument = new TypedDocumentString(`
   emittedBy
   payload
 }`) as unknown as TypedDocumentString<LetterEventsQuery, LetterEventsQueryVariables>;
+export const RightHoldersDocument = new TypedDocumentString(`
+    query RightHolders($actions: [Action!]!) {
+  rightHolders(actions: $actions) {
+    action
+    names
+    more
+  }
+}
+    `) as unknown as TypedDocumentString<RightHoldersQuery, RightHoldersQueryVariables>;
 export const WhoCouldDocument = new TypedDocumentString(`
     query WhoCould($action: String!, $runId: String, $projectId: String, $environmentId: String) {
   whoCould(
@@ -4230,9 +4381,19 @@ export const ApproveDocument = new TypedDocumentString(`
       runId
       status
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<ApproveMutation, ApproveMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<ApproveMutation, ApproveMutationVariables>;
 export const CompleteStepDocument = new TypedDocumentString(`
     mutation CompleteStep($input: CompleteManualStepInput!) {
   completeManualStep(input: $input) {
@@ -4335,9 +4496,20 @@ export const CreateTokenDocument = new TypedDocumentString(`
       ...TokenFields
     }
     secret
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment TokenFields on Token {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment TokenFields on Token {
   tokenId
   name
   prefix
@@ -4359,9 +4531,20 @@ export const RevokeTokenDocument = new TypedDocumentString(`
     token {
       ...TokenFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment TokenFields on Token {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment TokenFields on Token {
   tokenId
   name
   prefix
@@ -4553,9 +4736,20 @@ export const SetPolicyDocument = new TypedDocumentString(`
     policy {
       ...PolicyFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment PolicyFields on Policy {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment PolicyFields on Policy {
   version
   defaultRules
   rules {
@@ -4639,9 +4833,20 @@ export const SetQuotaDocument = new TypedDocumentString(`
     settings {
       ...QuotaFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment LimitFields on QuotaLimits {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment LimitFields on QuotaLimits {
   startRunPerMinute
   heavyStepsPerMinute
   signalOpsPerMinute
@@ -4690,9 +4895,20 @@ export const SetModeDocument = new TypedDocumentString(`
     service {
       ...ServiceFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment ServiceFields on ServiceState {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment ServiceFields on ServiceState {
   mode
   modeReason
   modeSince
@@ -4709,9 +4925,20 @@ export const FreezeDocument = new TypedDocumentString(`
     service {
       ...ServiceFields
     }
+    change {
+      ...ChangeFields
+    }
   }
 }
-    fragment ServiceFields on ServiceState {
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment ServiceFields on ServiceState {
   mode
   modeReason
   modeSince
@@ -5013,16 +5240,36 @@ export const BreakGlassDocument = new TypedDocumentString(`
     role
     until
     policyVersion
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<BreakGlassMutation, BreakGlassMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<BreakGlassMutation, BreakGlassMutationVariables>;
 export const EndBreakGlassDocument = new TypedDocumentString(`
     mutation EndBreakGlass($input: EndBreakGlassInput!) {
   endBreakGlass(input: $input) {
     policyVersion
+    change {
+      ...ChangeFields
+    }
   }
 }
-    `) as unknown as TypedDocumentString<EndBreakGlassMutation, EndBreakGlassMutationVariables>;
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<EndBreakGlassMutation, EndBreakGlassMutationVariables>;
 export const KnownPlansDocument = new TypedDocumentString(`
     query KnownPlans($first: Int!) {
   runs(first: $first) {
@@ -5126,6 +5373,7 @@ fragment PlanRunFields on PlanRun {
   planVersion
   status
   statusRaw
+  substatus
   triggeredBy
   createdAt
   durationMs
@@ -5198,6 +5446,7 @@ export const PlanDocument = new TypedDocumentString(`
   planVersion
   status
   statusRaw
+  substatus
   triggeredBy
   createdAt
   durationMs

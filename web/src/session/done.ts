@@ -1,9 +1,10 @@
 // What the viewer has done beside signals: decisions, policies, freezes, tokens. The server answers such a request when
-// it is done, so there is no receipt; this store keeps a line for the tray and for the place of the button.
+// it is done; this store keeps the receipt of the answer for the tray and for the place of the button.
 import { useCallback, useSyncExternalStore } from "react";
-import type { Action } from "../api/gen/graphql";
+import type { ChangeFieldsFragment } from "../api/gen/graphql";
+import { instant } from "../api/model";
 import { newId } from "../api/newId";
-import { useViewer } from "../session/viewer";
+import { useViewer } from "./viewer";
 
 const KEPT = 50;
 const KEY = "dvt.done";
@@ -17,9 +18,16 @@ export interface Done {
   what: string;
   by: string;
   at: number;
+  /** The page that shows the effect; null when it is the page of the button. */
+  effect?: Effect | null;
+  /** The version before and after, for a document with versions. */
+  versions?: readonly [number, number] | null;
   /** The filter of the audit that finds its record; null when there is none. */
-  audit: { action: Action; run?: string } | null;
+  audit: { action: string; run?: string; request?: string } | null;
 }
+
+/** A page that shows what a change did. */
+export type Effect = { page: "tokens" | "policy" | "quotas" | "service" | "runs" } | { run: string };
 
 type Kept = Pick<Storage, "getItem" | "setItem">;
 
@@ -65,12 +73,34 @@ export function useDoneList(): readonly Done[] {
   return useSyncExternalStore(doneLog.subscribe, doneLog.list).filter(({ by }) => by === principal);
 }
 
+/** What was done, without what the receipt of the answer says. */
+export type Did = Pick<Done, "topic" | "what" | "effect"> & {
+  /** The receipt of the answer; null or absent when the server changed nothing. */
+  change?: ChangeFieldsFragment | null;
+  run?: string;
+};
+
 /**
- * Records that the server has done what the viewer asked for, for example
- * `done({ topic: "freeze", what: m.service.frozen, audit: { action: "FREEZE_TENANT" } })`. Call it after the answer;
- * put `<DoneLine topic="freeze" />` under the button.
+ * Records the receipt of a change, for example
+ * `record({ topic: "service", what: m.receipt.froze, effect: { page: "service" }, change: freezeTenant.change })`. Call
+ * it after the answer; put `<DoneLine topic="service" />` under the button. Without a receipt it records nothing.
  */
-export function useDone(): (entry: Pick<Done, "topic" | "what" | "audit">) => void {
+export function recordDone({ topic, what, effect = null, change, run }: Did): void {
+  if (!change) return;
+  const { action, requestId, actor, at, version, versionBefore } = change;
+  doneLog.add({
+    topic,
+    what,
+    effect,
+    versions: version === null ? null : [versionBefore ?? version - 1, version],
+    by: actor,
+    at: instant(at),
+    audit: { action, request: requestId, ...(run === undefined ? {} : { run }) },
+  });
+}
+
+/** Records what the server did without a receipt of its own, which is a rerun: the new run shows it. */
+export function useDone(): (entry: Pick<Done, "topic" | "what" | "audit" | "effect">) => void {
   const { principal } = useViewer();
   return useCallback((entry) => doneLog.add({ ...entry, by: principal, at: Date.now() }), [principal]);
 }

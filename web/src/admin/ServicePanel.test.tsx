@@ -1,0 +1,49 @@
+import { expect, it } from "vitest";
+import { of, screen, show, vi } from "../testing/render";
+import { ServicePanel } from "./ServicePanel";
+
+const SERVICE = {
+  mode: "NORMAL",
+  modeReason: null,
+  modeSince: null,
+  frozen: false,
+  frozenReason: null,
+  frozenSince: null,
+  degraded: false,
+  retryAfterMs: null,
+  activeRuns: null,
+};
+const CHANGE = {
+  action: "FREEZE_TENANT",
+  requestId: "ui-7",
+  actor: "ana",
+  at: new Date().toISOString(),
+  version: 5,
+  versionBefore: 4,
+};
+
+it("shows the receipt that the server answered: what, versions, who, and its record in the audit", async () => {
+  const { user, sent } = await show(<ServicePanel />, {
+    viewer: { actions: new Set(["FREEZE_TENANT", "READ_AUDIT"]) },
+    answers: {
+      Service: { service: SERVICE },
+      RightHolders: { rightHolders: [{ action: "SET_ENGINE_MODE", names: ["sid"], more: false }] },
+      Freeze: { freezeTenant: { service: { ...SERVICE, frozen: true }, change: CHANGE } },
+    },
+  });
+  await user.click(await screen.findByRole("button", { name: "Freeze the tenant…" }));
+  await user.type(screen.getByLabelText(/^Reason/), "leak");
+  await user.click(screen.getByRole("button", { name: "Freeze the tenant" }));
+  const line = await vi.waitFor(() => {
+    const found = document.querySelector('[data-done="freeze"]');
+    if (!found?.textContent) throw new Error("no receipt yet");
+    return found;
+  });
+  expect(line.textContent).toMatch(/Froze the tenant: version 4 → version 5.*by ana/);
+  const links = [...line.querySelectorAll("a")].map((link) => link.getAttribute("href"));
+  expect(links, "the page shows the effect itself").not.toContain("/admin/service");
+  const audit = new URL(links.find((href) => href?.startsWith("/audit")) ?? "", "http://dvt").searchParams;
+  expect([audit.get("action"), audit.get("request")]).toEqual(["FREEZE_TENANT", "ui-7"]);
+  expect(of(sent, "Freeze")).toHaveLength(1);
+  expect(screen.getByText(/You need the SRE role to change the mode\. Who can do this: sid\./)).toBeDefined();
+});

@@ -1,0 +1,15 @@
+import { m } from "../messages";
+import css from "../styles/Form.module.css";
+import { Button } from "../ui/Button";
+
+/** Says whether the records that seal the logs of runs are in the list; without them numbers are missing. */
+export function Seals({ shown, show }: { shown: boolean; show: (shown: boolean) => void }) {
+  return (
+    <p className={css.note}>
+      {shown ? m.audit.sealsShown : m.audit.sealsHidden}{" "}
+      <Button kind="quiet" onClick={() => show(!shown)}>
+        {shown ? m.audit.hideSeals : m.audit.showSeals}
+      </Button>
+    </p>
+  );
+}

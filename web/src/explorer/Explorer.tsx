@@ -1,0 +1,151 @@
+// An editor for the API with the viewer's own session. It is not the package GraphiQL: see decision 78.
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { TypedDocumentString } from "../api/gen/graphql";
+import { subscribe } from "../api/live";
+import { answerTo } from "../api/request";
+import { m } from "../messages";
+import form from "../styles/Form.module.css";
+import prose from "../styles/Prose.module.css";
+import { Button } from "../ui/Button";
+import css from "./Explorer.module.css";
+import { SchemaDocs } from "./SchemaDocs";
+
+const FIRST = `query {
+  viewer {
+    principal
+    tenantId
+  }
+}
+`;
+/** Messages of a subscription that are shown. */
+const MOST = 20;
+
+/** Whether the text has a subscription, which is a stream and not one answer. */
+export function isSubscription(text: string): boolean {
+  return /^\s*subscription\b/m.test(text.replaceAll(/#.*$/gm, ""));
+}
+
+/** The variables that a text has; throws when it is no JSON object. */
+export function parseVariables(text: string): Record<string, unknown> {
+  if (text.trim() === "") return {};
+  const value: unknown = JSON.parse(text);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(text.trim().slice(0, 40));
+  return value as Record<string, unknown>;
+}
+
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+export function Explorer() {
+  const [query, setQuery] = useState(FIRST);
+  const [variables, setVariables] = useState("");
+  const [results, setResults] = useState<readonly string[]>([]);
+  const [state, setState] = useState(m.explorer.none);
+  const [running, setRunning] = useState(false);
+  const stop = useRef<(() => void) | null>(null);
+  const end = (): void => {
+    stop.current?.();
+    stop.current = null;
+    setRunning(false);
+  };
+  useEffect(() => () => stop.current?.(), []);
+
+  const run = (): void => {
+    end();
+    setResults([]);
+    let given: Record<string, unknown>;
+    try {
+      given = parseVariables(variables);
+    } catch (cause) {
+      return setState(m.explorer.badVariables(cause instanceof Error ? cause.message : String(cause)));
+    }
+    setRunning(true);
+    setState(m.explorer.running);
+    if (isSubscription(query)) {
+      let n = 0;
+      stop.current = subscribe(new TypedDocumentString<unknown, Record<string, unknown>>(query), given, {
+        next: (value) => {
+          n += 1;
+          setState(m.explorer.stream(n));
+          setResults((old) => [JSON.stringify(value, null, 2), ...old].slice(0, MOST));
+        },
+        end: (error) => {
+          end();
+          setState(error.code === "NETWORK" ? m.explorer.ended : `${error.message} [${error.code}]`);
+        },
+      });
+      return;
+    }
+    const aborter = new AbortController();
+    stop.current = () => aborter.abort();
+    answerTo(query, given, aborter.signal).then(
+      (text) => {
+        if (aborter.signal.aborted) return;
+        setResults([pretty(text)]);
+        setState("");
+        setRunning(false);
+      },
+      (cause: unknown) => {
+        if (aborter.signal.aborted) return;
+        setState(cause instanceof Error ? cause.message : String(cause));
+        setRunning(false);
+      },
+    );
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    run();
+  };
+  return (
+    <div className={css.explorer}>
+      <section className={css.ask}>
+        <label className={form.field}>
+          <span>{m.explorer.query}</span>
+          <textarea
+            onKeyDown={onKeyDown}
+            rows={14}
+            value={query}
+            spellCheck={false}
+            onChange={(event) => setQuery(event.target.value)}
+          />
+        </label>
+        <label className={form.field}>
+          <span>{m.explorer.variables}</span>
+          <textarea
+            onKeyDown={onKeyDown}
+            rows={3}
+            value={variables}
+            spellCheck={false}
+            onChange={(e) => setVariables(e.target.value)}
+          />
+        </label>
+        <p>
+          {running ? (
+            <Button onClick={end}>{m.explorer.stop}</Button>
+          ) : (
+            <Button kind="primary" onClick={run}>
+              {m.explorer.run}
+            </Button>
+          )}
+        </p>
+      </section>
+      <section className={css.result} aria-label={m.explorer.result}>
+        <p role="status" className={css.quiet}>
+          {state}
+        </p>
+        {results.map((text, i) => (
+          <pre key={results.length - i} className={prose.said} tabIndex={0} aria-label={m.explorer.result}>
+            {text}
+          </pre>
+        ))}
+      </section>
+      <SchemaDocs />
+    </div>
+  );
+}
