@@ -141,8 +141,8 @@ func filterQueries() []query {
 }
 
 // lists measures each query on a store with many runs against a store with few. The sample is that of the query with
-// the largest ratio. It takes turns over all queries: measured one after the other, the largest of 23 ratios was that of
-// the query during which the machine did something else.
+// the largest ratio. It takes turns over all queries: measured one after the other, the largest of 23 ratios was that
+// of the query during which the machine did something else.
 func lists(large, small runList, queries []query, done func() error) *rig.Trial {
 	repeat := func(ctx context.Context) (worst rig.Sample, err error) {
 		costs, floors := make([][]time.Duration, len(queries)), make([][]time.Duration, len(queries))

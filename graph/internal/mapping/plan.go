@@ -33,8 +33,8 @@ func planSummary(p reads.PlanSummary) *model.PlanSummary {
 
 func planRun(h run.Header) model.PlanRun {
 	out := model.PlanRun{RunID: h.RunID, PlanVersion: h.PlanVersion, Status: enumOf[model.RunStatus](h.Status),
-		StatusRaw: string(h.Status), Substatus: optionalEnum[model.RunSubstatus](h.Substatus()), TriggeredBy: Text(h.TriggeredBy), CreatedAt: h.CreatedAt, StartedAt: h.StartedAt,
-		CompletedAt: h.CompletedAt}
+		StatusRaw: string(h.Status), Substatus: optionalEnum[model.RunSubstatus](h.Substatus()),
+		TriggeredBy: Text(h.TriggeredBy), CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt}
 	if d := h.Duration(); d != nil {
 		out.DurationMs = new(max(0, *d))
 	}

@@ -28,7 +28,8 @@ export const plans = {
     START: "Start a run",
   } satisfies Record<PlanNext, string>,
   percent: (rate: number) => `${Math.round(rate * 100)} %`,
-  rateOf: (succeeded: number, ended: number) => `${count(succeeded)} of ${plural(ended, "run")} that succeeded or failed`,
+  rateOf: (succeeded: number, ended: number) =>
+    `${count(succeeded)} of ${plural(ended, "run")} that succeeded or failed`,
   openRuns: (n: number) => (n >= 100 ? "100+" : count(n)),
   slower: "slower lately",
   faster: "faster lately",
