@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -14,9 +15,9 @@ import (
 
 // auditCheck joins the results of all pages of CheckAudit.
 func (w *world) auditCheck() (out control.AuditCheckPage) {
-	w.t.Helper()
+	w.T.Helper()
 	for after := ""; ; {
-		page := must[control.AuditCheckPage](w.t)(w.CheckAudit(w.t.Context(), w.who("dev-admin"), after))
+		page := controltest.Must[control.AuditCheckPage](w.T)(w.CheckAudit(w.T.Context(), w.Principal("dev-admin"), after))
 		out.Checked += page.Checked
 		out.Problems = append(out.Problems, page.Problems...)
 		if after = page.Next; after == "" {
@@ -27,34 +28,36 @@ func (w *world) auditCheck() (out control.AuditCheckPage) {
 
 // tamper runs statements on the file of the store.
 func (w *world) tamper(statements ...string) {
-	w.t.Helper()
-	db := must[*sql.DB](w.t)(sql.Open("sqlite", "file:"+filepath.Join(w.dir, "dvt.db")+"?_pragma=busy_timeout(5000)"))
+	w.T.Helper()
+	db := controltest.Must[*sql.DB](w.T)(sql.Open("sqlite", "file:"+filepath.Join(w.Dir,
+		"dvt.db")+"?_pragma=busy_timeout(5000)"))
 	defer db.Close()
 	for _, s := range statements {
-		must[sql.Result](w.t)(db.Exec(s))
+		controltest.Must[sql.Result](w.T)(db.Exec(s))
 	}
 }
 
 // Every way of creating a run or a receipt writes a row with its digest.
 func TestCheckAudit_RunsAndSignalsHaveTheirRows(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, manualKeys(t, "k1:"+secret("s")))
-	failed := w.failedRun("r1")
-	w.rerun(runs.Rerun{RunID: failed, RequestID: "r2", Failed: true, Reason: "again"})
-	open := w.running("r3", "a", "b<a")
-	w.send(w.eng(), signal(open, "s-pause", run.Pause))
-	w.send(w.eng(), signal(failed, "s-late", run.Pause)) // rejected: the run has ended
-	_, err := w.SignalRun(t.Context(), w.who("dev-viewer"), signal(open, "s-denied", run.Resume))
-	refusal(t, err, run.CodeForbidden)
-	moved := signal(open, "s-moved", run.Resume)
+	w := newWorld(t, controltest.ManualKeys(t, "k1:"+controltest.SecretOf("s")))
+	failed := w.CreateFailed("r1")
+	w.RequestRerun(runs.Rerun{RunID: failed, RequestID: "r2", Failed: true, Reason: "again"})
+	open := w.CreateRunning("r3", "a", "b<a")
+	w.Send(w.Engineer(), controltest.SignalOf(open, "s-pause", run.Pause))
+	w.Send(w.Engineer(), controltest.SignalOf(failed, "s-late", run.Pause)) // rejected: the run has ended
+	_, err := w.SignalRun(t.Context(), w.Principal("dev-viewer"), controltest.SignalOf(open, "s-denied", run.Resume))
+	controltest.Refusal(t, err, run.CodeForbidden)
+	moved := controltest.SignalOf(open, "s-moved", run.Resume)
 	seen := run.Seq(1)
 	moved.ExpectedRunSeq = &seen
-	_, err = w.SignalRun(t.Context(), w.eng(), moved)
-	refusal(t, err, run.CodeRunMoved)
-	w.send(w.eng(), signal(open, "s-moved", run.Resume))
-	w.send(w.eng(), signal(w.queued("r4", "a"), "s-cancel", run.Cancel)) // applied at once
-	manual := w.manual("r5", "m")
-	_, err = w.complete(w.who("dev-admin"), w.task(w.who("dev-admin"), manual, "m", 1), run.ManualSucceeded)
+	_, err = w.SignalRun(t.Context(), w.Engineer(), moved)
+	controltest.Refusal(t, err, run.CodeRunMoved)
+	w.Send(w.Engineer(), controltest.SignalOf(open, "s-moved", run.Resume))
+	w.Send(w.Engineer(), controltest.SignalOf(w.CreateQueued("r4", "a"), "s-cancel", run.Cancel)) // applied at once
+	manual := w.CreateManual("r5", "m")
+	_, err = w.CompleteTask(w.Principal("dev-admin"), w.TaskOf(w.Principal("dev-admin"), manual, "m", 1),
+		run.ManualSucceeded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +75,11 @@ func TestCheckAudit_RunsAndSignalsHaveTheirRows(t *testing.T) {
 func TestCheckAudit_NamesWhatDiffersFromItsRow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first, second := w.running("r1", "a"), w.running("r2", "a", "b<a")
-	w.send(w.eng(), signal(first, "s1", run.Pause))
-	w.send(w.eng(), signal(second, "s2", run.Pause))
-	plan := must[store.Run](t)(w.raw.Get(t.Context(), second)).PlanRef.SHA256
-	w.auditChainHolds("acme")
+	first, second := w.CreateRunning("r1", "a"), w.CreateRunning("r2", "a", "b<a")
+	w.Send(w.Engineer(), controltest.SignalOf(first, "s1", run.Pause))
+	w.Send(w.Engineer(), controltest.SignalOf(second, "s2", run.Pause))
+	plan := controltest.Must[store.Run](t)(w.Raw.Get(t.Context(), second)).PlanRef.SHA256
+	w.CheckAuditChain("acme")
 	if problems := w.auditCheck().Problems; len(problems) > 0 {
 		t.Fatalf("there are problems before the changes: %q", problems)
 	}
@@ -90,14 +93,18 @@ func TestCheckAudit_NamesWhatDiffersFromItsRow(t *testing.T) {
 			`'`,
 	)
 	problems := w.auditCheck().Problems
-	requester := w.eng().ID
+	requester := w.Engineer().ID
 	for _, want := range []string{
-		"run " + first + " of tenant acme differs from the row that created it (number 1 of the audit): the requester is \"mallory\", " +
+		"run " + first +
+			" of tenant acme differs from the row that created it (number 1 of the audit): the requester is \"mallory\", " +
 			"recorded as \"" + requester + "\"",
-		"signal " + first + "/s1 of tenant acme differs from the row that created it (number 3 of the audit): the actor is \"mallory\", " +
+		"signal " + first +
+			"/s1 of tenant acme differs from the row that created it (number 3 of the audit): the actor is \"mallory\", " +
 			"recorded as \"" + requester + "\"; the type is \"RESUME\", recorded as \"PAUSE\"",
-		"signal " + second + "/s2 of tenant acme differs from the row that created it (number 4 of the audit): its content has the digest ",
-		"run " + second + " of tenant acme differs from the row that created it (number 2 of the audit): the digest of the stored plan is \"" +
+		"signal " + second +
+			"/s2 of tenant acme differs from the row that created it (number 4 of the audit): its content has the digest ",
+		"run " + second +
+			" of tenant acme differs from the row that created it (number 2 of the audit): the digest of the stored plan is \"" +
 			store.PlanSum([]byte("{}")) + "\", recorded as \"" + plan + "\"",
 		"run minted of tenant acme has no row that created it",
 	} {
@@ -118,9 +125,9 @@ func TestCheckAudit_NamesWhatDiffersFromItsRow(t *testing.T) {
 // CheckAudit names a run that now needs fewer or more approvals than its request recorded.
 func TestCheckAudit_NamesAChangedNumberOfApprovals(t *testing.T) {
 	t.Parallel()
-	w := asking(t, 2)
-	fewer, removed := w.queued("r1", "s1"), w.queued("r2", "s1")
-	w.auditChainHolds("acme")
+	w := newWithApprovals(t, 2)
+	fewer, removed := w.CreateQueued("r1", "s1"), w.CreateQueued("r2", "s1")
+	w.CheckAuditChain("acme")
 	if problems := w.auditCheck().Problems; len(problems) > 0 {
 		t.Fatalf("problems before the changes: %q", problems)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -15,9 +16,9 @@ import (
 
 // found returns the actions of the audit rows that a query finds, page by page.
 func (w *world) found(q control.AuditQuery) (out []string) {
-	w.t.Helper()
+	w.T.Helper()
 	for range 20 {
-		page := must[control.AuditPage](w.t)(w.Audit(w.t.Context(), w.who("dev-admin"), q))
+		page := controltest.Must[control.AuditPage](w.T)(w.Audit(w.T.Context(), w.Principal("dev-admin"), q))
 		for _, l := range page.Links {
 			out = append(out, l.Row.Action)
 		}
@@ -26,16 +27,16 @@ func (w *world) found(q control.AuditQuery) (out []string) {
 		}
 		q.After = page.Next
 	}
-	w.t.Fatal("the audit has more than 20 pages")
+	w.T.Fatal("the audit has more than 20 pages")
 	return nil
 }
 
 func TestAudit_FindsWhatPeopleType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.failedRun("r1")
-	w.send(w.eng(), signal(id, "sig-1", run.RetryStep))
-	w.auditChainHolds("acme")
+	id := w.CreateFailed("r1")
+	w.Send(w.Engineer(), controltest.SignalOf(id, "sig-1", run.RetryStep))
+	w.CheckAuditChain("acme")
 	for name, q := range map[string]control.AuditQuery{
 		"the short id":             {Run: id[:8], Action: "RETRY_STEP"},
 		"the short id as capitals": {Run: strings.ToUpper(id[:8]), Action: "RETRY_STEP"},
@@ -56,20 +57,20 @@ func TestAudit_FindsWhatPeopleType(t *testing.T) {
 		}
 	}
 	long := control.AuditQuery{Actor: strings.Repeat("a", control.MaxAuditText+1)}
-	_, err := w.Audit(t.Context(), w.who("dev-admin"), long)
-	refusal(t, err, run.CodeBadInput)
+	_, err := w.Audit(t.Context(), w.Principal("dev-admin"), long)
+	controltest.Refusal(t, err, run.CodeBadInput)
 }
 
 func TestAudit_RowsOfSignalsNameTheStepAndTheNotes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, manualKeys(t, "k1:"+secret("s")))
-	w.send(w.eng(), signal(w.failedRun("r1"), "sig-1", run.RetryStep))
-	manual := w.manual("r2", "m")
-	admin := w.who("dev-admin")
-	must[runs.SignalReceipt](t)(w.complete(admin, w.task(admin, manual, "m", 1), run.ManualSucceeded,
+	w := newWorld(t, controltest.ManualKeys(t, "k1:"+controltest.SecretOf("s")))
+	w.Send(w.Engineer(), controltest.SignalOf(w.CreateFailed("r1"), "sig-1", run.RetryStep))
+	manual := w.CreateManual("r2", "m")
+	admin := w.Principal("dev-admin")
+	controltest.Must[runs.SignalReceipt](t)(w.CompleteTask(admin, w.TaskOf(admin, manual, "m", 1), run.ManualSucceeded,
 		func(c *runs.CompleteManualStep) { c.Notes = "checked by hand" }))
 	details := map[string]string{}
-	for _, l := range w.auditChainHolds("acme") {
+	for _, l := range w.CheckAuditChain("acme") {
 		details[l.Row.Action] = string(l.Row.Detail)
 	}
 	for action, want := range map[string]string{
@@ -95,7 +96,7 @@ func TestAudit_APageSearchesABoundedNumberOfRows(t *testing.T) {
 		`DELETE FROM audit_pending`)
 	page := func(q control.AuditQuery) control.AuditPage {
 		t.Helper()
-		return must[control.AuditPage](t)(w.Audit(t.Context(), w.who("dev-admin"), q))
+		return controltest.Must[control.AuditPage](t)(w.Audit(t.Context(), w.Principal("dev-admin"), q))
 	}
 	newest := store.AuditFilter{Newest: true}
 	first := page(control.AuditQuery{Actor: "ana", Filter: newest})

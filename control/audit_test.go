@@ -21,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
@@ -37,23 +38,24 @@ func TestLinkAudit_AnOldRowWithoutALinkRaisesOneAlert(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *usecases.Config) { c.Metrics, c.Store = registry, unlinkable{c.Store} })
-	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
+	if err := w.Raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
 		Action: "PAUSE"}); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.advance(11 * time.Second)
-	w.spawn(w.LinkAudit)
-	eventually(t, "the age of the oldest row is 11 s or more",
-		func() bool { return metrics(t, registry)["dvt_audit_unlinked_seconds"] >= 11 })
-	alerts := must[[]store.Alert](t)(w.raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: 10}))
+	w.Clock.Advance(11 * time.Second)
+	w.Spawn(w.LinkAudit)
+	controltest.Eventually(t, "the age of the oldest row is 11 s or more",
+		func() bool { return controltest.MetricValues(t, registry)["dvt_audit_unlinked_seconds"] >= 11 })
+	alerts := controltest.Must[[]store.Alert](t)(w.Raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: 10}))
 	if len(alerts) != 1 || alerts[0].Code != run.CodeAuditUnlinked || alerts[0].Level != store.AlertHigh ||
 		!strings.Contains(alerts[0].Note, "has no link after 1") {
 		t.Errorf("alerts %+v; want one AUDIT_UNLINKED", alerts)
 	}
-	if n := metrics(t, registry)["dvt_audit_link_failures_total"]; n < 1 {
+	if n := controltest.MetricValues(t, registry)["dvt_audit_link_failures_total"]; n < 1 {
 		t.Errorf("dvt_audit_link_failures_total is %v, want 1 or more", n)
 	}
-	page := must[control.AuditPage](t)(w.Audit(t.Context(), w.who("dev-admin"), control.AuditQuery{Loose: true}))
+	page := controltest.Must[control.AuditPage](t)(w.Audit(t.Context(), w.Principal("dev-admin"),
+		control.AuditQuery{Loose: true}))
 	if page.Waiting != 1 || page.Oldest < 11*time.Second {
 		t.Errorf("%d rows wait, the oldest for %s; want 1 and 11 s or more", page.Waiting, page.Oldest)
 	}
@@ -63,14 +65,14 @@ func TestDenials_AreCountedByAction(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *usecases.Config) { c.Metrics = registry })
-	p := w.who("dev-viewer")
+	p := w.Principal("dev-viewer")
 	p.Address, p.Via, p.TokenID = "192.0.2.7", authz.ViaHTTP, ""
 	for range 3 {
 		_, err := w.FreezeTenant(t.Context(), p, admission.FreezeTenant{RequestID: "r", Frozen: true, Reason: "because"})
-		refusal(t, err, run.CodeForbidden)
+		controltest.Refusal(t, err, run.CodeForbidden)
 	}
 	counted := map[string]float64{}
-	for _, f := range must[[]*dto](t)(gather(registry)) {
+	for _, f := range controltest.Must[[]*dto](t)(gather(registry)) {
 		if f.name == "dvt_denials_total" && f.value > 0 {
 			counted[f.label] += f.value
 		}
@@ -78,7 +80,7 @@ func TestDenials_AreCountedByAction(t *testing.T) {
 	if diff := cmp.Diff(map[string]float64{"FREEZE_TENANT": 3}, counted); diff != "" {
 		t.Errorf("dvt_denials_total (-want +got):\n%s", diff)
 	}
-	row := w.auditChainHolds("acme")[0].Row
+	row := w.CheckAuditChain("acme")[0].Row
 	if row.Credential != "account" || row.Address != "192.0.2.7" || row.Via != "http" {
 		t.Errorf("the row names the credential %q, the address %q and the way %q; want account, 192.0.2.7 and http",
 			row.Credential, row.Address, row.Via)
@@ -144,15 +146,15 @@ func TestWriteAuditHeads_OneSignedDocumentForAllServers(t *testing.T) {
 			Installation: "here"}
 	}
 	w := newWorld(t, change)
-	w.clock.hold() // within one hour
-	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
+	w.Clock.Hold() // within one hour
+	if err := w.Raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
 		Action: "PAUSE"}); err != nil {
 		t.Fatal(err)
 	}
-	links := w.auditChainHolds("acme")
-	w.spawn(w.WriteAuditHeads)
-	w.spawn(usecases.New(w.config).WriteAuditHeads)
-	eventually(t, "a document", func() bool { return len(place.list()) > 0 })
+	links := w.CheckAuditChain("acme")
+	w.Spawn(w.WriteAuditHeads)
+	w.Spawn(usecases.New(w.Config).WriteAuditHeads)
+	controltest.Eventually(t, "a document", func() bool { return len(place.list()) > 0 })
 	time.Sleep(100 * time.Millisecond) // time for the other server to write
 	docs := place.list()
 	if len(docs) != 1 {
@@ -186,17 +188,18 @@ func TestWriteAuditHeads_AFailureRaisesAnAlertOfTheOperators(t *testing.T) {
 			Every: time.Hour,
 		}
 	})
-	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
+	if err := w.Raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
 		Action: "PAUSE"}); err != nil {
 		t.Fatal(err)
 	}
-	w.auditChainHolds("acme")
-	w.spawn(w.WriteAuditHeads)
-	eventually(t, "an alert", func() bool {
-		alerts := must[[]store.Alert](t)(w.raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: 10}))
+	w.CheckAuditChain("acme")
+	w.Spawn(w.WriteAuditHeads)
+	controltest.Eventually(t, "an alert", func() bool {
+		alerts := controltest.Must[[]store.Alert](t)(w.Raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme",
+			Limit: 10}))
 		return len(alerts) == 1 && alerts[0].Code == run.CodeAuditHeads && alerts[0].Note == "the bucket is full"
 	})
-	if n := metrics(t, registry)["dvt_audit_heads_failures_total"]; n != 1 {
+	if n := controltest.MetricValues(t, registry)["dvt_audit_heads_failures_total"]; n != 1 {
 		t.Errorf("dvt_audit_heads_failures_total is %v, want 1", n)
 	}
 }
@@ -205,23 +208,23 @@ func TestWriteAuditHeads_AFailureRaisesAnAlertOfTheOperators(t *testing.T) {
 func TestCheckAudit_EachUseCaseAccountsForItsObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *usecases.Config) { c.OperatorsTenant = "acme" })
-	p := w.who("dev-admin")
-	made := must[access.CreatedToken](t)(
+	p := w.Principal("dev-admin")
+	made := controltest.Must[access.CreatedToken](t)(
 		w.CreateToken(t.Context(), p, access.CreateToken{RequestID: "t", Name: "ci", Grants: p.Grants[:1]}))
-	must[access.RevokedToken](t)(
+	controltest.Must[access.RevokedToken](t)(
 		w.RevokeToken(t.Context(), p, access.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"}))
-	policy := must[access.Policy](t)(w.Policy(t.Context(), p))
-	must[access.Policy](t)(
+	policy := controltest.Must[access.Policy](t)(w.Policy(t.Context(), p))
+	controltest.Must[access.Policy](t)(
 		w.SetPolicy(t.Context(), p, access.SetPolicy{RequestID: "p", ExpectedVersion: policy.Version,
 			Document: policy.Document, Reason: "because"}))
-	must[admission.ModeChange](t)(
+	controltest.Must[admission.ModeChange](t)(
 		w.FreezeTenant(t.Context(), p, admission.FreezeTenant{RequestID: "f", Frozen: true, Reason: "because"}))
-	must[admission.ModeChange](t)(
-		w.SetEngineMode(t.Context(), w.who("dev-sre"), admission.SetEngineMode{RequestID: "m", Mode: admission.ModeNormal,
-			Reason: "because"}))
+	controltest.Must[admission.ModeChange](t)(
+		w.SetEngineMode(t.Context(), w.Principal("dev-sre"), admission.SetEngineMode{RequestID: "m",
+			Mode: admission.ModeNormal, Reason: "because"}))
 	checked, after := 0, ""
 	for {
-		page := must[control.AuditCheckPage](t)(w.CheckAudit(t.Context(), p, after))
+		page := controltest.Must[control.AuditCheckPage](t)(w.CheckAudit(t.Context(), p, after))
 		for _, problem := range page.Problems {
 			t.Error(problem)
 		}
@@ -235,8 +238,8 @@ func TestCheckAudit_EachUseCaseAccountsForItsObjects(t *testing.T) {
 	}
 	for _, cursor := range []string{"9:", "0:x", "5:x", "6:x"} {
 		_, err := w.CheckAudit(t.Context(), p, cursor)
-		refusal(t, err, run.CodeCursorInvalid)
+		controltest.Refusal(t, err, run.CodeCursorInvalid)
 	}
-	_, err := w.CheckAudit(t.Context(), w.who("dev-viewer"), "")
-	refusal(t, err, run.CodeForbidden)
+	_, err := w.CheckAudit(t.Context(), w.Principal("dev-viewer"), "")
+	controltest.Refusal(t, err, run.CodeForbidden)
 }

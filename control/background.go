@@ -121,7 +121,7 @@ func Sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 }
 
 // DoConcurrently calls f for each item of a leased batch concurrently and waits for all. One run with a slow engine
-// then does not let the leases of the others expire. A batch has at most LeaseBatch items.
+// then does not let the leases of the others expire. A batch has at most Leases.Batch items.
 func DoConcurrently[T any](batch []T, f func(T)) {
 	var wg sync.WaitGroup
 	for _, item := range batch {

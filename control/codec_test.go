@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server/usecases"
 )
@@ -21,7 +22,7 @@ func TestMayReadPayloads_IsForTheOperatorsSRE(t *testing.T) {
 		w := newWorld(t, func(c *usecases.Config) { c.OperatorsTenant = operators })
 		got := map[string]run.Code{}
 		for who := range want {
-			got[who] = coded(w.MayReadPayloads(t.Context(), w.who(who)))
+			got[who] = controltest.CodeOf(w.MayReadPayloads(t.Context(), w.Principal(who)))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("operators of %q (-want +got):\n%s", operators, diff)

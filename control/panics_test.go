@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
@@ -68,8 +69,8 @@ func panics(t *testing.T, r *prometheus.Registry, duty string) (n float64) {
 
 // alertsOf returns the alerts about a run.
 func alertsOf(w *world, runID string) (out []store.Alert) {
-	w.t.Helper()
-	for _, a := range must[[]store.Alert](w.t)(w.config.Store.Alerts(w.t.Context(),
+	w.T.Helper()
+	for _, a := range controltest.Must[[]store.Alert](w.T)(w.Config.Store.Alerts(w.T.Context(),
 		store.AlertFilter{TenantID: "acme", Limit: 100})) {
 		if a.RunID == runID {
 			out = append(out, a)
@@ -80,15 +81,16 @@ func alertsOf(w *world, runID string) (out []store.Alert) {
 
 func TestExpireApprovals_APanicSetsOneRunAsideAndRaisesAnAlert(t *testing.T) {
 	t.Parallel()
-	w := asking(t, 1)
-	bad, good := w.queued("r1", "s1"), w.queued("r2", "s1")
+	w := newWithApprovals(t, 1)
+	bad, good := w.CreateQueued("r1", "s1"), w.CreateQueued("r2", "s1")
 	log, registry := &safeBuffer{}, prometheus.NewRegistry()
-	w.config.Store = &panickingStore{Store: w.config.Store, run: bad}
-	w.config.Logger, w.config.Metrics = slog.New(slog.NewTextHandler(log, nil)), registry
-	w.clock.advance(25 * time.Hour)
-	w.spawn(usecases.New(w.config).ExpireApprovals)
-	eventually(t, "the approval of the other run expires", func() bool { return w.state(good).Status == run.Cancelled })
-	eventually(t, "an alert about the run that was put aside", func() bool {
+	w.Config.Store = &panickingStore{Store: w.Config.Store, run: bad}
+	w.Config.Logger, w.Config.Metrics = slog.New(slog.NewTextHandler(log, nil)), registry
+	w.Clock.Advance(25 * time.Hour)
+	w.Spawn(usecases.New(w.Config).ExpireApprovals)
+	controltest.Eventually(t, "the approval of the other run expires",
+		func() bool { return w.StateOf(good).Status == run.Cancelled })
+	controltest.Eventually(t, "an alert about the run that was put aside", func() bool {
 		return len(alertsOf(w, bad)) == 1
 	})
 	a := alertsOf(w, bad)[0]
@@ -101,8 +103,8 @@ func TestExpireApprovals_APanicSetsOneRunAsideAndRaisesAnAlert(t *testing.T) {
 	if got := log.String(); !strings.Contains(got, bad) || !strings.Contains(got, "panics_test.go") {
 		t.Errorf("the log lacks the run and the stack:\n%s", got)
 	}
-	w.clock.advance(time.Minute)
-	eventually(t, "a second try after the pause", func() bool { return panics(t, registry, "approvals") == 2 })
+	w.Clock.Advance(time.Minute)
+	controltest.Eventually(t, "a second try after the pause", func() bool { return panics(t, registry, "approvals") == 2 })
 	if n := len(alertsOf(w, bad)); n != 1 {
 		t.Errorf("there are %d alerts about the run, want only the first one", n)
 	}

@@ -2,7 +2,6 @@ package control_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"strings"
 	"testing"
@@ -13,41 +12,23 @@ import (
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
-// auditChainHolds links the pending audit rows, recomputes the chain, and returns its links.
-func (w *world) auditChainHolds(tenant string) []store.AuditLink {
-	w.t.Helper()
-	must[int](w.t)(w.raw.LinkAudit(w.t.Context(), 500))
-	links := must[[]store.AuditLink](w.t)(w.raw.AuditLinks(w.t.Context(), store.AuditFilter{TenantID: tenant,
-		Limit: 500}))
-	var before [sha256.Size]byte
-	for i, l := range links {
-		if want := l.Row.Link(before, l.No); l.Hash != want {
-			w.t.Errorf("link %d (%s by %s) is not the hash of its row", i+1, l.Row.Action, l.Row.Actor)
-		}
-		if !run.IsText(l.Row.Reason) {
-			w.t.Errorf("link %d has the reason %q, which is not clean text", i+1, l.Row.Reason)
-		}
-		before = l.Hash
-	}
-	return links
-}
-
 // contract: T208
 func TestRefused_EveryTextOfTheCallerFitsIntoTheRow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i, reason := range []string{"probe\x00", strings.Repeat("a", 999) + "é", "\x1b]52;c;eA==\x07", "\xff"} {
-		w.clock.advance(2 * time.Minute) // audit rows are limited per minute, and each refusal needs its own
-		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), admission.FreezeTenant{RequestID: "r", Frozen: true,
+		w.Clock.Advance(2 * time.Minute) // audit rows are limited per minute, and each refusal needs its own
+		_, err := w.FreezeTenant(t.Context(), w.Principal("dev-viewer"), admission.FreezeTenant{RequestID: "r", Frozen: true,
 			Reason: reason})
-		refusal(t, err, run.CodeForbidden)
-		if links := w.auditChainHolds("acme"); len(links) != i+1 {
+		controltest.Refusal(t, err, run.CodeForbidden)
+		if links := w.CheckAuditChain("acme"); len(links) != i+1 {
 			t.Errorf("reason %q: the audit has %d rows, want %d", reason, len(links), i+1)
 		}
 	}
@@ -73,11 +54,11 @@ func TestRefused_ARowThatWasNotWrittenIsWrittenByTheNextRefusal(t *testing.T) {
 	broken := &failingAudit{fails: 1}
 	w := newWorld(t, func(c *usecases.Config) { broken.Store = c.Store; c.Store = broken })
 	for range 3 {
-		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), admission.FreezeTenant{RequestID: "r", Frozen: true,
+		_, err := w.FreezeTenant(t.Context(), w.Principal("dev-viewer"), admission.FreezeTenant{RequestID: "r", Frozen: true,
 			Reason: "why"})
-		refusal(t, err, run.CodeForbidden)
+		controltest.Refusal(t, err, run.CodeForbidden)
 	}
-	if rows := w.audit("acme"); len(rows) != 1 {
+	if rows := w.AuditRows("acme"); len(rows) != 1 {
 		t.Errorf("the audit log has %q, want one row, written by the second refusal", rows)
 	}
 }
@@ -86,46 +67,46 @@ func TestInput_TextThatATerminalObeysIsRefused(t *testing.T) {
 	t.Parallel()
 	const bad = "\x1b]52;c;eA==\x07"
 	w := newWorld(t)
-	id := w.queued("text", "s1")
+	id := w.CreateQueued("text", "s1")
 	grants := []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "dev"}}
 	for name, call := range map[string]func(context.Context, string) error{
 		"the name of a token": func(ctx context.Context, text string) error {
-			_, err := w.CreateToken(ctx, w.eng(), access.CreateToken{RequestID: "t", Name: text, Grants: grants})
+			_, err := w.CreateToken(ctx, w.Engineer(), access.CreateToken{RequestID: "t", Name: text, Grants: grants})
 			return err
 		},
 		"the reason of a freeze": func(ctx context.Context, text string) error {
-			_, err := w.FreezeTenant(ctx, w.who("dev-admin"), admission.FreezeTenant{RequestID: "f", Reason: text})
+			_, err := w.FreezeTenant(ctx, w.Principal("dev-admin"), admission.FreezeTenant{RequestID: "f", Reason: text})
 			return err
 		},
 		"the reason of a pause": func(ctx context.Context, text string) error {
-			in := signal(id, "p", run.Pause)
+			in := controltest.SignalOf(id, "p", run.Pause)
 			in.Reason = text
-			_, err := w.SignalRun(ctx, w.eng(), in)
+			_, err := w.SignalRun(ctx, w.Engineer(), in)
 			return err
 		},
 		"the note of an alert": func(ctx context.Context, text string) error {
-			in := signal(id, "a", run.EscalateAlert)
+			in := controltest.SignalOf(id, "a", run.EscalateAlert)
 			in.Payload = []byte(`{"level":"LOW","note":` + quoted(text) + `}`)
-			_, err := w.SignalRun(ctx, w.eng(), in)
+			_, err := w.SignalRun(ctx, w.Engineer(), in)
 			return err
 		},
 		"the reason of a bulk": func(ctx context.Context, text string) error {
-			in := signal("", "", run.Pause)
-			_, err := w.SignalRuns(ctx, w.eng(), bulk.SignalRuns{
+			in := controltest.SignalOf("", "", run.Pause)
+			_, err := w.SignalRuns(ctx, w.Engineer(), bulk.SignalRuns{
 				RequestID: "b", Runs: bulk.BulkRuns{IDs: []string{id}}, ExpectedCount: 1, Reason: text, Signal: in,
 			})
 			return err
 		},
 		"the reason of a rerun": func(ctx context.Context, text string) error {
-			_, err := w.Rerun(ctx, w.eng(), runs.Rerun{RunID: id, RequestID: "r", Start: true, Reason: text})
+			_, err := w.Rerun(ctx, w.Engineer(), runs.Rerun{RunID: id, RequestID: "r", Start: true, Reason: text})
 			return err
 		},
 		"the reason of an approval": func(ctx context.Context, text string) error {
-			_, err := w.ApproveRun(ctx, w.eng(), runs.ApproveRun{RunID: id, RequestID: "ap", Reason: text})
+			_, err := w.ApproveRun(ctx, w.Engineer(), runs.ApproveRun{RunID: id, RequestID: "ap", Reason: text})
 			return err
 		},
 		"the notes of a completion": func(ctx context.Context, text string) error {
-			_, err := w.CompleteManualStep(ctx, w.eng(), runs.CompleteManualStep{
+			_, err := w.CompleteManualStep(ctx, w.Engineer(), runs.CompleteManualStep{
 				RunID: id, StepID: "s1", Token: "x", Outcome: run.ManualSucceeded, Notes: text,
 			})
 			return err

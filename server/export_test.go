@@ -6,10 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"testing"
 	"time"
-
-	"github.com/dvt-engine/dvt/server/config"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
-	"github.com/dvt-engine/dvt/sandbox"
+	"github.com/dvt-engine/dvt/server/config"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -37,16 +34,6 @@ func RunInside(ctx context.Context, cfg config.Config, log *slog.Logger, now fun
 	}
 	ready(p.directory, p.authz)
 	return p.serve(ctx, ln, p.routes(), nil)
-}
-
-// WorkerLimits returns the concurrency and the limits that cfg gives to the workers of a process.
-func WorkerLimits(t *testing.T, cfg config.Config) (concurrency int, limits temporal.Limits) {
-	t.Helper()
-	w, err := workerConfig(&cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w.DataConcurrency, w.Limits
 }
 
 // ClientAddress returns the address of the client of a request when the network proxies is trusted. remote is the
@@ -99,14 +86,4 @@ func ControlInside(
 	g.Go(func() error { return p.control.Dispatch(ctx, p.owner) })
 	g.Go(func() error { return p.runControl(ctx, w, j) })
 	return g.Wait()
-}
-
-// StepLimits returns the limits of a step that sets none, and the maxima for a step.
-func StepLimits(t *testing.T, cfg config.Config) (normal, most sandbox.Limits) {
-	t.Helper()
-	normal, most, err := cfg.StepLimits()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return normal, most
 }

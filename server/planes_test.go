@@ -23,6 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/server/config/configtest"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -88,7 +89,7 @@ accounts:
   - {id: grace, tenant: globex, tokenSha256: %[7]s, grants: [{role: ENGINEER, project: shop, environment: "*"}]}
 `, c.dir, redis.Addr, frontend.Addr, frontend.Namespace, tokenHash(adaToken), tokenHash(malloryToken),
 		tokenHash(graceToken))
-	cfg, err := loadConfig(t, false, settings)
+	cfg, err := configtest.Load(t, false, settings)
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)

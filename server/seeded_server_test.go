@@ -27,6 +27,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/server/config/configtest"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -67,7 +68,7 @@ func startSeededServer(t *testing.T, with seedOptions) *seededServer {
 	})
 	must(t, err)
 	bus := miniredis.RunT(t)
-	cfg, err := loadConfig(t, false, fmt.Sprintf(
+	cfg, err := configtest.Load(t, false, fmt.Sprintf(
 		"listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: "+
 			"file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\nticket-keys: [\"%s\"]\n",
 		bus.Addr(), testserver.FreeAddress(t), filepath.Join(dir, "artifacts"),

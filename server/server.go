@@ -27,7 +27,6 @@ import (
 	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/journal"
-	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -157,9 +156,9 @@ func assemble(
 		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads,
 	})
 	queues := cfg.PlanQueues()
-	limits := runs.Limits{}
+	leases := admission.Leases{}
 	if cfg.Dev { // only one process uses these data, so the lease of a killed one may expire soon
-		limits.LeaseTTL = 5 * time.Second
+		leases.TTL = 5 * time.Second
 	}
 	keys, err := cfg.ParseManualKeys()
 	if err != nil {
@@ -176,7 +175,7 @@ func assemble(
 	p.control = usecases.New(usecases.Config{
 		AuditHeads: heads,
 		Store:      p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts,
-		Blobs: p.artifacts, Queues: queues, Limits: limits,
+		Blobs: p.artifacts, Queues: queues, Leases: leases,
 		Metrics: p.registry, Logger: log,
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Seals: p.tickets, Now: now,

@@ -16,7 +16,8 @@ type Admission struct {
 	Leases     Leases
 }
 
-// Leases configures how many queue rows a process leases at a time, and for how long.
+// Leases configures how many queue rows a process leases at a time, and for how long. A zero field takes the default
+// that its comment names.
 type Leases struct {
 	TTL   time.Duration // 30 s (contract O5)
 	Batch int           // 16

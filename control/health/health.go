@@ -3,6 +3,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -34,7 +35,7 @@ type HealthCheck struct {
 type EngineProbe struct {
 	Engine engine.Engine
 	// Trouble returns a sentence that says why the engine does not answer, or "". It is called only while the engine
-	// does not answer.
+	// does not answer; may be nil.
 	Trouble func() string
 }
 
@@ -159,9 +160,9 @@ func (s *Checks) checkEngine(ctx context.Context) string {
 	if s.engine.Answers(ctx) == nil {
 		return ""
 	}
-	trouble := s.engine.Trouble()
-	if trouble == "" {
-		trouble = "The engine does not answer."
+	trouble := "The engine does not answer."
+	if s.engine.Trouble != nil {
+		trouble = cmp.Or(s.engine.Trouble(), trouble)
 	}
 	return trouble + " Signals stay accepted, runs wait in the queue."
 }

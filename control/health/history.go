@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -21,6 +22,10 @@ type Meter struct {
 
 // NewMeter makes a Meter.
 func NewMeter(rights *control.Rights, checks *Checks, settings MeterSettings) *Meter {
+	settings.Every = cmp.Or(settings.Every, 15*time.Second)
+	if settings.ReadCounters == nil {
+		settings.ReadCounters = func() Counters { return Counters{} }
+	}
 	return &Meter{rights: rights, checks: checks, settings: settings, samples: &sampleRing{since: rights.Now()}}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
@@ -36,14 +35,12 @@ func EngineSignal(r run.SignalReceipt) engine.Signal {
 
 // Limits bound what one request may ask for. A zero field takes the default that its comment names.
 type Limits struct {
-	MaxSteps         int           // of a plan that this version runs; plan.MaxSteps, 5,000
-	MaxSignalBytes   int           // of a signal's payload as compact JSON; 65,536 (contract T96)
-	MaxOverlayBytes  int           // the same for UPDATE_PARAMS and INJECT_OVERRIDE; 1 MiB (contract T97)
-	MaxParamsBytes   int           // 65,536
-	DenialsPerMinute int           // written to a run's log, per principal; 10 (contract T102)
-	SignalsPerMinute int           // of one run; 60; a negative value sets no limit (contract T96)
-	LeaseTTL         time.Duration // 30 s (contract O5)
-	LeaseBatch       int           // 16
+	MaxSteps         int // of a plan that this version runs; plan.MaxSteps, 5,000
+	MaxSignalBytes   int // of a signal's payload as compact JSON; 65,536 (contract T96)
+	MaxOverlayBytes  int // the same for UPDATE_PARAMS and INJECT_OVERRIDE; 1 MiB (contract T97)
+	MaxParamsBytes   int // 65,536
+	DenialsPerMinute int // written to a run's log, per principal; 10 (contract T102)
+	SignalsPerMinute int // of one run; 60; a negative value sets no limit (contract T96)
 }
 
 // SignalStore decides about signals under the head lock of a run.

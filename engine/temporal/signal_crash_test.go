@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/internal/testserver"
@@ -290,7 +291,7 @@ func (h *harness) server(s store.Store, e engine.Engine) (*usecases.UseCases, *a
 	must(t, err)
 	return usecases.New(usecases.Config{
 		Store: s, Engine: e, Authz: rights, Blobs: h.evidence, Queues: h.queues,
-		Limits: runs.Limits{LeaseTTL: time.Second},
+		Leases: admission.Leases{TTL: time.Second},
 	}), directory
 }
 

@@ -71,6 +71,8 @@ var imports = map[string][]string{
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
+	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
+	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
 		"control/runs", "control/watch", "run", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
@@ -130,9 +132,9 @@ var drivers = map[string][]string{
 	"google.golang.org/grpc":        {"engine/temporal"}, // the SDK takes its options
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},
-	"github.com/alicebob/miniredis": {"live/redisbus", "server"},
-	"github.com/gorilla/websocket":  {"graph/ws", "bench"}, // a floor is its PreparedMessage
-	"modernc.org/sqlite":            {"store/sqlite", "bench"},
+	"github.com/alicebob/miniredis": {"live/redisbus", "server", "control/controltest"},
+	"github.com/gorilla/websocket":  {"graph/ws", "bench"},                            // a floor is its PreparedMessage
+	"modernc.org/sqlite":            {"store/sqlite", "bench", "control/controltest"}, // a test reads rows beside the port
 	"gocloud.dev":                   {"artifact"},
 	"github.com/coreos/go-oidc":     {"authz/oidc"},
 	"github.com/go-jose":            {"authz/oidc"},
@@ -226,6 +228,25 @@ func TestImports_NoStorePackageImportsTheEngine(t *testing.T) {
 		for _, dir := range p.Internal() {
 			if dir == "engine" || strings.HasPrefix(dir, "engine/") {
 				t.Errorf("%s imports %s: move the part that needs the engine out of store/", p.Dir, dir)
+			}
+		}
+	}
+}
+
+// Fixtures and suites are packages named …test. A product that imported one would contain it, and its flags. Benchmarks
+// are no part of the product.
+func TestImports_OnlyTestsImportTestSupport(t *testing.T) {
+	t.Parallel()
+	support := func(dir string) bool {
+		return slices.ContainsFunc(strings.Split(dir, "/"), func(part string) bool { return strings.HasSuffix(part, "test") })
+	}
+	for _, p := range packages(t) {
+		if support(p.Dir) || row(p.Dir) == "bench" || row(p.Dir) == "bench/rig" {
+			continue
+		}
+		for _, dir := range p.Internal() {
+			if dir != "internal/archtest" && support(dir) {
+				t.Errorf("%s imports %s: only tests and test support may", p.Dir, dir)
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package usecases
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -51,6 +52,7 @@ type Config struct {
 	// Policy is the policy of runs whose plan sets none. New sets the defaults of zero fields.
 	Policy run.Policy
 	Limits runs.Limits
+	Leases admission.Leases
 	// ManualKeys verify completion tokens, and the first one signs them. Without keys, manual steps cannot be completed
 	// here (contract T201).
 	ManualKeys []runs.ManualKey
@@ -147,63 +149,40 @@ type UseCases struct {
 	*duty.Reconciler
 }
 
+// withDefaults sets the defaults of the zero fields that several objects share. An object sets those of its own
+// settings.
+func (c Config) withDefaults() Config {
+	c.Limits.MaxSteps = cmp.Or(c.Limits.MaxSteps, plan.MaxSteps)
+	c.Limits.MaxSignalBytes = cmp.Or(c.Limits.MaxSignalBytes, 64<<10)
+	c.Limits.MaxOverlayBytes = cmp.Or(c.Limits.MaxOverlayBytes, 1<<20)
+	c.Limits.MaxParamsBytes = cmp.Or(c.Limits.MaxParamsBytes, 64<<10)
+	c.Limits.DenialsPerMinute = cmp.Or(c.Limits.DenialsPerMinute, 10)
+	c.Limits.SignalsPerMinute = cmp.Or(c.Limits.SignalsPerMinute, 60)
+	c.Leases.TTL, c.Leases.Batch = cmp.Or(c.Leases.TTL, 30*time.Second), cmp.Or(c.Leases.Batch, 16)
+	c.Policy.MaxParallelSteps = cmp.Or(c.Policy.MaxParallelSteps, 100)
+	c.Policy.MaxLogicalAttemptsManual = cmp.Or(c.Policy.MaxLogicalAttemptsManual, 10)
+	c.Policy.RetryWindowMS = cmp.Or(c.Policy.RetryWindowMS, (10 * time.Minute).Milliseconds())
+	c.Policy.DrainTimeoutMS = cmp.Or(c.Policy.DrainTimeoutMS, (5 * time.Minute).Milliseconds())
+	c.KeepAlive = cmp.Or(c.KeepAlive, 15*time.Second)
+	c.RightsCheckInterval = cmp.Or(c.RightsCheckInterval, time.Minute)
+	c.ApprovalTTL = cmp.Or(c.ApprovalTTL, 24*time.Hour)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Seals == nil {
+		c.Seals = ticket.Keys{}
+	}
+	if c.Lists == nil {
+		c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{KeepAlive: min(c.KeepAlive, 14*time.Second),
+			Metrics: c.Metrics, Logger: c.Logger})
+	}
+	return c
+}
+
 // New wires the use cases, sets the defaults of zero fields of cfg, and registers metrics.
 func New(cfg Config) *UseCases {
-	def := func(p *int, v int) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	def(&cfg.Limits.MaxSteps, plan.MaxSteps)
-	def(&cfg.Limits.MaxSignalBytes, 64<<10)
-	def(&cfg.Limits.MaxOverlayBytes, 1<<20)
-	def(&cfg.Limits.MaxParamsBytes, 64<<10)
-	def(&cfg.Limits.DenialsPerMinute, 10)
-	def(&cfg.Limits.SignalsPerMinute, 60)
-	def(&cfg.Limits.LeaseBatch, 16)
-	def(&cfg.Policy.MaxParallelSteps, 100)
-	def(&cfg.Policy.MaxLogicalAttemptsManual, 10)
-	if cfg.Limits.LeaseTTL == 0 {
-		cfg.Limits.LeaseTTL = 30 * time.Second
-	}
-	if cfg.Policy.RetryWindowMS == 0 {
-		cfg.Policy.RetryWindowMS = (10 * time.Minute).Milliseconds()
-	}
-	if cfg.Policy.DrainTimeoutMS == 0 {
-		cfg.Policy.DrainTimeoutMS = (5 * time.Minute).Milliseconds()
-	}
-	if cfg.KeepAlive == 0 {
-		cfg.KeepAlive = 15 * time.Second
-	}
-	if cfg.Lists == nil {
-		cfg.Lists = live.NewLists(cfg.Store, cfg.Bus, live.ListsConfig{KeepAlive: min(cfg.KeepAlive, 14*time.Second),
-			Metrics: cfg.Metrics, Logger: cfg.Logger})
-	}
-	if cfg.RightsCheckInterval == 0 {
-		cfg.RightsCheckInterval = time.Minute
-	}
-	if cfg.Meter.Every == 0 {
-		cfg.Meter.Every = 15 * time.Second
-	}
-	if cfg.EngineTrouble == nil {
-		cfg.EngineTrouble = func() string { return "" }
-	}
-	if cfg.Meter.ReadCounters == nil {
-		cfg.Meter.ReadCounters = func() health.Counters { return health.Counters{} }
-	}
-	if cfg.Seals == nil {
-		cfg.Seals = ticket.Keys{}
-	}
-	if cfg.ApprovalTTL == 0 {
-		cfg.ApprovalTTL = 24 * time.Hour
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	leases := admission.Leases{TTL: cfg.Limits.LeaseTTL, Batch: cfg.Limits.LeaseBatch}
+	cfg = cfg.withDefaults()
 	st, now, log := cfg.Store, cfg.Now, cfg.Logger
 	s := &UseCases{maxSteps: cfg.Limits.MaxSteps}
 	s.Rights = control.NewRights(control.RightsConfig{
@@ -218,7 +197,7 @@ func New(cfg Config) *UseCases {
 	s.AuditHeadWriter = control.NewAuditHeadWriter(st, cfg.AuditHeads, s.Alerts, cfg.Metrics, now, log)
 
 	waker := admission.NewWaker(cfg.Bus)
-	modes := admission.NewModes(admission.NewBreaker(now, cfg.Metrics), cfg.PublishGate, waker, leases.Batch, log)
+	modes := admission.NewModes(admission.NewBreaker(now, cfg.Metrics), cfg.PublishGate, waker, cfg.Leases.Batch, log)
 	s.Allowances = admission.NewAllowances(cfg.Quotas, modes, waker, log)
 	s.Loader = access.NewLoader(s.Rights, st, modes, s.Allowances)
 	s.Policies = access.NewPolicies(s.Rights, st, s.Loader)
@@ -232,7 +211,7 @@ func New(cfg Config) *UseCases {
 	s.ModeEditor = admission.NewModeEditor(s.Rights, st, modes, s.Loader)
 	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances,
 		Sandboxes: admission.NewSandboxes(s.Rights, st, cfg.Queues),
-		Usage:     usage, Waker: waker, Leases: leases}
+		Usage:     usage, Waker: waker, Leases: cfg.Leases}
 
 	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
 	s.Checks = health.NewChecks(st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
@@ -281,7 +260,7 @@ func New(cfg Config) *UseCases {
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)
 	s.Estimator = bulk.NewEstimator(s.Rights, st, s.Requester, s.Previewer)
 	s.Sender = bulk.NewSender(s.Rights, st, s.Signaller, s.Starter, s.Background,
-		bulk.SenderSettings{LeaseTTL: leases.TTL, Wake: s.Wake, Sent: bulk.NewRowsSent(cfg.Metrics)})
+		bulk.SenderSettings{LeaseTTL: cfg.Leases.TTL, Wake: s.Wake, Sent: bulk.NewRowsSent(cfg.Metrics)})
 
 	s.Watcher = watch.NewWatcher(s.Rights, cfg.Hub, cfg.Lists, st, s.Background)
 	s.ReceiptWatcher = watch.NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)
@@ -294,7 +273,7 @@ func New(cfg Config) *UseCases {
 	})
 	launcher := duty.NewLauncher(s.Rights, probe, cfg.Queues, modes, s.Alerts, s.Reconciler)
 	s.Dispatcher = duty.NewDispatcher(st, st, launcher, s.Starter, admission, s.Background)
-	s.Deliverer = duty.NewDeliverer(st, cfg.Engine, stopper, s.Background, leases, judge.Deliveries)
+	s.Deliverer = duty.NewDeliverer(st, cfg.Engine, stopper, s.Background, cfg.Leases, judge.Deliveries)
 	return s
 }
 

@@ -40,7 +40,8 @@ var serverPackages = []string{
 var plainPackages = []string{"run", "plan", "engine/interp", "store/admission"}
 
 // longPackages are the slowest of the other packages. They start first.
-var longPackages = []string{"control", "store/coalesce", "engine/executor", "live", "authz"}
+var longPackages = []string{"control/reads", "control/runs", "control/bulk", "control/watch",
+	"store/coalesce", "engine/executor", "live", "authz"}
 
 // unraced are C libraries translated to Go. They are compiled without the race detector. Their memory is outside the
 // heap, so the detector finds nothing there but multiplies the time of every test with a store. Their callers run under

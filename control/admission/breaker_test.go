@@ -1,0 +1,143 @@
+package admission_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/controltest"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// slowly makes each start take d.
+func (w *world) slowly(d time.Duration) {
+	w.Engine.Set(func(e *controltest.FakeEngine) {
+		e.OnStart = func(run.Identity) error {
+			w.Clock.Advance(d)
+			return nil
+		}
+	})
+}
+
+// contract: H02, T135
+func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	ctx := t.Context()
+	w.Clock.Hold() // no probe is due unless the test advances the clock
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, w.CreateQueued(fmt.Sprintf("r%d", i), "s1"))
+	}
+	w.slowly(6 * time.Second)
+	w.SpawnDispatcher()
+	w.handedOver(ids...)
+	if s := controltest.Must[admission.ServiceState](t)(w.ServiceState(ctx, w.Engineer())); s.Degraded {
+		t.Error("four samples opened the breaker, want at least five")
+	}
+	stream := controltest.Must[control.Stream[admission.ServiceState]](t)(w.WatchService(ctx, w.Engineer()))
+	controltest.TakeFrame(t, stream, "the state as it is", func(s admission.ServiceState) bool { return !s.Degraded })
+	w.CreateQueued("r5", "s1")
+	controltest.TakeFrame(t, stream, "that it is slow", func(s admission.ServiceState) bool { return s.Degraded })
+	controltest.Eventually(t, "it opens", func() bool {
+		return controltest.Must[admission.ServiceState](t)(w.ServiceState(ctx,
+			w.Engineer())).Degraded
+	})
+	e := controltest.Refusal(t, w.start(w.Engineer(), "r6"), run.CodeEngineDegraded)
+	if e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second {
+		t.Errorf("RetryAfter is %s, want 1 to 5 s", e.RetryAfter)
+	}
+	controltest.Eventually(t, "the row of the operators", func() bool {
+		return w.HasAuditRow("acme",
+			"dvt BREAKER OPENED ENGINE_DEGRADED")
+	})
+	// No run waits in the queue, so a call to the engine is the probe.
+	w.Clock.Advance(5 * time.Second)
+	controltest.Eventually(t, "it closes", func() bool {
+		return !controltest.Must[admission.ServiceState](t)(
+			w.ServiceState(ctx, w.Engineer())).Degraded
+	})
+	controltest.Eventually(t, "the row of the operators", func() bool {
+		return w.HasAuditRow("acme",
+			"dvt BREAKER CLOSED")
+	})
+	w.slowly(0)
+	if err := w.start(w.Engineer(), "r7"); err != nil {
+		t.Error(err)
+	}
+}
+
+// contract: T135
+func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	ctx := t.Context()
+	w.Clock.Hold() // no retry and no probe is due unless the test advances the clock
+	w.Engine.Set(func(e *controltest.FakeEngine) {
+		e.OnStart = func(run.Identity) error { return engine.ErrUnavailable }
+		e.DescribeError = errors.New("down")
+	})
+	var ids []string
+	for i := range 6 {
+		ids = append(ids, w.CreateQueued(fmt.Sprintf("r%d", i), "s1"))
+	}
+	w.SpawnDispatcher()
+	degraded := func() bool {
+		return controltest.Must[admission.ServiceState](t)(w.ServiceState(ctx, w.Engineer())).Degraded
+	}
+	controltest.Eventually(t, "it opens", degraded)
+	total := func() (n int) {
+		for _, id := range ids {
+			n += w.Engine.StartsOf(id)
+		}
+		return n
+	}
+	controltest.Eventually(t, "all were tried", func() bool { return total() >= 6 })
+	before := total()
+	time.Sleep(700 * time.Millisecond)
+	if n := total(); n != before {
+		t.Errorf("%d runs were started while the breaker was open, want none", n-before)
+	}
+	w.Clock.Advance(31 * time.Second) // past every pause of a failed start
+	controltest.Eventually(t, "one probe", func() bool { return total() == before+1 })
+	time.Sleep(700 * time.Millisecond)
+	if n := total(); n != before+1 || !degraded() {
+		t.Errorf("%d probes were made, want one, and the breaker still open", n-before)
+	}
+	w.Engine.Set(func(e *controltest.FakeEngine) { e.OnStart, e.DescribeError = nil, nil })
+	w.Clock.Advance(6 * time.Second)
+	controltest.Eventually(t, "it closes", func() bool { return !degraded() })
+	w.Clock.Advance(31 * time.Second)
+	w.handedOver(ids...)
+}
+
+// handedOver waits until runs are marked as started. Their samples are recorded by then.
+func (w *world) handedOver(ids ...string) {
+	w.T.Helper()
+	for _, id := range ids {
+		controltest.Eventually(w.T, "it is started", func() bool { return w.QueueRow(id).Status == store.QueueStarted })
+	}
+}
+
+// contract: T135
+func TestBreaker_OldSamplesDoNotCount(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, w.CreateQueued(fmt.Sprintf("r%d", i), "s1"))
+	}
+	w.slowly(6 * time.Second)
+	w.SpawnDispatcher()
+	w.handedOver(ids...)
+	w.Clock.Advance(time.Minute)
+	w.handedOver(w.CreateQueued("r9", "s1"))
+	if controltest.Must[admission.ServiceState](t)(w.ServiceState(t.Context(), w.Engineer())).Degraded {
+		t.Error("one sample of the last minute opened the breaker")
+	}
+}
