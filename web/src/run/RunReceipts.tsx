@@ -18,8 +18,8 @@ export default function RunReceipts({ runId }: { runId: string }) {
       {signals.map((signal) => (
         <li key={signal.signalId} className={css.receipt} data-signal={signal.signalId}>
           <p className={css.line}>
-            <ReceiptTitle signal={signal} here />{" "}
-            <span>{m.receipt.by(signal.actor)}</span> {signal.reason && <span>“{signal.reason}”</span>}
+            <ReceiptTitle signal={signal} here /> <span>{m.receipt.by(signal.actor)}</span>{" "}
+            {signal.reason && <span>“{signal.reason}”</span>}
           </p>
           <ReceiptStages signal={signal} />
           <Outcome signal={signal} />
