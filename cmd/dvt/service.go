@@ -162,7 +162,7 @@ func oneMode(c *cobra.Command, args []string) error {
 func (s *session) freeze(frozen bool) *cobra.Command {
 	var tenant, reason, requestID string
 	c := &cobra.Command{
-		Use: "unfreeze", Short: "Lift the freeze of the tenant", Args: cmdline.ExactArgs(0),
+		Use: "unfreeze", Short: "Unfreeze the tenant", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			in := client.FreezeTenantInput{RequestId: orNew(requestID), Frozen: frozen, Reason: reason}
 			if tenant != "" {

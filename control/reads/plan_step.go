@@ -77,7 +77,7 @@ func (s *PlanHistories) PlanStep(ctx context.Context, p authz.Principal, k store
 	case err != nil:
 		return StepHistory{}, control.Translate(err)
 	case len(evs) == 0:
-		return StepHistory{}, control.Refuse(run.CodeNotFound, "The step did nothing in the newest runs of this plan.")
+		return StepHistory{}, control.Refuse(run.CodeNotFound, "The step started no attempt in the newest runs of this plan.")
 	}
 	out := StepHistory{PlanKey: k, StepID: stepID, Runs: len(newest)}
 	out.add(newest, evs)

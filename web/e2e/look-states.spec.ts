@@ -174,7 +174,7 @@ test("30 another tenant's address answers word for word as a random one", async 
   await become(page, "dev-mallory");
   const read = async (id: string, rest: string): Promise<string> => {
     await page.goto(`${url}/runs/${id}${rest}`);
-    await expect(page.getByText("Nothing here that you can see.")).toBeVisible();
+    await expect(page.getByText("There is nothing here, or you cannot see it.")).toBeVisible();
     return [await page.title(), await page.locator("main").innerHTML()].join("\n").replaceAll(id, "ID");
   };
   for (const rest of ["", "?view=events", "?step=sleep_1&tab=log", "?at=3"]) {

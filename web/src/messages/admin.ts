@@ -171,7 +171,7 @@ export const service = {
   frozen: "Frozen",
   notFrozen: "Not frozen",
   freeze: "Freeze the tenant",
-  unfreeze: "Lift the freeze",
+  unfreeze: "Unfreeze the tenant",
   freezeMeans: "No new run starts in this tenant. Runs in progress continue, and queued runs keep waiting.",
   unfreezeMeans: "Runs start again, queued ones first.",
 };

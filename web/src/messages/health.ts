@@ -21,22 +21,22 @@ export const health = {
     UNHEALTHY: "Nothing can be changed until the store answers; see below.",
   } satisfies Record<HealthStatus, string>,
   history: "This server's last hour",
-  notYours: "Server metrics are visible to the SRE role.",
+  notYours: "You need the SRE role to see the metrics of this server.",
   first: (seconds: number) => `The server has just started. The first sample comes within ${seconds} s.`,
   of: (server: string, since: string, newest: string) =>
     `Measured by ${server} alone, since ${since}; the newest sample is from ${newest}.`,
   unwell: (times: number, word: string, at: string) =>
     `${times === 1 ? "1 sample was" : `${times} samples were`} not healthy, the last one at ${at}: ${word}.`,
   charts: {
-    lag: "Lag from commit to frame",
-    frames: "Frames in a second",
+    lag: "Delay until viewers see a change",
+    frames: "Updates sent per second",
     viewers: "Viewers",
     answers: "Answer times",
   },
   lines: {
     lagP50Ms: "Median (p50)",
     lagP99Ms: "p99",
-    framesPerSecond: "Frames in a second",
+    framesPerSecond: "Updates per second",
     viewers: "Viewers",
     streams: "Streams",
     staleStreams: "Stale streams",

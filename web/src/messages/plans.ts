@@ -56,7 +56,7 @@ export const plans = {
   starters: "Who runs it",
   counted: (n: number, more: boolean) =>
     more ? `Counted in the newest ${count(n)} runs.` : `Counted in all ${plural(n, "run")}.`,
-  stepNone: "This step did nothing in the newest runs of its plan, or the plan is not yours.",
+  stepNone: "This step started no attempt in the newest runs of its plan, or you cannot see the plan.",
   attempts: "Durations of the last attempts",
   ran: (ran: number, runs: number) => `Ran in ${count(ran)} of ${plural(runs, "run")}`,
   flaky: (n: number) =>

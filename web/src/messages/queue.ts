@@ -29,7 +29,7 @@ export const queue = {
     TENANT: (active: number, max: number) => `${active} of ${plural(max, "slot")} in use.`,
     INSTALLATION: () => "All run slots of this installation are in use, also by runs of other tenants.",
   } satisfies Record<SlotScope, (active: number, max: number, project: string) => string>,
-  slotsMean: "A waiting run starts when one of these runs ends. Nobody knows when that will be.",
+  slotsMean: "A waiting run starts when one of these runs ends; that time cannot be estimated.",
   since: "since",
   notStarted: "being started",
   others: (n: number) =>

@@ -2,7 +2,7 @@
 import { count, plural } from "../format/format";
 
 export const run = {
-  gone: "Nothing here that you can see.",
+  gone: "There is nothing here, or you cannot see it.",
   goneHint: (runId: string, who: string) => `Run ${runId} does not exist or belongs to another tenant. You are ${who}.`,
   toRuns: "All runs",
   forbidden: "You may not see this run.",

@@ -78,7 +78,7 @@ export function PlanStepPage() {
           <dd>{step.lastGreen ? <Attempt stepId={stepId} attempt={step.lastGreen} /> : m.plans.neverGreen}</dd>
         </div>
       </dl>
-      <p>{m.plans.flaky(step.flaky)}</p>
+      {step.lastGreen && <p>{m.plans.flaky(step.flaky)}</p>}
       <section className={css.section}>
         <Bars
           label={m.plans.attempts}
