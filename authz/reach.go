@@ -48,8 +48,8 @@ func (a *Authorizer) Until(p Principal) time.Time {
 	return until
 }
 
-// maxWhoCould bounds the names that a denial gives.
-const maxWhoCould = 10
+// MaxWhoCould bounds the names that a denial gives.
+const MaxWhoCould = 10
 
 // WhoCould returns at most ten principals of o's tenant who may do action to o and can authenticate, sorted. The result
 // must be shown only to callers of that tenant.
@@ -67,7 +67,7 @@ func (a *Authorizer) WhoCould(action Action, o Object) []string {
 		d, err := a.Decide(Principal{ID: id, TenantID: o.TenantID}, action, o)
 		if err == nil && d.Allowed && (t == nil || a.reachable(s, o.TenantID, id)) {
 			out = append(out, id)
-			if len(out) == maxWhoCould {
+			if len(out) == MaxWhoCould {
 				break
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -145,14 +146,27 @@ func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, trigg
 }
 
 // addApproval changes the preview of a new run that needs approvals, and reports whether it does: the run would stay
-// PENDING.
-func (v *previewing) addApproval(s *Approver, o authz.Object) bool {
+// PENDING. It warns when fewer people can approve the run of that requester than must.
+func (v *previewing) addApproval(s *Approver, o authz.Object, requester string) bool {
 	n := s.rights.Authz.Approval(o.TenantID, o.ProjectID, o.EnvironmentID)
-	if n > 0 {
-		v.out.Status, v.out.Reason = run.Pending, "A new run is created."
-		v.warn("The run waits for %s. Nothing starts before.", Plural(n, "approval", "approvals"))
+	if n == 0 {
+		return false
 	}
-	return n > 0
+	v.out.Status, v.out.Reason = run.Pending, "A new run is created."
+	v.warn("The run waits for %s. Nothing starts before.", Plural(n, "approval", "approvals"))
+	all := s.rights.Authz.WhoCould(authz.Approve, o)
+	separated := s.rights.Authz.SOD(o.TenantID).Approve
+	could := slices.DeleteFunc(slices.Clone(all), func(id string) bool {
+		return separated && (id == requester || authz.IsService(id))
+	})
+	if len(could) < n && len(all) < authz.MaxWhoCould {
+		who := "Nobody"
+		if len(could) > 0 {
+			who = fmt.Sprintf("Only %s (%s)", Plural(len(could), "person", "people"), strings.Join(could, ", "))
+		}
+		v.warn("%s can approve it, so it cannot start unless the policy changes.", who)
+	}
+	return true
 }
 
 // Approval is the approval of a run with the decisions of people.

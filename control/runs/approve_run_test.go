@@ -350,6 +350,13 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	if pre.Status != run.Pending || len(pre.Warnings) != 1 || !strings.Contains(pre.Warnings[0], "2 approvals") {
 		t.Errorf("the preview is %+v, want PENDING with a warning about 2 approvals", pre)
 	}
+	w.ChangePolicy(func(d *authz.Document) { d.Approvals[0].Required = 4 })
+	pre = controltest.Must[runs.ActionPreview](t)(w.PreviewAction(ctx, w.Engineer(), runs.PreviewAction{Start: &start}))
+	const alone = "Only 3 people (dev-admin, dev-operator, dev-planner) can approve it, so it cannot start unless the policy " +
+		"changes."
+	if !slices.Contains(pre.Warnings, alone) {
+		t.Errorf("the warnings of a run that needs four approvals are %q, want %q", pre.Warnings, alone)
+	}
 	w.ChangePolicy(func(d *authz.Document) { d.Approvals = nil })
 	auto := w.CreateQueued("r3", "s1")
 	if v := controltest.Must[control.RunView](t)(w.Run(ctx, w.Engineer(), auto, nil)); v.Approval != nil {

@@ -39,7 +39,7 @@ func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in Star
 	}
 	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running,
 		Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
-	approvals := v.addApproval(s.approver, o)
+	approvals := v.addApproval(s.approver, o, p.ID)
 	if pinned.plan == nil {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
@@ -101,7 +101,7 @@ func (s *Previewer) PreviewRerun(ctx context.Context, p authz.Principal, in Reru
 	v := previewing{st: l.State, sk: pl.Skeleton(s.checker.plans.Queues), out: ActionPreview{
 		BasedOnSeq: l.State.Seq, Outcome: "APPLY", Status: run.Running, Reason: "A new run of the same plan starts.",
 	}}
-	approvals := v.addApproval(s.approver, control.ObjectOf(r.Identity))
+	approvals := v.addApproval(s.approver, control.ObjectOf(r.Identity), p.ID)
 	if in.Params != nil && len(reuse) > 0 && !sameJSON(in.Params, r.Params) {
 		v.warn("The kept results were computed with the earlier parameters.")
 	}
