@@ -37,6 +37,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	RoleReads
 	ApprovalService
 	ServiceModes
+	ShareLinks
 	QuotaService
 	InboxReads
 	Annotations

@@ -8,7 +8,6 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/health"
-	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -20,8 +19,6 @@ type ServiceModes interface {
 	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ModeChange, error)
 	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ModeChange, error)
 	Workers(ctx context.Context, p authz.Principal) ([]health.WorkerState, error)
-	SetShareLinks(ctx context.Context, p authz.Principal, in admission.SetShareLinks) (admission.ModeChange, error)
-	ShareRun(ctx context.Context, p authz.Principal, runID, requestID string) (runs.ShareLink, error)
 }
 
 func (q queries) Service(ctx context.Context) (*model.ServiceState, error) {
@@ -68,24 +65,6 @@ func (m mutations) SetEngineMode(ctx context.Context, in model.SetEngineModeInpu
 		RequestID: in.RequestID, Mode: admission.EngineMode(in.Mode), Reason: in.Reason,
 	})
 	return servicePayload(s, err)
-}
-
-func (m mutations) SetShareLinks(ctx context.Context, in model.SetShareLinksInput) (*model.ServicePayload, error) {
-	s, err := m.control.SetShareLinks(ctx, principal(ctx), admission.SetShareLinks{
-		RequestID: in.RequestID, Hours: in.Hours, Reason: in.Reason,
-	})
-	return servicePayload(s, err)
-}
-
-// SharePath is the path of share links; the token follows.
-const SharePath = "/s/"
-
-func (m mutations) ShareRun(ctx context.Context, in model.ShareRunInput) (*model.ShareRunPayload, error) {
-	link, err := m.control.ShareRun(ctx, principal(ctx), in.RunID, in.RequestID)
-	if err != nil {
-		return nil, err
-	}
-	return &model.ShareRunPayload{Path: SharePath + link.Token, ExpiresAt: link.ExpiresAt}, nil
 }
 
 func servicePayload(s admission.ModeChange, err error) (*model.ServicePayload, error) {

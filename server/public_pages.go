@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -120,7 +121,7 @@ func (p *parts) serveShare(w http.ResponseWriter, r *http.Request, take func(add
 		err = sharePage.Execute(&page, p.sharedPage(shared, token))
 	}
 	if err != nil {
-		p.log.Warn("a share link could not be answered", "error", err)
+		p.log.Warn("a share link could not be answered", slog.Any("error", err))
 		h.Set("Retry-After", "2")
 		answer(http.StatusServiceUnavailable, "dvt cannot answer now. Try again.\n")
 		return shareFailed
