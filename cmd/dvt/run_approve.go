@@ -46,6 +46,9 @@ func (s *session) approveCommand() *cobra.Command {
 				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, approvalCount(a),
 					a.Required, runtext.Moment(a.ExpiresAt))
 			}
+			if c := out.ApproveRun.Change; c != nil && c.RequestId != in.RequestId {
+				line = fmt.Sprintf("You decided at %s already, and that decision stands. %s", runtext.Moment(&c.At), line)
+			}
 			_, err = fmt.Fprintln(s.out, line)
 			return err
 		},
