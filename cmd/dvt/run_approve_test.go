@@ -23,7 +23,8 @@ func TestRunApprove_SaysThatASecondDecisionCountsNothing(t *testing.T) {
 			"sod: {approve: true, completeManual: true}\n",
 		plan: `{"schemaVersion":"v1.2","scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev",` +
 			`"repoSha":"abc"},"metadata":{"planId":"p","planVersion":"1","schemaVersion":"v1.2",` +
-			`"createdAt":"2026-11-21T00:00:00Z","createdBy":"ana"},"steps":[{"stepId":"s1","type":"NOOP","inputs":{},"timeout":"1m"}]}`,
+			`"createdAt":"2026-11-21T00:00:00Z","createdBy":"ana"},` +
+			`"steps":[{"stepId":"s1","type":"NOOP","inputs":{},"timeout":"1m"}]}`,
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
