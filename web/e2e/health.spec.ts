@@ -18,7 +18,7 @@ test("33 38 the charts of health show real samples, in words too, to an SRE", as
   await other.goto(`${url}/runs/${runId}`);
   await expect(status(other)).toHaveText("Running");
   await open(page, url, "dev-sre");
-  const chart = (name: string) => page.getByRole("figure", { name });
+  const chart = (name: string) => page.getByRole("figure", { name, exact: true });
   await expect(chart("Delay until viewers see a change")).toContainText(
     /Median \(p50\): (\d[\d.]* m?s|no frame) now, at most \d[\d.]* m?s, at \d\d:\d\d:\d\d/,
   );
