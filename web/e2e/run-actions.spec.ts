@@ -155,7 +155,7 @@ test("24 the dialog is there at once, whatever becomes of its preview, which is 
     return route.fallback();
   });
   await page.goto(`${url}/runs/${runId}`);
-  await expect(page.getByRole("button", { name: /^sleep_1, running/ }).first()).toBeVisible();
+  await expect(page.getByRole("button", { name: /^sleep_1, .*running/ }).first()).toBeVisible();
   const cdp = await page.context().newCDPSession(page);
   const pause = page.getByRole("button", { name: "Pause…" });
   const dialog = page.getByRole("dialog");
