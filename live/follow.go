@@ -196,7 +196,8 @@ func (e *entry) handleHeadCheck(ctx context.Context, s headCheck) {
 	case s.head.LastSeq > f.State.Seq && e.isDegraded():
 		_ = e.catchUp(ctx)
 	case s.head.LastSeq > f.State.Seq:
-		if e.behind.LastSeq == 0 {
+		// An earlier head that its messages have reached since says nothing of this one.
+		if e.behind.LastSeq <= f.State.Seq {
 			e.behind = s.head
 			age := max(0, s.now.Sub(s.head.LastAt))
 			e.patience.Reset(max(e.hub.cfg.Patience, messageDelay-age))

@@ -183,6 +183,28 @@ func TestHub_HeadCheckFindsALostLastMessage(t *testing.T) {
 	})
 }
 
+// A head check found an event whose message came soon after. The next one finds a lost event, and must not take it for
+// the first: the wait for a late message begins with it.
+// contract: T226
+func TestHub_EachHeadCheckCanFindALoss(t *testing.T) {
+	t.Parallel()
+	runScenario(t, 2, live.Config{}, func(s *fixture) {
+		st := s.watch()
+		s.expect(st, isLive(2))
+		time.Sleep(950 * time.Millisecond)
+		s.store.grow(testRunID, 1)
+		time.Sleep(150 * time.Millisecond) // the head check after one second sees it
+		s.send(s.store.message(testRunID, 2, 3))
+		s.expect(st, isLive(3))
+		lost := time.Now()
+		s.store.grow(testRunID, 1)
+		s.expect(st, frameSummary{live.Stale, live.TailLoss, 3, 4, false})
+		if d := time.Since(lost); d > 1500*time.Millisecond {
+			t.Errorf("TAIL_LOSS was shown after %v, want half a second after the next head check", d)
+		}
+	})
+}
+
 // contract: T187
 func TestHub_BusyRunIsNotTailLoss(t *testing.T) {
 	t.Parallel()
