@@ -133,7 +133,7 @@ export const logSearch = {
   lastRuns: (n: number, plan: string) => `In the last ${n} runs of ${plan}`,
   hint: "Searches the output of all steps. Case-sensitive.",
   searching: "Searching…",
-  none: (text: string) => `No log contains “${text}”.`,
+  none: (text: string) => `No log contains “${text}”. Capital and small letters must match.`,
   results: "Logs with matches",
   matches: (n: number) => plural(n, "match", "matches"),
   partial: "searched up to 64 MiB",

@@ -8,7 +8,7 @@ import { attemptName, duration } from "../format/format";
 import { stepLook, stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
-import { percent, type Span } from "./axis";
+import { besideBar, percent, type Span } from "./axis";
 import { type Segment, segmentsOf } from "./segments";
 import prose from "../styles/Prose.module.css";
 import virtual from "../styles/Virtual.module.css";
@@ -104,12 +104,7 @@ export const TimelineRow = memo(function TimelineRow({
         {last && end > 0 && (
           <span
             className={css.took}
-            data-before={end > 88 || undefined}
-            style={
-              end > 88
-                ? { right: `${100 - Math.max(0, percent(segments[0]?.from ?? last.from, span))}%` }
-                : { left: `${end}%` }
-            }
+            style={besideBar(percent(segments[0]?.from ?? last.from, span), end)}
             aria-hidden="true"
           >
             {duration((last.to ?? now) - last.from)}

@@ -93,3 +93,12 @@ export function spanOf(text: string, startedAt: Instant): Span | null {
   const [from, to] = text.split("-").map(Number);
   return from !== undefined && to !== undefined && to > from ? { from: startedAt + from, to: startedAt + to } : null;
 }
+
+/** In percent of a track, the room that a duration needs. */
+const ROOM = 12;
+
+/** The place of the duration: behind its bar, before it where there is no room, else on its end. */
+export function besideBar(start: number, end: number): { left?: string; right?: string } {
+  if (end <= 100 - ROOM) return { left: `${end}%` };
+  return { right: start >= ROOM ? `${100 - start}%` : "0" };
+}

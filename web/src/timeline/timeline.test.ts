@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Attempt, Step } from "../api/model";
-import { openingSpan, percent, spanOf, spanText, ticks, wholeSpan, within, zoomedSpan } from "./axis";
+import { besideBar, openingSpan, percent, spanOf, spanText, ticks, wholeSpan, within, zoomedSpan } from "./axis";
 import { criticalPath, goesOn, pathLength, pauseBands, readyAt, segmentsOf, worked } from "./segments";
 
 function attempt(
@@ -200,4 +200,10 @@ describe("the axis", () => {
     expect(spanOf(spanText({ from: 1_500, to: 9_000 }, 1_000), 1_000)).toEqual({ from: 1_500, to: 9_000 });
     expect(spanOf("9-3", 0)).toBeNull();
   });
+});
+
+it("puts a duration behind its bar, before it near the end, and on its end where there is no room", () => {
+  expect(besideBar(0, 40)).toEqual({ left: "40%" });
+  expect(besideBar(80, 95)).toEqual({ right: "20%" });
+  expect(besideBar(3, 99)).toEqual({ right: "0" });
 });
