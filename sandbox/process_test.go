@@ -57,11 +57,12 @@ func TestProcess_WorksOnFilesOfTheWorkspace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(f.project, "model.sql"), []byte("select 1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	hidden := fmt.Sprintf("/tmp/dvt-sandbox-%d", os.Getpid())
 	script := fmt.Sprintf(`set -e
 mkdir -p a/b; cp %s/model.sql a/b/; mv a/b/model.sql a/c; ln -s a/c link; ln a/c hard; chmod 700 a/c; cat link; rm -r a
-mktemp >/dev/null; echo x > /tmp/x; cat /tmp/x; ls /dev/shm; : > /dev/null; head -c 1 /dev/urandom | wc -c`, f.project)
+mktemp >/dev/null; echo x > %[2]s; cat %[2]s; ls /dev/shm; : > /dev/null; head -c 1 /dev/urandom | wc -c`, f.project, hidden)
 	f.shell(script).wantOutput(t, "select 1x\n1")
-	if _, err := os.Stat("/tmp/x"); err == nil {
+	if _, err := os.Stat(hidden); err == nil {
 		t.Error("a file of the step's /tmp appeared in the host's /tmp")
 	}
 	info, err := os.Stat(filepath.Join(f.workspace, "hard"))
