@@ -426,6 +426,11 @@ func (w *walk) compare(op operation, put, away map[string]string, full, mirror, 
 	case "QUERY_TOO_COMPLEX", "QUERY_TOO_DEEP", "INTERNAL", "TOO_MANY_ALIASES":
 		w.t.Errorf("the request for %s was not executed: %s\n%s", op.field, full.body, op.document)
 	}
+	if op.field == "Query.health" {
+		for _, r := range []*reply{&full, &mirror, &empty} {
+			r.statements = slices.DeleteFunc(r.statements, isProbe)
+		}
+	}
 	if w.totals != nil {
 		for _, r := range []*reply{&full, &mirror, &empty} {
 			r.body = w.totals.ReplaceAllString(r.body, `"$1":0`)
@@ -439,6 +444,12 @@ func (w *walk) compare(op operation, put, away map[string]string, full, mirror, 
 		"\n")); diff != "" {
 		w.t.Errorf("%s %v differs from the reply for an absent thing (-missing +existing):\n%s", op.field, put, diff)
 	}
+}
+
+// isProbe reports whether a statement belongs to the write that proves that the store can be written. It is made for all
+// callers at once when the last one is old, whoever asks.
+func isProbe(statement string) bool {
+	return statement == "COMMIT" || statement == "UPDATE meta SET value = value WHERE name = 'epoch'"
 }
 
 // askOverSockets sends all subscriptions over websockets.
