@@ -446,8 +446,8 @@ func (w *walk) compare(op operation, put, away map[string]string, full, mirror, 
 	}
 }
 
-// isProbe reports whether a statement belongs to the write that proves that the store can be written. It is made for all
-// callers at once when the last one is old, whoever asks.
+// isProbe reports whether a statement belongs to the write that proves that the store can be written. All callers share
+// it, and it is repeated when it is old.
 func isProbe(statement string) bool {
 	return statement == "COMMIT" || statement == "UPDATE meta SET value = value WHERE name = 'epoch'"
 }
