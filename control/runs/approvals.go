@@ -105,13 +105,16 @@ func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v control.RunVi
 	case err != nil:
 		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
-		a.Code, a.WhoCould = run.CodeForbidden, s.othersWhoCould(o, v)
+		a.Code = run.CodeForbidden
 		a.Reason = s.rights.DenialError(p, authz.Approve, o, d).Message
 	default:
 		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
 	}
-	if a.Code == run.CodeSOD {
-		a.WhoCould = s.othersWhoCould(o, v)
+	switch a.Code {
+	case run.CodeForbidden, run.CodeSOD, run.CodeAlreadyInState:
+		if a.WhoCould = s.othersWhoCould(o, v); len(a.WhoCould) == 0 && v.Approval.Open {
+			a.Reason += " Nobody else can decide about it, so it cannot start unless the policy changes."
+		}
 	}
 	return a
 }

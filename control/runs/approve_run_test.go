@@ -301,6 +301,38 @@ func TestApprovals_OnlyScopesThatTheViewerMayRead(t *testing.T) {
 	controltest.Refusal(t, err, run.CodeCursorInvalid)
 }
 
+// Two people must approve and only one may: when he has, everybody is told that nobody is left.
+func TestActions_SayThatNobodyIsLeftToApprove(t *testing.T) {
+	t.Parallel()
+	w := newWithApprovals(t, 2, func(d *authz.Document) {
+		d.Grants = slices.DeleteFunc(d.Grants, func(g authz.PrincipalGrant) bool {
+			return g.Role == authz.Planner && g.Principal != "dev-planner"
+		})
+	})
+	id := w.CreateQueued("r1", "s1")
+	told := func(who string) string {
+		p := w.Principal(who)
+		v := controltest.Must[control.RunView](t)(w.Run(t.Context(), p, id, nil))
+		for _, a := range w.Actions(p, v).Run {
+			if a.Action == authz.Approve {
+				return a.Reason
+			}
+		}
+		return ""
+	}
+	const nobody = "Nobody else can decide about it, so it cannot start unless the policy changes."
+	if before := told("dev-engineer"); strings.Contains(before, nobody) {
+		t.Errorf("before the approval dev-engineer is told %q, want that somebody can", before)
+	}
+	controltest.Must[control.RunView](t)(w.ApproveRun(t.Context(), w.Principal("dev-planner"),
+		controltest.ApprovalOf(id, "a1")))
+	for _, who := range []string{"dev-planner", "dev-engineer", "dev-viewer"} {
+		if reason := told(who); !strings.HasSuffix(reason, nobody) {
+			t.Errorf("%s is told %q, want that nobody is left", who, reason)
+		}
+	}
+}
+
 func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	t.Parallel()
 	w := newWithApprovals(t, 2)
