@@ -231,7 +231,10 @@ var fillListSQL = []string{ //nolint:gochecknoglobals // a table
 	`INSERT INTO run_head SELECT m.run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM made m, run_head ORDER BY n`,
 	`INSERT INTO run_state SELECT m.run_id, tenant_id, m.project_id, m.status, seq, rev, published_seq, replace(header::text, st.run_id, m.run_id)::json, xid
 	FROM made m, run_state st ORDER BY n`,
-	`INSERT INTO run_status SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at, m.triggered_by FROM made m, run_status ORDER BY n`,
+	`INSERT INTO run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, created_at, triggered_by, ended_at, took)
+	SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at, m.triggered_by,
+	CASE WHEN m.status <> 'RUNNING' THEN m.created_at + interval '1 minute' END, CASE WHEN m.status <> 'RUNNING' THEN 60000000 END
+	FROM made m, run_status ORDER BY n`,
 	`INSERT INTO run_plan SELECT DISTINCT tenant_id, m.plan_id, m.project_id FROM made m, run WHERE run.run_id = '$RUN'`,
 	`INSERT INTO plan_activity SELECT tenant_id, m.project_id, m.environment_id, m.plan_id, max(m.created_at) FROM made m, run
 	WHERE run.run_id = '$RUN' GROUP BY 1, 2, 3, 4`,
@@ -312,7 +315,8 @@ var fillSQLiteListSQL = []string{ //nolint:gochecknoglobals // a table
 	trigger_source, parent_run_id, params, policy, m.created_at FROM (SELECT * FROM run) r CROSS JOIN made m`,
 	`INSERT INTO run_head SELECT m.run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM (SELECT * FROM run_head) h CROSS JOIN made m`,
 	`INSERT INTO run_state SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at, seq, rev, published_seq, change,
-	replace(header, st.run_id, m.run_id), m.triggered_by, NULL FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
+	replace(header, st.run_id, m.run_id), m.triggered_by, NULL, iif(m.status = 'RUNNING', NULL, m.created_at + 60000000),
+	iif(m.status = 'RUNNING', NULL, 60000000) FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
 }
 
 func fillSQLiteList(ctx context.Context, file string, l *runList) (err error) {
