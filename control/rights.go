@@ -185,6 +185,17 @@ func (s *Rights) OthersWhoCould(action authz.Action, o authz.Object, excluded fu
 	return slices.DeleteFunc(s.Authz.WhoCould(action, o), excluded)
 }
 
+// WhoCouldApprove names principals that may decide about a run of the requester, without those whom separation of duties
+// excludes. It reports whether the list was cut, so that there may be more.
+func (s *Rights) WhoCouldApprove(o authz.Object, requester string) (could []string, cut bool) {
+	could = s.Authz.WhoCould(authz.Approve, o)
+	cut = len(could) == authz.MaxWhoCould
+	if s.Authz.SOD(o.TenantID).Approve {
+		could = slices.DeleteFunc(could, func(id string) bool { return id == requester || authz.IsService(id) })
+	}
+	return could, cut
+}
+
 // ObjectOf returns the authorisation object of a run: its tenant, project and environment.
 func ObjectOf(id run.Identity) authz.Object {
 	return authz.Object{TenantID: id.TenantID, ProjectID: id.ProjectID, EnvironmentID: id.EnvironmentID}

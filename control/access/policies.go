@@ -241,10 +241,9 @@ func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) 
 	if err := s.rights.MayOperateOn(ctx, p, row, object); err != nil {
 		return nil, err
 	}
-	if q.Action == authz.Approve && s.rights.Authz.SOD(p.TenantID).Approve {
-		return s.rights.OthersWhoCould(q.Action, object, func(id string) bool {
-			return id == r.TriggeredBy || authz.IsService(id)
-		}), nil
+	if q.Action == authz.Approve {
+		could, _ := s.rights.WhoCouldApprove(object, r.TriggeredBy)
+		return could, nil
 	}
 	return s.rights.Authz.WhoCould(q.Action, object), nil
 }

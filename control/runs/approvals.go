@@ -157,12 +157,7 @@ func (v *previewing) addApproval(s *Approver, o authz.Object, requester string) 
 	}
 	v.out.Status, v.out.Reason = run.Pending, "A new run is created."
 	v.warn("The run waits for %s. Nothing starts before.", Plural(n, "approval", "approvals"))
-	all := s.rights.Authz.WhoCould(authz.Approve, o)
-	separated := s.rights.Authz.SOD(o.TenantID).Approve
-	could := slices.DeleteFunc(slices.Clone(all), func(id string) bool {
-		return separated && (id == requester || authz.IsService(id))
-	})
-	if len(could) < n && len(all) < authz.MaxWhoCould {
+	if could, cut := s.rights.WhoCouldApprove(o, requester); len(could) < n && !cut {
 		who := "Nobody"
 		if len(could) > 0 {
 			who = fmt.Sprintf("Only %s (%s)", Plural(len(could), "person", "people"), strings.Join(could, ", "))
