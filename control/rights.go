@@ -185,8 +185,8 @@ func (s *Rights) OthersWhoCould(action authz.Action, o authz.Object, excluded fu
 	return slices.DeleteFunc(s.Authz.WhoCould(action, o), excluded)
 }
 
-// WhoCouldApprove names principals that may decide about a run of the requester, without those whom separation of duties
-// excludes. It reports whether the list was cut, so that there may be more.
+// WhoCouldApprove names principals that may decide about a run of the requester, without those whom separation of
+// duties excludes. It reports whether the list was cut, so that there may be more.
 func (s *Rights) WhoCouldApprove(o authz.Object, requester string) (could []string, cut bool) {
 	could = s.Authz.WhoCould(authz.Approve, o)
 	cut = len(could) == authz.MaxWhoCould
