@@ -226,13 +226,16 @@ func (s *InboxReader) readAttention(ctx context.Context, scope control.RunFilter
 	}); err != nil {
 		return err
 	}
-	failed := make(map[string]bool, len(v.failed))
+	waiting := make(map[string]bool, len(v.failed)+len(v.items))
 	for _, row := range v.failed {
-		failed[row.Header.RunID] = true
+		waiting[row.Header.RunID] = true
+	}
+	for i := range v.items {
+		waiting[v.items[i].RunID] = true
 	}
 	late, err := s.late.read(ctx, scope, v.asOf)
-	for _, l := range late { // found earlier than the rest: a run that has failed since is no longer late
-		if !failed[l.header.RunID] {
+	for _, l := range late { // found earlier than the rest: a run that waits for somebody since is no longer late
+		if !waiting[l.header.RunID] {
 			v.late = append(v.late, l)
 		}
 	}
