@@ -7,7 +7,9 @@ function chromium(): string | undefined {
   const named = process.env["DVT_CHROMIUM"];
   if (named) return named;
   const folders = ["/usr/bin", ...(process.env["PATH"] ?? "").split(delimiter)];
-  return folders.map((folder) => join(folder, "chromium")).find((path) => existsSync(path));
+  return ["chromium-headless-shell", "chromium"]
+    .flatMap((name) => folders.map((folder) => join(folder, name)))
+    .find((path) => existsSync(path));
 }
 
 const executablePath = chromium();
