@@ -15,7 +15,7 @@ export const run = {
   planned: "The run has not started. These are the steps of its plan.",
   waitingFor: (time: string) => `waiting for ${time}`,
   toComplete: "a person must complete",
-  canComplete: (who: string) => `${who} can complete`,
+  canComplete: (who: string) => `Only ${who} can complete`,
   neverStarted: "The run ended before a step ran.",
   windowCloses: (left: string) => `${left} left to retry`,
   windowClosed: "the retry window has closed",
