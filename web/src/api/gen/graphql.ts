@@ -1176,6 +1176,15 @@ export type LogSearchQueryVariables = Exact<{
 
 export type LogSearchQuery = { logSearch: { edges: Array<{ node: { runId: string, runCreatedAt: string, stepId: string, stepName: string | null, attempt: number, totalMatches: number, partial: boolean, lines: Array<{ no: number, text: string }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } | null };
 
+export type SignalSequelQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+  ofStep: boolean;
+}>;
+
+
+export type SignalSequelQuery = { run: { runSeq: number, status: RunStatus, substatus: RunSubstatus | null, plan: { planId: string }, pause: { draining: number } | null, step?: { name: string | null, status: StepStatus, changedSeq: number, startedAt: string | null, completedAt: string | null, attempts: Array<{ status: StepStatus, startedAt: string | null, completedAt: string | null, startedSeq: number | null }> } | null } | null };
+
 export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
 
 export type LetterFieldsFragment = { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null };
@@ -3972,6 +3981,34 @@ export const LogSearchDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<LogSearchQuery, LogSearchQueryVariables>;
+export const SignalSequelDocument = new TypedDocumentString(`
+    query SignalSequel($runId: String!, $stepId: String!, $ofStep: Boolean!) {
+  run(runId: $runId) {
+    runSeq
+    status
+    substatus
+    plan {
+      planId
+    }
+    pause {
+      draining
+    }
+    step(stepId: $stepId) @include(if: $ofStep) {
+      name
+      status
+      changedSeq
+      startedAt
+      completedAt
+      attempts {
+        status
+        startedAt
+        completedAt
+        startedSeq
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<SignalSequelQuery, SignalSequelQueryVariables>;
 export const DeadLettersDocument = new TypedDocumentString(`
     query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
   deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
