@@ -200,6 +200,10 @@ function Lines({
         {wanted !== null && <CopyLine attempt={of.attempt} line={wanted} />}
         <Download of={of} />
         <FullHeight full={full} />
+        <span className={css.total}>
+          {m.log.lines(total)}
+          {running && !log.complete && ` · ${m.log.live}`}
+        </span>
       </div>
       {listed && errors && (
         <Suspense>
@@ -256,10 +260,6 @@ function Lines({
           </div>
         </div>
       )}
-      <p className={css.total}>
-        {m.log.lines(total)}
-        {running && !log.complete && ` · ${m.log.live}`}
-      </p>
       {!following && seen > 0 && total > seen && (
         <div className={css.more}>
           <Button onClick={() => setFollowing(true)}>↓ {m.log.newLines(total - seen)}</Button>

@@ -61,7 +61,6 @@ export const confirm = {
     `${plural(again, "step runs", "steps run")} again, ${plural(kept, "result is", "results are")} kept.`,
   runsAgain: (names: string, more: number) => `Run again: ${names}${more > 0 ? ` and ${more} more` : ""}.`,
   keeps: (names: string, more: number) => `Kept: ${names}${more > 0 ? ` and ${more} more` : ""}.`,
-  nextAttempt: (name: string) => `The new attempt is shown as ${name}.`,
   noPreview: "dvt cannot say now what this would do, so it cannot be sent. Try again in a moment.",
   noPreviewStop: "dvt cannot say now what this would do. Stopping is still allowed.",
   sameAgain: "It may have arrived. Sending it again has no second effect.",

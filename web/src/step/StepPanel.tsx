@@ -13,7 +13,7 @@ import { useMedians } from "./medians";
 import { RESET_STEP_PARAMS, STEP_TABS, type StepTab } from "../address/views";
 import { Button } from "../ui/Button";
 import { duration } from "../format/format";
-import { stepTitle } from "../format/stepTitle";
+import { StepTitle } from "../runstate/stepTitle";
 import { stepLook } from "../status/look";
 import { lazyPart } from "../ui/lazyPart";
 import { Notice } from "../ui/Page";
@@ -105,7 +105,7 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
     >
       <div className={css.head}>
         <h2 id="step-title" className={css.title} title={step.stepId}>
-          {stepTitle(step.stepId, step.name)}
+          <StepTitle stepId={step.stepId} />
         </h2>
         <History step={step} />
         <StepButtons step={step} />
