@@ -5,6 +5,7 @@ import { useRunActions } from "../actions/context";
 import { PollerSeenDocument } from "../api/gen/graphql";
 import { instant, type Step } from "../api/model";
 import { useQuery } from "../api/useQuery";
+import { Skeleton } from "../ui/Page";
 import { m } from "../messages";
 import { StepLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useStep } from "../runstate/context";
@@ -136,7 +137,8 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
           </button>
         ))}
       </div>
-      <Suspense>
+      {/* Without something in its place the tabs would take the height of the panel. */}
+      <Suspense fallback={<Skeleton rows={4} label={m.sync.LOADING} />}>
         <Part runId={runId} step={step} shownId={shownId} latest={latest} place={{ ...place, tab }} open={open} />
       </Suspense>
     </section>
