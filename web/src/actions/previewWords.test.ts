@@ -27,9 +27,7 @@ function change(stepId: string, kind: "RERUN" | "REUSE"): Preview["changes"][num
 }
 
 function words(of: Preview, stepId: string | null = null): string[] {
-  return previewLines(of, stepId).map((line) =>
-    line.stepId === null ? line.text : `${line.stepId}: ${line.text}`,
-  );
+  return previewLines(of, stepId).map((line) => (line.stepId === null ? line.text : `${line.stepId}: ${line.text}`));
 }
 
 describe("a preview says each thing once", () => {
@@ -38,10 +36,7 @@ describe("a preview says each thing once", () => {
       reason: 'Step "load" runs again as Retry #1.',
       changes: [{ stepId: "load", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "Runs again, as Retry #1." }],
     });
-    expect(words(retry, "load")).toEqual([
-      "load: Failed → Running.",
-      "Result: the run is running.",
-    ]);
+    expect(words(retry, "load")).toEqual(["load: Failed → Running.", "Result: the run is running."]);
   });
 
   it("of a cancel: that the run ends as cancelled", () => {

@@ -93,7 +93,12 @@ export function ReceiptTitle({ signal, here = false, known = null }: ReceiptTitl
   return (
     <span className={css.title}>
       <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : m.action[signal.type]}</strong>{" "}
-      {signal.stepId && (here ? <StepTitle stepId={signal.stepId} /> : <span title={signal.stepId}>{known?.stepName ?? signal.stepId}</span>)}{" "}
+      {signal.stepId &&
+        (here ? (
+          <StepTitle stepId={signal.stepId} />
+        ) : (
+          <span title={signal.stepId}>{known?.stepName ?? signal.stepId}</span>
+        ))}{" "}
       {!here && (
         <Link to="/runs/$runId" params={{ runId: signal.runId }} title={signal.runId}>
           {known && `${known.planId} `}

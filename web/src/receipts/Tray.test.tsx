@@ -69,7 +69,14 @@ it("lies over nothing until it is opened: then it lists receipts, a bulk as one 
 it("says what followed a receipt, and does not show a retry that failed again as a success", async () => {
   const at = Date.now();
   receipts.receive(
-    signal({ signalId: "followed", actor: "followed", application: "APPLIED", appliedSeq: 20, appliedAt: at, receivedAt: at }),
+    signal({
+      signalId: "followed",
+      actor: "followed",
+      application: "APPLIED",
+      appliedSeq: 20,
+      appliedAt: at,
+      receivedAt: at,
+    }),
   );
   const attempt = { status: "FAILED", startedAt: "2026-11-21T03:00:00Z", completedAt: "2026-11-21T03:00:01Z" };
   const step = { name: "Stage the orders", changedSeq: 22, ...attempt, attempts: [{ ...attempt, startedSeq: 21 }] };

@@ -29,7 +29,10 @@ it("names the views with their keys, and marks the one that is shown", async () 
 
 it("counts the receipts that came since one looked at them", async () => {
   const runId = "with-receipts";
-  receipts.receive(signal({ runId, signalId: "tab-1", receivedAt: 10 }), signal({ runId, signalId: "tab-2", receivedAt: 20 }));
+  receipts.receive(
+    signal({ runId, signalId: "tab-1", receivedAt: 10 }),
+    signal({ runId, signalId: "tab-2", receivedAt: 20 }),
+  );
   const { unmount } = await show(<RunTabs runId={runId} view="graph" />);
   expect(screen.getByRole("link", { name: "Receipts 2" })).toBeDefined();
   unmount();

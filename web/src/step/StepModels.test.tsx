@@ -31,7 +31,12 @@ it("lists dbt's nodes with their message and SQL, and filters by status on the s
 });
 
 it("shows the rows that the step counted, and what the manifest says of lineage, file and materialization", async () => {
-  const artifact = { kind: "manifest", uri: `artifact:acme/${RUN}/marts/1/1/manifest.json`, sha256: null, sizeBytes: 9 };
+  const artifact = {
+    kind: "manifest",
+    uri: `artifact:acme/${RUN}/marts/1/1/manifest.json`,
+    sha256: null,
+    sizeBytes: 9,
+  };
   const marts = step("marts", { type: "DBT_RUN", artifacts: [artifact], result: { rows: { orders: 120 } } });
   const node = (name: string, status: string, message: string | null) => ({
     node: { ...NODE, uniqueId: `model.shop.${name}`, name, status, message },
@@ -40,7 +45,11 @@ it("shows the rows that the step counted, and what the manifest says of lineage,
     total: 3,
     byStatus: [],
     pageInfo: { hasNextPage: false, endCursor: null },
-    edges: [node("orders", "success", "OK"), node("report", "skipped", null), node("customers", "error", "Runtime Error")],
+    edges: [
+      node("orders", "success", "OK"),
+      node("report", "skipped", null),
+      node("customers", "error", "Runtime Error"),
+    ],
   };
   const manifest = {
     nodes: {

@@ -120,7 +120,10 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
       )}
       <Missing
         lineage={lineage}
-        rows={rows.some(({ resourceType }) => resourceType === "model") && rows.every((node) => node.rowsAffected === null && !counts.has(node.name))}
+        rows={
+          rows.some(({ resourceType }) => resourceType === "model") &&
+          rows.every((node) => node.rowsAffected === null && !counts.has(node.name))
+        }
       />
     </div>
   );

@@ -35,8 +35,7 @@ export function manifestOf(document: unknown): Manifest {
     }),
   );
   const users = new Map<string, string[]>();
-  for (const [id, needed] of needs)
-    for (const one of needed) users.set(one, [...(users.get(one) ?? []), id]);
+  for (const [id, needed] of needs) for (const one of needed) users.set(one, [...(users.get(one) ?? []), id]);
   return new Map(
     nodes.map(([id, node]) => {
       const used = users.get(id) ?? [];

@@ -1323,7 +1323,7 @@ export type CompleteStepMutation = { completeManualStep: { signal: { signalId: s
 export type HealthQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type HealthQuery = { health: { status: HealthStatus, checks: Array<{ name: string, status: HealthStatus, latencyMs: number | null, message: string | null }> } };
+export type HealthQuery = { health: { status: HealthStatus, checks: Array<{ name: string, status: HealthStatus, configured: boolean, latencyMs: number | null, message: string | null }> } };
 
 export type QuotasQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1611,6 +1611,14 @@ export type CompareRunsQueryVariables = Exact<{
 
 
 export type CompareRunsQuery = { compareRuns: { a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
+
+export type StepNameQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+}>;
+
+
+export type StepNameQuery = { run: { step: { name: string | null } | null } | null };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -4485,6 +4493,7 @@ export const HealthDocument = new TypedDocumentString(`
     checks {
       name
       status
+      configured
       latencyMs
       message
     }
@@ -5642,3 +5651,12 @@ fragment ComparedStepFields on ComparedStep {
   attempts
   errorCode
 }`) as unknown as TypedDocumentString<CompareRunsQuery, CompareRunsQueryVariables>;
+export const StepNameDocument = new TypedDocumentString(`
+    query StepName($runId: String!, $stepId: String!) {
+  run(runId: $runId) {
+    step(stepId: $stepId) {
+      name
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<StepNameQuery, StepNameQueryVariables>;
