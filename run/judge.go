@@ -87,7 +87,7 @@ func judgeRetry(v View, sig Signal) Decision {
 	case step.RetryPending:
 		return noop(CodeSuperseded, "A retry of attempt %d of step %q is already on its way.", latest, sig.StepID)
 	case sig.Force:
-		return accept("Step %q runs again as attempt %d, by force.", sig.StepID, latest+1)
+		return accept("Step %q runs again as Retry #%d, by force.", sig.StepID, latest)
 	case !step.Retryable:
 		return reject(CodeRetryDenied, "Step %q failed with an error that is not retryable. Remove its cause, then retry "+
 			"with force.", sig.StepID)
@@ -95,7 +95,8 @@ func judgeRetry(v View, sig Signal) Decision {
 		return reject(CodeRetryDenied, "Step %q has had %d attempts; the run allows %d. To exceed the limit, retry with force.",
 			sig.StepID, latest, v.MaxAttempts())
 	}
-	return accept("Step %q runs again as attempt %d.", sig.StepID, latest+1)
+	// Retry #1 is attempt 2: every page and command shows the attempt by this name.
+	return accept("Step %q runs again as Retry #%d.", sig.StepID, latest)
 }
 
 // judgeSkip permits the skip of a PENDING or FAILED step. A FAILED step is skipped by a new attempt, because the failed

@@ -44,7 +44,7 @@ const preload: Plugin = {
 
 export default defineConfig(({ mode }) => ({
   plugins: [react(), preload],
-  server: { proxy: { "/graphql": proxied, "/dev/session": proxied } },
+  server: { proxy: { "/graphql": proxied, "/dev/session": proxied, "/artifacts": proxied, "/logs": proxied } },
   // public/.keep puts back the placeholder that `go build` needs when dist is emptied. Nothing is
   // inlined: the content security policy allows no inline script and no inline style.
   build: {

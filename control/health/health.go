@@ -29,6 +29,7 @@ type Health struct {
 type HealthCheck struct {
 	Name, Status, Message string
 	Latency               time.Duration
+	Unused                bool // this installation has no such part
 }
 
 // EngineProbe checks whether the engine answers.
@@ -134,6 +135,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 		_, _, slow := s.modes.Breaker.Stats()
 		switch {
 		case c.Name == checkSecrets:
+			c.Unused = true
 			c.Message = "No secrets provider is configured. Steps do not receive secrets."
 		case c.Name == CheckTemporal && c.Status == "HEALTHY" && slow:
 			c.Status, c.Message = "DEGRADED", "The engine starts runs too slowly: new ones are refused until a probe succeeds."

@@ -136,7 +136,12 @@ func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow) PlanSumm
 	}
 	out.RecentMedian = quantile(took[:min(len(took), runsOfRecent)], 0.5)
 	out.Median, out.Slow = quantile(took, 0.5), quantile(took, 0.9)
-	out.Next, out.NextRunID = nextOf(out.Runs, func(action authz.Action) bool {
+	out.Next, out.NextRunID = nextOf(out.Runs, func(action authz.Action, of run.Header) bool {
+		// Whether the step asks for another person is in the plan, which a list does not read: one who may be refused is
+		// offered to watch.
+		if action == authz.CompleteManual && s.rights.IsInvolved(true, of.TriggeredBy == p.ID, p) {
+			return false
+		}
 		d, err := s.rights.Authz.Decide(p, action, authz.Object{TenantID: row.TenantID, ProjectID: row.ProjectID,
 			EnvironmentID: row.EnvironmentID})
 		return err == nil && d.Allowed
@@ -157,14 +162,14 @@ var urgency = []PlanNext{NextRetry, NextComplete, NextApprove, NextResume, NextW
 
 // nextOf returns the most urgent action about the open runs, about the newest of them if several are equal. Without an
 // open run the newest run decides. What a person may not do is left to others: they can watch it.
-func nextOf(newest []run.Header, may func(authz.Action) bool) (PlanNext, string) {
+func nextOf(newest []run.Header, may func(authz.Action, run.Header) bool) (PlanNext, string) {
 	best, of := len(urgency), ""
 	for _, h := range newest {
 		if h.Status.Terminal() {
 			continue
 		}
 		next := nextOfOpen(h)
-		if action, takes := actionOf[next]; takes && !may(action) {
+		if action, takes := actionOf[next]; takes && !may(action, h) {
 			next = NextWatch
 		}
 		if i := slices.Index(urgency, next); i < best {
@@ -174,7 +179,7 @@ func nextOf(newest []run.Header, may func(authz.Action) bool) (PlanNext, string)
 	switch {
 	case of != "":
 		return urgency[best], of
-	case len(newest) > 0 && newest[0].Status == run.Failed && may(authz.Rerun):
+	case len(newest) > 0 && newest[0].Status == run.Failed && may(authz.Rerun, newest[0]):
 		return NextRerun, newest[0].RunID
 	}
 	return NextStart, ""

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
@@ -89,6 +90,25 @@ func TestPlans_NextIsTheMostUrgent(t *testing.T) {
 		func() bool { return next("dev-engineer") == reads.NextRetry })
 	if got := next("dev-viewer"); got != reads.NextWatch {
 		t.Errorf("next for a Viewer, who may not retry, is %s, want %s", got, reads.NextWatch)
+	}
+}
+
+// Nobody is sent to a step that separation of duties may keep from them.
+func TestPlans_NextIsNotAStepThatTheRequesterMayNotComplete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ChangePolicy(func(d *authz.Document) {
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: "ola", Role: authz.Engineer, ProjectID: "*",
+			EnvironmentID: "*"})
+	})
+	w.CreateManual("m1", "look") // its log says that ola asked for it
+	next := func(who authz.Principal) reads.PlanNext {
+		return controltest.Must[reads.PlansPage](t)(w.Plans(t.Context(), who, reads.PlansQuery{})).Plans[0].Next
+	}
+	controltest.Eventually(t, "the manual step in the list of another person",
+		func() bool { return next(w.Engineer()) == reads.NextComplete })
+	if got := next(authz.Principal{ID: "ola", TenantID: "acme"}); got != reads.NextWatch {
+		t.Errorf("next for the person who asked for the run is %s, want %s", got, reads.NextWatch)
 	}
 }
 

@@ -79,7 +79,7 @@ func (v *previewing) changes() {
 		case interp.ChangeStart:
 			change.Kind, change.To, change.Why = "SCHEDULE", run.StepRunning, "Ready to start."
 			if c.LogicalAttempt > 1 {
-				change.Kind, change.Why = "RERUN", fmt.Sprintf("Runs again, as attempt %d.", c.LogicalAttempt)
+				change.Kind, change.Why = "RERUN", fmt.Sprintf("Runs again, as Retry #%d.", c.LogicalAttempt-1)
 			}
 		case interp.ChangeCancel:
 			change.Kind, change.To, change.Why = "CANCEL", run.StepFailed, "Asked to stop."

@@ -185,7 +185,7 @@ test("the log of a failed step has 25 lines at 1280x800, keeps its place when wr
   await page.goto(`${url}/runs/${runId}?step=load&line=126`);
   await expect(log.getByText(/^Try 2 of 2, started/)).toBeVisible();
 
-  await page.getByRole("button", { name: "Only lines that mention an error" }).click();
+  await page.getByRole("button", { name: "Only errors" }).click();
   await expect(log.getByRole("button", { name: /^\d+ lines$/ }).first()).toBeVisible();
 
   await page.getByRole("link", { name: "Fill the window" }).click();

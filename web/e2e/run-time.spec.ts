@@ -119,7 +119,7 @@ test("39 the log, its types and one event of it are an address, and it is export
   await page.goto(`${url}/runs/${runId}?view=events`);
   await expect(status(page)).toHaveText("Completed");
   await page
-    .getByRole("button", { name: /^StepCompleted/ })
+    .getByRole("button", { name: /^Step completed/ })
     .first()
     .click();
   await expect(page).toHaveURL(/types=StepCompleted/);

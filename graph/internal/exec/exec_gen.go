@@ -500,10 +500,11 @@ type ComplexityRoot struct {
 	}
 
 	HealthCheck struct {
-		LatencyMs func(childComplexity int) int
-		Message   func(childComplexity int) int
-		Name      func(childComplexity int) int
-		Status    func(childComplexity int) int
+		Configured func(childComplexity int) int
+		LatencyMs  func(childComplexity int) int
+		Message    func(childComplexity int) int
+		Name       func(childComplexity int) int
+		Status     func(childComplexity int) int
 	}
 
 	HealthHistory struct {
@@ -3424,6 +3425,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Health.Status(childComplexity), true
 
+	case "HealthCheck.configured":
+		if e.ComplexityRoot.HealthCheck.Configured == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthCheck.Configured(childComplexity), true
 	case "HealthCheck.latencyMs":
 		if e.ComplexityRoot.HealthCheck.LatencyMs == nil {
 			break
@@ -10806,6 +10813,8 @@ type Health {
 type HealthCheck {
   name: String!
   status: HealthStatus!
+  "False: this installation does without this part, so its status says nothing."
+  configured: Boolean!
   latencyMs: Duration
   message: String
 }
@@ -11893,6 +11902,8 @@ func (ec *executionContext) childFields_HealthCheck(ctx context.Context, field g
 		return ec.fieldContext_HealthCheck_name(ctx, field)
 	case "status":
 		return ec.fieldContext_HealthCheck_status(ctx, field)
+	case "configured":
+		return ec.fieldContext_HealthCheck_configured(ctx, field)
 	case "latencyMs":
 		return ec.fieldContext_HealthCheck_latencyMs(ctx, field)
 	case "message":
@@ -22584,6 +22595,29 @@ func (ec *executionContext) _HealthCheck_status(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_HealthCheck_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("HealthCheck", field, false, false, errors.New("field of type HealthStatus does not have child fields"))
+}
+
+func (ec *executionContext) _HealthCheck_configured(ctx context.Context, field graphql.CollectedField, obj *model.HealthCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthCheck_configured(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Configured, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthCheck_configured(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthCheck", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _HealthCheck_latencyMs(ctx context.Context, field graphql.CollectedField, obj *model.HealthCheck) (ret graphql.Marshaler) {
@@ -48789,6 +48823,11 @@ func (ec *executionContext) _HealthCheck(ctx context.Context, sel ast.SelectionS
 			}
 		case "status":
 			out.Values[i] = ec._HealthCheck_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "configured":
+			out.Values[i] = ec._HealthCheck_configured(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

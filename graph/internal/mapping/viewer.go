@@ -46,7 +46,7 @@ func Health(h health.Health) *model.Health {
 	return &model.Health{Status: model.HealthStatus(h.Status), Checks: MapSlice(h.Checks,
 		func(c health.HealthCheck) model.HealthCheck {
 			return model.HealthCheck{Name: c.Name, Status: model.HealthStatus(c.Status), LatencyMs: Optional(c.Latency),
-				Message: Text(c.Message)}
+				Message: Text(c.Message), Configured: !c.Unused}
 		})}
 }
 

@@ -799,10 +799,12 @@ type Health struct {
 }
 
 type HealthCheck struct {
-	Name      string         `json:"name"`
-	Status    HealthStatus   `json:"status"`
-	LatencyMs *time.Duration `json:"latencyMs,omitempty"`
-	Message   *string        `json:"message,omitempty"`
+	Name   string       `json:"name"`
+	Status HealthStatus `json:"status"`
+	// False: this installation does without this part, so its status says nothing.
+	Configured bool           `json:"configured"`
+	LatencyMs  *time.Duration `json:"latencyMs,omitempty"`
+	Message    *string        `json:"message,omitempty"`
 }
 
 type HealthHistory struct {

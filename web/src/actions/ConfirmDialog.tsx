@@ -8,7 +8,7 @@ import { useHeader, useRunStore, useVerdict } from "../runstate/context";
 import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import { attemptName, shortId, ticking } from "../format/format";
+import { shortId, ticking } from "../format/format";
 import { useTick } from "../ui/Time";
 import { useRunActions } from "./context";
 import { recordDone, useDone } from "../session/done";
@@ -179,7 +179,6 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
             consequences={current.outcome === "APPLY" ? consequences(action, header) : []}
             nameOf={(id) => titleOf(store, id)}
             stepId={action === "RERUN" ? null : stepId}
-            next={action === "RETRY_STEP" ? attemptName((step?.logicalAttemptId ?? 0) + 1) : null}
           />
         )}
         {previewed.error && !current && !offline && (

@@ -7,9 +7,8 @@ import type { Preview } from "./usePreview";
 
 interface PreviewListProps {
   preview: Preview;
-  /** The step that the action is on, and the name of its next attempt, if the action starts one. */
+  /** The step that the action is on. */
   stepId: string | null;
-  next: string | null;
   /** What the action means for the run, see `consequences`. */
   consequences?: readonly string[];
   /** The name of a step for people. */
@@ -17,7 +16,7 @@ interface PreviewListProps {
 }
 
 /** The server's preview, as a list. */
-export function PreviewList({ preview, stepId, next, consequences = [], nameOf = (id) => id }: PreviewListProps) {
+export function PreviewList({ preview, stepId, consequences = [], nameOf = (id) => id }: PreviewListProps) {
   const { outcome, code, reason, warnings } = preview;
   return (
     <div data-testid="preview" data-outcome={outcome}>
@@ -35,7 +34,7 @@ export function PreviewList({ preview, stepId, next, consequences = [], nameOf =
         {consequences.map((words) => (
           <li key={words}>{words}</li>
         ))}
-        {previewLines(preview, stepId, next, nameOf).map((line) => (
+        {previewLines(preview, stepId, nameOf).map((line) => (
           <li key={`${line.stepId} ${line.text}`}>
             {line.stepId !== null && <strong title={line.stepId}>{nameOf(line.stepId)}: </strong>}
             {line.text}

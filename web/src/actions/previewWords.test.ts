@@ -26,23 +26,17 @@ function change(stepId: string, kind: "RERUN" | "REUSE"): Preview["changes"][num
   };
 }
 
-function words(of: Preview, stepId: string | null = null, next: string | null = null): string[] {
-  return previewLines(of, stepId, next).map((line) =>
-    line.stepId === null ? line.text : `${line.stepId}: ${line.text}`,
-  );
+function words(of: Preview, stepId: string | null = null): string[] {
+  return previewLines(of, stepId).map((line) => (line.stepId === null ? line.text : `${line.stepId}: ${line.text}`));
 }
 
 describe("a preview says each thing once", () => {
-  it("of a retry: that it runs again is the server's sentence, how the attempt is called ours", () => {
+  it("of a retry: the attempt has one name, which the server's sentence says", () => {
     const retry = preview({
-      reason: 'Step "load" runs again as attempt 2.',
-      changes: [{ stepId: "load", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "Runs again, as attempt 2." }],
+      reason: 'Step "load" runs again as Retry #1.',
+      changes: [{ stepId: "load", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "Runs again, as Retry #1." }],
     });
-    expect(words(retry, "load", "Retry #1")).toEqual([
-      "load: Failed → Running.",
-      "The new attempt is shown as Retry #1.",
-      "Result: the run is running.",
-    ]);
+    expect(words(retry, "load")).toEqual(["load: Failed → Running.", "Result: the run is running."]);
   });
 
   it("of a cancel: that the run ends as cancelled", () => {

@@ -12,12 +12,11 @@ export interface PreviewLine {
 
 /**
  * The lines that follow the server's sentence in a preview: the step itself first, at most five changes, and nothing
- * that the sentence already says. `stepId` is the step that the action is on, `next` the name of its next attempt.
+ * that the sentence already says. `stepId` is the step that the action is on.
  */
 export function previewLines(
-  { outcome, reason, status, changes, blocked }: Preview,
+  { reason, status, changes, blocked }: Preview,
   stepId: string | null,
-  next: string | null,
   nameOf: (stepId: string) => string = (id) => id,
 ): PreviewLine[] {
   const named = (steps: readonly string[]): string => steps.slice(0, LISTED).map(nameOf).join(", ");
@@ -36,7 +35,6 @@ export function previewLines(
       return { stepId: change.stepId, text: [moves, why].filter((part) => part !== null).join(" ") };
     }),
     ...(changes.length > LISTED ? [ofRun(m.confirm.moreChanges(changes.length - LISTED))] : []),
-    ...(outcome === "APPLY" && next !== null ? [ofRun(m.confirm.nextAttempt(next))] : []),
     ...(blocked.length > 0 ? [ofRun(m.confirm.blocked(blocked.length, named(blocked)))] : []),
     ...resultLines(status, reason),
   ];

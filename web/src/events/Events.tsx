@@ -11,11 +11,11 @@ import { m } from "../messages";
 import { useRunState, useRunStore } from "../runstate/context";
 import { titleOf } from "../runstate/stepTitle";
 import { decisionOf } from "./decision";
-import { eventLines, type LogRow, logRows, typesOf } from "./eventFilter";
+import { eventLines, type LogRow, logRows, stepOf, typesOf } from "./eventFilter";
 import { collectEvents, type EventLog, NO_EVENTS } from "./events";
 import { summaryOf } from "./summary";
 import { Button } from "../ui/Button";
-import { attemptName, count, duration } from "../format/format";
+import { count, duration } from "../format/format";
 import { Notice, Skeleton } from "../ui/Page";
 import { Problem } from "../page/Problem";
 import { Time } from "../ui/Time";
@@ -54,14 +54,22 @@ function useEvents(runId: string): { log: EventLog; error: ApiError | null; agai
   return { log, error, again: () => (setError(null), setAttempt(attempt + 1)) };
 }
 
-/** Lists every event of the log. The address names the types and the open event. */
+/** Lists every event of the log. The address names the types, a part of a step's name, and the open event. */
 export default function Events({ runId }: { runId: string }) {
   const { log, error, again } = useEvents(runId);
-  const { types, seq } = useSearch({ strict: false });
+  const { types, seq, find = "" } = useSearch({ strict: false });
+  const store = useRunStore();
   const navigate = useNavigate({ from: "/runs/$runId" });
   const upTo = useRunState((store) => (store.verdict().state === "PAST" ? store.seq : null));
   const wanted = types ?? NO_TYPES;
-  const rows = useMemo(() => logRows(log.events, wanted, upTo), [log, wanted, upTo]);
+  const rows = useMemo(() => {
+    const part = find.trim().toLowerCase();
+    const ofStep = (event: RunEvent): boolean => {
+      const step = stepOf(event);
+      return step !== null && `${step} ${store.step(step)?.name ?? ""}`.toLowerCase().includes(part);
+    };
+    return logRows(log.events, wanted, upTo, part === "" ? null : ofStep);
+  }, [log, wanted, upTo, find, store]);
   if (error) return <Problem error={error} retry={again} />;
   if (!log.received) return <Skeleton rows={6} label={m.run.tabs.events} />;
   if (log.events.length === 0) return <Notice title={m.events.empty} />;
@@ -82,10 +90,22 @@ export default function Events({ runId }: { runId: string }) {
                 choose(wanted.includes(type) ? wanted.filter((other) => other !== type) : [...wanted, type])
               }
             >
-              {type} <span className={css.n}>{count(n)}</span>
+              <span title={type}>{m.events.type(type)}</span> <span className={css.n}>{count(n)}</span>
             </Button>
           ))}
         </div>
+        <input
+          type="search"
+          className={css.find}
+          value={find}
+          maxLength={200}
+          placeholder={m.events.find}
+          aria-label={m.events.find}
+          onChange={(event) => {
+            const text = event.target.value;
+            void navigate({ search: (old) => ({ ...old, find: text === "" ? undefined : text }), replace: true });
+          }}
+        />
         <Button onClick={() => save(`${runId}-events.jsonl`, eventLines(log.events))}>
           <DownloadIcon size={14} aria-hidden="true" /> {m.events.export}
         </Button>
@@ -184,13 +204,10 @@ function EventRow({ event, after, open, toggle }: EventRowProps) {
         <span className={css.seq}>{event.runSeq}</span>
         <Time at={event.persistedAt} format="precise" />
         <span className={css.after}>{after === null ? "" : `+${duration(after)}`}</span>
-        <strong className={`${prose.clip} ${css.type}`}>{event.eventType}</strong>
-        <span className={prose.clip} title={event.stepId === null ? undefined : nameOf(event.stepId)}>
-          {event.stepId && nameOf(event.stepId)} {event.logicalAttemptId > 1 && attemptName(event.logicalAttemptId)}
-        </span>
-        <span className={prose.clip} title={summary}>
-          {summary}
-        </span>
+        <strong className={css.type} title={event.eventType}>
+          {m.events.type(event.eventType)}
+        </strong>
+        <span className={css.summary}>{summary}</span>
         <span className={`${prose.clip} ${css.actor}`}>{decisionOf(event).who}</span>
       </button>
       {open && <pre className={`${prose.said} ${css.payload}`}>{JSON.stringify(event.payload, null, 2)}</pre>}

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { RunEvent } from "../api/model";
-import { eventLines, logRows, typesOf } from "./eventFilter";
+import { eventLines, logRows, stepOf, typesOf } from "./eventFilter";
 
 const events = [
   [1, "RunQueued"],
@@ -19,6 +19,16 @@ it("10 lists the newest first, unused positions as lines of their own, unknown t
 it("lists only the wanted types, and nothing after the position that is shown", () => {
   expect(logRows(events, ["RunStarted", "FutureThing"], 5)).toEqual([{ kind: "event", event: events[1], after: 0 }]);
   expect(logRows(events, [], 2).length).toBe(2);
+});
+
+it("lists the events of a step, its signals too, without the unused positions", () => {
+  const ofStep = [
+    { ...events[0], stepId: "load", payload: {} },
+    { ...events[1], stepId: null, payload: { stepId: "load" } },
+    { ...events[2], stepId: "other", payload: null },
+  ] as RunEvent[];
+  const rows = logRows(ofStep, [], null, (event) => stepOf(event) === "load");
+  expect(rows.map((row) => (row.kind === "event" ? row.event.runSeq : "unused"))).toEqual([2, 1]);
 });
 
 it("says how long after the event before it each event came, also when that is not shown", () => {

@@ -22,10 +22,10 @@ function sample(i: number, over: Partial<Sample> = {}): Sample {
 describe("the words of a chart", () => {
   it("names the present value, and the highest with its time", () => {
     expect(told("lagP99Ms", [sample(0, { lagP99Ms: 1_250 }), sample(1)], "utc")).toBe(
-      "40 ms now, at most 1.2 s, at 03:12:00",
+      "40 ms now, peak 1.2 s at 03:12:00",
     );
     expect(told("viewers", [sample(0), sample(1, { viewers: 12_000 })], "utc")).toBe(
-      "12,000 now, at most 12,000, at 03:12:15",
+      "12,000 now, peak 12,000 at 03:12:15",
     );
   });
 
@@ -35,13 +35,13 @@ describe("the words of a chart", () => {
 
   it("tells an interval without a frame from one without lag", () => {
     expect(told("lagP50Ms", [sample(0), sample(1, { lagP50Ms: null })], "utc")).toBe(
-      "no frame now, at most 2.0 ms, at 03:12:00",
+      "no change now, peak 2.0 ms at 03:12:00",
     );
-    expect(told("lagP50Ms", [sample(0, { lagP50Ms: null })], "utc")).toBe("no frame was measured in this time");
+    expect(told("lagP50Ms", [sample(0, { lagP50Ms: null })], "utc")).toBe("nothing changed for anybody in this time");
     expect(told("staleStreams", [sample(0)], "utc")).toBe("0 now");
     expect(told("stateStoreMs", [sample(0, { stateStoreMs: null })], "utc")).toBe("it did not answer");
     expect(told("stateStoreMs", [sample(0), sample(1, { stateStoreMs: null })], "utc")).toBe(
-      "no answer now, at most 0.9 ms, at 03:12:00",
+      "no answer now, peak 0.9 ms at 03:12:00",
     );
     expect(told("viewers", [], "utc")).toBe("none");
   });

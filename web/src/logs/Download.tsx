@@ -14,10 +14,10 @@ export function Download({ of }: { of: LogOf }) {
   return (
     <>
       <a className={css.tool} href={address} target="_blank" rel="noreferrer" aria-label={m.log.raw} title={m.log.raw}>
-        <FileText size={14} aria-hidden="true" />
+        <FileText size={14} aria-hidden="true" /> <span className={css.word}>{m.log.raw}</span>
       </a>
       <a className={css.tool} href={`${address}?download`} download aria-label={m.log.download} title={m.log.download}>
-        <DownloadIcon size={14} aria-hidden="true" />
+        <DownloadIcon size={14} aria-hidden="true" /> <span className={css.word}>{m.log.download}</span>
       </a>
     </>
   );

@@ -25,8 +25,6 @@ const ErrorList = lazyPart(() => import("./ErrorList").then((part) => part.Error
 
 const ROW = 20;
 const NEAR_END = 40;
-/** The room below the last line, in which the number of lines stands. */
-const FOOT = 24;
 
 interface LogViewProps {
   of: LogOf;
@@ -186,13 +184,13 @@ function Lines({
           {m.log.errors}
         </Button>
         <Button pressed={listed} label={m.log.list} onClick={list}>
-          <List size={14} aria-hidden="true" />
+          <List size={14} aria-hidden="true" /> <span className={css.word}>{m.log.listWord}</span>
         </Button>
         <Button pressed={fold} label={m.log.fold} onClick={toggleFold}>
-          <FoldVertical size={14} aria-hidden="true" />
+          <FoldVertical size={14} aria-hidden="true" /> <span className={css.word}>{m.log.fold}</span>
         </Button>
         <Button pressed={wrap} label={m.log.wrap} shortcut="w" onClick={toggleWrap}>
-          <WrapText size={14} aria-hidden="true" />
+          <WrapText size={14} aria-hidden="true" /> <span className={css.word}>{m.log.wrap}</span>
         </Button>
         {running && (
           <Button pressed={following} shortcut="F" onClick={() => setFollowing(!following)}>
@@ -202,6 +200,10 @@ function Lines({
         {wanted !== null && <CopyLine attempt={of.attempt} line={wanted} />}
         <Download of={of} />
         <FullHeight full={full} />
+        <span className={css.total}>
+          {m.log.lines(total)}
+          {running && !log.complete && ` · ${m.log.live}`}
+        </span>
       </div>
       {listed && errors && (
         <Suspense>
@@ -228,19 +230,21 @@ function Lines({
             if (box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END) setSeen(total);
           }}
         >
-          <div className={css.extent} style={{ height: rows.getTotalSize() + FOOT }}>
+          <div className={css.extent} style={{ height: rows.getTotalSize() }}>
             {items.map((item) => {
               const row = folded?.[item.index];
               const no = lineAt(item.index);
               const before = item.index === 0 ? 0 : folded ? no - 1 : lineOf(item.index - 1, gap);
               const divided = beginsTry(log.line(no), log.line(before)) !== null;
+              // The line that one came for is read whole.
+              const wraps = wrap || no === wanted;
               return (
                 <div
                   key={item.key}
-                  ref={wrap || divided ? rows.measureElement : undefined}
+                  ref={wraps || divided ? rows.measureElement : undefined}
                   data-index={item.index}
                   className={css.row}
-                  data-wrap={wrap || undefined}
+                  data-wrap={wraps || undefined}
                   style={{ transform: `translateY(${item.start}px)` }}
                 >
                   {row?.kind === "fold" ? (
@@ -256,9 +260,6 @@ function Lines({
           </div>
         </div>
       )}
-      <span className={css.total}>
-        {m.log.lines(total)} · {running && !log.complete ? m.log.live : m.log.complete}
-      </span>
       {!following && seen > 0 && total > seen && (
         <div className={css.more}>
           <Button onClick={() => setFollowing(true)}>↓ {m.log.newLines(total - seen)}</Button>

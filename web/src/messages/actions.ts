@@ -61,7 +61,6 @@ export const confirm = {
     `${plural(again, "step runs", "steps run")} again, ${plural(kept, "result is", "results are")} kept.`,
   runsAgain: (names: string, more: number) => `Run again: ${names}${more > 0 ? ` and ${more} more` : ""}.`,
   keeps: (names: string, more: number) => `Kept: ${names}${more > 0 ? ` and ${more} more` : ""}.`,
-  nextAttempt: (name: string) => `The new attempt is shown as ${name}.`,
   noPreview: "dvt cannot say now what this would do, so it cannot be sent. Try again in a moment.",
   noPreviewStop: "dvt cannot say now what this would do. Stopping is still allowed.",
   sameAgain: "It may have arrived. Sending it again has no second effect.",
@@ -200,8 +199,10 @@ export const receipt = {
   slow: "Accepted and durable. The engine has not picked it up yet; you may close this page.",
   dismiss: "Dismiss",
   dismissAll: "Dismiss all refused",
-  counted: (all: number, refused: number) =>
-    refused > 0 ? `Receipts: ${all}, ${refused} refused` : `Receipts: ${all}`,
+  counted: (fresh: number, refused: number) =>
+    ["Receipts", [fresh > 0 ? `${fresh} new` : "", refused > 0 ? `${refused} refused` : ""].filter(Boolean).join(", ")]
+      .filter((part) => part !== "")
+      .join(": "),
   refused: (n: number) => `${plural(n, "signal")} refused`,
   inAudit: "In the audit",
   versions: (before: number, after: number) =>

@@ -1,7 +1,7 @@
 // The health of dvt.
 import type { HealthStatus } from "../api/gen/graphql";
 
-const NO_FRAME = "no frame was measured in this time";
+const NO_FRAME = "nothing changed for anybody in this time";
 
 export const health = {
   title: "Health",
@@ -9,7 +9,31 @@ export const health = {
   status: "Status",
   latency: "Answers in",
   means: "Meaning",
-  abilities: "What the engine can do",
+  todo: "What to do",
+  notConfigured: "Not configured",
+  /** What it means that a part answers. */
+  fine: {
+    stateStore: "Runs can be read and changed.",
+    engine: "Runs start and go on.",
+    temporal: "Runs start and go on.",
+    eventBus: "Pages show changes at once.",
+    artifactStore: "Logs and artifacts can be read and stored.",
+  } as Record<string, string>,
+  /** What a person on call does next, and who can. */
+  todos: {
+    stateStore:
+      "Check that the database runs, that its disk has room and that dvt may write. Whoever runs the database can mend it; runs go on by themselves afterwards.",
+    engine:
+      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Whoever runs Temporal can mend it.",
+    temporal:
+      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Whoever runs Temporal can mend it.",
+    eventBus:
+      "Check that Redis runs. Pages stay right, but show changes some seconds later. Whoever runs Redis can mend it.",
+    artifactStore:
+      "Check the bucket or the disk of logs and artifacts, and the rights of dvt. Steps go on, their logs may be lost.",
+  } as Record<string, string>,
+  tell: "Tell an SRE of your installation, and quote the meaning.",
+  abilities: "What the engine can do (for authors of plans)",
   ability: "Ability",
   engine: "Engine",
   support: "Support",
@@ -21,12 +45,13 @@ export const health = {
     UNHEALTHY: "Nothing can be changed until the store answers; see below.",
   } satisfies Record<HealthStatus, string>,
   history: "This server's last hour",
-  notYours: "You need the SRE role to see the metrics of this server.",
+  notYours:
+    "You need the SRE role to see the measurements of this server. The table above is all that you need to judge an incident.",
   first: (seconds: number) => `The server has just started. The first sample comes within ${seconds} s.`,
   of: (server: string, since: string, newest: string) =>
-    `Measured by ${server} alone, since ${since}; the newest sample is from ${newest}.`,
+    `Measured by the server ${server} alone, since ${since}. Newest measurement: ${newest}.`,
   unwell: (times: number, word: string, at: string) =>
-    `${times === 1 ? "1 sample was" : `${times} samples were`} not healthy, the last one at ${at}: ${word}.`,
+    `It was not healthy ${times === 1 ? "once" : `${times} times`}, last at ${at}: ${word}.`,
   charts: {
     lag: "Delay until viewers see a change",
     frames: "Updates sent per second",
@@ -34,20 +59,20 @@ export const health = {
     answers: "Answer times",
   },
   lines: {
-    lagP50Ms: "Median (p50)",
-    lagP99Ms: "p99",
+    lagP50Ms: "Half of the changes within",
+    lagP99Ms: "99 of 100 within",
     framesPerSecond: "Updates per second",
     viewers: "Viewers",
-    streams: "Streams",
-    staleStreams: "Stale streams",
+    streams: "Open pages",
+    staleStreams: "Pages that are behind",
     stateStoreMs: "State store",
     temporalMs: "Temporal",
   },
   now: (value: string) => `${value} now`,
-  most: (value: string, at: string) => `at most ${value}, at ${at}`,
+  most: (value: string, at: string) => `peak ${value} at ${at}`,
   notNow: {
-    lagP50Ms: "no frame now",
-    lagP99Ms: "no frame now",
+    lagP50Ms: "no change now",
+    lagP99Ms: "no change now",
     framesPerSecond: "none now",
     viewers: "none now",
     streams: "none now",

@@ -73,6 +73,13 @@ export const timeline = {
   failed: "failed",
   stopped: "stopped",
   usual: "usual end",
+  now: "now",
+  shorten: "Shorten waits",
+  breaks: {
+    person: (took: string) => `waited ${took} for a person (shortened)`,
+    pause: (took: string) => `was paused for ${took} (shortened)`,
+    idle: (took: string) => `nothing ran for ${took} (shortened)`,
+  },
   legend: "Meaning of the bars",
   whole: "Whole run",
   times: (zone: string) => `Time (${zone}); drag to look closer`,

@@ -16,7 +16,7 @@ export const plans = {
   empty: "No plan has run here yet.",
   noMatch: "No plan with a run has this text in its name.",
   start: "Start a run",
-  none: "There is no such plan with runs, or it is not yours.",
+  none: "No run of this plan exists, or you cannot see it.",
   toPlans: "All plans",
   nexts: {
     RETRY: "Retry a failed step",
@@ -35,7 +35,10 @@ export const plans = {
   faster: "faster lately",
   recent: (took: string) => `the newest 5 took ${took}`,
   cell: (status: string, took: string, run: string) => `${status}${took === "" ? "" : `, ${took}`}, run ${run}`,
-  durations: "Durations of the last runs",
+  durations: (n: number) => (n === 1 ? "Duration of the last run" : `Durations of the last ${count(n)} runs`),
+  since: "since",
+  sameVersion: (version: string, n: number) =>
+    `Version ${version} has ${n} different contents: the plan was changed and its version was not. Two runs of ${version} may do different things. Increase planVersion with each change.`,
   median: "Median",
   p90: "90 % within",
   grid: "Steps of the last runs",
@@ -55,9 +58,14 @@ export const plans = {
   noDocument: "The document of one of the versions is not known.",
   starters: "Who runs it",
   counted: (n: number, more: boolean) =>
-    more ? `Counted in the newest ${count(n)} runs.` : `Counted in all ${plural(n, "run")}.`,
+    more
+      ? `Versions and people of the newest ${count(n)} runs of this plan.`
+      : n === 1
+        ? "Versions and people of the only run of this plan."
+        : `Versions and people of all ${count(n)} runs of this plan.`,
+  stepOf: "step of",
   stepNone: "This step started no attempt in the newest runs of its plan, or you cannot see the plan.",
-  attempts: "Durations of the last attempts",
+  attempts: (n: number) => (n === 1 ? "Duration of the last attempt" : `Durations of the last ${count(n)} attempts`),
   ran: (ran: number, runs: number) => `Ran in ${count(ran)} of ${plural(runs, "run")}`,
   flaky: (n: number) =>
     n === 0 ? "Never needed a retry to succeed" : `Needed a retry to succeed in ${plural(n, "run")}`,

@@ -2,6 +2,13 @@
 import { plural } from "../format/format";
 import type { QueueWait, SlotScope } from "../api/gen/graphql";
 
+/** A limit that was lowered is exceeded by the runs that had started before. */
+function inUse(active: number, max: number): string {
+  if (active <= max) return `${active} of ${plural(max, "slot")} in use.`;
+  const over = active - max;
+  return `${plural(active, "run")} are active, and the limit is ${max}. It was lowered while they ran; they go on, and the next run starts when ${over + 1} of them have ended.`;
+}
+
 export const queue = {
   title: "Queue",
   position: "#",
@@ -12,7 +19,8 @@ export const queue = {
   why: "Reason",
   waited: "Waited",
   estimate: "Estimated wait",
-  expires: "Expires at",
+  expires: "Gives up",
+  thenFails: "then the run fails",
   act: "Cancel",
   unknown: "Unknown",
   afterEnd: "Until a run ends",
@@ -24,12 +32,17 @@ export const queue = {
   } satisfies Record<QueueWait, string>,
   holders: "Runs in slots",
   slots: {
-    PROJECT: (active: number, max: number, project: string) =>
-      `Project ${project}: ${active} of ${plural(max, "slot")} in use.`,
-    TENANT: (active: number, max: number) => `${active} of ${plural(max, "slot")} in use.`,
+    PROJECT: (active: number, max: number, project: string) => `Project ${project}: ${inUse(active, max)}`,
+    TENANT: (active: number, max: number) => inUse(active, max),
     INSTALLATION: () => "All run slots of this installation are in use, also by runs of other tenants.",
   } satisfies Record<SlotScope, (active: number, max: number, project: string) => string>,
-  slotsMean: "A waiting run starts when one of these runs ends; that time cannot be estimated.",
+  slotsMean:
+    "A waiting run starts when one of these runs ends; that time cannot be estimated. A run that waits for a person ends only when somebody acts.",
+  unblocks: {
+    AWAITING_OPERATOR: "Retry or skip its failed step",
+    WAITING_MANUAL: "Complete its step",
+    PAUSED: "Resume it",
+  },
   since: "since",
   notStarted: "being started",
   others: (n: number) =>

@@ -15,7 +15,7 @@ export const run = {
   planned: "The run has not started. These are the steps of its plan.",
   waitingFor: (time: string) => `waiting for ${time}`,
   toComplete: "a person must complete",
-  canComplete: (who: string) => `${who} can complete`,
+  canComplete: (who: string) => `Only ${who} can complete`,
   neverStarted: "The run ended before a step ran.",
   windowCloses: (left: string) => `${left} left to retry`,
   windowClosed: "the retry window has closed",
@@ -177,9 +177,45 @@ export const events = {
     `The oldest ${plural(n, "event")} are not kept on this page. The export has only what is shown.`,
   types: "Types of events",
   export: "Export JSON Lines",
-  noneMatch: "No event matches. Choose other types.",
-  heads: ["Seq", "Time", "After", "Event", "Step", "Summary", "Who"],
-  took: (time: string) => `took ${time}`,
+  noneMatch: "No event matches. Choose other types or another step.",
+  heads: ["Seq", "Time", "After", "Event", "What happened", "Who"],
+  find: "Find a step",
+  /** A type of event in words: StepFailed is "Step failed". */
+  type: (type: string) => type.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
+  is: {
+    queued: (position: number) =>
+      position > 0 ? `The run waits in the queue, at position ${position}.` : "The run waits in the queue.",
+    approved: (people: string) => (people === "" ? "The run may start." : `${people} approved the run.`),
+    started: (steps: number, plan: string) => `The run started: ${plural(steps, "step")} of ${plan}.`,
+    paused: (who: string, running: number) =>
+      `${who === "" ? "dvt" : who} paused the run${
+        running > 0 ? `; ${plural(running, "running step finishes", "running steps finish")} first` : ""
+      }.`,
+    resumed: (who: string) => `${who === "" ? "dvt" : who} resumed the run.`,
+    completed: "The run completed.",
+    runFailed: (step: string, error: string) =>
+      `The run failed${step === "" ? "" : `, because ${step} failed`}${error === "" ? "." : `: ${error}`}`,
+    cancelled: (who: string, stop: boolean, code: string) =>
+      who === ""
+        ? `The run was cancelled${code === "" ? "." : `: ${code}`}`
+        : stop
+          ? `${who} stopped the run in an emergency.`
+          : `${who} cancelled the run.`,
+    stepStarted: (step: string, attempt: string) => `${step} started${attempt === "" ? "" : ` as ${attempt}`}.`,
+    succeeded: (step: string, took: string) => `${step} succeeded${took === "" ? "" : ` after ${took}`}.`,
+    kept: (step: string, run: string) => `${step} kept its result of run ${run}.`,
+    completedBy: (step: string, who: string) => `${who} completed ${step}.`,
+    failed: (step: string, attempt: string, error: string, took: string) =>
+      `${step}${attempt === "" ? "" : ` (${attempt})`} failed${took === "" ? "" : ` after ${took}`}: ${error}`,
+    stopped: (step: string) => `${step} was stopped, because the run was cancelled.`,
+    skipped: (step: string, why: string) => `${step}: ${why}.`,
+    asked: (who: string, what: string, refused: string) =>
+      `${who} sent: ${what}.${refused === "" ? "" : ` It was refused: ${refused}`}`,
+    waits: (step: string) => `${step} waits for a person.`,
+    undone: (step: string) => `${step} was undone.`,
+    notUndone: (step: string, error: string) => `${step} could not be undone: ${error}`,
+    undoing: (steps: number) => `dvt undoes ${plural(steps, "step")}, the last one first.`,
+  },
   skipped: {
     FAIL_FAST: "not started, because another step failed",
     DEPENDENCY_FAILED: "not started, because a step that it needs failed",

@@ -30,6 +30,7 @@ export const page = {
   refresh: "Refresh",
   nothing: "Nothing here",
   forbidden: "You may not see this",
+  discard: "Press Esc again to discard what you typed.",
 };
 
 export const keys = {

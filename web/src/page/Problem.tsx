@@ -5,6 +5,7 @@ import { m } from "../messages";
 import { BreakGlassButton } from "../session/BreakGlass";
 import { useViewer } from "../session/viewer";
 import css from "../styles/Page.module.css";
+import { ErrorCode } from "../ui/ErrorCode";
 import { Button } from "../ui/Button";
 import { Notice } from "../ui/Page";
 import { useTick } from "../ui/Time";
@@ -42,16 +43,6 @@ function Forbidden({ error, retry }: { error: ApiError; retry: () => void }) {
       {error.whoCould.length > 0 && <p>{m.denied.could(error.whoCould)}</p>}
       <BreakGlassButton />
     </Notice>
-  );
-}
-
-/** A code with its explanation in the page of the API. The UI's own code of a lost connection has none. */
-function ErrorCode({ code }: { code: string }) {
-  if (code === "NETWORK") return <code>{code}</code>;
-  return (
-    <a href={`/docs/api#${code}`} target="_blank" rel="noreferrer">
-      <code>{code}</code>
-    </a>
   );
 }
 

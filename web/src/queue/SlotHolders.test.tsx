@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { RUN } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import { SlotHolders } from "./SlotHolders";
-import { slotsOf } from "./slots";
+import { slotsInWords, slotsOf } from "./slots";
 
 const NODE = {
   runId: RUN,
@@ -32,7 +32,7 @@ it("names the runs that hold the slots, since when, and that one waits for an op
   const item = screen.getByRole("listitem").textContent;
   for (const words of ["Failed, waiting", "nightly@1.4.2 01KAHW3V", "shop / PROD", "since 2026-11-21 03:00:05 UTC"])
     expect(item).toContain(words);
-  expect(screen.getByRole("link").getAttribute("href")).toBe(`/runs/${RUN}`);
+  expect(screen.getByRole("link", { name: "Retry or skip its failed step" }).getAttribute("href")).toBe(`/runs/${RUN}`);
   expect(screen.getByText("1 more run holds a slot that you may not see.")).toBeDefined();
 });
 
@@ -49,4 +49,10 @@ it("lists each limit that keeps runs waiting once, and none of runs on hold", ()
     { ...project, projectId: "b" },
   ]);
   expect(slotsOf([{ ...entry("a", tenant), waitsFor: "HOLD" }])).toEqual([]);
+});
+
+it("explains more runs than slots", () => {
+  expect(slotsInWords({ scope: "PROJECT", active: 8, max: 3, projectId: "shop" })).toBe(
+    "Project shop: 8 runs are active, and the limit is 3. It was lowered while they ran; they go on, and the next run starts when 6 of them have ended.",
+  );
 });

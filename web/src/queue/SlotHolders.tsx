@@ -1,7 +1,7 @@
 // Says who holds the slots that waiting runs need. A run that waits for an operator holds its slot too.
 import { Link } from "@tanstack/react-router";
 import { SlotHoldersDocument } from "../api/gen/graphql";
-import { toRow } from "../api/model";
+import { type RunRow, toRow } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { shortId } from "../format/format";
 import { m } from "../messages";
@@ -14,6 +14,12 @@ import { type Slots, slotsInWords } from "./slots";
 
 const SHOWN = 20;
 
+/** What a person can do so that the run goes on; null for one that does so by itself. */
+function unblocks({ status, substatus }: RunRow): string | null {
+  if (substatus === "AWAITING_OPERATOR" || substatus === "WAITING_MANUAL") return m.queue.unblocks[substatus];
+  return status === "PAUSED" ? m.queue.unblocks.PAUSED : null;
+}
+
 interface SlotHoldersProps {
   /** The limits that keep runs waiting. */
   slots: readonly Slots[];
@@ -24,7 +30,10 @@ interface SlotHoldersProps {
 export function SlotHolders({ slots, every }: SlotHoldersProps) {
   const { last } = useQuery(SlotHoldersDocument, { first: SHOWN }, (result) => result, { every });
   if (slots.length === 0 || !last) return null;
-  const rows = last.runs.edges.map(({ node }) => toRow(node));
+  // Those that wait for a person first: only they can be hurried.
+  const rows = last.runs.edges
+    .map(({ node }) => toRow(node))
+    .toSorted((a, b) => Number(unblocks(b) !== null) - Number(unblocks(a) !== null));
   const active = last.quotas.find(({ projectId }) => projectId === null)?.active ?? 0;
   const hidden = last.runs.pageInfo.hasNextPage ? 0 : active - rows.length;
   return (
@@ -51,6 +60,11 @@ export function SlotHolders({ slots, every }: SlotHoldersProps) {
                 </>
               )}
             </span>
+            {unblocks(row) !== null && (
+              <Link to="/runs/$runId" params={{ runId: row.runId }}>
+                {unblocks(row)}
+              </Link>
+            )}
           </li>
         ))}
       </ul>

@@ -52,18 +52,20 @@ interface ReceiptStagesProps {
   /** It has not moved for 5 s, or for 30 s. */
   slow?: boolean;
   stuck?: boolean;
+  /** What followed failed, so that the effect is no success. */
+  failed?: boolean;
   /** Leaves out what the place says itself. */
   brief?: boolean;
 }
 
-export function ReceiptStages({ signal, slow, stuck, brief = false }: ReceiptStagesProps) {
+export function ReceiptStages({ signal, slow, stuck, failed = false, brief = false }: ReceiptStagesProps) {
   const list = stages(signal);
   const moving =
     signal.decision === "ACCEPTED" && (signal.application === "PENDING" || signal.application === "DELIVERED");
   return (
     <div className={css.stages}>
       {list.map(({ icon: Icon, tone, text }) => (
-        <span key={text} className={css.stage} data-tone={tone}>
+        <span key={text} className={css.stage} data-tone={failed && tone === "success" ? "skipped" : tone}>
           <Icon size={14} aria-hidden="true" /> {text}
         </span>
       ))}
@@ -82,16 +84,24 @@ interface ReceiptTitleProps {
   signal: Signal;
   /** The page is that of the run. */
   here?: boolean;
+  /** The names of the plan and of the step, where the page does not know them. */
+  known?: { planId: string; stepName: string | null } | null;
 }
 
 /** The action of a receipt, its time, and its run unless the page is `here`. */
-export function ReceiptTitle({ signal, here = false }: ReceiptTitleProps) {
+export function ReceiptTitle({ signal, here = false, known = null }: ReceiptTitleProps) {
   return (
     <span className={css.title}>
       <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : m.action[signal.type]}</strong>{" "}
-      {signal.stepId && (here ? <StepTitle stepId={signal.stepId} /> : <code>{signal.stepId}</code>)}{" "}
+      {signal.stepId &&
+        (here ? (
+          <StepTitle stepId={signal.stepId} />
+        ) : (
+          <span title={signal.stepId}>{known?.stepName ?? signal.stepId}</span>
+        ))}{" "}
       {!here && (
         <Link to="/runs/$runId" params={{ runId: signal.runId }} title={signal.runId}>
+          {known && `${known.planId} `}
           {shortId(signal.runId)}
         </Link>
       )}{" "}

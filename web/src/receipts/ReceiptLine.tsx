@@ -56,9 +56,14 @@ export function ReceiptLine({ runId, stepId }: ReceiptLineProps) {
         signal={signal}
         slow={now - signal.receivedAt > SLOW_MS}
         stuck={now - signal.receivedAt > STUCK_MS}
+        failed={sequel?.tone === "failed"}
         brief
       />
-      {sequel !== null && <strong data-testid="followed">→ {sequel}</strong>}
+      {sequel !== null && (
+        <strong data-testid="followed" className={css.stage} data-tone={sequel.tone}>
+          → {sequel.words}
+        </strong>
+      )}
       <Button
         kind="quiet"
         label={m.receipt.dismiss}

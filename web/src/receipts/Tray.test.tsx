@@ -49,7 +49,7 @@ it("lies over nothing until it is opened: then it lists receipts, a bulk as one 
   receive("tray");
   doneLog.add({ topic: "freeze", what: "Froze the tenant", by: "tray", at: Date.now(), audit: null });
   const { user } = await show(<Tray />, { viewer: { principal: "tray" }, answers: BULKS });
-  const button = await screen.findByRole("button", { name: "Receipts: 5, 1 refused" });
+  const button = await screen.findByRole("button", { name: "Receipts: 5 new, 1 refused" });
   expect(screen.queryByRole("region", { name: "Receipts" })).toBeNull();
   expect(screen.queryByRole("alert"), "a refused signal of another run").toBeNull();
   await user.click(button);
@@ -62,7 +62,35 @@ it("lies over nothing until it is opened: then it lists receipts, a bulk as one 
   expect(entries.join()).toContain("Froze the tenant");
   expect(tray.queryByText(/Retry step.*bulk/)).toBeNull();
   await user.click(tray.getByRole("button", { name: "Dismiss" }));
-  expect(screen.getByRole("button", { name: "Receipts: 5" }), "it stays in the list").toBeDefined();
+  expect(screen.getByRole("button", { name: "Receipts" }), "what was read is not new").toBeDefined();
+  expect(tray.getAllByRole("listitem"), "it stays in the list").toHaveLength(5);
+});
+
+it("says what followed a receipt, and does not show a retry that failed again as a success", async () => {
+  const at = Date.now();
+  receipts.receive(
+    signal({
+      signalId: "followed",
+      actor: "followed",
+      application: "APPLIED",
+      appliedSeq: 20,
+      appliedAt: at,
+      receivedAt: at,
+    }),
+  );
+  const attempt = { status: "FAILED", startedAt: "2026-11-21T03:00:00Z", completedAt: "2026-11-21T03:00:01Z" };
+  const step = { name: "Stage the orders", changedSeq: 22, ...attempt, attempts: [{ ...attempt, startedSeq: 21 }] };
+  const run = { runSeq: 22, status: "RUNNING", substatus: null, plan: { planId: "nightly" }, pause: null, step };
+  const { user } = await show(<Tray />, {
+    viewer: { principal: "followed" },
+    answers: { ...BULKS, SignalSequel: { run } },
+  });
+  await user.click(await screen.findByRole("button", { name: /^Receipts/ }));
+  const entry = await screen.findByText("→ failed again after 1.0 s");
+  expect(entry.dataset["tone"]).toBe("failed");
+  expect(screen.getByText(/^Applied at seq 20/).dataset["tone"]).toBe("skipped");
+  expect(screen.getByText("Stage the orders")).toBeDefined();
+  expect(screen.getByRole("link", { name: /^nightly / })).toBeDefined();
 });
 
 it("closes by Esc, and only that", async () => {

@@ -7,9 +7,9 @@ import { m } from "../messages";
 import { useViewer } from "../session/viewer";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
-import { useDismissed, useReceipts } from "./context";
+import { receipts, useDismissed, useReceipts, useSeen } from "./context";
 import { useDoneList } from "../session/done";
-import { failed } from "./receipts";
+import { failed, TRAY } from "./receipts";
 import { type Entry, TrayList } from "./TrayList";
 import css from "./Tray.module.css";
 
@@ -20,8 +20,9 @@ const CLOSED_MS = 60_000;
 const BULK_SIGNAL = "bulk.";
 
 /**
- * The viewer's receipts behind a count in the bar: nothing of them lies over a page until it is opened. Refused ones
- * are counted, and stand first until they are dismissed; a bulk is one entry with its progress.
+ * The viewer's receipts behind a count in the bar: nothing of them lies over a page until it is opened. The count is of
+ * those that came since it was opened. Refused ones are counted, and stand first until they are dismissed; a bulk is one
+ * entry with its progress.
  */
 export function Tray() {
   const { principal } = useViewer();
@@ -46,6 +47,12 @@ export function Tray() {
     ...done.map((entry): Entry => ({ kind: "done", key: entry.id, at: entry.at, refused: false, done: entry })),
   ].toSorted((a, b) => Number(b.refused) - Number(a.refused) || b.at - a.at);
   const refused = entries.filter((entry) => entry.refused).length;
+  const seen = useSeen(TRAY);
+  const fresh = entries.filter(({ at }) => at > seen).length;
+  const newest = Math.max(0, ...entries.map(({ at }) => at));
+  useEffect(() => {
+    if (open) receipts.see(TRAY, newest);
+  }, [open, newest]);
   const close = (): void => {
     setOpen(false);
     button.current?.focus();
@@ -56,10 +63,10 @@ export function Tray() {
         ref={button}
         kind="quiet"
         pressed={open}
-        label={m.receipt.counted(entries.length, refused)}
+        label={m.receipt.counted(fresh, refused)}
         onClick={() => setOpen(!open)}
       >
-        {m.receipt.tray} {entries.length > 0 && <span className={css.count}>{entries.length}</span>}{" "}
+        {m.receipt.tray} {fresh > 0 && <span className={css.count}>{fresh}</span>}{" "}
         {refused > 0 && (
           <span className={css.count} data-bad>
             {refused} ✕

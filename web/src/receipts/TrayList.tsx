@@ -11,9 +11,12 @@ import { DoneText } from "./DoneLine";
 import { ReceiptStages, ReceiptTitle } from "./Receipt";
 import receipt from "./Receipt.module.css";
 import { settled } from "./receipts";
+import { useSignalSequel } from "./useSignalSequel";
 import css from "./Tray.module.css";
 
 const LISTED = 50;
+/** The first entries, of which what followed is asked for. */
+const ASKED = 10;
 const SLOW_MS = 5_000;
 const STUCK_MS = 30_000;
 
@@ -41,9 +44,9 @@ export function TrayList({ entries }: { entries: readonly Entry[] }) {
         </p>
       )}
       <ul className={css.list}>
-        {entries.slice(0, LISTED).map((entry) => (
+        {entries.slice(0, LISTED).map((entry, i) => (
           <li key={entry.key} className={css.entry} data-bad={entry.refused || undefined}>
-            <EntryText entry={entry} />
+            <EntryText entry={entry} ask={i < ASKED} />
           </li>
         ))}
       </ul>
@@ -51,29 +54,40 @@ export function TrayList({ entries }: { entries: readonly Entry[] }) {
   );
 }
 
-function EntryText({ entry }: { entry: Entry }) {
+function EntryText({ entry, ask }: { entry: Entry; ask: boolean }) {
   switch (entry.kind) {
     case "done":
       return <DoneText entry={entry.done} />;
     case "bulk":
       return <BulkText bulk={entry.bulk} />;
-    case "signal": {
-      const age = Date.now() - entry.signal.receivedAt;
-      return (
-        <div data-receipt={entry.signal.type}>
-          <div className={css.head}>
-            <ReceiptTitle signal={entry.signal} />
-            {entry.refused && (
-              <Button kind="quiet" label={m.receipt.dismiss} onClick={() => receipts.dismiss(entry.signal.signalId)}>
-                <X size={14} aria-hidden="true" />
-              </Button>
-            )}
-          </div>
-          <ReceiptStages signal={entry.signal} slow={age > SLOW_MS} stuck={age > STUCK_MS} />
-        </div>
-      );
-    }
+    case "signal":
+      return <SignalText signal={entry.signal} refused={entry.refused} ask={ask} />;
   }
+}
+
+/** A receipt, and what followed it: one that was applied may have failed again. */
+function SignalText({ signal, refused, ask }: { signal: Signal; refused: boolean; ask: boolean }) {
+  const known = useSignalSequel(signal, ask);
+  const age = Date.now() - signal.receivedAt;
+  const sequel = known?.sequel ?? null;
+  return (
+    <div data-receipt={signal.type}>
+      <div className={css.head}>
+        <ReceiptTitle signal={signal} known={known} />
+        {refused && (
+          <Button kind="quiet" label={m.receipt.dismiss} onClick={() => receipts.dismiss(signal.signalId)}>
+            <X size={14} aria-hidden="true" />
+          </Button>
+        )}
+      </div>
+      <ReceiptStages signal={signal} slow={age > SLOW_MS} stuck={age > STUCK_MS} failed={sequel?.tone === "failed"} />
+      {sequel !== null && (
+        <strong className={receipt.stage} data-tone={sequel.tone}>
+          → {sequel.words}
+        </strong>
+      )}
+    </div>
+  );
 }
 
 /** A bulk as one entry, with its progress. */

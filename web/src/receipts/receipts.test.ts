@@ -59,6 +59,21 @@ it("says when dvt ends a run by itself, but not in the first moment of an ordina
   expect(movingReason({ ...stop, application: "NOOP" })).toBeNull();
 });
 
+it("remembers up to when each of a bounded number of places was read, and never takes that back", () => {
+  const kept = new Map<string, string>();
+  const storage = {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => void kept.set(key, value),
+  };
+  const receipts = new Receipts(storage);
+  for (let i = 1; i <= 150; i++) receipts.see(`run-${i}`, i);
+  receipts.see("tray", 500);
+  receipts.see("tray", 400);
+  const again = new Receipts(storage).seen();
+  expect(again.size).toBe(100);
+  expect([again.get("tray"), again.get("run-150"), again.get("run-1")]).toEqual([500, 150, undefined]);
+});
+
 it("remembers dismissed receipts", () => {
   const kept = new Map<string, string>();
   const storage = {

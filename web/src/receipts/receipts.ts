@@ -6,6 +6,12 @@ const KEPT = 200;
 const MOVING_KEPT = 1_000;
 const DISMISSED_KEPT = 100;
 const DISMISSED_KEY = "dvt.receipts.dismissed";
+const SEEN_KEPT = 100;
+const SEEN_KEY = "dvt.receipts.seen";
+
+/** The place of a list of receipts: the tray, or the id of a run. */
+export type ReceiptPlace = string;
+export const TRAY: ReceiptPlace = "tray";
 
 /** The stage of a receipt as a number, which never decreases. */
 function stage(signal: Signal): number {
@@ -43,12 +49,14 @@ export class Receipts {
   #signals = new Map<string, Signal>();
   #list: readonly Signal[] = [];
   #dismissed: ReadonlySet<string>;
+  #seen: ReadonlyMap<ReceiptPlace, number>;
   #listeners = new Set<() => void>();
   readonly #storage: Pick<Storage, "getItem" | "setItem"> | null;
 
   constructor(storage: Pick<Storage, "getItem" | "setItem"> | null) {
     this.#storage = storage;
     this.#dismissed = new Set(storage?.getItem(DISMISSED_KEY)?.split(" ") ?? []);
+    this.#seen = new Map(seenOf(storage?.getItem(SEEN_KEY) ?? ""));
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -58,6 +66,8 @@ export class Receipts {
   /** Newest first. */
   readonly list = (): readonly Signal[] => this.#list;
   readonly dismissed = (): ReadonlySet<string> => this.#dismissed;
+  /** The time of the newest receipt that was seen, by place. What came later is new. */
+  readonly seen = (): ReadonlyMap<ReceiptPlace, number> => this.#seen;
 
   receive(...signals: Signal[]): void {
     for (const signal of signals) {
@@ -82,7 +92,24 @@ export class Receipts {
     this.#tell();
   }
 
+  /** Remembers that the receipts of a place were read up to a time, which never goes back. */
+  see(place: ReceiptPlace, upTo: number): void {
+    if ((this.#seen.get(place) ?? 0) >= upTo) return;
+    const others = [...this.#seen].filter(([other]) => other !== place);
+    this.#seen = new Map([...others, [place, upTo] as const].slice(-SEEN_KEPT));
+    this.#storage?.setItem(SEEN_KEY, [...this.#seen].map(([of, at]) => `${of} ${at}`).join("\n"));
+    this.#tell();
+  }
+
   #tell(): void {
     for (const listener of this.#listeners) listener();
   }
+}
+
+/** The places and times of the form in which they are stored. */
+function seenOf(text: string): [ReceiptPlace, number][] {
+  return text.split("\n").flatMap((line) => {
+    const [place = "", at = ""] = line.split(" ");
+    return place !== "" && Number(at) > 0 ? [[place, Number(at)] as [ReceiptPlace, number]] : [];
+  });
 }

@@ -24,9 +24,25 @@ const SIGNS = { HEALTHY: "●", DEGRADED: "◐", UNHEALTHY: "✕" } as const sat
 
 const checks: Column<Check>[] = [
   { head: m.health.part, main: true, cell: (check) => m.health.parts[check.name] ?? check.name },
-  { head: m.health.status, cell: (check) => <Word status={check.status} /> },
+  {
+    head: m.health.status,
+    cell: (check) =>
+      check.configured ? (
+        <Word status={check.status} />
+      ) : (
+        <span className={css.tone}>
+          <span aria-hidden="true">○</span> {m.health.notConfigured}
+        </span>
+      ),
+  },
   { head: m.health.latency, cell: (check) => (check.latencyMs === null ? null : duration(check.latencyMs)) },
-  { head: m.health.means, text: true, cell: (check) => check.message },
+  { head: m.health.means, text: true, cell: (check) => check.message ?? m.health.fine[check.name] },
+  {
+    head: m.health.todo,
+    text: true,
+    cell: (check) =>
+      check.configured && check.status !== "HEALTHY" ? (m.health.todos[check.name] ?? m.health.tell) : null,
+  },
 ];
 const abilities: Column<Capability>[] = [
   { head: m.health.ability, main: true, cell: (ability) => ability.name },
@@ -65,15 +81,15 @@ export function HealthPage() {
       )}
       {health && <HealthHistory />}
       {(health || error) && engine.length > 0 && (
-        <section className={css.section}>
-          <h2>{m.health.abilities}</h2>
+        <details className={css.section}>
+          <summary>{m.health.abilities}</summary>
           <Table
             label={m.health.abilities}
             columns={abilities}
             rows={engine}
             rowKey={(ability) => `${ability.engine} ${ability.name}`}
           />
-        </section>
+        </details>
       )}
     </>
   );

@@ -48,7 +48,7 @@ export function PlanPage() {
       <Facts plan={plan} />
       <section className={css.section}>
         <Bars
-          label={m.plans.durations}
+          label={m.plans.durations(plan.summary.runs.length)}
           medianMs={plan.summary.medianMs}
           bars={plan.summary.runs.toReversed().map((run) => {
             const look = runCell(run);
@@ -71,8 +71,8 @@ export function PlanPage() {
       </section>
       <section className={css.section}>
         <h2>{m.plans.versions}</h2>
-        <PlanVersions versions={plan.versions} />
         <p className={css.quiet}>{m.plans.counted(plan.countedRuns, plan.moreRuns)}</p>
+        <PlanVersions versions={plan.versions} />
       </section>
       <section className={css.section}>
         <h2>{m.plans.starters}</h2>
@@ -91,6 +91,18 @@ export function PlanPage() {
   );
 }
 
+/** The time of the oldest run that is counted. */
+function Since({ runs }: { runs: Plan["summary"]["runs"] }) {
+  const oldest = runs.at(-1);
+  if (!oldest) return null;
+  return (
+    <>
+      {" "}
+      {m.plans.since} <Time at={instant(oldest.createdAt)} format="full" />
+    </>
+  );
+}
+
 function Facts({ plan: { summary } }: { plan: Plan }) {
   return (
     <dl className={css.facts}>
@@ -99,7 +111,10 @@ function Facts({ plan: { summary } }: { plan: Plan }) {
           <dt>{m.plans.rate}</dt>
           <dd>
             <Rate plan={summary} />{" "}
-            <span className={css.quiet}>{m.plans.rateOf(summary.succeeded, summary.ended)}</span>
+            <span className={css.quiet}>
+              {m.plans.rateOf(summary.succeeded, summary.ended)}
+              <Since runs={summary.runs} />
+            </span>
           </dd>
         </div>
       )}

@@ -1,5 +1,5 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type PastAttemptFieldsFragment, PlanStepDocument } from "../api/gen/graphql";
+import { type PastAttemptFieldsFragment, PlanStepDocument, StepNameDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { attemptName, count, duration, shortId } from "../format/format";
@@ -11,7 +11,9 @@ import { stepCell } from "../plans/glyphs";
 import { PlanLink } from "../plans/links";
 import css from "../plans/Plans.module.css";
 import page from "../styles/Page.module.css";
+import prose from "../styles/Prose.module.css";
 import { useDocumentStatus } from "../ui/documentStatus";
+import { ErrorCode } from "../ui/ErrorCode";
 import { Where } from "../ui/Env";
 import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
@@ -26,7 +28,6 @@ const MOST_BARS = 60;
 export function PlanStepPage() {
   const { planId, stepId } = route.useParams();
   const { project = "", env = "" } = route.useSearch();
-  useDocumentStatus(`${stepId} · ${planId}`);
   const {
     answer: step,
     error,
@@ -38,23 +39,32 @@ export function PlanStepPage() {
     ({ planStep }) => planStep,
     { every: EVERY_MS },
   );
+  const newest = step?.attempts[0]?.runId;
+  const name =
+    useQuery(
+      StepNameDocument,
+      newest === undefined ? null : { runId: newest, stepId },
+      ({ run }) => run?.step?.name ?? null,
+    ).answer ?? null;
+  useDocumentStatus(`${name ?? stepId} · ${planId}`);
   if (error && !step) return <Problem error={error} retry={again} />;
   if (step === undefined) return <Skeleton rows={8} label={m.sync.LOADING} />;
   if (step === null) return <NoPlan text={m.plans.stepNone} />;
   const columns: Column<(typeof step.failures)[number]>[] = [
-    { head: m.plans.code, main: true, cell: ({ code }) => <code>{code}</code> },
+    { head: m.plans.code, main: true, cell: ({ code }) => <ErrorCode code={code} /> },
     { head: m.plans.times, cell: (failure) => count(failure.count) },
     {
       head: m.plans.lastTime,
       cell: ({ last }) => <Attempt stepId={stepId} attempt={last} />,
     },
-    { head: m.plans.message, text: true, cell: ({ message }) => message },
+    { head: m.plans.message, text: true, cell: ({ message }) => message && <Message text={message} /> },
   ];
   return (
     <div className={page.measure}>
-      <PageHead title={stepId} asOf={asOf} refresh={again} repeated>
+      <PageHead title={name ?? stepId} asOf={asOf} refresh={again} repeated>
+        {name !== null && <code title={m.step.facts.id}>{stepId}</code>}
         <span>
-          <PlanLink of={{ projectId: project, environmentId: env, planId }}>{planId}</PlanLink>{" "}
+          {m.plans.stepOf} <PlanLink of={{ projectId: project, environmentId: env, planId }}>{planId}</PlanLink>{" "}
           <Where project={project} environment={env} />
         </span>
       </PageHead>
@@ -81,7 +91,7 @@ export function PlanStepPage() {
       {step.lastGreen && <p>{m.plans.flaky(step.flaky)}</p>}
       <section className={css.section}>
         <Bars
-          label={m.plans.attempts}
+          label={m.plans.attempts(Math.min(MOST_BARS, step.attempts.length))}
           medianMs={step.medianMs}
           bars={step.attempts
             .slice(0, MOST_BARS)
@@ -109,6 +119,19 @@ export function PlanStepPage() {
         )}
       </section>
     </div>
+  );
+}
+
+/** What the attempt said, in its first lines; all of it on demand. */
+function Message({ text }: { text: string }) {
+  const said = text.trim();
+  const [first = ""] = said.split("\n", 1);
+  if (first.length === said.length) return first;
+  return (
+    <details>
+      <summary>{first}</summary>
+      <pre className={prose.said}>{said}</pre>
+    </details>
   );
 }
 

@@ -58,8 +58,14 @@ export function QueuePage() {
     },
     {
       head: m.queue.expires,
-      wide: true,
-      cell: (entry) => entry.expiresAt && <Time at={instant(entry.expiresAt)} format="clock" />,
+      cell: (entry) =>
+        entry.expiresAt && (
+          <>
+            <Time at={instant(entry.expiresAt)} format="full" />
+            <br />
+            <span className={css.hint}>{m.queue.thenFails}</span>
+          </>
+        ),
     },
     {
       head: m.queue.act,

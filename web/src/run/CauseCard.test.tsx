@@ -110,10 +110,17 @@ it("says in sight why the viewer may not retry, and who may", async () => {
   );
 });
 
-it("is one line and its links in a view that needs the height of the window", async () => {
-  const { user } = await show(<CauseCard brief />, { run: store(header()), answers: NODES });
+it("is one line, which says the error, in a view that needs the height of the window", async () => {
+  const lines = [{ no: 183, at: "2026-11-21T03:08:00Z", stream: "stderr", text: "ERROR: relation does not exist" }];
+  const { user } = await show(<CauseCard brief />, {
+    run: store(header()),
+    actions: { causeLine: 183 },
+    answers: { ...NODES, StepLog: { stepLog: { lines } } },
+  });
   expect(screen.queryByLabelText("What the step said")).toBeNull();
-  expect(screen.getByRole("link", { name: /^Open log/ })).toBeDefined();
+  await vi.waitFor(() => expect(screen.getByTestId("cause-line").textContent).toBe("ERROR: relation does not exist"));
+  expect(screen.getByRole("link", { name: /^Log line 183/ })).toBeDefined();
+  expect(screen.queryByTestId("held"), "nothing takes a second line").toBeNull();
   await user.click(screen.getByRole("button", { name: "More" }));
   expect(screen.getByLabelText("What the step said")).toBeDefined();
 });

@@ -16,7 +16,7 @@ import button from "../ui/Button.module.css";
 import prose from "../styles/Prose.module.css";
 import css from "./CauseCard.module.css";
 import { CancelledCard } from "./CancelledCard";
-import { besideQuote, CauseLog, useCauseLines } from "./CauseLog";
+import { besideQuote, CauseLog, lineText, useCauseLines } from "./CauseLog";
 import { CauseMore } from "./CauseMore";
 import { HeldLinks } from "./HeldLinks";
 
@@ -24,8 +24,8 @@ type Cause = NonNullable<RunHeader["rootCause"]>;
 
 /**
  * The root cause: the step and its error, the steps that it holds, and the next action. It folds to its first lines
- * while a step is open, which shows more of it, and stays folded once it was read. `brief` leaves out the message too,
- * in views that need the height of the window.
+ * while a step is open, which shows more of it, and stays folded once it was read. When `brief`, in views that need the
+ * height of the window, it folds to one line that still says the error.
  */
 export function CauseCard({ folded = false, brief = false }: { folded?: boolean; brief?: boolean }) {
   const header = useHeader();
@@ -80,6 +80,31 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
   const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
   const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep, brief);
   const said = message !== null && !folded ? besideQuote(lines, message) : message;
+  // The line that the log button names says more than the end of the output.
+  const errorLine = line === null ? null : lineText(lines, line);
+  const turner = (
+    <Button kind="quiet" expanded={!folded} onClick={turn}>
+      {folded ? m.run.more : m.run.less}
+    </Button>
+  );
+  if (folded && brief) {
+    const text = errorLine ?? message ?? "";
+    return (
+      <section className={`${css.card} ${css.brief}`} aria-labelledby="root-cause" data-testid="root-cause" data-folded>
+        <OctagonX size={16} aria-hidden="true" className={css.icon} />
+        <h2 id="root-cause" className={prose.hidden}>
+          {m.run.rootCause}
+        </h2>
+        {stepId && <CauseStep stepId={stepId} name={step?.name ?? stepId} />}
+        <code className={css.code}>{code}</code>
+        <span className={css.error} title={text} data-testid="cause-line">
+          {text}
+        </span>
+        {stepId && <LogLink stepId={stepId} attempt={attempt} />}
+        {turner}
+      </section>
+    );
+  }
   return (
     <section
       className={css.card}
@@ -91,22 +116,11 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         <h2 id="root-cause" className={css.title}>
           {m.run.rootCause}
         </h2>
-        <Button kind="quiet" expanded={!folded} onClick={turn}>
-          {folded ? m.run.more : m.run.less}
-        </Button>
+        {turner}
       </div>
       <p className={css.line}>
         <OctagonX size={16} aria-hidden="true" className={css.icon} />
-        {stepId && (
-          <Link
-            from="/runs/$runId"
-            to="."
-            search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId, tab: "error" })}
-            className={css.step}
-          >
-            {step?.name ?? stepId}
-          </Link>
-        )}
+        {stepId && <CauseStep stepId={stepId} name={step?.name ?? stepId} />}
         {stepId && step?.name && <code className={css.id}>{stepId}</code>}
         {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
         <code className={css.code}>{code}</code>
@@ -125,9 +139,9 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         </span>
       </p>
       <HeldLinks cause={cause} />
-      {said && !(folded && brief) && (
+      {said && (
         <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
-          {said}
+          {folded ? (errorLine ?? said) : said}
         </pre>
       )}
       {!folded && line !== null && <CauseLog line={line} lines={lines} />}
@@ -139,6 +153,19 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         {stepId && dbt && <SqlLink stepId={stepId} attempt={attempt} failing={failing} />}
       </div>
     </section>
+  );
+}
+
+function CauseStep({ stepId, name }: { stepId: string; name: string }) {
+  return (
+    <Link
+      from="/runs/$runId"
+      to="."
+      search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId, tab: "error" })}
+      className={css.step}
+    >
+      {name}
+    </Link>
   );
 }
 

@@ -42,6 +42,12 @@ export function besideQuote(lines: Lines | null | undefined, message: string): s
   return last === undefined ? message : said.slice(0, -last.length).replace(/[:\s]+$/, "") || null;
 }
 
+/** The text of a line; null while it is unknown, or when it is blank. */
+export function lineText(lines: Lines | null | undefined, line: number): string | null {
+  const text = lines?.find(({ no }) => no === line)?.text;
+  return text === undefined ? null : plain(text).trim() || null;
+}
+
 /** Quotes the log line that the button below names, with the lines around it. */
 export function CauseLog({ line, lines }: { line: number; lines: Lines | null | undefined }) {
   if (lines === undefined) return <div className={css.unread} />;

@@ -127,7 +127,7 @@ function Words({ header }: { header: RunHeader }) {
 /** Links to the steps that wait for a person, which have the instructions. */
 function Waiting({ tasks }: { tasks: readonly Task[] }) {
   const store = useRunStore();
-  // Of tasks that nobody else differs in, the first says who can and why the viewer cannot.
+  // Of tasks that nobody else differs in, the first says who can. Why the viewer cannot is a tooltip: it may be long.
   const refused = tasks.every(({ action }) => action.outcome === "REFUSED") ? tasks[0]?.action : undefined;
   const who = refused?.whoCould ?? [];
   return (
@@ -142,7 +142,7 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
         </Fragment>
       ))}
       {tasks.length > TASKS && ` ${m.run.andMore(count(tasks.length - TASKS))}`}
-      {refused?.reason && `: ${refused.reason}`}
+      {who.length === 0 && refused?.reason && `: ${refused.reason}`}
     </p>
   );
 }

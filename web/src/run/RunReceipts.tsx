@@ -7,6 +7,7 @@ import { useRunReceipts } from "../receipts/useRunReceipts";
 import { useHeader, useStep } from "../runstate/context";
 import { Notice } from "../ui/Page";
 import { Time } from "../ui/Time";
+import receipt from "../receipts/Receipt.module.css";
 import css from "./RunReceipts.module.css";
 
 /** Every signal to this run, by anyone, with its stages. */
@@ -21,7 +22,6 @@ export default function RunReceipts({ runId }: { runId: string }) {
             <ReceiptTitle signal={signal} here /> <span>{m.receipt.by(signal.actor)}</span>{" "}
             {signal.reason && <span>“{signal.reason}”</span>}
           </p>
-          <ReceiptStages signal={signal} />
           <Outcome signal={signal} />
           <Moments signal={signal} />
         </li>
@@ -31,14 +31,23 @@ export default function RunReceipts({ runId }: { runId: string }) {
 }
 
 /**
- * What became of the step of a retry or a skip. Of a signal to the run only the newest could say it, and the header
+ * The stages, and what became of the step of a retry or a skip. Of a signal to the run only the newest could say it, and the header
  * does.
  */
 function Outcome({ signal }: { signal: Signal }) {
   const header = useHeader();
   const step = useStep(signal.stepId ?? "");
   const sequel = signal.stepId === null ? null : followed(signal, header, step);
-  return sequel === null ? null : <strong data-testid="outcome">→ {sequel}</strong>;
+  return (
+    <>
+      <ReceiptStages signal={signal} failed={sequel?.tone === "failed"} />
+      {sequel !== null && (
+        <strong data-testid="outcome" className={receipt.stage} data-tone={sequel.tone}>
+          → {sequel.words}
+        </strong>
+      )}
+    </>
+  );
 }
 
 /** The time of each stage, with links to the events of the log. */

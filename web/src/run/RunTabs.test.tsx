@@ -1,5 +1,7 @@
+import { act } from "@testing-library/react";
 import { expect, it } from "vitest";
-import { RUN } from "../testing/fixtures";
+import { receipts } from "../receipts/context";
+import { RUN, signal } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import { RunKeys } from "./RunKeys";
 import { RunTabs } from "./RunTabs";
@@ -23,6 +25,23 @@ it("names the views with their keys, and marks the one that is shown", async () 
   expect(current).toEqual([null, null, "page", null, null, null, null, null]);
   await user.click(screen.getByRole("link", { name: /Timeline/ }));
   await vi.waitFor(() => expect(search()).toMatchObject({ view: "timeline" }));
+});
+
+it("counts the receipts that came since one looked at them", async () => {
+  const runId = "with-receipts";
+  receipts.receive(
+    signal({ runId, signalId: "tab-1", receivedAt: 10 }),
+    signal({ runId, signalId: "tab-2", receivedAt: 20 }),
+  );
+  const { unmount } = await show(<RunTabs runId={runId} view="graph" />);
+  expect(screen.getByRole("link", { name: "Receipts 2" })).toBeDefined();
+  unmount();
+  const read = await show(<RunTabs runId={runId} view="receipts" />);
+  await vi.waitFor(() => expect(screen.getByRole("link", { name: "Receipts" })).toBeDefined());
+  read.unmount();
+  await show(<RunTabs runId={runId} view="graph" />);
+  act(() => receipts.receive(signal({ runId, signalId: "tab-3", receivedAt: 30 })));
+  expect(screen.getByRole("link", { name: "Receipts 1" })).toBeDefined();
 });
 
 it("opens views, dialogs and the log by keys, and sends nothing", async () => {

@@ -1,5 +1,7 @@
 import { Link } from "@tanstack/react-router";
+import { useEffect } from "react";
 import { m } from "../messages";
+import { receipts, useSeen } from "../receipts/context";
 import { useRunReceipts } from "../receipts/useRunReceipts";
 import { RUN_VIEWS, type RunView } from "../address/views";
 import { useCurrentInSight } from "../ui/useCurrentInSight";
@@ -9,9 +11,15 @@ import css from "./RunTabs.module.css";
 const EXACTLY = { exact: true, includeSearch: true };
 export const FIRST_VIEW: RunView = "graph";
 
-/** The views of the run, with their keys. */
+/** The views of the run, with their keys. Receipts have the number of those that came since they were looked at. */
 export function RunTabs({ runId, view }: { runId: string; view: RunView }) {
-  const count = useRunReceipts(runId).length;
+  const signals = useRunReceipts(runId);
+  const seen = useSeen(runId);
+  const count = signals.filter(({ receivedAt }) => receivedAt > seen).length;
+  const newest = Math.max(0, ...signals.map(({ receivedAt }) => receivedAt));
+  useEffect(() => {
+    if (view === "receipts") receipts.see(runId, newest);
+  }, [runId, view, newest]);
   const row = useCurrentInSight<HTMLElement>(view);
   return (
     <nav ref={row} className={`${tabs.tabs} ${css.tabs}`} aria-label={m.run.views}>
@@ -30,7 +38,12 @@ export function RunTabs({ runId, view }: { runId: string; view: RunView }) {
             {i + 1}
           </kbd>
           {m.run.tabs[name]}
-          {name === "receipts" && count > 0 && <span className={css.badge}>{count}</span>}
+          {name === "receipts" && count > 0 && (
+            <>
+              {" "}
+              <span className={css.badge}>{count}</span>
+            </>
+          )}
         </Link>
       ))}
     </nav>

@@ -1,8 +1,17 @@
 import { expect, it } from "vitest";
-import { ANSWERS, RUN } from "../testing/fixtures";
+import { ANSWERS, header, RUN, step, store } from "../testing/fixtures";
 import { of, screen, show, vi } from "../testing/render";
 import StepModels from "./StepModels";
 import type { StepMove } from "./stepPlace";
+
+const NODE = {
+  resourceType: "model",
+  executionTimeMs: 100,
+  failures: null,
+  rowsAffected: null,
+  compiledSql: null,
+  compiledSqlCut: false,
+};
 
 it("lists dbt's nodes with their message and SQL, and filters by status on the server", async () => {
   const open = vi.fn<(to: StepMove) => void>();
@@ -19,4 +28,57 @@ it("lists dbt's nodes with their message and SQL, and filters by status on the s
   expect(open).toHaveBeenLastCalledWith({ nodes: ["pass"], sql: undefined });
   await user.click(screen.getByRole("button", { name: "All" }));
   expect(open).toHaveBeenLastCalledWith({ nodes: undefined, sql: undefined });
+});
+
+it("shows the rows that the step counted, and what the manifest says of lineage, file and materialization", async () => {
+  const artifact = {
+    kind: "manifest",
+    uri: `artifact:acme/${RUN}/marts/1/1/manifest.json`,
+    sha256: null,
+    sizeBytes: 9,
+  };
+  const marts = step("marts", { type: "DBT_RUN", artifacts: [artifact], result: { rows: { orders: 120 } } });
+  const node = (name: string, status: string, message: string | null) => ({
+    node: { ...NODE, uniqueId: `model.shop.${name}`, name, status, message },
+  });
+  const nodes = {
+    total: 3,
+    byStatus: [],
+    pageInfo: { hasNextPage: false, endCursor: null },
+    edges: [
+      node("orders", "success", "OK"),
+      node("report", "skipped", null),
+      node("customers", "error", "Runtime Error"),
+    ],
+  };
+  const manifest = {
+    nodes: {
+      "model.shop.orders": {
+        depends_on: { nodes: ["model.shop.stg_orders"] },
+        config: { materialized: "table" },
+        original_file_path: "models/orders.sql",
+      },
+      "model.shop.customers": { depends_on: { nodes: ["model.shop.orders"] } },
+      "test.shop.unique_orders.1": { depends_on: { nodes: ["model.shop.orders"] } },
+    },
+  };
+  const { container } = await show(
+    <StepModels runId={RUN} stepId="marts" attempt={1} statuses={[]} sql={null} open={() => {}} />,
+    {
+      run: store(header(), {}, [marts]),
+      answers: {
+        StepNodes: { run: { step: { dbtNodes: nodes } } },
+        [`/artifacts/${RUN}/marts/1/1/manifest.json`]: manifest,
+      },
+    },
+  );
+  await vi.waitFor(() => expect(screen.getAllByTestId("lineage")).toHaveLength(2));
+  const entries = [...container.querySelectorAll("[data-node]")].map(({ textContent }) => textContent);
+  expect(entries[0], "the failed one is first").toContain("customers");
+  expect(entries[0]).toContain("reads orders");
+  expect(entries[1]).toContain("dbt did not run it, because something that it reads failed.");
+  expect(entries[2]).toContain("120 rows");
+  expect(entries[2]).toContain("model · table · models/orders.sql");
+  expect(entries[2]).toContain("reads stg_orders · read by customers, 1 test");
+  expect(entries[2], "OK says nothing").not.toContain("OK");
 });

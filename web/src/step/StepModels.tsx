@@ -1,11 +1,15 @@
 import { CircleCheck, CircleQuestionMark, OctagonX, SkipForward, TriangleAlert } from "lucide-react";
-import { useEffect, useRef } from "react";
+import { useEffect, useMemo, useRef } from "react";
 import { StepNodesDocument, type StepNodesQuery } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
+import type { Step } from "../api/model";
 import { m } from "../messages";
-import { DBT_TONES } from "./dbt";
+import { useStep } from "../runstate/context";
+import { countedRows, DBT_TONES } from "./dbt";
+import { type ManifestNode, nodeName } from "./manifest";
+import { type ManifestState, useManifest } from "./useManifest";
 import { Button } from "../ui/Button";
-import { count, duration } from "../format/format";
+import { bytes, count, duration } from "../format/format";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import type { Look, Tone } from "../ui/tones";
@@ -35,6 +39,19 @@ function Status({ status }: { status: string }) {
 type Nodes = NonNullable<NonNullable<NonNullable<StepNodesQuery["run"]>["step"]>["dbtNodes"]>;
 type Node = Nodes["edges"][number]["node"];
 
+const NO_ARTIFACTS: Step["artifacts"] = [];
+const NAMED = 4;
+const ORDER: readonly (Tone | undefined)[] = ["failed", "person", "skipped"];
+
+/** Failed nodes, then warnings and skipped ones, then the others in the order in which dbt finished them. */
+function failedFirst(nodes: readonly Node[]): readonly Node[] {
+  const rank = ({ status }: Node): number => {
+    const at = ORDER.indexOf(DBT_TONES[status]);
+    return at < 0 ? ORDER.length : at;
+  };
+  return nodes.toSorted((a, b) => rank(a) - rank(b));
+}
+
 interface StepModelsProps {
   runId: string;
   stepId: string;
@@ -46,7 +63,7 @@ interface StepModelsProps {
   open: (to: StepMove) => void;
 }
 
-/** The results of dbt's models and tests. */
+/** The results of dbt's models and tests, with what the manifest and the step's own result add. */
 export default function StepModels({ runId, stepId, attempt, statuses, sql, open }: StepModelsProps) {
   const {
     rows,
@@ -61,6 +78,11 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
     { runId, stepId, attempt: attempt === 0 ? null : attempt, status: statuses.length === 0 ? null : [...statuses] },
     ({ run }): Nodes | null => run?.step?.dbtNodes ?? null,
   );
+  const step = useStep(stepId);
+  // The step has the artifacts and the result of its latest attempt alone.
+  const latest = step !== undefined && (attempt === 0 || attempt === step.logicalAttemptId);
+  const lineage = useManifest(runId, latest ? step.artifacts : NO_ARTIFACTS);
+  const counts = useMemo(() => countedRows(latest ? step.result : null), [latest, step?.result]);
   if (error) return <Problem error={error} retry={refresh} />;
   if (nodes === undefined || rows === null) return <Skeleton rows={4} label={m.step.tabs.models} />;
   if (nodes === null) return <p className={css.quiet}>{m.step.models.none}</p>;
@@ -81,8 +103,14 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
         ))}
       </div>
       <ul className={css.list}>
-        {rows.map((node) => (
-          <Entry key={node.uniqueId} node={node} open={node.uniqueId === sql} />
+        {(hasMore ? rows : failedFirst(rows)).map((node) => (
+          <Entry
+            key={node.uniqueId}
+            node={node}
+            known={lineage.manifest?.get(node.uniqueId)}
+            counted={counts.get(node.name)}
+            open={node.uniqueId === sql}
+          />
         ))}
       </ul>
       {hasMore && (
@@ -90,30 +118,55 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
           {m.step.models.more(count(nodes.total))}
         </Button>
       )}
+      <Missing
+        lineage={lineage}
+        rows={
+          rows.some(({ resourceType }) => resourceType === "model") &&
+          rows.every((node) => node.rowsAffected === null && !counts.has(node.name))
+        }
+      />
     </div>
   );
 }
 
-function Entry({ node, open }: { node: Node; open: boolean }) {
+interface EntryProps {
+  node: Node;
+  /** What the manifest says of it. */
+  known: ManifestNode | undefined;
+  /** Its rows, as the step counted them; undefined when it did not. */
+  counted: number | undefined;
+  open: boolean;
+}
+
+/** A node: what became of it, its rows and time, its error, what it reads and who reads it, and its SQL. */
+function Entry({ node, known, counted, open }: EntryProps) {
   const compiled = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     if (open) compiled.current?.scrollIntoView({ block: "nearest" });
   }, [open]);
   const plain = DBT_TONES[node.status] === "success";
+  const rows = node.rowsAffected ?? counted ?? null;
   const facts = [
-    node.resourceType,
-    duration(node.executionTimeMs),
-    node.rowsAffected === null ? null : m.step.models.rows(count(node.rowsAffected)),
-    node.failures ? m.step.models.failures(count(node.failures)) : null,
-    // Adapters say OK of what went well.
-    plain ? node.message : null,
+    m.step.models.types[node.resourceType] ?? node.resourceType,
+    known?.materialized ?? null,
+    known?.file ?? null,
+    // Most adapters say OK, or that it passed, of what went well.
+    plain && node.message !== null && !/^OK$|passed$/i.test(node.message) ? node.message : null,
   ].filter((fact) => fact !== null);
   return (
     <li className={css.entry} data-node={node.uniqueId}>
-      <p>
-        <Status status={node.status} /> <strong title={node.uniqueId}>{node.name}</strong>{" "}
-        <span className={css.quiet}>{facts.join(" · ")}</span>
+      <p className={css.line}>
+        <Status status={node.status} />
+        <strong className={css.name} title={node.uniqueId}>
+          {node.name}
+        </strong>
+        {rows !== null && <span>{m.step.models.rows(rows)}</span>}
+        {node.failures ? <span>{m.step.models.failures(node.failures)}</span> : null}
+        {node.status !== "skipped" && <span className={css.took}>{duration(node.executionTimeMs)}</span>}
       </p>
+      <p className={css.quiet}>{facts.join(" · ")}</p>
+      {known && <Lineage known={known} />}
+      {node.status === "skipped" && !node.message && <p className={css.quiet}>{m.step.models.skippedWhy}</p>}
       {node.message && !plain && <pre className={`${prose.said} ${css.message}`}>{node.message}</pre>}
       {node.compiledSql && (
         <details ref={compiled} open={open}>
@@ -125,5 +178,44 @@ function Entry({ node, open }: { node: Node; open: boolean }) {
         </details>
       )}
     </li>
+  );
+}
+
+/** What a node reads, and who reads it. */
+function Lineage({ known: { needs, usedBy, tests } }: { known: ManifestNode }) {
+  if (needs.length + usedBy.length + tests === 0) return null;
+  const parts = [
+    ...usedBy.slice(0, NAMED).map(nodeName),
+    ...(usedBy.length > NAMED ? [m.run.andMore(count(usedBy.length - NAMED))] : []),
+    ...(tests > 0 ? [m.step.models.tests(tests)] : []),
+  ];
+  return (
+    <p className={css.quiet} data-testid="lineage">
+      {needs.length > 0 &&
+        m.step.models.needs([
+          ...needs.slice(0, NAMED).map(nodeName),
+          ...(needs.length > NAMED ? [m.run.andMore(count(needs.length - NAMED))] : []),
+        ])}
+      {needs.length > 0 && parts.length > 0 && " · "}
+      {parts.length > 0 && m.step.models.usedBy(parts)}
+    </p>
+  );
+}
+
+/** Why the list lacks lineage, or rows. */
+function Missing({ lineage, rows }: { lineage: ManifestState; rows: boolean }) {
+  return (
+    <div className={css.quiet}>
+      {lineage.state === "large" && (
+        <p>
+          {m.step.models.largeManifest(bytes(lineage.bytes))}{" "}
+          <Button kind="quiet" onClick={lineage.read}>
+            {m.step.models.readLineage}
+          </Button>
+        </p>
+      )}
+      {(lineage.state === "none" || lineage.state === "unreadable") && <p>{m.step.models.noLineage}</p>}
+      {rows && <p>{m.step.models.noRows}</p>}
+    </div>
   );
 }

@@ -5,6 +5,7 @@ import { useRunActions } from "../actions/context";
 import { PollerSeenDocument } from "../api/gen/graphql";
 import { instant, type Step } from "../api/model";
 import { useQuery } from "../api/useQuery";
+import { Skeleton } from "../ui/Page";
 import { m } from "../messages";
 import { StepLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useStep } from "../runstate/context";
@@ -13,7 +14,7 @@ import { useMedians } from "./medians";
 import { RESET_STEP_PARAMS, STEP_TABS, type StepTab } from "../address/views";
 import { Button } from "../ui/Button";
 import { duration } from "../format/format";
-import { stepTitle } from "../format/stepTitle";
+import { StepTitle } from "../runstate/stepTitle";
 import { stepLook } from "../status/look";
 import { lazyPart } from "../ui/lazyPart";
 import { Notice } from "../ui/Page";
@@ -105,7 +106,7 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
     >
       <div className={css.head}>
         <h2 id="step-title" className={css.title} title={step.stepId}>
-          {stepTitle(step.stepId, step.name)}
+          <StepTitle stepId={step.stepId} />
         </h2>
         <History step={step} />
         <StepButtons step={step} />
@@ -136,7 +137,8 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
           </button>
         ))}
       </div>
-      <Suspense>
+      {/* Without something in its place the tabs would take the height of the panel. */}
+      <Suspense fallback={<Skeleton rows={4} label={m.sync.LOADING} />}>
         <Part runId={runId} step={step} shownId={shownId} latest={latest} place={{ ...place, tab }} open={open} />
       </Suspense>
     </section>

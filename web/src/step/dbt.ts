@@ -46,3 +46,10 @@ export function failingOf(nodes: Nodes | null): Failing | null {
     sql: first.compiledSql === null ? null : { uniqueId: first.uniqueId, name: first.name },
   };
 }
+
+/** The rows of models that the result of a step counts, by name: adapters that do not report them have them counted. */
+export function countedRows(result: unknown): ReadonlyMap<string, number> {
+  const rows: unknown = typeof result === "object" && result !== null && "rows" in result ? result.rows : null;
+  if (typeof rows !== "object" || rows === null) return new Map();
+  return new Map(Object.entries(rows).filter((entry): entry is [string, number] => typeof entry[1] === "number"));
+}

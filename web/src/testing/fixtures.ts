@@ -484,10 +484,10 @@ export const ANSWERS: {
       basedOnSeq: SEQ,
       outcome: "APPLY",
       code: null,
-      reason: 'Step "stg_orders" runs again as attempt 3.',
+      reason: 'Step "stg_orders" runs again as Retry #2.',
       status: "RUNNING",
       changes: [
-        { stepId: "stg_orders", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 3." },
+        { stepId: "stg_orders", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as Retry #2." },
       ],
       blocked: ["orders", "customers"],
       warnings: ["1 signal is on the way and counted in."],

@@ -31,7 +31,7 @@ interface Fixture {
   act?: RunActions["act"];
   menu?: () => void;
   viewer?: Partial<ViewerInfo>;
-  /** The data of each operation by its name, or what gives it. An `errors` member is a refusal. */
+  /** The data of each operation by its name, or what gives it, and each file by its address. An `errors` member is a refusal. */
   answers?: Record<string, unknown>;
   path?: string;
 }
@@ -51,7 +51,8 @@ export const AVAILABLE: AvailableActions = {
 /** Answers every request to the API, and gives the list of those that were sent. */
 export function serve(answers: Record<string, unknown>): Sent[] {
   const sent: Sent[] = [];
-  vi.stubGlobal("fetch", (_: string, { body = "{}" }: { body?: string } = {}) => {
+  vi.stubGlobal("fetch", (address: string, { body = "{}" }: { body?: string } = {}) => {
+    if (address in answers) return Promise.resolve(Response.json(answers[address]));
     const { query = "", variables = {} } = JSON.parse(body) as { query?: string; variables?: Sent["variables"] };
     const name = /(?:query|mutation|subscription) (\w+)/.exec(query)?.[1] ?? "";
     sent.push({ name, variables });

@@ -2,14 +2,14 @@ import { type PointerEvent, useEffect, useRef, useState } from "react";
 import { m } from "../messages";
 import { clockTime, preciseTime, zoneName } from "../format/format";
 import { useZone } from "../ui/Time";
-import { percent, type Span, ticks } from "./axis";
+import { percent, type Scale, type Span, ticks, timeAt } from "./axis";
 import css from "./Timeline.module.css";
 
 const APART = 96;
 const DRAG = 4;
 
 /** The axis, in the chosen time zone. Dragging over it zooms in. */
-export function Axis({ span, show }: { span: Span; show: (span: Span) => void }) {
+export function Axis({ span, show }: { span: Scale; show: (span: Span) => void }) {
   const zone = useZone();
   const strip = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(800);
@@ -23,7 +23,7 @@ export function Axis({ span, show }: { span: Span; show: (span: Span) => void })
   }, []);
   const along = (event: PointerEvent): number =>
     Math.max(0, Math.min(width, event.clientX - (strip.current?.getBoundingClientRect().left ?? 0)));
-  const timeOf = (x: number): number => span.from + (x / width) * (span.to - span.from);
+  const timeOf = (x: number): number => timeAt((x / width) * 100, span);
   const { at, step } = ticks(span, width, APART);
   return (
     <div

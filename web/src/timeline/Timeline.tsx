@@ -17,8 +17,31 @@ import { useTick } from "../ui/Time";
 import { duration } from "../format/format";
 import { useMedians } from "../step/medians";
 import { Axis } from "./Axis";
-import { percent, type Span, spanOf, openingSpan, spanText, wholeSpan, within, zoomedSpan } from "./axis";
-import { beganAt, criticalPath, endedAt, goesOn, pathLength, pauseBands, readyAt, worked } from "./segments";
+import {
+  type Break,
+  breaksOf,
+  openingSpan,
+  percent,
+  scaleOf,
+  type Span,
+  spanOf,
+  spanText,
+  wholeSpan,
+  within,
+  zoomedSpan,
+} from "./axis";
+import {
+  awaitedPerson,
+  beganAt,
+  criticalPath,
+  endedAt,
+  goesOn,
+  pathLength,
+  pauseBands,
+  readyAt,
+  worked,
+  workingSpans,
+} from "./segments";
 import frame from "../styles/Frame.module.css";
 import css from "./Timeline.module.css";
 import { TimelineRow } from "./TimelineRow";
@@ -83,6 +106,21 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const idle = header !== null && !ended(header) && header.stepCounts.running === 0;
   const opening = idle ? openingSpan(whole, lastEnd(store, order, null)) : whole;
   const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? opening, whole));
+  const [shorten, setShorten] = useState(true);
+  const bands = pauseBands(pauses, header?.pause?.since ?? null, now);
+  // Waits that have ended change only when a step does, and the header changes with every step.
+  const waits = useMemo(() => {
+    const steps = order.flatMap((id) => store.step(id) ?? []);
+    return breaksOf(workingSpans(steps, store.now()), ({ from, to }) =>
+      awaitedPerson(steps, from, to)
+        ? "person"
+        : bands.some((band) => band.from < to && (band.to ?? to) > from)
+          ? "pause"
+          : "idle",
+    );
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [store, order, header, pauses]);
+  const scale = useMemo(() => scaleOf(span, shorten ? waits : []), [span, shorten, waits]);
   const along = path ? pathLength(path, order, (id) => store.step(id), now) : null;
   const firstOnPath = path ? rows.findIndex((id) => path.has(id)) : -1;
   useEffect(() => {
@@ -119,10 +157,9 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
 
   if (!header) return null;
   if (startedAt === null || order.length === 0) return <Notice title={noSteps(header)} />;
-  const bands = pauseBands(pauses, header.pause?.since ?? null, now);
   const place = (from: number, to: number): CSSProperties => ({
-    left: `${percent(from, span)}%`,
-    width: `${percent(to, span) - percent(from, span)}%`,
+    left: `${percent(from, scale)}%`,
+    width: `${percent(to, scale) - percent(from, scale)}%`,
   });
   return (
     <section className={`${frame.frame} ${css.timeline}`} aria-label={m.run.tabs.timeline}>
@@ -145,7 +182,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             ))}
           </select>
         </label>
-        <Legend />
+        <Legend now={!ended(header)} breaks={scale.breaks ?? []} />
         <span className={frame.push}>
           {along && <span className={css.path}>{m.timeline.pathLength(duration(along.ms), along.share)}</span>}
           {critical !== undefined && (
@@ -165,6 +202,11 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           <Button kind="quiet" pressed={critical !== undefined} onClick={setCritical}>
             {m.timeline.critical} <kbd>x</kbd>
           </Button>
+          {waits.length > 0 && (
+            <Button kind="quiet" pressed={shorten} onClick={() => setShorten(!shorten)}>
+              {m.timeline.shorten}
+            </Button>
+          )}
           <Button kind="quiet" label={m.graph.zoomOut} onClick={() => zoom(1 / ZOOM)}>
             −
           </Button>
@@ -190,7 +232,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             <span role="columnheader" className={css.corner}>
               {m.timeline.step}
             </span>
-            <Axis span={span} show={show} />
+            <Axis span={scale} show={show} />
           </div>
         </div>
         <div role="rowgroup" className={css.body} style={{ height: virtual.getTotalSize() }}>
@@ -198,11 +240,14 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             {bands.map(({ from, to }) => (
               <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
             ))}
+            {(scale.breaks ?? []).map((one) => (
+              <span key={one.from} className={css.break} style={place(one.from, one.to)} />
+            ))}
             {!ended(header) && now >= span.from && now <= span.to && (
               <span
                 className={css.now}
                 data-frozen={store.frozen() || undefined}
-                style={{ left: `${percent(now, span)}%` }}
+                style={{ left: `${percent(now, scale)}%` }}
               />
             )}
           </div>
@@ -217,7 +262,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
                 id={id}
                 index={item.index}
                 top={item.start}
-                span={span}
+                span={scale}
                 now={goesOn(step, ready) ? now : 0}
                 ready={ready}
                 blocks={blocks(id)}
@@ -240,8 +285,8 @@ function failedStep(header: RunHeader | null): string | null {
   return header === null || header.cancellation !== null ? null : (header.rootCause?.stepId ?? null);
 }
 
-/** What the shapes of the bars mean. */
-function Legend() {
+/** What the shapes of the bars mean, and which waits are shortened. */
+function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
   return (
     <ul className={css.legend} aria-label={m.timeline.legend}>
       {LEGEND.map(({ kind, tone, words }) => (
@@ -258,6 +303,22 @@ function Legend() {
         </span>
         {m.timeline.usual}
       </li>
+      {now && (
+        <li>
+          <span className={css.sample}>
+            <span className={css.now} />
+          </span>
+          {m.timeline.now}
+        </li>
+      )}
+      {breaks.map(({ from, to, why }) => (
+        <li key={from} data-testid="break">
+          <span className={css.sample}>
+            <span className={css.break} />
+          </span>
+          {m.timeline.breaks[why](duration(to - from))}
+        </li>
+      ))}
     </ul>
   );
 }

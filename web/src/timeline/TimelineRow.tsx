@@ -8,7 +8,7 @@ import { attemptName, duration } from "../format/format";
 import { stepLook, stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
-import { besideBar, percent, type Span } from "./axis";
+import { besideBar, percent, type Scale } from "./axis";
 import { type Segment, segmentsOf } from "./segments";
 import prose from "../styles/Prose.module.css";
 import virtual from "../styles/Virtual.module.css";
@@ -18,7 +18,7 @@ interface TimelineRowProps {
   id: string;
   index: number;
   top: number;
-  span: Span;
+  span: Scale;
   /** 0 for a row that does not change with time, so that it is not drawn again. */
   now: Instant;
   ready: Instant | null;

@@ -5,6 +5,23 @@ export interface Span {
   to: Instant;
 }
 
+/** A long wait in which nothing ran. The axis shortens it, so that the bars beside it keep their size. */
+export interface Break extends Span {
+  why: "person" | "pause" | "idle";
+}
+
+/** A span with its breaks, in order, each within it. */
+export interface Scale extends Span {
+  breaks?: readonly Break[];
+}
+
+/** The part of the axis that a break takes, in percent. */
+const BREAK_WIDTH = 4;
+const MOST_BREAKS = 4;
+/** A wait is shortened when it lasts at least this long, and longer than half of the time in which something ran. */
+const LEAST_BREAK = 5_000;
+const LEAST_PART = 0.5;
+
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -35,12 +52,47 @@ const STEPS = [
 /** The shortest span: durations are shown to a tenth of a second. */
 export const LEAST = 500;
 
-/** Round times at least `apart` pixels from each other. */
-export function ticks({ from, to }: Span, width: number, apart: number): { at: Instant[]; step: number } {
-  const least = ((to - from) / Math.max(1, width)) * apart;
+/** The waits to shorten: the longest ones of those in which nothing ran. `working` are the times in which a step ran. */
+export function breaksOf(working: readonly Span[], why: (wait: Span) => Break["why"]): Break[] {
+  const waits: Span[] = [];
+  let upTo: Instant | null = null;
+  let worked = 0;
+  for (const { from, to } of working.toSorted((a, b) => a.from - b.from)) {
+    if (upTo !== null && from > upTo) waits.push({ from: upTo, to: from });
+    worked += Math.max(0, to - Math.max(from, upTo ?? from));
+    upTo = Math.max(to, upTo ?? to);
+  }
+  const least = Math.max(LEAST_BREAK, worked * LEAST_PART);
+  return waits
+    .filter(({ from, to }) => to - from >= least)
+    .toSorted((a, b) => b.to - b.from - (a.to - a.from))
+    .slice(0, MOST_BREAKS)
+    .toSorted((a, b) => a.from - b.from)
+    .map((wait) => ({ ...wait, why: why(wait) }));
+}
+
+/** A span with those breaks that lie in it. */
+export function scaleOf({ from, to }: Span, breaks: readonly Break[]): Scale {
+  return { from, to, breaks: breaks.filter((one) => one.from >= from && one.to <= to) };
+}
+
+/** The length of a scale without its breaks, and the percent of the axis that it takes. */
+function workedOf({ from, to, breaks = [] }: Scale): { length: number; width: number } {
+  const cut = breaks.reduce((sum, one) => sum + one.to - one.from, 0);
+  return { length: Math.max(1, to - from - cut), width: 100 - breaks.length * BREAK_WIDTH };
+}
+
+/** Round times at least `apart` pixels from each other, none of them in a break. */
+export function ticks(scale: Scale, width: number, apart: number): { at: Instant[]; step: number } {
+  const worked = workedOf(scale);
+  const least = (worked.length / Math.max(1, (width * worked.width) / 100)) * apart;
   const step = STEPS.find((candidate) => candidate >= least) ?? Math.ceil(least / (48 * HOUR)) * 48 * HOUR;
   const at: Instant[] = [];
-  for (let time = Math.ceil(from / step) * step; time <= to; time += step) at.push(time);
+  let from = scale.from;
+  for (const { from: to, to: next } of [...(scale.breaks ?? []), { from: scale.to, to: scale.to }]) {
+    for (let time = Math.ceil(from / step) * step; time <= to; time += step) at.push(time);
+    from = next + 1;
+  }
   return { at, step };
 }
 
@@ -79,9 +131,33 @@ export function zoomedSpan({ from, to }: Span, factor: number, around: Instant, 
   return within({ from: around - (around - from) * factor, to: around + (to - around) * factor }, whole);
 }
 
-/** The position of a time in a span, in percent of its length. */
-export function percent(time: Instant, { from, to }: Span): number {
-  return ((time - from) / (to - from)) * 100;
+/** The position of a time on the axis, in percent of its length. */
+export function percent(time: Instant, scale: Scale): number {
+  const { length, width } = workedOf(scale);
+  let [worked, broken] = [time - scale.from, 0];
+  for (const { from, to } of scale.breaks ?? []) {
+    if (time <= from) break;
+    const within = Math.min(time, to) - from;
+    worked -= within;
+    broken += (within / (to - from)) * BREAK_WIDTH;
+  }
+  return (worked / length) * width + broken;
+}
+
+/** The time at a position of the axis. */
+export function timeAt(position: number, scale: Scale): Instant {
+  const { length, width } = workedOf(scale);
+  let time = scale.from;
+  let left = position;
+  for (const { from, to } of scale.breaks ?? []) {
+    const before = ((from - time) / length) * width;
+    if (left <= before) break;
+    left -= before;
+    if (left <= BREAK_WIDTH) return from + (left / BREAK_WIDTH) * (to - from);
+    left -= BREAK_WIDTH;
+    time = to;
+  }
+  return time + (left / width) * length;
 }
 
 /** A span in the form of the address: milliseconds since the start. */

@@ -101,6 +101,20 @@ export function workingTime(steps: readonly Step[], now: Instant): number {
   return sum;
 }
 
+/** The times in which steps worked: a manual step waits for a person. */
+export function workingSpans(steps: readonly Step[], now: Instant): { from: Instant; to: Instant }[] {
+  return steps.flatMap((step) => (step.type === "MANUAL" ? [] : attemptsOf(step, now)));
+}
+
+/** Whether a person was awaited between two times: to retry a step, or to complete a manual one. */
+export function awaitedPerson(steps: readonly Step[], from: Instant, to: Instant): boolean {
+  return steps.some((step) =>
+    segmentsOf(step, null).some(
+      (segment) => segment.kind === "person" && segment.from < to && (segment.to ?? to) > from,
+    ),
+  );
+}
+
 export function endedAt(step: Step): Instant | null {
   return step.completedAt ?? step.attempts.at(-1)?.completedAt ?? null;
 }

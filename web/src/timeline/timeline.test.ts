@@ -1,6 +1,19 @@
 import { describe, expect, it } from "vitest";
 import type { Attempt, Step } from "../api/model";
-import { besideBar, openingSpan, percent, spanOf, spanText, ticks, wholeSpan, within, zoomedSpan } from "./axis";
+import {
+  besideBar,
+  breaksOf,
+  openingSpan,
+  percent,
+  scaleOf,
+  spanOf,
+  spanText,
+  ticks,
+  timeAt,
+  wholeSpan,
+  within,
+  zoomedSpan,
+} from "./axis";
 import { criticalPath, goesOn, pathLength, pauseBands, readyAt, segmentsOf, worked } from "./segments";
 
 function attempt(
@@ -206,4 +219,36 @@ it("puts a duration behind its bar, before it near the end, and on its end where
   expect(besideBar(0, 40)).toEqual({ left: "40%" });
   expect(besideBar(80, 95)).toEqual({ right: "20%" });
   expect(besideBar(3, 99)).toEqual({ right: "0" });
+});
+
+describe("a long wait in which nothing ran is shortened", () => {
+  const working = [
+    { from: 0, to: 2_000 },
+    { from: 1_000, to: 3_000 },
+    { from: 503_000, to: 504_000 },
+    { from: 505_000, to: 506_000 },
+  ];
+  const breaks = breaksOf(working, () => "person");
+
+  it("only when it is long beside the work", () => {
+    expect(breaks).toEqual([{ from: 3_000, to: 503_000, why: "person" }]);
+    expect(breaksOf([], () => "idle")).toEqual([]);
+    expect(breaksOf([...working, { from: 4_000, to: 502_000 }], () => "idle")).toEqual([]);
+  });
+
+  it("so that the bars keep their size, and every place of the axis is a time", () => {
+    const scale = scaleOf({ from: 0, to: 506_000 }, breaks);
+    expect(percent(3_000, scale)).toBeCloseTo(48);
+    expect(percent(503_000, scale)).toBeCloseTo(52);
+    expect(percent(506_000, scale)).toBeCloseTo(100);
+    for (const time of [0, 1_500, 3_000, 253_000, 503_000, 505_500, 506_000])
+      expect(timeAt(percent(time, scale), scale)).toBeCloseTo(time);
+  });
+
+  it("unless the span begins or ends in it, and without a tick in it", () => {
+    expect(scaleOf({ from: 0, to: 100_000 }, breaks).breaks).toEqual([]);
+    const { at } = ticks(scaleOf({ from: 0, to: 506_000 }, breaks), 800, 96);
+    expect(at.length).toBeGreaterThan(3);
+    expect(at.filter((time) => time > 3_000 && time < 503_000)).toEqual([]);
+  });
 });

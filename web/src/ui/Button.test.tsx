@@ -32,6 +32,11 @@ it("names its key and its pressed state, and runs its action", async () => {
   expect(onClick).toHaveBeenCalledOnce();
 });
 
+it("says in a tooltip what an icon means", async () => {
+  await show(<Button label="Wrap">w</Button>);
+  expect(screen.getByRole("button", { name: "Wrap" }).title).toBe("Wrap");
+});
+
 it("keeps the reason of a refusal in the window", async () => {
   const { user } = await show(<Button refusal="The tenant is frozen until the month end is closed.">Start run</Button>);
   const tip = screen.getByRole("tooltip", { hidden: true });

@@ -52,6 +52,8 @@ export function Button({
         aria-pressed={pressed}
         aria-expanded={expanded}
         aria-label={label}
+        // Says what an icon means to those who see it.
+        title={off ? undefined : label}
         aria-keyshortcuts={shortcut}
         onClick={(event) => {
           if (off) event.preventDefault();

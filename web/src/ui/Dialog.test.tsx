@@ -38,6 +38,26 @@ it("closes on Esc, but moves the focus to the way back when a field was changed"
   cancel(dialog);
   expect(onClose, "it is not closed with what was written").toHaveBeenCalledOnce();
   expect(document.activeElement).toBe(screen.getByRole("button", { name: "Back" }));
+  expect(screen.getByRole("alert").textContent).toBe("Press Esc again to discard what you typed.");
+  cancel(dialog);
+  expect(onClose, "the second Esc discards it").toHaveBeenCalledTimes(2);
+});
+
+it("asks again when somebody types after the question", async () => {
+  const onClose = vi.fn<() => void>();
+  const { user } = await show(
+    <Dialog title="Pause" onClose={onClose}>
+      <input aria-label="Reason" />
+      <Button back>Back</Button>
+    </Dialog>,
+  );
+  const field = screen.getByLabelText("Reason");
+  await user.type(field, "late");
+  cancel(screen.getByRole("dialog"));
+  await user.type(field, "r");
+  expect(screen.queryByRole("alert")).toBeNull();
+  cancel(screen.getByRole("dialog"));
+  expect(onClose).not.toHaveBeenCalled();
 });
 
 it("takes Esc before the browser does, which would close it for a moment", async () => {

@@ -1,4 +1,5 @@
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { m } from "../messages";
 import css from "./Dialog.module.css";
 
 interface DialogProps {
@@ -38,11 +39,17 @@ export function Dialog({ title, children, onClose, alert = false, wide = false }
       if (opener instanceof HTMLElement) opener.focus();
     };
   }, []);
-  // Esc does not discard typed text: it moves the focus to the button that does.
+  const [asking, setAsking] = useState(false);
+  // The first Esc does not discard typed text: it asks, and moves the focus to the button that discards. The second one
+  // does.
   const leave = (): void => {
     const back = ref.current?.querySelector<HTMLButtonElement>("[data-back]");
-    if (back && writtenIn(ref.current) !== before.current) back.focus();
-    else onClose();
+    if (asking || !back || writtenIn(ref.current) === before.current) {
+      onClose();
+      return;
+    }
+    setAsking(true);
+    back.focus();
   };
   return (
     <dialog
@@ -51,6 +58,7 @@ export function Dialog({ title, children, onClose, alert = false, wide = false }
       data-wide={wide || undefined}
       role={alert ? "alertdialog" : undefined}
       aria-labelledby={titleId}
+      onInput={() => setAsking(false)}
       onKeyDown={(event) => {
         if (event.key !== "Escape" || event.defaultPrevented || event.nativeEvent.isComposing) return;
         // Otherwise the browser closes the dialog on the second Esc, and until it is shown again, the page hears keys.
@@ -73,6 +81,11 @@ export function Dialog({ title, children, onClose, alert = false, wide = false }
         {title}
       </h2>
       {children}
+      {asking && (
+        <p className={css.asking} role="alert">
+          {m.page.discard}
+        </p>
+      )}
     </dialog>
   );
 }

@@ -1176,6 +1176,15 @@ export type LogSearchQueryVariables = Exact<{
 
 export type LogSearchQuery = { logSearch: { edges: Array<{ node: { runId: string, runCreatedAt: string, stepId: string, stepName: string | null, attempt: number, totalMatches: number, partial: boolean, lines: Array<{ no: number, text: string }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } | null };
 
+export type SignalSequelQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+  ofStep: boolean;
+}>;
+
+
+export type SignalSequelQuery = { run: { runSeq: number, status: RunStatus, substatus: RunSubstatus | null, plan: { planId: string }, pause: { draining: number } | null, step?: { name: string | null, status: StepStatus, changedSeq: number, startedAt: string | null, completedAt: string | null, attempts: Array<{ status: StepStatus, startedAt: string | null, completedAt: string | null, startedSeq: number | null }> } | null } | null };
+
 export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
 
 export type LetterFieldsFragment = { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null };
@@ -1314,7 +1323,7 @@ export type CompleteStepMutation = { completeManualStep: { signal: { signalId: s
 export type HealthQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type HealthQuery = { health: { status: HealthStatus, checks: Array<{ name: string, status: HealthStatus, latencyMs: number | null, message: string | null }> } };
+export type HealthQuery = { health: { status: HealthStatus, checks: Array<{ name: string, status: HealthStatus, configured: boolean, latencyMs: number | null, message: string | null }> } };
 
 export type QuotasQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1602,6 +1611,14 @@ export type CompareRunsQueryVariables = Exact<{
 
 
 export type CompareRunsQuery = { compareRuns: { a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
+
+export type StepNameQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+}>;
+
+
+export type StepNameQuery = { run: { step: { name: string | null } | null } | null };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -3972,6 +3989,34 @@ export const LogSearchDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<LogSearchQuery, LogSearchQueryVariables>;
+export const SignalSequelDocument = new TypedDocumentString(`
+    query SignalSequel($runId: String!, $stepId: String!, $ofStep: Boolean!) {
+  run(runId: $runId) {
+    runSeq
+    status
+    substatus
+    plan {
+      planId
+    }
+    pause {
+      draining
+    }
+    step(stepId: $stepId) @include(if: $ofStep) {
+      name
+      status
+      changedSeq
+      startedAt
+      completedAt
+      attempts {
+        status
+        startedAt
+        completedAt
+        startedSeq
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<SignalSequelQuery, SignalSequelQueryVariables>;
 export const DeadLettersDocument = new TypedDocumentString(`
     query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
   deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
@@ -4448,6 +4493,7 @@ export const HealthDocument = new TypedDocumentString(`
     checks {
       name
       status
+      configured
       latencyMs
       message
     }
@@ -5605,3 +5651,12 @@ fragment ComparedStepFields on ComparedStep {
   attempts
   errorCode
 }`) as unknown as TypedDocumentString<CompareRunsQuery, CompareRunsQueryVariables>;
+export const StepNameDocument = new TypedDocumentString(`
+    query StepName($runId: String!, $stepId: String!) {
+  run(runId: $runId) {
+    step(stepId: $stepId) {
+      name
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<StepNameQuery, StepNameQueryVariables>;

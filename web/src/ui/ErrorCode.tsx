@@ -1,0 +1,12 @@
+/** What the engine and the executors write has no entry in the page of the API, nor has the UI's own NETWORK. */
+const EXPLAINED = /^(?!NETWORK$)[A-Z][A-Z_]+$/;
+
+/** A code with its explanation in the page of the API. */
+export function ErrorCode({ code }: { code: string }) {
+  if (!EXPLAINED.test(code)) return <code>{code}</code>;
+  return (
+    <a href={`/docs/api#${code}`} target="_blank" rel="noreferrer">
+      <code>{code}</code>
+    </a>
+  );
+}
