@@ -3,7 +3,6 @@ package access
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -38,7 +37,7 @@ func policyLines(doc authz.Document) (out []string) {
 	for _, g := range doc.Grants {
 		line := fmt.Sprintf("%s is %s in %s", g.Principal, g.Role.Word(), scopeWords(g.ProjectID, g.EnvironmentID))
 		if g.ExpiresAt != nil {
-			line += " until " + g.ExpiresAt.UTC().Format(time.RFC3339)
+			line += " until " + control.TimeWords(*g.ExpiresAt)
 		}
 		if g.BreakGlass {
 			line += " by break-glass"

@@ -43,6 +43,11 @@ func Policy(p access.Policy) *model.Policy {
 	}
 }
 
+// ChangePreview maps what a change does.
+func ChangePreview(changed, warnings []string) *model.ChangePreview {
+	return &model.ChangePreview{Changed: List(changed), Warnings: List(warnings)}
+}
+
 func mapSandbox(b authz.Sandbox) model.PolicySandbox {
 	return model.PolicySandbox{
 		ProjectID: b.ProjectID, EnvironmentID: b.EnvironmentID, Memory: Optional(float64(b.Memory)), CPU: Optional(b.CPU),
