@@ -3,6 +3,8 @@ package access
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -22,8 +24,13 @@ func (s *Policies) describeChanges(tenantID string, page []Policy, last *Policy)
 	}
 	for i := range page {
 		page[i].Changed = control.ChangedLines(lines[i+1], lines[i])
+		page[i].OnlyBreakGlass = len(page[i].Changed) > 0 &&
+			!slices.ContainsFunc(page[i].Changed, func(line string) bool { return !strings.HasSuffix(line, byBreakGlass) })
 	}
 }
+
+// byBreakGlass ends the line of a role that was taken by break-glass, and no other line.
+const byBreakGlass = " by break-glass"
 
 // policyLines returns a line for each part of a policy, in words.
 func policyLines(doc authz.Document) (out []string) {
@@ -40,7 +47,7 @@ func policyLines(doc authz.Document) (out []string) {
 			line += " until " + control.TimeWords(*g.ExpiresAt)
 		}
 		if g.BreakGlass {
-			line += " by break-glass"
+			line += byBreakGlass
 		}
 		out = append(out, line)
 	}

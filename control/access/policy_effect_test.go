@@ -94,6 +94,10 @@ func TestSetPolicy_WarnsThatABreakGlassEnds(t *testing.T) {
 	if !slices.ContainsFunc(row, func(r string) bool { return strings.Contains(r, "BREAK_GLASS ACCEPTED") }) {
 		t.Errorf("the audit is %q, want the break-glass", row)
 	}
+	history := controltest.Must[access.PolicyPage](t)(w.PolicyHistory(t.Context(), w.Principal("dev-admin"), 10, 0))
+	if only := history.Policies; len(only) != 2 || !only[0].OnlyBreakGlass || only[1].OnlyBreakGlass {
+		t.Errorf("the history is %+v, want that only its newest version is of break-glass", history)
+	}
 	got := w.warnings(func(d *authz.Document) {
 		d.Grants = slices.DeleteFunc(d.Grants, func(g authz.PrincipalGrant) bool { return g.BreakGlass })
 	})

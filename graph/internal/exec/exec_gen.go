@@ -797,18 +797,19 @@ type ComplexityRoot struct {
 	}
 
 	Policy struct {
-		Actor        func(childComplexity int) int
-		Approvals    func(childComplexity int) int
-		At           func(childComplexity int) int
-		BreakGlass   func(childComplexity int) int
-		Changed      func(childComplexity int) int
-		DefaultRules func(childComplexity int) int
-		Grants       func(childComplexity int) int
-		Reason       func(childComplexity int) int
-		Rules        func(childComplexity int) int
-		Sandbox      func(childComplexity int) int
-		Sod          func(childComplexity int) int
-		Version      func(childComplexity int) int
+		Actor          func(childComplexity int) int
+		Approvals      func(childComplexity int) int
+		At             func(childComplexity int) int
+		BreakGlass     func(childComplexity int) int
+		Changed        func(childComplexity int) int
+		DefaultRules   func(childComplexity int) int
+		Grants         func(childComplexity int) int
+		OnlyBreakGlass func(childComplexity int) int
+		Reason         func(childComplexity int) int
+		Rules          func(childComplexity int) int
+		Sandbox        func(childComplexity int) int
+		Sod            func(childComplexity int) int
+		Version        func(childComplexity int) int
 	}
 
 	PolicyApproval struct {
@@ -4803,6 +4804,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Policy.Grants(childComplexity), true
+	case "Policy.onlyBreakGlass":
+		if e.ComplexityRoot.Policy.OnlyBreakGlass == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Policy.OnlyBreakGlass(childComplexity), true
 	case "Policy.reason":
 		if e.ComplexityRoot.Policy.Reason == nil {
 			break
@@ -10476,6 +10483,8 @@ type Policy {
   settings. Only policyHistory fills it in.
   """
   changed: [String!]!
+  "This version only gave or ended roles by break-glass. Only policyHistory fills it in."
+  onlyBreakGlass: Boolean!
 }
 "Gives an action to a role and to the roles above it; ` + "`" + `*` + "`" + ` is every project or environment."
 type PolicyRule {
@@ -12555,6 +12564,8 @@ func (ec *executionContext) childFields_Policy(ctx context.Context, field graphq
 		return ec.fieldContext_Policy_at(ctx, field)
 	case "changed":
 		return ec.fieldContext_Policy_changed(ctx, field)
+	case "onlyBreakGlass":
+		return ec.fieldContext_Policy_onlyBreakGlass(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Policy", field.Name)
 }
@@ -28257,6 +28268,29 @@ func (ec *executionContext) _Policy_changed(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_Policy_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Policy", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Policy_onlyBreakGlass(ctx context.Context, field graphql.CollectedField, obj *model.Policy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Policy_onlyBreakGlass(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OnlyBreakGlass, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Policy_onlyBreakGlass(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Policy", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _PolicyApproval_projectId(ctx context.Context, field graphql.CollectedField, obj *model.PolicyApproval) (ret graphql.Marshaler) {
@@ -51393,6 +51427,11 @@ func (ec *executionContext) _Policy(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "changed":
 			out.Values[i] = ec._Policy_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "onlyBreakGlass":
+			out.Values[i] = ec._Policy_onlyBreakGlass(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -18,6 +18,7 @@ func Policy(p access.Policy) *model.Policy {
 	}
 	return &model.Policy{
 		Version: int(p.Version), DefaultRules: doc.Rules == nil, Changed: append([]string{}, p.Changed...),
+		OnlyBreakGlass: p.OnlyBreakGlass,
 		Rules: MapSlice(rules, func(r authz.Rule) model.PolicyRule {
 			return model.PolicyRule{Role: string(r.Role), Action: string(r.Action), ProjectID: r.ProjectID,
 				EnvironmentID: r.EnvironmentID}

@@ -1214,6 +1214,8 @@ type Policy struct {
 	// What this version changed, a sentence each after `- ` or `+ `, at most 50. Version 1 is compared with the server's
 	// settings. Only policyHistory fills it in.
 	Changed []string `json:"changed"`
+	// This version only gave or ended roles by break-glass. Only policyHistory fills it in.
+	OnlyBreakGlass bool `json:"onlyBreakGlass"`
 }
 
 // How many people must approve a run.

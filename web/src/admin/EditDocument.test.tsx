@@ -42,6 +42,66 @@ it("selects the part that a violation is about", async () => {
   expect(area.value.slice(area.selectionStart, area.selectionEnd)).toBe('"maxActive": 0');
 });
 
+it("shows a change in the words of its version, with warnings, before it is saved", async () => {
+  const preview = (document: unknown) => ({
+    changed: [`+ ${(document as { maxActive: number }).maxActive} active runs`],
+    warnings: ["3 runs are active now."],
+    error: null,
+  });
+  await show(
+    <EditDocument
+      title="Quotas"
+      before={{ maxActive: 5 }}
+      preview={preview}
+      save={() => Promise.resolve()}
+      onClose={() => {}}
+    />,
+  );
+  expect(screen.queryByRole("region", { name: "What this changes" }), "nothing was changed").toBeNull();
+  fireEvent.change(screen.getByRole("textbox", { name: "JSON" }), { target: { value: '{"maxActive": 2}' } });
+  const effect = screen.getByRole("region", { name: "What this changes" });
+  expect(effect.textContent).toContain("+ 2 active runs");
+  expect(screen.getByRole("list", { name: "Warnings" }).textContent).toBe("⚠ 3 runs are active now.");
+  expect(effect.querySelector("details")?.open, "the JSON is folded").toBe(false);
+});
+
+it("shows the limits of the tier in empty fields", async () => {
+  await show(
+    <QuotasForm
+      document={{ tenant: {}, projects: [] }}
+      change={() => {}}
+      most={{ maxActive: 1_000, maxQueueDepth: 50 }}
+    />,
+  );
+  expect(screen.getByLabelText("Active runs").getAttribute("placeholder")).toBe("1,000 (tier)");
+  expect(screen.getByLabelText("Starts per minute").getAttribute("placeholder")).toBeNull();
+});
+
+it("takes the start of a run's id, and says what is missing", async () => {
+  const edges = [{ node: { runId: "7cf6d6db-1" } }, { node: { runId: "7cf6ffff-2" } }, { node: { runId: "other" } }];
+  const { user, sent } = await show(<WhoCan />, {
+    viewer: { places: [{ projectId: "shop", environmentId: "dev" }] },
+    answers: { WhoCould: { whoCould: ["ana"] }, RunByStart: { runs: { edges } } },
+  });
+  const field = screen.getByRole("combobox", { name: /^Project.environment/ });
+  const ask = async (text: string): Promise<void> => {
+    await user.clear(field);
+    await user.type(field, text);
+    await user.click(screen.getByRole("button", { name: "Show who can" }));
+  };
+  await ask("7cf6d");
+  await vi.waitFor(() => expect(of(sent, "WhoCould")).toEqual([{ action: "RETRY_STEP", runId: "7cf6d6db-1" }]));
+  for (const [text, says] of [
+    ["7cf6", "Several runs begin with 7cf6."],
+    ["beef", "No run begins with beef"],
+    ["shop", "shop is a project. Add the environment: shop/dev."],
+  ] as const) {
+    await ask(text);
+    await vi.waitFor(() => expect(screen.getByRole("alert").textContent).toContain(says));
+  }
+  expect(of(sent, "WhoCould")).toHaveLength(1);
+});
+
 it("asks the policy who could do something", async () => {
   const { user, sent } = await show(<WhoCan />, { answers: { WhoCould: { whoCould: ["ana", "ben"] } } });
   await user.type(screen.getByRole("combobox", { name: /^Project.environment/ }), "shop/prod");
