@@ -2,7 +2,7 @@ import { fireEvent } from "@testing-library/react";
 import { expect, it } from "vitest";
 import { ApiError } from "../api/error";
 import { of, screen, show, vi } from "../testing/render";
-import { EditDocument } from "./EditDocument";
+import { EditDocument, InWords } from "./EditDocument";
 import { PolicyForm } from "./PolicyForm";
 import { QuotasForm } from "./QuotasForm";
 import { WhoCan } from "./WhoCan";
@@ -42,17 +42,17 @@ it("selects the part that a violation is about", async () => {
   expect(area.value.slice(area.selectionStart, area.selectionEnd)).toBe('"maxActive": 0');
 });
 
+function Preview({ document }: { document: unknown }) {
+  const { maxActive } = document as { maxActive: number };
+  return <InWords changed={[`+ ${maxActive} active runs`]} warnings={["3 runs are active now."]} error={null} />;
+}
+
 it("shows a change in the words of its version, with warnings, before it is saved", async () => {
-  const preview = (document: unknown) => ({
-    changed: [`+ ${(document as { maxActive: number }).maxActive} active runs`],
-    warnings: ["3 runs are active now."],
-    error: null,
-  });
   await show(
     <EditDocument
       title="Quotas"
       before={{ maxActive: 5 }}
-      preview={preview}
+      preview={Preview}
       save={() => Promise.resolve()}
       onClose={() => {}}
     />,

@@ -12,6 +12,9 @@ import { changes } from "./changes";
 /** A form for a document: it shows the document and gives a changed one. */
 export type DocumentForm = (props: { document: unknown; change: (document: unknown) => void }) => ReactNode;
 
+/** Asks the server what a document would do, and shows it by `InWords`. */
+export type DocumentPreview = (props: { document: unknown }) => ReactNode;
+
 /** What a document would do, in the words that its version has afterwards. */
 export interface Previewed {
   changed: readonly string[];
@@ -30,7 +33,7 @@ interface EditDocumentProps {
   /** The form beside the JSON; null while only JSON can be edited. */
   form?: DocumentForm;
   /** The server's words for a document before it is saved; without it the change is shown as JSON. */
-  preview?: ((document: unknown) => Previewed) | undefined;
+  preview?: DocumentPreview | undefined;
   save: (change: { document: unknown; reason: string; requestId: string }) => Promise<void>;
   onClose: () => void;
 }
@@ -45,7 +48,7 @@ export function EditDocument({
   draft,
   draftReason = "",
   form: Form,
-  preview,
+  preview: Preview,
   save,
   onClose,
 }: EditDocumentProps) {
@@ -127,8 +130,15 @@ export function EditDocument({
           />
           <Wrong id={id} text={wrong} />
         </label>
-        {preview && edited !== undefined && text !== original ? (
-          <InWords usePreview={preview} document={edited} before={before} />
+        {Preview && edited !== undefined && text !== original ? (
+          <section aria-label={m.admin.effect}>
+            <h3>{m.admin.effect}</h3>
+            <Preview document={edited} />
+            <details>
+              <summary>{m.admin.asJson}</summary>
+              <Changes before={before} after={edited} />
+            </details>
+          </section>
         ) : (
           <Changes before={before} after={edited} />
         )}
@@ -154,18 +164,10 @@ export function EditDocument({
   );
 }
 
-interface InWordsProps {
-  usePreview: (document: unknown) => Previewed;
-  document: unknown;
-  before: unknown;
-}
-
-/** A change as the history will name it, with what people should know before; the JSON is one click away. */
-function InWords({ usePreview, document, before }: InWordsProps) {
-  const { changed, warnings, error } = usePreview(document);
+/** A change as the history will name it, with what people should know before they make it. */
+export function InWords({ changed, warnings, error }: Previewed) {
   return (
-    <section aria-label={m.admin.effect}>
-      <h3>{m.admin.effect}</h3>
+    <>
       {error ? <p className={css.hint}>{m.admin.noEffect(error.message)}</p> : <ChangedLines lines={changed} />}
       {warnings.length > 0 && (
         <ul className={css.warnings} aria-label={m.admin.warnings}>
@@ -174,11 +176,7 @@ function InWords({ usePreview, document, before }: InWordsProps) {
           ))}
         </ul>
       )}
-      <details>
-        <summary>{m.admin.asJson}</summary>
-        <Changes before={before} after={document} />
-      </details>
-    </section>
+    </>
   );
 }
 

@@ -22,7 +22,7 @@ import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
-import { EditDocument, type Previewed } from "./EditDocument";
+import { type DocumentPreview, EditDocument, InWords } from "./EditDocument";
 import { PolicyForm } from "./PolicyForm";
 import { actionWords, roleWords, scopeWords } from "./scope";
 import { Versions } from "./Versions";
@@ -75,12 +75,12 @@ export function putBackInput(old: PolicyFieldsFragment, now: PolicyFieldsFragmen
 
 const TYPING_MS = 300;
 
-function usePolicyPreview(document: unknown): Previewed {
+function PolicyPreview({ document }: Parameters<DocumentPreview>[0]) {
   // The server checks the document; what it refuses is shown as the reason why there is no preview.
   const { last, error } = useQuery(PreviewPolicyDocument, { document: document as PolicyInput }, (r) => r.preview, {
     after: TYPING_MS,
   });
-  return { changed: last?.changed ?? [], warnings: error ? [] : (last?.warnings ?? []), error };
+  return <InWords changed={last?.changed ?? []} warnings={error ? [] : (last?.warnings ?? [])} error={error} />;
 }
 
 export function PolicyPanel() {
@@ -170,7 +170,7 @@ export function PolicyPanel() {
               }
             : {})}
           form={PolicyForm}
-          preview={usePolicyPreview}
+          preview={PolicyPreview}
           save={async ({ document, reason, requestId }) => {
             // The server checks the document and lists its violations.
             const { setPolicy } = await request(SetPolicyDocument, {

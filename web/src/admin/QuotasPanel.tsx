@@ -26,7 +26,7 @@ import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
-import { type DocumentForm, EditDocument, type Previewed } from "./EditDocument";
+import { type DocumentForm, type DocumentPreview, EditDocument, InWords } from "./EditDocument";
 import { QuotasForm } from "./QuotasForm";
 import { Versions } from "./Versions";
 
@@ -78,14 +78,14 @@ function content({ tenant, projects, strategy, ttlMs }: QuotaFieldsFragment): un
 
 const TYPING_MS = 300;
 
-function useQuotaPreview(document: unknown): Previewed {
+function QuotaPreview({ document }: Parameters<DocumentPreview>[0]) {
   const { last, error } = useQuery(
     PreviewQuotaDocument,
     { settings: document as QuotaSettingsInput },
     (result) => result.preview,
     { after: TYPING_MS },
   );
-  return { changed: last?.changed ?? [], warnings: error ? [] : (last?.warnings ?? []), error };
+  return <InWords changed={last?.changed ?? []} warnings={error ? [] : (last?.warnings ?? [])} error={error} />;
 }
 
 export function QuotasPanel() {
@@ -165,7 +165,7 @@ export function QuotasPanel() {
             ? { draft: content(editing.old), draftReason: m.policy.putBackReason(editing.old.version) }
             : {})}
           form={form}
-          preview={useQuotaPreview}
+          preview={QuotaPreview}
           save={async ({ document, reason, requestId }) => {
             // The server checks the document and lists its violations.
             const { setQuota } = await request(SetQuotaDocument, {

@@ -49,6 +49,10 @@ it("says what each version changed, the first too", async () => {
   expect(rows[2]?.textContent).toContain("+ maxActive: 5");
 });
 
+function versions() {
+  return screen.getAllByRole("row").map((line) => line.querySelector("th, td")?.textContent);
+}
+
 it("folds the versions that only gave or ended break-glass, but never the one in force", async () => {
   const rows = [row(4, 8, ["+ b"]), row(3, 7, ["+ ben by break-glass"]), row(2, 7, ["+ c"]), row(1, 5, ["+ a"])];
   const pages = {
@@ -72,7 +76,6 @@ it("folds the versions that only gave or ended break-glass, but never the one in
       none="none"
     />,
   );
-  const versions = () => screen.getAllByRole("row").map((line) => line.querySelector("th, td")?.textContent);
   expect(versions().slice(1)).toEqual(["4 (break-glass)", "2", "1"]);
   expect(document.body.textContent).toContain("1 version of break-glass is not shown.");
   await user.click(screen.getByRole("button", { name: "Show all versions" }));
