@@ -3,6 +3,7 @@ package authz
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -126,6 +127,27 @@ func newPolicy(p StoredPolicy) (*policy, error) {
 		out.grants[g.Principal] = append(out.grants[g.Principal], held)
 	}
 	slices.Sort(out.names)
+	return out, nil
+}
+
+// WithPolicy returns an Authorizer that decides as a would if doc were the policy of the tenant. It shares nothing that
+// changes with a, so it serves only to answer what a change would do. The document must have passed Check.
+func (a *Authorizer) WithPolicy(tenantID string, doc Document) (*Authorizer, error) {
+	now := *a.state.Load()
+	made, err := newPolicy(StoredPolicy{TenantID: tenantID, Version: a.PolicyVersion(tenantID) + 1, Document: &doc})
+	if err != nil {
+		return nil, err
+	}
+	tenants := maps.Clone(now.tenants)
+	if tenants == nil {
+		tenants = map[string]*policy{}
+	}
+	tenants[tenantID], now.tenants = made, tenants
+	out := &Authorizer{directory: a.directory, uses: uses{last: map[string]time.Time{}}}
+	out.state.Store(&now)
+	out.confirmed.Store(a.confirmed.Load())
+	c := make(chan struct{})
+	out.changed.Store(&c)
 	return out, nil
 }
 

@@ -6324,14 +6324,42 @@ func (v *SetPolicyResponse) GetSetPolicy() SetPolicySetPolicySetPolicyPayload { 
 // SetPolicySetPolicySetPolicyPayload includes the requested fields of the GraphQL type SetPolicyPayload.
 type SetPolicySetPolicySetPolicyPayload struct {
 	Policy PolicyRow `json:"policy"`
-	Change ChangeRow `json:"change"`
+	// What the change did, as previewPolicy says it before.
+	Effect SetPolicySetPolicySetPolicyPayloadEffectChangePreview `json:"effect"`
+	Change ChangeRow                                             `json:"change"`
 }
 
 // GetPolicy returns SetPolicySetPolicySetPolicyPayload.Policy, and is useful for accessing the field via an interface.
 func (v *SetPolicySetPolicySetPolicyPayload) GetPolicy() PolicyRow { return v.Policy }
 
+// GetEffect returns SetPolicySetPolicySetPolicyPayload.Effect, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayload) GetEffect() SetPolicySetPolicySetPolicyPayloadEffectChangePreview {
+	return v.Effect
+}
+
 // GetChange returns SetPolicySetPolicySetPolicyPayload.Change, and is useful for accessing the field via an interface.
 func (v *SetPolicySetPolicySetPolicyPayload) GetChange() ChangeRow { return v.Change }
+
+// SetPolicySetPolicySetPolicyPayloadEffectChangePreview includes the requested fields of the GraphQL type ChangePreview.
+// The GraphQL type's documentation follows.
+//
+// What a change of the policy or of the quotas does, in words.
+type SetPolicySetPolicySetPolicyPayloadEffectChangePreview struct {
+	// A sentence each after `- ` or `+ `, at most 50, as Policy.changed.
+	Changed []string `json:"changed"`
+	// What people should know before they make the change; empty when there is nothing.
+	Warnings []string `json:"warnings"`
+}
+
+// GetChanged returns SetPolicySetPolicySetPolicyPayloadEffectChangePreview.Changed, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadEffectChangePreview) GetChanged() []string {
+	return v.Changed
+}
+
+// GetWarnings returns SetPolicySetPolicySetPolicyPayloadEffectChangePreview.Warnings, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadEffectChangePreview) GetWarnings() []string {
+	return v.Warnings
+}
 
 type SetQuotaInput struct {
 	RequestId       string             `json:"requestId"`
@@ -6366,14 +6394,40 @@ func (v *SetQuotaResponse) GetSetQuota() SetQuotaSetQuotaSetQuotaPayload { retur
 // SetQuotaSetQuotaSetQuotaPayload includes the requested fields of the GraphQL type SetQuotaPayload.
 type SetQuotaSetQuotaSetQuotaPayload struct {
 	Settings QuotaSettingsRow `json:"settings"`
-	Change   ChangeRow        `json:"change"`
+	// What the change did, as previewQuota says it before.
+	Effect SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview `json:"effect"`
+	Change ChangeRow                                          `json:"change"`
 }
 
 // GetSettings returns SetQuotaSetQuotaSetQuotaPayload.Settings, and is useful for accessing the field via an interface.
 func (v *SetQuotaSetQuotaSetQuotaPayload) GetSettings() QuotaSettingsRow { return v.Settings }
 
+// GetEffect returns SetQuotaSetQuotaSetQuotaPayload.Effect, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayload) GetEffect() SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview {
+	return v.Effect
+}
+
 // GetChange returns SetQuotaSetQuotaSetQuotaPayload.Change, and is useful for accessing the field via an interface.
 func (v *SetQuotaSetQuotaSetQuotaPayload) GetChange() ChangeRow { return v.Change }
+
+// SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview includes the requested fields of the GraphQL type ChangePreview.
+// The GraphQL type's documentation follows.
+//
+// What a change of the policy or of the quotas does, in words.
+type SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview struct {
+	// A sentence each after `- ` or `+ `, at most 50, as Policy.changed.
+	Changed []string `json:"changed"`
+	// What people should know before they make the change; empty when there is nothing.
+	Warnings []string `json:"warnings"`
+}
+
+// GetChanged returns SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview.Changed, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview) GetChanged() []string { return v.Changed }
+
+// GetWarnings returns SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview.Warnings, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview) GetWarnings() []string {
+	return v.Warnings
+}
 
 type SetShareLinksInput struct {
 	RequestId string `json:"requestId"`
@@ -12463,6 +12517,10 @@ mutation SetPolicy ($input: SetPolicyInput!) {
 		policy {
 			... PolicyRow
 		}
+		effect {
+			changed
+			warnings
+		}
 		change {
 			... ChangeRow
 		}
@@ -12555,6 +12613,10 @@ mutation SetQuota ($input: SetQuotaInput!) {
 	setQuota(input: $input) {
 		settings {
 			... QuotaSettingsRow
+		}
+		effect {
+			changed
+			warnings
 		}
 		change {
 			... ChangeRow

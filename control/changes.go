@@ -1,6 +1,10 @@
 package control
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/dvt-engine/dvt/run"
+)
 
 // MaxChangedLines bounds the lines that ChangedLines returns, without the one that counts the rest.
 const MaxChangedLines = 50
@@ -24,6 +28,24 @@ func ChangedLines(before, after []string) []string {
 	add("+ ", after, before)
 	if more := len(out) - MaxChangedLines; more > 0 {
 		out = append(out[:MaxChangedLines], fmt.Sprintf("and %d more", more))
+	}
+	return out
+}
+
+// Limits of the lines in the detail of an audit row.
+const (
+	auditedLines = 10
+	auditedLine  = 200 // bytes
+)
+
+// ClipLines bounds the lines of a change for the detail of its audit row.
+func ClipLines(lines []string) []string {
+	out := make([]string, 0, min(len(lines), auditedLines+1))
+	for _, line := range lines[:min(len(lines), auditedLines)] {
+		out = append(out, run.Text(line, auditedLine))
+	}
+	if more := len(lines) - auditedLines; more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
 	}
 	return out
 }

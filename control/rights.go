@@ -196,6 +196,26 @@ func (s *Rights) WhoCouldApprove(o authz.Object, requester string) (could []stri
 	return could, cut
 }
 
+// WhoCouldComplete names principals that may complete a manual step of a run, without those whom separation of duties
+// excludes from a step that asks for another person: the requester, those who approved the run, and services.
+func (s *Rights) WhoCouldComplete(o authz.Object, requester string, approvers []string) []string {
+	return s.OthersWhoCould(authz.CompleteManual, o, func(id string) bool {
+		did := id == requester || slices.Contains(approvers, id)
+		return s.IsInvolved(true, did, authz.Principal{ID: id, TenantID: o.TenantID})
+	})
+}
+
+// WithPolicy returns Rights that decide as s would if doc, which is valid, were the policy of the tenant.
+func (s *Rights) WithPolicy(tenantID string, doc authz.Document) (*Rights, error) {
+	a, err := s.Authz.WithPolicy(tenantID, doc)
+	if err != nil {
+		return nil, err
+	}
+	out := *s
+	out.Authz = a
+	return &out, nil
+}
+
 // ObjectOf returns the authorisation object of a run: its tenant, project and environment.
 func ObjectOf(id run.Identity) authz.Object {
 	return authz.Object{TenantID: id.TenantID, ProjectID: id.ProjectID, EnvironmentID: id.EnvironmentID}

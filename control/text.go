@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -47,3 +48,14 @@ func CheckID(vs []plan.Violation, path, id string) []plan.Violation {
 		Message: "must be 1 to 128 characters of A-Z a-z 0-9 _ . - and not begin with . or -",
 	})
 }
+
+// Plural returns n with one or many, such as "1 signal is" or "3 signals are".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// TimeWords returns a time as a sentence for people names it, such as "2026-11-21 03:12:07 UTC".
+func TimeWords(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -25,6 +25,7 @@ type RoleReads interface {
 type PolicyService interface {
 	Policy(ctx context.Context, p authz.Principal) (access.Policy, error)
 	PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (access.PolicyPage, error)
+	PreviewPolicy(ctx context.Context, p authz.Principal, doc authz.Document) (access.PolicyEffect, error)
 	SetPolicy(ctx context.Context, p authz.Principal, in access.SetPolicy) (access.Policy, error)
 	BreakGlass(ctx context.Context, p authz.Principal, in access.BreakGlass) (access.BreakGlassGrant, error)
 	// EndBreakGlass returns the policy without the roles that p took by break-glass.
@@ -74,6 +75,14 @@ func versionCursor(after *string) (int64, error) {
 	return version, nil
 }
 
+func (q queries) PreviewPolicy(ctx context.Context, doc model.PolicyInput) (*model.ChangePreview, error) {
+	effect, err := q.control.PreviewPolicy(ctx, principal(ctx), mapping.DocumentOf(doc))
+	if err != nil {
+		return nil, err
+	}
+	return mapping.ChangePreview(effect.Changed, effect.Warnings), nil
+}
+
 func (q queries) WhoCould(ctx context.Context, action string, runID, projectID, environmentID *string) ([]string,
 	error) {
 	names, err := q.control.WhoCould(ctx, principal(ctx), access.WhoCould{
@@ -120,7 +129,8 @@ func (m mutations) SetPolicy(ctx context.Context, in model.SetPolicyInput) (*mod
 	if err != nil {
 		return nil, err
 	}
-	return &model.SetPolicyPayload{Policy: mapping.Policy(p), Change: policyChange(authz.SetPolicy, p)}, nil
+	return &model.SetPolicyPayload{Policy: mapping.Policy(p), Change: policyChange(authz.SetPolicy, p),
+		Effect: mapping.ChangePreview(p.Changed, p.Warnings)}, nil
 }
 
 func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*model.BreakGlassPayload, error) {

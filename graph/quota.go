@@ -17,6 +17,7 @@ type QuotaService interface {
 	Quotas(ctx context.Context, p authz.Principal) ([]admission.QuotaSnapshot, error)
 	QuotaSettings(ctx context.Context, p authz.Principal) (admission.QuotaSettings, error)
 	QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (admission.QuotaHistoryPage, error)
+	PreviewQuota(ctx context.Context, p authz.Principal, doc admission.QuotaDocument) (admission.QuotaEffect, error)
 	SetQuota(ctx context.Context, p authz.Principal, in admission.SetQuota) (admission.QuotaSettings, error)
 }
 
@@ -53,6 +54,14 @@ func (q queries) QuotaSettings(ctx context.Context) (*model.QuotaSettings, error
 	return mapping.QuotaSettings(s), nil
 }
 
+func (q queries) PreviewQuota(ctx context.Context, in model.QuotaSettingsInput) (*model.ChangePreview, error) {
+	effect, err := q.control.PreviewQuota(ctx, principal(ctx), mapping.QuotaDocument(in))
+	if err != nil {
+		return nil, err
+	}
+	return mapping.ChangePreview(effect.Changed, effect.Warnings), nil
+}
+
 func (q queries) QuotaHistory(ctx context.Context, first *int, after *string) (*model.QuotaSettingsConnection, error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
@@ -76,6 +85,7 @@ func (m mutations) SetQuota(ctx context.Context, in model.SetQuotaInput) (*model
 	if err != nil {
 		return nil, err
 	}
-	return &model.SetQuotaPayload{Settings: mapping.QuotaSettings(s), Change: mapping.Change(control.Change{
-		Action: string(authz.SetQuota), RequestID: s.RequestID, Actor: s.Actor, At: s.At, Version: s.Version})}, nil
+	return &model.SetQuotaPayload{Settings: mapping.QuotaSettings(s), Effect: mapping.ChangePreview(s.Changed, s.Warnings),
+		Change: mapping.Change(control.Change{
+			Action: string(authz.SetQuota), RequestID: s.RequestID, Actor: s.Actor, At: s.At, Version: s.Version})}, nil
 }

@@ -114,19 +114,8 @@ func (s *session) policySet() *cobra.Command {
 		if err != nil {
 			return out, cmdline.Failure(err)
 		}
-		now := done.SetPolicy.Policy
-		out = replaceResult{shown: now, version: now.Version}
-		newest := 1
-		history, err := client.ListPolicies(ctx, s.client, &newest, nil)
-		if err != nil {
-			return out, cmdline.Failure(err)
-		}
-		for _, e := range history.PolicyHistory.Edges {
-			if e.Node.Version == now.Version { // nobody has changed it again
-				out.changed = e.Node.Changed
-			}
-		}
-		return out, nil
+		now, effect := done.SetPolicy.Policy, done.SetPolicy.Effect
+		return replaceResult{shown: now, version: now.Version, changed: effect.Changed, warnings: effect.Warnings}, nil
 	})
 }
 
@@ -136,11 +125,12 @@ type replaceRequest struct {
 	reason, requestID string
 }
 
-// replaceResult is the outcome: the document as the API shows it, its version, and the changed lines.
+// replaceResult is the outcome: the document as the API shows it, its version, the changed lines, and warnings about
+// them.
 type replaceResult struct {
-	shown   any
-	version int
-	changed []string
+	shown             any
+	version           int
+	changed, warnings []string
 }
 
 // setCommand returns the command that replaces a document by the one in a file. what names the document, and moved is
@@ -164,6 +154,9 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 			out, err := do(c.Context(), args[0], raw, r)
 			if err != nil {
 				return err
+			}
+			for _, warning := range out.warnings {
+				fmt.Fprintln(s.err, "Warning: "+console.OneLine(warning))
 			}
 			if s.output.IsData() {
 				return s.print(out.shown)

@@ -111,19 +111,8 @@ func (s *session) quotaSet() *cobra.Command {
 		if err != nil {
 			return out, cmdline.Failure(err)
 		}
-		now := done.SetQuota.Settings
-		out = replaceResult{shown: now, version: now.Version}
-		newest := 1
-		history, err := client.ListQuotaSettings(ctx, s.client, &newest, nil)
-		if err != nil {
-			return out, cmdline.Failure(err)
-		}
-		for _, e := range history.QuotaHistory.Edges {
-			if e.Node.Version == now.Version { // nobody has changed them again
-				out.changed = e.Node.Changed
-			}
-		}
-		return out, nil
+		now, effect := done.SetQuota.Settings, done.SetQuota.Effect
+		return replaceResult{shown: now, version: now.Version, changed: effect.Changed, warnings: effect.Warnings}, nil
 	})
 }
 

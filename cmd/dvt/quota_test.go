@@ -69,8 +69,9 @@ func TestQuotaAndQueue_ShowSetHistoryAndList(t *testing.T) {
 		"3}}]\nstrategy: REJECT\n")
 	out := ask("dev-admin", 0, "version 2 is in force", "quota", "set", less, "--expected-version", "1", "--reason",
 		"freeze")
-	for _, line := range []string{"+ tenant startRunPerMinute: 0", "+ project shop weight: 1",
-		"+ project shop maxActive: 3", "+ strategy: REJECT"} {
+	for _, line := range []string{"- starts per minute of the tenant: the tier's 1",
+		"+ starts per minute of the tenant: 0", "+ weight of project shop: 1", "+ active runs of project shop: 3",
+		"+ runs over a limit are refused"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("want the line %q in\n%s", line, out)
 		}
@@ -82,5 +83,25 @@ func TestQuotaAndQueue_ShowSetHistoryAndList(t *testing.T) {
 		file("odd.yaml", "tenants: {}"), "--expected-version", "2",
 		"--reason", "odd")
 	ask("dev-admin", 0, "strategy: REJECT", "quota", "show")
-	ask("dev-admin", 0, "+ tenant startRunPerMinute: 0", "quota", "history")
+	ask("dev-admin", 0, "+ starts per minute of the tenant: 0", "quota", "history")
+}
+
+func TestPolicySet_WarnsWhatTheChangeTakesAway(t *testing.T) {
+	address, _ := serve(t)
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	doc := "grants: [{principal: dev-admin, role: ADMIN}, {principal: dev-planner, role: PLANNER}]\n" +
+		"approvals: [{projectId: shop, environmentId: prod, required: 2}]\n"
+	if err := os.WriteFile(file, []byte(doc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, status, err := dvt(t, address, "dev-admin", "policy", "set", file, "--expected-version", "0", "--reason", "test")
+	if status != 0 || err != nil {
+		t.Fatalf("status %d and error %v, want a new version:\n%s", status, err, out)
+	}
+	for _, line := range []string{"+ approvals needed in shop/prod: 2", "lose a right",
+		"Warning: 2 approvals are required in shop / prod, but only dev-planner can approve there, so no run can start."} {
+		if !strings.Contains(out, line) {
+			t.Errorf("want %q in\n%s", line, out)
+		}
+	}
 }

@@ -88,7 +88,7 @@ func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGl
 		Principal: p.ID, Role: in.Role, ProjectID: "*", EnvironmentID: "*", ExpiresAt: &until, BreakGlass: true,
 	})
 	made, err := s.putPolicy(ctx, p, SetPolicy{RequestID: in.RequestID, ExpectedVersion: now.Version, Document: doc,
-		Reason: in.Reason}, row)
+		Reason: in.Reason}, row, policyDetail{Role: in.Role, Minutes: in.Minutes, Until: &until})
 	if made.Version == 0 {
 		return BreakGlassGrant{}, err
 	}
@@ -117,15 +117,19 @@ func (s *Policies) EndBreakGlass(ctx context.Context, p authz.Principal, request
 		if err != nil {
 			return Policy{}, err
 		}
-		doc := now.Document
+		doc, ended := now.Document, policyDetail{}
 		doc.Grants = slices.DeleteFunc(slices.Clone(doc.Grants), func(g authz.PrincipalGrant) bool {
-			return g.BreakGlass && g.Principal == p.ID
+			is := g.BreakGlass && g.Principal == p.ID
+			if is {
+				ended.Role, ended.Until = g.Role, g.ExpiresAt
+			}
+			return is
 		})
 		if len(doc.Grants) == len(now.Document.Grants) {
 			return now, s.loader.InForce(ctx)
 		}
 		made, err := s.putPolicy(ctx, p, SetPolicy{RequestID: requestID, ExpectedVersion: now.Version, Document: doc,
-			Reason: "break-glass ended by its holder"}, row)
+			Reason: "break-glass ended by its holder"}, row, ended)
 		if own := (*control.Error)(nil); !errors.As(err, &own) || own.Code != run.CodePolicyMoved {
 			return made, err
 		}

@@ -19,6 +19,7 @@ import (
 type PolicyStore interface {
 	PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error)
 	PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error)
+	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
 }
 
 // Policies reads and changes the policies of tenants. It is safe for concurrent use.
@@ -41,8 +42,12 @@ type Policy struct {
 	Reason    string
 	RequestID string
 	At        time.Time // zero for version 0
-	// Changed lists what this version changed, in words; only PolicyHistory fills it in.
+	// Changed lists what this version changed, in words; PolicyHistory and SetPolicy fill it in.
 	Changed []string
+	// OnlyBreakGlass says that this version only gave or ended roles by break-glass; only PolicyHistory fills it in.
+	OnlyBreakGlass bool
+	// Warnings say what the change takes away and what nobody can do any more; only SetPolicy fills it in.
+	Warnings []string
 }
 
 // SetPolicy asks to replace the whole policy.
@@ -127,48 +132,88 @@ func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolic
 	if err := s.rights.MayOperate(ctx, p, row); err != nil {
 		return Policy{}, err
 	}
-	if err := s.keepSandbox(ctx, p, &in); err != nil {
+	before, known, err := s.policyVersion(ctx, p.TenantID, in.ExpectedVersion)
+	if err != nil {
 		return Policy{}, err
 	}
-	for _, problem := range s.rights.Authz.Check(p.TenantID, in.Document) {
-		vs = append(vs, plan.Violation{Path: problem.Path, Code: problem.Code, Message: problem.Message})
-	}
-	if len(vs) > 0 {
+	in.Document = keepSandbox(in.Document, before)
+	if vs = append(vs, s.violations(p.TenantID, in.Document)...); len(vs) > 0 {
 		return Policy{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
 	}
-	out, err := s.putPolicy(ctx, p, in, row)
+	var effect PolicyEffect
+	if known { // else the store refuses the version
+		if effect, err = s.effectOf(p.TenantID, before, in.Document); err != nil {
+			return Policy{}, control.Translate(err)
+		}
+	}
+	out, err := s.putPolicy(ctx, p, in, row, policyDetail{Changed: control.ClipLines(effect.Changed)})
+	out.Changed, out.Warnings = effect.Changed, effect.Warnings
 	if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodePolicyMoved {
 		return Policy{}, s.rights.AuditRefused(ctx, p, row, own)
 	}
 	return out, err
 }
 
-// keepSandbox copies the sandbox ceilings of the expected version into a document that has none, because a client that
-// does not know the field would remove them.
-func (s *Policies) keepSandbox(ctx context.Context, p authz.Principal, in *SetPolicy) error {
-	if in.Document.Sandbox != nil || in.ExpectedVersion == 0 {
-		return nil
+// violations lists what is wrong with a document as the next policy of the tenant.
+func (s *Policies) violations(tenantID string, doc authz.Document) (vs []plan.Violation) {
+	for _, problem := range s.rights.Authz.Check(tenantID, doc) {
+		vs = append(vs, plan.Violation{Path: problem.Path, Code: problem.Code, Message: problem.Message})
 	}
-	from, err := s.store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+1, 1)
+	return vs
+}
+
+// policyVersion reads a version of the policy; version 0 is that of the server's settings. known is false for a version
+// that does not exist.
+func (s *Policies) policyVersion(ctx context.Context, tenantID string, version int64) (doc authz.Document, known bool,
+	err error) {
+	if version == 0 {
+		return s.rights.Authz.SettingsPolicy(tenantID), true, nil
+	}
+	rows, err := s.store.PolicyHistory(ctx, tenantID, version+1, 1)
 	if err != nil {
-		return control.Translate(err)
+		return doc, false, control.Translate(err)
 	}
-	if len(from) == 0 || from[0].Version != in.ExpectedVersion {
-		return nil // the store refuses an unknown version
+	if len(rows) == 0 || rows[0].Version != version {
+		return doc, false, nil
 	}
-	before, err := policyOf(from[0])
-	in.Document.Sandbox = before.Document.Sandbox
-	return err
+	p, err := policyOf(rows[0])
+	return p.Document, true, err
+}
+
+// keepSandbox copies the sandbox ceilings of the policy before into a document that has none, because a client that
+// does not know the field would remove them.
+func keepSandbox(doc, before authz.Document) authz.Document {
+	if doc.Sandbox == nil {
+		doc.Sandbox = before.Sandbox
+	}
+	return doc
+}
+
+// policyDetail is the detail of an accepted change of the policy in the audit.
+type policyDetail struct {
+	PolicyVersion int64 `json:"policyVersion"`
+	// Changed are the first lines of what the change did.
+	Changed []string `json:"changed,omitempty"`
+	// Role, Minutes and Until tell a break-glass, and Role and Until which role its holder gave up.
+	Role    authz.Role `json:"role,omitempty"`
+	Minutes int        `json:"minutes,omitempty"`
+	Until   *time.Time `json:"until,omitempty"`
 }
 
 // putPolicy writes the next version and puts it in force in this process.
-func (s *Policies) putPolicy(ctx context.Context, p authz.Principal, in SetPolicy, row store.AuditRow) (Policy, error) {
+func (s *Policies) putPolicy(ctx context.Context, p authz.Principal, in SetPolicy, row store.AuditRow,
+	detail policyDetail) (Policy, error) {
 	doc, err := json.Marshal(in.Document)
 	if err != nil {
 		return Policy{}, control.Translate(err)
 	}
 	version := in.ExpectedVersion + 1
-	s.rights.Stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
+	detail.PolicyVersion = version
+	told, err := json.Marshal(detail)
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	s.rights.Stamp(p, &row, "ACCEPTED", string(told))
 	stored, err := s.store.PutPolicy(ctx, store.StoredPolicy{
 		TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason, RequestID: in.RequestID,
 	}, row)
@@ -219,8 +264,9 @@ type WhoCould struct {
 }
 
 // WhoCould names at most ten principals of the caller's tenant that may do an action there. The principal that
-// requested a run is left out for APPROVE, unless the policy allows it. Errors: BAD_USER_INPUT, NOT_FOUND, FORBIDDEN
-// without READ_POLICY there.
+// requested a run is left out for APPROVE and COMPLETE_MANUAL_STEP, and the principals that approved it for the latter,
+// unless the policy allows it. A plan may lift that for one of its steps by `sod: false`. Errors: BAD_USER_INPUT,
+// NOT_FOUND, FORBIDDEN without READ_POLICY there.
 func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) ([]string, error) {
 	if err := checkWhoCould(q); err != nil {
 		return nil, err
@@ -241,11 +287,26 @@ func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) 
 	if err := s.rights.MayOperateOn(ctx, p, row, object); err != nil {
 		return nil, err
 	}
-	if q.Action == authz.Approve {
+	switch q.Action {
+	case authz.Approve:
 		could, _ := s.rights.WhoCouldApprove(object, r.TriggeredBy)
 		return could, nil
+	case authz.CompleteManual:
+		approved, err := s.store.ApprovalsOf(ctx, []string{q.RunID})
+		return s.rights.WhoCouldComplete(object, r.TriggeredBy, approversOf(approved)), control.Translate(err)
 	}
 	return s.rights.Authz.WhoCould(q.Action, object), nil
+}
+
+func approversOf(approvals []store.Approval) (out []string) {
+	for _, a := range approvals {
+		for _, d := range a.Decisions {
+			if d.Approved {
+				out = append(out, d.Principal)
+			}
+		}
+	}
+	return out
 }
 
 func checkWhoCould(q WhoCould) error {

@@ -3,7 +3,8 @@ package access
 import (
 	"encoding/json"
 	"fmt"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -23,8 +24,13 @@ func (s *Policies) describeChanges(tenantID string, page []Policy, last *Policy)
 	}
 	for i := range page {
 		page[i].Changed = control.ChangedLines(lines[i+1], lines[i])
+		page[i].OnlyBreakGlass = len(page[i].Changed) > 0 &&
+			!slices.ContainsFunc(page[i].Changed, func(line string) bool { return !strings.HasSuffix(line, byBreakGlass) })
 	}
 }
+
+// byBreakGlass ends the line of a role that was taken by break-glass, and no other line.
+const byBreakGlass = " by break-glass"
 
 // policyLines returns a line for each part of a policy, in words.
 func policyLines(doc authz.Document) (out []string) {
@@ -38,10 +44,10 @@ func policyLines(doc authz.Document) (out []string) {
 	for _, g := range doc.Grants {
 		line := fmt.Sprintf("%s is %s in %s", g.Principal, g.Role.Word(), scopeWords(g.ProjectID, g.EnvironmentID))
 		if g.ExpiresAt != nil {
-			line += " until " + g.ExpiresAt.UTC().Format(time.RFC3339)
+			line += " until " + control.TimeWords(*g.ExpiresAt)
 		}
 		if g.BreakGlass {
-			line += " by break-glass"
+			line += byBreakGlass
 		}
 		out = append(out, line)
 	}

@@ -241,6 +241,16 @@ func (s *Allowances) bucket(tenantID, projectID string, action store.BucketActio
 	return out
 }
 
+// most returns the limits of the tenant's tier; nil without quotas.
+func (s *Allowances) most(tenantID string) *QuotaLimits {
+	if s.rules == nil {
+		return nil
+	}
+	_, t := s.rules.tier(tenantID)
+	return &QuotaLimits{StartRunPerMinute: &t.StartRunPerMinute, HeavyStepsPerMinute: &t.HeavyStepsPerMinute,
+		SignalOpsPerMinute: &t.SignalOpsPerMinute, MaxActive: &t.MaxActive, MaxQueueDepth: &t.MaxQueueDepth}
+}
+
 func (s *Allowances) tierOf(tenantID string) string {
 	if s.rules == nil {
 		return ""

@@ -1,44 +1,116 @@
 package admission
 
 import (
+	"context"
 	"fmt"
+	"time"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/store"
 )
+
+// QuotaEffect is what a change of the quota settings does, in words.
+type QuotaEffect struct {
+	Changed  []string // as control.ChangedLines
+	Warnings []string // limits below what is in use now
+}
+
+// PreviewQuota says what a document would do as the next settings of the caller's tenant. It changes nothing. Errors:
+// FORBIDDEN without READ_POLICY on the whole tenant; BAD_USER_INPUT with all violations, as SetQuota.
+func (s *QuotaEditor) PreviewQuota(ctx context.Context, p authz.Principal, doc QuotaDocument) (QuotaEffect, error) {
+	now, err := s.QuotaSettings(ctx, p)
+	if err != nil {
+		return QuotaEffect{}, err
+	}
+	if vs := s.allowances.checkDocument(p.TenantID, doc); len(vs) > 0 {
+		return QuotaEffect{}, control.BadInput(vs)
+	}
+	effect, err := s.effectOf(ctx, p.TenantID, now.Document, doc)
+	return effect, control.Translate(err)
+}
+
+// effectOf compares two valid documents of a tenant, and the second with what is in use.
+func (s *QuotaEditor) effectOf(ctx context.Context, tenantID string, before, after QuotaDocument) (QuotaEffect, error) {
+	out := QuotaEffect{Changed: control.ChangedLines(s.allowances.quotaLines(tenantID, before),
+		s.allowances.quotaLines(tenantID, after))}
+	u, err := s.store.Usage(ctx, tenantID)
+	if err != nil {
+		return out, err
+	}
+	warn := func(whose string, l QuotaLimits, use store.LaneUsage) {
+		if most := l.MaxActive; most != nil && *most > 0 && int(use.Active) > *most {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s active in %s now; no new one starts until fewer than %d are.",
+				control.Plural(int(use.Active), "run is", "runs are"), whose, *most))
+		}
+		if most := l.MaxQueueDepth; most != nil && int(use.Waiting) > *most {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s in the queue of %s now; they stay, and no other is accepted "+
+				"until fewer than %d wait.", control.Plural(int(use.Waiting), "run waits", "runs wait"), whose, max(*most, 1)))
+		}
+		if most := l.MaxActive; most != nil && *most == 0 {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("With 0 active runs nothing starts in %s.", whose))
+		}
+	}
+	warn("the tenant", after.Tenant, u.Tenant)
+	for _, project := range after.Projects {
+		warn("project "+project.ProjectID, project.Limits, u.Projects[project.ProjectID])
+	}
+	return out, nil
+}
 
 // describeChanges fills in Changed of each version of a page, newest first. last is the version before the page's last
 // one, nil when there is none: version 1 is compared with settings that set nothing.
-func describeChanges(page []QuotaSettings, last *QuotaSettings) {
+func (s *Allowances) describeChanges(tenantID string, page []QuotaSettings, last *QuotaSettings) {
 	if last == nil {
 		last = &QuotaSettings{}
 	}
-	before := quotaLines(last.Document)
+	before := s.quotaLines(tenantID, last.Document)
 	for i := len(page) - 1; i >= 0; i-- {
-		after := quotaLines(page[i].Document)
+		after := s.quotaLines(tenantID, page[i].Document)
 		page[i].Changed = control.ChangedLines(before, after)
 		before = after
 	}
 }
 
-// quotaLines returns a line for each value that the settings set.
-func quotaLines(doc QuotaDocument) (out []string) {
-	limits := func(whose string, l QuotaLimits) {
-		for k, v := range l.each() {
+// limitWords are the limits as people know them, in the order of limitNames.
+func limitWords() [numLimits]string {
+	return [numLimits]string{"starts per minute", "heavy steps per minute", "signals per minute", "active runs",
+		"waiting runs"}
+}
+
+// quotaLines returns a line for each limit of the tenant, and for each value that the settings set for a project.
+func (s *Allowances) quotaLines(tenantID string, doc QuotaDocument) (out []string) {
+	var most limits
+	if s.rules != nil {
+		_, tier := s.rules.tier(tenantID)
+		most = tier.limits()
+	}
+	for k, v := range doc.Tenant.each() {
+		switch {
+		case v != nil:
+			out = append(out, fmt.Sprintf("%s of the tenant: %d", limitWords()[k], *v))
+		case s.rules != nil:
+			out = append(out, fmt.Sprintf("%s of the tenant: the tier's %d", limitWords()[k], most[k]))
+		}
+	}
+	for _, p := range doc.Projects {
+		out = append(out, fmt.Sprintf("weight of project %s: %d", p.ProjectID, p.Weight))
+		for k, v := range p.Limits.each() {
 			if v != nil {
-				out = append(out, fmt.Sprintf("%s %s: %d", whose, limitNames()[k], *v))
+				out = append(out, fmt.Sprintf("%s of project %s: %d", limitWords()[k], p.ProjectID, *v))
 			}
 		}
 	}
-	limits("tenant", doc.Tenant)
-	for _, p := range doc.Projects {
-		out = append(out, fmt.Sprintf("project %s weight: %d", p.ProjectID, p.Weight))
-		limits("project "+p.ProjectID, p.Limits)
-	}
-	if doc.Strategy != "" {
-		out = append(out, fmt.Sprintf("strategy: %s", doc.Strategy))
+	switch doc.Strategy {
+	case store.StrategyQueue:
+		out = append(out, "runs over a limit wait")
+	case store.StrategyReject:
+		out = append(out, "runs over a limit are refused")
+	case store.StrategyDelay:
+		out = append(out, "runs over a limit are delayed")
 	}
 	if doc.TTLMS != 0 {
-		out = append(out, fmt.Sprintf("ttlMs: %d", doc.TTLMS))
+		out = append(out, fmt.Sprintf("longest wait of a run: %s", time.Duration(doc.TTLMS)*time.Millisecond))
 	}
 	return out
 }

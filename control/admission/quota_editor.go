@@ -20,6 +20,7 @@ type SettingStore interface {
 	PutSetting(ctx context.Context, s store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error)
 	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
 		limit int) ([]store.StoredSetting, error)
+	Usage(ctx context.Context, tenantID string) (store.Usage, error)
 }
 
 // QuotaEditor reads and changes the quota settings of tenants. It is safe for concurrent use.
@@ -45,8 +46,12 @@ type QuotaSettings struct {
 	Reason    string
 	RequestID string
 	At        time.Time // zero for version 0
-	// Changed lists what this version changed, in words; only QuotaHistory fills it in.
+	// Most are the limits of the tier; nil in an installation without quotas.
+	Most *QuotaLimits
+	// Changed lists what this version changed, in words; QuotaHistory and SetQuota fill it in.
 	Changed []string
+	// Warnings name limits below what is in use; only SetQuota fills it in.
+	Warnings []string
 }
 
 // SetQuota asks to replace the whole settings.
@@ -77,14 +82,14 @@ func (s *QuotaEditor) newestQuota(ctx context.Context, tenantID string) (QuotaSe
 		return QuotaSettings{}, control.Translate(err)
 	}
 	if len(rows) == 0 {
-		return QuotaSettings{Tier: s.allowances.tierOf(tenantID)}, nil
+		return QuotaSettings{Tier: s.allowances.tierOf(tenantID), Most: s.allowances.most(tenantID)}, nil
 	}
 	return s.quotaVersion(rows[0])
 }
 
 func (s *QuotaEditor) quotaVersion(v store.StoredSetting) (QuotaSettings, error) {
 	out := QuotaSettings{Version: v.Version, Tier: s.allowances.tierOf(v.TenantID), Actor: v.Actor, Reason: v.Reason,
-		RequestID: v.RequestID, At: v.At}
+		RequestID: v.RequestID, At: v.At, Most: s.allowances.most(v.TenantID)}
 	if err := json.Unmarshal(v.Doc, &out.Document); err != nil {
 		return out, control.Translate(fmt.Errorf("control: quotas %d of %s: %w", v.Version, v.TenantID, err))
 	}
@@ -114,7 +119,7 @@ func (s *QuotaEditor) QuotaHistory(ctx context.Context, p authz.Principal, first
 	if len(all) > n {
 		last = &all[n]
 	}
-	describeChanges(page, last)
+	s.allowances.describeChanges(p.TenantID, page, last)
 	return QuotaHistoryPage{Settings: page, HasNext: len(all) > n}, nil
 }
 
@@ -134,23 +139,47 @@ func (s *QuotaEditor) SetQuota(ctx context.Context, p authz.Principal, in SetQuo
 	if vs = append(vs, s.allowances.checkDocument(p.TenantID, in.Document)...); len(vs) > 0 {
 		return QuotaSettings{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
 	}
-	out, err := s.putQuota(ctx, p, in, row)
+	effect, err := s.effectSince(ctx, p.TenantID, in)
+	if err != nil {
+		return QuotaSettings{}, control.Translate(err)
+	}
+	out, err := s.putQuota(ctx, p, in, row, effect.Changed)
+	out.Changed, out.Warnings = effect.Changed, effect.Warnings
 	if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodeQuotaMoved {
 		return QuotaSettings{}, s.rights.AuditRefused(ctx, p, row, own)
 	}
 	return out, err
 }
 
+// effectSince compares the document of in with the version that it was made from. It returns nothing for a version that
+// does not exist, which the store refuses.
+func (s *QuotaEditor) effectSince(ctx context.Context, tenantID string, in SetQuota) (QuotaEffect, error) {
+	var before QuotaSettings
+	if in.ExpectedVersion > 0 {
+		rows, err := s.store.SettingHistory(ctx, store.SettingQuota, tenantID, in.ExpectedVersion+1, 1)
+		if err != nil || len(rows) == 0 || rows[0].Version != in.ExpectedVersion {
+			return QuotaEffect{}, err
+		}
+		if before, err = s.quotaVersion(rows[0]); err != nil {
+			return QuotaEffect{}, err
+		}
+	}
+	return s.effectOf(ctx, tenantID, before.Document, in.Document)
+}
+
 // putQuota writes the next version and puts it in force in this process.
-func (s *QuotaEditor) putQuota(ctx context.Context, p authz.Principal, in SetQuota, row store.AuditRow) (QuotaSettings,
-	error) {
+func (s *QuotaEditor) putQuota(ctx context.Context, p authz.Principal, in SetQuota, row store.AuditRow,
+	changed []string) (QuotaSettings, error) {
 	doc, err := json.Marshal(in.Document)
 	if err != nil {
 		return QuotaSettings{}, control.Translate(err)
 	}
 	version := in.ExpectedVersion + 1
-	s.rights.Stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"quotaVersion":%d}`,
-		s.rights.Authz.PolicyVersion(p.TenantID), version))
+	detail, err := json.Marshal(quotaDetail{s.rights.Authz.PolicyVersion(p.TenantID), version, control.ClipLines(changed)})
+	if err != nil {
+		return QuotaSettings{}, control.Translate(err)
+	}
+	s.rights.Stamp(p, &row, "ACCEPTED", string(detail))
 	stored, err := s.store.PutSetting(ctx, store.StoredSetting{
 		Kind: store.SettingQuota, TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason,
 		RequestID: in.RequestID,
@@ -166,6 +195,13 @@ func (s *QuotaEditor) putQuota(ctx context.Context, p authz.Principal, in SetQuo
 		return QuotaSettings{}, err
 	}
 	return out, s.loader.InForce(ctx)
+}
+
+// quotaDetail is the detail of an accepted change in the audit.
+type quotaDetail struct {
+	PolicyVersion int64    `json:"policyVersion"`
+	QuotaVersion  int64    `json:"quotaVersion"`
+	Changed       []string `json:"changed,omitempty"`
 }
 
 // repeatedQuota returns the version that an earlier identical request wrote, or QUOTA_MOVED.

@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,4 +154,35 @@ func TestQuotas_CheckFindsEachMistake(t *testing.T) {
 			t.Errorf("the quotas with the mistake %q pass", name)
 		}
 	}
+}
+
+func TestPreviewQuota_SaysWhatChangesAndWhatIsInUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, controltest.WithQuotas(controltest.HobbyQuotas()))
+	ctx, admin := t.Context(), w.Principal("dev-admin")
+	w.CreateRunning("r1", "s1")
+	w.CreateRunning("r2", "s1")
+	before := controltest.Must[admission.QuotaSettings](t)(w.QuotaSettings(ctx, admin))
+	if before.Most == nil || before.Most.MaxActive == nil {
+		t.Fatalf("the settings are %+v, want the limits of the tier", before)
+	}
+	doc := admission.QuotaDocument{Tenant: admission.QuotaLimits{MaxActive: new(1)}}
+	effect := controltest.Must[admission.QuotaEffect](t)(w.PreviewQuota(ctx, admin, doc))
+	want := admission.QuotaEffect{
+		Changed: []string{fmt.Sprintf("- active runs of the tenant: the tier's %d", *before.Most.MaxActive),
+			"+ active runs of the tenant: 1"},
+		Warnings: []string{"2 runs are active in the tenant now; no new one starts until fewer than 1 are."},
+	}
+	if diff := cmp.Diff(want, effect); diff != "" {
+		t.Errorf("the preview (-want +got):\n%s", diff)
+	}
+	made := controltest.Must[admission.QuotaSettings](t)(w.SetQuota(ctx, admin, admission.SetQuota{RequestID: "q",
+		Document: doc, Reason: "test"}))
+	if diff := cmp.Diff(want, admission.QuotaEffect{Changed: made.Changed, Warnings: made.Warnings}); diff != "" {
+		t.Errorf("the answer of the change (-want +got):\n%s", diff)
+	}
+	_, err := w.PreviewQuota(ctx, w.Engineer(), doc)
+	controltest.Refusal(t, err, run.CodeForbidden)
+	_, err = w.PreviewQuota(ctx, admin, admission.QuotaDocument{Strategy: "DROP"})
+	controltest.Refusal(t, err, run.CodeBadInput)
 }

@@ -298,7 +298,7 @@ func checkCount(expected, count int) error {
 		return nil
 	}
 	e := control.Refuse(run.CodeBulkMoved, "%s selected now, not %d. Look at the preview again. Nothing was sent.",
-		runs.Plural(count, "run is", "runs are"), expected)
+		control.Plural(count, "run is", "runs are"), expected)
 	e.Count = count
 	return e
 }

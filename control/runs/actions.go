@@ -148,4 +148,7 @@ type ActionAvailability struct {
 	WhoCould       []string
 	ReasonRequired bool
 	Strength       string // REVERSIBLE, NORMAL or STRONG
+	// MayReject means that the viewer may reject the run now, even while the mode of dvt or a freeze forbids an approval;
+	// only for APPROVE.
+	MayReject bool
 }

@@ -140,11 +140,17 @@ func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, trigg
 	}
 	if e := s.CheckMayDecide(p, triggeredBy, at, false); e != nil {
 		a.Outcome, a.Code, a.Reason = "REFUSED", e.Code, e.Message
+		if a.MayReject = s.CheckMayDecide(p, triggeredBy, at, true) == nil; a.MayReject {
+			a.Reason += " You can reject the run now. The time to approve it goes on and ends at " +
+				control.TimeWords(at.ExpiresAt) + "."
+		}
 		return
 	}
 	a.Outcome, a.Reason = "APPLY", "It is the last approval that is needed: the run may start."
+	a.MayReject = true
 	if left := at.Required - countApprovals(at) - 1; left > 0 {
-		a.Reason = fmt.Sprintf("It is approval %d of %d.", countApprovals(at)+1, at.Required)
+		a.Reason = fmt.Sprintf("It is approval %d of %d; after it %s must approve.", countApprovals(at)+1, at.Required,
+			control.Plural(left, "more person", "more people"))
 	}
 }
 
@@ -156,11 +162,11 @@ func (v *previewing) addApproval(s *Approver, o authz.Object, requester string) 
 		return false
 	}
 	v.out.Status, v.out.Reason = run.Pending, "A new run is created."
-	v.warn("The run waits for %s. Nothing starts before.", Plural(n, "approval", "approvals"))
+	v.warn("The run waits for %s. Nothing starts before.", control.Plural(n, "approval", "approvals"))
 	if could, cut := s.rights.WhoCouldApprove(o, requester); len(could) < n && !cut {
 		who := "Nobody"
 		if len(could) > 0 {
-			who = fmt.Sprintf("Only %s (%s)", Plural(len(could), "person", "people"), strings.Join(could, ", "))
+			who = fmt.Sprintf("Only %s (%s)", control.Plural(len(could), "person", "people"), strings.Join(could, ", "))
 		}
 		v.warn("%s can approve it, so it cannot start unless the policy changes.", who)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
@@ -512,4 +513,35 @@ func TestApproveRun_AServiceDoesNotDecideWhileDutiesAreSeparated(t *testing.T) {
 			t.Errorf("a service approves where the policy does not separate duties: %v", err)
 		}
 	}
+}
+
+// A freeze forbids approvals, which would start runs, but no rejection.
+func TestActions_ARunOfAFrozenTenantCanOnlyBeRejected(t *testing.T) {
+	t.Parallel()
+	w := newWithApprovals(t, 1)
+	ctx, planner := t.Context(), w.Principal("dev-planner")
+	id := controltest.Must[runs.StartedRun](t)(w.StartRun(ctx, w.Engineer(),
+		controltest.StartOf("r1", controltest.Document(nil, "s1")))).View.Run.RunID
+	approve := func(p authz.Principal) runs.ActionAvailability {
+		t.Helper()
+		v := controltest.Must[control.RunView](t)(w.Run(ctx, p, id, nil))
+		list := w.Actions(p, v).Run
+		return list[slices.IndexFunc(list, func(a runs.ActionAvailability) bool { return a.Action == authz.Approve })]
+	}
+	if a := approve(planner); a.Outcome != "APPLY" || !a.MayReject {
+		t.Errorf("before the freeze it is %+v, want an approval that applies", a)
+	}
+	controltest.Must[admission.ModeChange](t)(w.FreezeTenant(ctx, w.Principal("dev-admin"),
+		admission.FreezeTenant{RequestID: "f", Frozen: true, Reason: "release"}))
+	a := approve(planner)
+	if a.Outcome != "REFUSED" || a.Code != run.CodeTenantFrozen || !a.MayReject ||
+		!strings.Contains(a.Reason, "The time to approve it goes on and ends at ") {
+		t.Errorf("in the freeze it is %+v, want a refusal that permits a rejection and says when the time is over", a)
+	}
+	if a := approve(w.Principal("dev-viewer")); a.MayReject {
+		t.Errorf("for a viewer it is %+v, want no rejection", a)
+	}
+	_, err := w.ApproveRun(ctx, planner, controltest.ApprovalOf(id, "a"))
+	controltest.Refusal(t, err, run.CodeTenantFrozen)
+	controltest.Must[control.RunView](t)(w.ApproveRun(ctx, planner, controltest.RejectionOf(id, "a2")))
 }

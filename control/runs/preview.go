@@ -303,7 +303,7 @@ func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, si
 	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, now), now: now,
 		medians: medians}
 	if n := len(in.Pending); n > 0 {
-		v.warn("%s on the way and counted in.", Plural(n, "signal is", "signals are"))
+		v.warn("%s on the way and counted in.", control.Plural(n, "signal is", "signals are"))
 	}
 	if !known {
 		v.warn("The plan is not known here, so the preview cannot say which steps can be stopped.")
@@ -370,14 +370,6 @@ func ordsOf(pl plan.Plan, ids []string) []run.Ord {
 		}
 	}
 	return out
-}
-
-// Plural returns n with one or many, such as "1 signal is" or "3 signals are".
-func Plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // firstFew joins the first five ids and counts the rest.

@@ -50,6 +50,7 @@ type ComplexityRoot struct {
 	ActionAvailability struct {
 		Action         func(childComplexity int) int
 		Code           func(childComplexity int) int
+		MayReject      func(childComplexity int) int
 		Outcome        func(childComplexity int) int
 		Reason         func(childComplexity int) int
 		ReasonRequired func(childComplexity int) int
@@ -331,6 +332,11 @@ type ComplexityRoot struct {
 		RunSeq     func(childComplexity int) int
 		SignalID   func(childComplexity int) int
 		SignalType func(childComplexity int) int
+	}
+
+	ChangePreview struct {
+		Changed  func(childComplexity int) int
+		Warnings func(childComplexity int) int
 	}
 
 	ChangeReceipt struct {
@@ -792,18 +798,19 @@ type ComplexityRoot struct {
 	}
 
 	Policy struct {
-		Actor        func(childComplexity int) int
-		Approvals    func(childComplexity int) int
-		At           func(childComplexity int) int
-		BreakGlass   func(childComplexity int) int
-		Changed      func(childComplexity int) int
-		DefaultRules func(childComplexity int) int
-		Grants       func(childComplexity int) int
-		Reason       func(childComplexity int) int
-		Rules        func(childComplexity int) int
-		Sandbox      func(childComplexity int) int
-		Sod          func(childComplexity int) int
-		Version      func(childComplexity int) int
+		Actor          func(childComplexity int) int
+		Approvals      func(childComplexity int) int
+		At             func(childComplexity int) int
+		BreakGlass     func(childComplexity int) int
+		Changed        func(childComplexity int) int
+		DefaultRules   func(childComplexity int) int
+		Grants         func(childComplexity int) int
+		OnlyBreakGlass func(childComplexity int) int
+		Reason         func(childComplexity int) int
+		Rules          func(childComplexity int) int
+		Sandbox        func(childComplexity int) int
+		Sod            func(childComplexity int) int
+		Version        func(childComplexity int) int
 	}
 
 	PolicyApproval struct {
@@ -888,6 +895,8 @@ type ComplexityRoot struct {
 		Policy        func(childComplexity int) int
 		PolicyHistory func(childComplexity int, first *int, after *string) int
 		Preview       func(childComplexity int, action model.ActionInput) int
+		PreviewPolicy func(childComplexity int, document model.PolicyInput) int
+		PreviewQuota  func(childComplexity int, settings model.QuotaSettingsInput) int
 		Queue         func(childComplexity int, projectID *string, first *int, after *string) int
 		QuotaHistory  func(childComplexity int, first *int, after *string) int
 		QuotaSettings func(childComplexity int) int
@@ -957,16 +966,17 @@ type ComplexityRoot struct {
 	}
 
 	QuotaSettings struct {
-		Actor    func(childComplexity int) int
-		At       func(childComplexity int) int
-		Changed  func(childComplexity int) int
-		Projects func(childComplexity int) int
-		Reason   func(childComplexity int) int
-		Strategy func(childComplexity int) int
-		TTLMs    func(childComplexity int) int
-		Tenant   func(childComplexity int) int
-		Tier     func(childComplexity int) int
-		Version  func(childComplexity int) int
+		Actor      func(childComplexity int) int
+		At         func(childComplexity int) int
+		Changed    func(childComplexity int) int
+		Projects   func(childComplexity int) int
+		Reason     func(childComplexity int) int
+		Strategy   func(childComplexity int) int
+		TTLMs      func(childComplexity int) int
+		Tenant     func(childComplexity int) int
+		Tier       func(childComplexity int) int
+		TierLimits func(childComplexity int) int
+		Version    func(childComplexity int) int
 	}
 
 	QuotaSettingsConnection struct {
@@ -1244,11 +1254,13 @@ type ComplexityRoot struct {
 
 	SetPolicyPayload struct {
 		Change func(childComplexity int) int
+		Effect func(childComplexity int) int
 		Policy func(childComplexity int) int
 	}
 
 	SetQuotaPayload struct {
 		Change   func(childComplexity int) int
+		Effect   func(childComplexity int) int
 		Settings func(childComplexity int) int
 	}
 
@@ -1575,6 +1587,7 @@ type QueryResolver interface {
 	DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error)
 	Policy(ctx context.Context) (*model.Policy, error)
 	PolicyHistory(ctx context.Context, first *int, after *string) (*model.PolicyConnection, error)
+	PreviewPolicy(ctx context.Context, document model.PolicyInput) (*model.ChangePreview, error)
 	WhoCould(ctx context.Context, action string, runID *string, projectID *string, environmentID *string) ([]string, error)
 	RightHolders(ctx context.Context, actions []model.Action) ([]model.RightHolders, error)
 	Tokens(ctx context.Context, all *bool, live *bool, first *int, after *string) (*model.TokenConnection, error)
@@ -1584,6 +1597,7 @@ type QueryResolver interface {
 	Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error)
 	Quotas(ctx context.Context) ([]model.QuotaSnapshot, error)
 	QuotaSettings(ctx context.Context) (*model.QuotaSettings, error)
+	PreviewQuota(ctx context.Context, settings model.QuotaSettingsInput) (*model.ChangePreview, error)
 	QuotaHistory(ctx context.Context, first *int, after *string) (*model.QuotaSettingsConnection, error)
 	Service(ctx context.Context) (*model.ServiceState, error)
 	Bulk(ctx context.Context, id string) (*model.Bulk, error)
@@ -1672,6 +1686,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ActionAvailability.Code(childComplexity), true
+	case "ActionAvailability.mayReject":
+		if e.ComplexityRoot.ActionAvailability.MayReject == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionAvailability.MayReject(childComplexity), true
 	case "ActionAvailability.outcome":
 		if e.ComplexityRoot.ActionAvailability.Outcome == nil {
 			break
@@ -2819,6 +2839,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Cancellation.SignalType(childComplexity), true
+
+	case "ChangePreview.changed":
+		if e.ComplexityRoot.ChangePreview.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePreview.Changed(childComplexity), true
+	case "ChangePreview.warnings":
+		if e.ComplexityRoot.ChangePreview.Warnings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePreview.Warnings(childComplexity), true
 
 	case "ChangeReceipt.action":
 		if e.ComplexityRoot.ChangeReceipt.Action == nil {
@@ -4778,6 +4811,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Policy.Grants(childComplexity), true
+	case "Policy.onlyBreakGlass":
+		if e.ComplexityRoot.Policy.OnlyBreakGlass == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Policy.OnlyBreakGlass(childComplexity), true
 	case "Policy.reason":
 		if e.ComplexityRoot.Policy.Reason == nil {
 			break
@@ -5228,6 +5267,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Preview(childComplexity, args["action"].(model.ActionInput)), true
+	case "Query.previewPolicy":
+		if e.ComplexityRoot.Query.PreviewPolicy == nil {
+			break
+		}
+
+		args, err := ec.field_Query_previewPolicy_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.PreviewPolicy(childComplexity, args["document"].(model.PolicyInput)), true
+	case "Query.previewQuota":
+		if e.ComplexityRoot.Query.PreviewQuota == nil {
+			break
+		}
+
+		args, err := ec.field_Query_previewQuota_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.PreviewQuota(childComplexity, args["settings"].(model.QuotaSettingsInput)), true
 	case "Query.queue":
 		if e.ComplexityRoot.Query.Queue == nil {
 			break
@@ -5664,6 +5725,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.QuotaSettings.Tier(childComplexity), true
+	case "QuotaSettings.tierLimits":
+		if e.ComplexityRoot.QuotaSettings.TierLimits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.TierLimits(childComplexity), true
 	case "QuotaSettings.version":
 		if e.ComplexityRoot.QuotaSettings.Version == nil {
 			break
@@ -6803,6 +6870,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SetPolicyPayload.Change(childComplexity), true
+	case "SetPolicyPayload.effect":
+		if e.ComplexityRoot.SetPolicyPayload.Effect == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetPolicyPayload.Effect(childComplexity), true
 	case "SetPolicyPayload.policy":
 		if e.ComplexityRoot.SetPolicyPayload.Policy == nil {
 			break
@@ -6816,6 +6889,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SetQuotaPayload.Change(childComplexity), true
+	case "SetQuotaPayload.effect":
+		if e.ComplexityRoot.SetQuotaPayload.Effect == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetQuotaPayload.Effect(childComplexity), true
 	case "SetQuotaPayload.settings":
 		if e.ComplexityRoot.SetQuotaPayload.Settings == nil {
 			break
@@ -8299,6 +8378,12 @@ type Query {
   "All versions of the policy, newest first; ` + "`" + `first` + "`" + ` is at most 200. Errors as policy, BAD_USER_INPUT, CURSOR_INVALID."
   policyHistory(first: Int = 20, after: String): PolicyConnection!
   """
+  What ` + "`" + `document` + "`" + ` would do as the next policy: the changed lines, and warnings about rights that people lose, break-glass
+  that ends, and approvals that too few people could give. It changes nothing. Requires the action READ_POLICY on the whole tenant.
+  Errors: FORBIDDEN, BAD_USER_INPUT with ` + "`" + `violations` + "`" + ` as for setPolicy, STORE_UNAVAILABLE.
+  """
+  previewPolicy(document: PolicyInput!): ChangePreview!
+  """
   At most ten principals of the tenant that may do the action to a run, or in a project and environment (both ids). Requires
   the action READ_POLICY there. Example: ` + "`" + `whoCould(action: "START", projectId: "shop", environmentId: "prod")` + "`" + `. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
   """
@@ -8349,6 +8434,12 @@ type Query {
   quotas: [QuotaSnapshot!]!
   "The tenant's own quota settings. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE."
   quotaSettings: QuotaSettings!
+  """
+  What ` + "`" + `settings` + "`" + ` would do as the next quota settings: the changed lines, and warnings about limits that are below what is
+  in use now. It changes nothing. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT with ` + "`" + `violations` + "`" + `
+  as for setQuota, STORE_UNAVAILABLE.
+  """
+  previewQuota(settings: QuotaSettingsInput!): ChangePreview!
   "The versions of the tenant's own quota settings, newest first; ` + "`" + `first` + "`" + ` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID."
   quotaHistory(first: Int = 20, after: String): QuotaSettingsConnection!
   "The mode of dvt as it affects the viewer's tenant, for a banner."
@@ -9425,6 +9516,8 @@ type QuotaSettings {
   "0: the tenant has no settings of its own, those of its tier apply."
   version: Int!
   tier: String!
+  "The limits of the tier, above which the tenant cannot set its own; null in an installation without quotas."
+  tierLimits: QuotaLimits
   tenant: QuotaLimits!
   projects: [ProjectQuota!]!
   strategy: BackpressureStrategy
@@ -9491,6 +9584,8 @@ input ProjectQuotaInput {
 }
 type SetQuotaPayload {
   settings: QuotaSettings!
+  "What the change did, as previewQuota says it before."
+  effect: ChangePreview!
   change: ChangeReceipt!
 }
 
@@ -9593,6 +9688,11 @@ type ActionAvailability {
   whoCould: [String!]!
   reasonRequired: Boolean!
   strength: ActionStrength!
+  """
+  The viewer may reject the run now, even while a freeze or the mode of dvt refuses an approval (` + "`" + `code` + "`" + `); only for APPROVE, false
+  for other actions.
+  """
+  mayReject: Boolean!
 }
 
 type RunConnection {
@@ -10390,6 +10490,8 @@ type Policy {
   settings. Only policyHistory fills it in.
   """
   changed: [String!]!
+  "This version only gave or ended roles by break-glass. Only policyHistory fills it in."
+  onlyBreakGlass: Boolean!
 }
 "Gives an action to a role and to the roles above it; ` + "`" + `*` + "`" + ` is every project or environment."
 type PolicyRule {
@@ -10516,8 +10618,17 @@ input PolicySandboxInput {
   connect: [String!]
   require: [String!]! = []
 }
+"What a change of the policy or of the quotas does, in words."
+type ChangePreview {
+  "A sentence each after ` + "`" + `- ` + "`" + ` or ` + "`" + `+ ` + "`" + `, at most 50, as Policy.changed."
+  changed: [String!]!
+  "What people should know before they make the change; empty when there is nothing."
+  warnings: [String!]!
+}
 type SetPolicyPayload {
   policy: Policy!
+  "What the change did, as previewPolicy says it before."
+  effect: ChangePreview!
   change: ChangeReceipt!
 }
 
@@ -11012,6 +11123,8 @@ func (ec *executionContext) childFields_ActionAvailability(ctx context.Context, 
 		return ec.fieldContext_ActionAvailability_reasonRequired(ctx, field)
 	case "strength":
 		return ec.fieldContext_ActionAvailability_strength(ctx, field)
+	case "mayReject":
+		return ec.fieldContext_ActionAvailability_mayReject(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ActionAvailability", field.Name)
 }
@@ -11562,6 +11675,16 @@ func (ec *executionContext) childFields_Cancellation(ctx context.Context, field 
 		return ec.fieldContext_Cancellation_runSeq(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Cancellation", field.Name)
+}
+
+func (ec *executionContext) childFields_ChangePreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "changed":
+		return ec.fieldContext_ChangePreview_changed(ctx, field)
+	case "warnings":
+		return ec.fieldContext_ChangePreview_warnings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ChangePreview", field.Name)
 }
 
 func (ec *executionContext) childFields_ChangeReceipt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12452,6 +12575,8 @@ func (ec *executionContext) childFields_Policy(ctx context.Context, field graphq
 		return ec.fieldContext_Policy_at(ctx, field)
 	case "changed":
 		return ec.fieldContext_Policy_changed(ctx, field)
+	case "onlyBreakGlass":
+		return ec.fieldContext_Policy_onlyBreakGlass(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Policy", field.Name)
 }
@@ -12676,6 +12801,8 @@ func (ec *executionContext) childFields_QuotaSettings(ctx context.Context, field
 		return ec.fieldContext_QuotaSettings_version(ctx, field)
 	case "tier":
 		return ec.fieldContext_QuotaSettings_tier(ctx, field)
+	case "tierLimits":
+		return ec.fieldContext_QuotaSettings_tierLimits(ctx, field)
 	case "tenant":
 		return ec.fieldContext_QuotaSettings_tenant(ctx, field)
 	case "projects":
@@ -13246,6 +13373,8 @@ func (ec *executionContext) childFields_SetPolicyPayload(ctx context.Context, fi
 	switch field.Name {
 	case "policy":
 		return ec.fieldContext_SetPolicyPayload_policy(ctx, field)
+	case "effect":
+		return ec.fieldContext_SetPolicyPayload_effect(ctx, field)
 	case "change":
 		return ec.fieldContext_SetPolicyPayload_change(ctx, field)
 	}
@@ -13256,6 +13385,8 @@ func (ec *executionContext) childFields_SetQuotaPayload(ctx context.Context, fie
 	switch field.Name {
 	case "settings":
 		return ec.fieldContext_SetQuotaPayload_settings(ctx, field)
+	case "effect":
+		return ec.fieldContext_SetQuotaPayload_effect(ctx, field)
 	case "change":
 		return ec.fieldContext_SetQuotaPayload_change(ctx, field)
 	}
@@ -14708,6 +14839,34 @@ func (ec *executionContext) field_Query_policyHistory_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_previewPolicy_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "document",
+		func(ctx context.Context, v any) (model.PolicyInput, error) {
+			return ec.unmarshalNPolicyInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicyInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["document"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_previewQuota_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "settings",
+		func(ctx context.Context, v any) (model.QuotaSettingsInput, error) {
+			return ec.unmarshalNQuotaSettingsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["settings"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_preview_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -15753,6 +15912,29 @@ func (ec *executionContext) _ActionAvailability_strength(ctx context.Context, fi
 }
 func (ec *executionContext) fieldContext_ActionAvailability_strength(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ActionAvailability", field, false, false, errors.New("field of type ActionStrength does not have child fields"))
+}
+
+func (ec *executionContext) _ActionAvailability_mayReject(ctx context.Context, field graphql.CollectedField, obj *model.ActionAvailability) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionAvailability_mayReject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MayReject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ActionAvailability_mayReject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionAvailability", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _ActionPreview_basedOnSeq(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
@@ -20156,6 +20338,52 @@ func (ec *executionContext) _Cancellation_runSeq(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_Cancellation_runSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _ChangePreview_changed(ctx context.Context, field graphql.CollectedField, obj *model.ChangePreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangePreview_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangePreview_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangePreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ChangePreview_warnings(ctx context.Context, field graphql.CollectedField, obj *model.ChangePreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangePreview_warnings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Warnings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangePreview_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangePreview", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _ChangeReceipt_action(ctx context.Context, field graphql.CollectedField, obj *model.ChangeReceipt) (ret graphql.Marshaler) {
@@ -28076,6 +28304,29 @@ func (ec *executionContext) fieldContext_Policy_changed(_ context.Context, field
 	return graphql.NewScalarFieldContext("Policy", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Policy_onlyBreakGlass(ctx context.Context, field graphql.CollectedField, obj *model.Policy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Policy_onlyBreakGlass(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OnlyBreakGlass, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Policy_onlyBreakGlass(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Policy", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _PolicyApproval_projectId(ctx context.Context, field graphql.CollectedField, obj *model.PolicyApproval) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -29870,6 +30121,50 @@ func (ec *executionContext) fieldContext_Query_policyHistory(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_previewPolicy(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_previewPolicy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().PreviewPolicy(ctx, fc.Args["document"].(model.PolicyInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangePreview) graphql.Marshaler {
+			return ec.marshalNChangePreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangePreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_previewPolicy(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangePreview(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_previewPolicy_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_whoCould(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -30238,6 +30533,50 @@ func (ec *executionContext) fieldContext_Query_quotaSettings(_ context.Context, 
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_QuotaSettings(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_previewQuota(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_previewQuota(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().PreviewQuota(ctx, fc.Args["settings"].(model.QuotaSettingsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangePreview) graphql.Marshaler {
+			return ec.marshalNChangePreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangePreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_previewQuota(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangePreview(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_previewQuota_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -31415,6 +31754,38 @@ func (ec *executionContext) _QuotaSettings_tier(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_QuotaSettings_tier(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_tierLimits(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_tierLimits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TierLimits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuotaLimits) graphql.Marshaler {
+			return ec.marshalOQuotaLimits2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimits(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_tierLimits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuotaSettings",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaLimits(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _QuotaSettings_tenant(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
@@ -36286,6 +36657,38 @@ func (ec *executionContext) fieldContext_SetPolicyPayload_policy(_ context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _SetPolicyPayload_effect(ctx context.Context, field graphql.CollectedField, obj *model.SetPolicyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetPolicyPayload_effect(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Effect, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangePreview) graphql.Marshaler {
+			return ec.marshalNChangePreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangePreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetPolicyPayload_effect(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetPolicyPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangePreview(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SetPolicyPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetPolicyPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -36345,6 +36748,38 @@ func (ec *executionContext) fieldContext_SetQuotaPayload_settings(_ context.Cont
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_QuotaSettings(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SetQuotaPayload_effect(ctx context.Context, field graphql.CollectedField, obj *model.SetQuotaPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetQuotaPayload_effect(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Effect, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangePreview) graphql.Marshaler {
+			return ec.marshalNChangePreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangePreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetQuotaPayload_effect(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetQuotaPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangePreview(ctx, field)
 		},
 	}
 	return fc, nil
@@ -45494,6 +45929,11 @@ func (ec *executionContext) _ActionAvailability(ctx context.Context, sel ast.Sel
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "mayReject":
+			out.Values[i] = ec._ActionAvailability_mayReject(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -47536,6 +47976,49 @@ func (ec *executionContext) _Cancellation(ctx context.Context, sel ast.Selection
 			}
 		case "runSeq":
 			out.Values[i] = ec._Cancellation_runSeq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var changePreviewImplementors = []string{"ChangePreview"}
+
+func (ec *executionContext) _ChangePreview(ctx context.Context, sel ast.SelectionSet, obj *model.ChangePreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, changePreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ChangePreview")
+		case "changed":
+			out.Values[i] = ec._ChangePreview_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "warnings":
+			out.Values[i] = ec._ChangePreview_warnings(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -50986,6 +51469,11 @@ func (ec *executionContext) _Policy(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "onlyBreakGlass":
+			out.Values[i] = ec._Policy_onlyBreakGlass(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -52000,6 +52488,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "previewPolicy":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_previewPolicy(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "whoCould":
 			field := field
 
@@ -52186,6 +52696,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_quotaSettings(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "previewQuota":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_previewQuota(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -52749,6 +53281,11 @@ func (ec *executionContext) _QuotaSettings(ctx context.Context, sel ast.Selectio
 		case "tier":
 			out.Values[i] = ec._QuotaSettings_tier(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tierLimits":
+			out.Values[i] = ec._QuotaSettings_tierLimits(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "tenant":
@@ -55181,6 +55718,11 @@ func (ec *executionContext) _SetPolicyPayload(ctx context.Context, sel ast.Selec
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "effect":
+			out.Values[i] = ec._SetPolicyPayload_effect(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "change":
 			out.Values[i] = ec._SetPolicyPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -55221,6 +55763,11 @@ func (ec *executionContext) _SetQuotaPayload(ctx context.Context, sel ast.Select
 			out.Values[i] = graphql.MarshalString("SetQuotaPayload")
 		case "settings":
 			out.Values[i] = ec._SetQuotaPayload_settings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "effect":
+			out.Values[i] = ec._SetQuotaPayload_effect(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -58311,6 +58858,16 @@ func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengine
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNChangePreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangePreview(ctx context.Context, sel ast.SelectionSet, v *model.ChangePreview) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ChangePreview(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx context.Context, sel ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -59438,6 +59995,11 @@ func (ec *executionContext) unmarshalNPolicyGrantInput2ᚕgithubᚗcomᚋdvtᚑe
 	return res, nil
 }
 
+func (ec *executionContext) unmarshalNPolicyInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicyInput(ctx context.Context, v any) (model.PolicyInput, error) {
+	res, err := ec.unmarshalInputPolicyInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNPolicyInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicyInput(ctx context.Context, v any) (*model.PolicyInput, error) {
 	res, err := ec.unmarshalInputPolicyInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
@@ -59670,6 +60232,11 @@ func (ec *executionContext) marshalNQuotaSettingsEdge2ᚕgithubᚗcomᚋdvtᚑen
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalNQuotaSettingsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsInput(ctx context.Context, v any) (model.QuotaSettingsInput, error) {
+	res, err := ec.unmarshalInputQuotaSettingsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNQuotaSettingsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsInput(ctx context.Context, v any) (*model.QuotaSettingsInput, error) {
@@ -61412,6 +61979,13 @@ func (ec *executionContext) marshalOQueueWait2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) marshalOQuotaLimits2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimits(ctx context.Context, sel ast.SelectionSet, v *model.QuotaLimits) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._QuotaLimits(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOQuotaLimitsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimitsInput(ctx context.Context, v any) (*model.QuotaLimitsInput, error) {

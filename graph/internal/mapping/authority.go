@@ -18,6 +18,7 @@ func Policy(p access.Policy) *model.Policy {
 	}
 	return &model.Policy{
 		Version: int(p.Version), DefaultRules: doc.Rules == nil, Changed: append([]string{}, p.Changed...),
+		OnlyBreakGlass: p.OnlyBreakGlass,
 		Rules: MapSlice(rules, func(r authz.Rule) model.PolicyRule {
 			return model.PolicyRule{Role: string(r.Role), Action: string(r.Action), ProjectID: r.ProjectID,
 				EnvironmentID: r.EnvironmentID}
@@ -41,6 +42,11 @@ func Policy(p access.Policy) *model.Policy {
 		Sandbox: MapSlice(doc.Sandbox, mapSandbox),
 		Actor:   Text(p.Actor), Reason: Text(p.Reason), At: Optional(p.At),
 	}
+}
+
+// ChangePreview maps what a change does.
+func ChangePreview(changed, warnings []string) *model.ChangePreview {
+	return &model.ChangePreview{Changed: List(changed), Warnings: List(warnings)}
 }
 
 func mapSandbox(b authz.Sandbox) model.PolicySandbox {

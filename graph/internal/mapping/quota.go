@@ -82,6 +82,9 @@ func QuotaSettings(s admission.QuotaSettings) *model.QuotaSettings {
 		TTLMs: Optional(time.Duration(doc.TTLMS) * time.Millisecond),
 		Actor: Text(s.Actor), Reason: Text(s.Reason), At: Optional(s.At), Changed: append([]string{}, s.Changed...),
 	}
+	if s.Most != nil {
+		out.TierLimits = mapQuotaLimits(*s.Most)
+	}
 	if doc.Strategy != "" {
 		out.Strategy = new(model.BackpressureStrategy(doc.Strategy))
 	}

@@ -106,6 +106,7 @@ func Action(a runs.ActionAvailability) model.ActionAvailability {
 		Action: model.Action(a.Action), Outcome: model.ActionOutcome(a.Outcome), Code: Text(a.Code), Reason: Text(a.Reason),
 		Rule:     Text(a.Rule),
 		WhoCould: List(a.WhoCould), ReasonRequired: a.ReasonRequired, Strength: model.ActionStrength(a.Strength),
+		MayReject: a.MayReject,
 	}
 	if r := model.Role(a.RequiredRole); r.IsValid() {
 		out.RequiredRole = &r

@@ -31,6 +31,9 @@ type ActionAvailability struct {
 	WhoCould       []string       `json:"whoCould"`
 	ReasonRequired bool           `json:"reasonRequired"`
 	Strength       ActionStrength `json:"strength"`
+	// The viewer may reject the run now, even while a freeze or the mode of dvt refuses an approval (`code`); only for APPROVE, false
+	// for other actions.
+	MayReject bool `json:"mayReject"`
 }
 
 // One action with its target.
@@ -511,6 +514,14 @@ type Cancellation struct {
 	Code   *string   `json:"code,omitempty"`
 	At     time.Time `json:"at"`
 	RunSeq run.Seq   `json:"runSeq"`
+}
+
+// What a change of the policy or of the quotas does, in words.
+type ChangePreview struct {
+	// A sentence each after `- ` or `+ `, at most 50, as Policy.changed.
+	Changed []string `json:"changed"`
+	// What people should know before they make the change; empty when there is nothing.
+	Warnings []string `json:"warnings"`
 }
 
 // The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
@@ -1205,6 +1216,8 @@ type Policy struct {
 	// What this version changed, a sentence each after `- ` or `+ `, at most 50. Version 1 is compared with the server's
 	// settings. Only policyHistory fills it in.
 	Changed []string `json:"changed"`
+	// This version only gave or ended roles by break-glass. Only policyHistory fills it in.
+	OnlyBreakGlass bool `json:"onlyBreakGlass"`
 }
 
 // How many people must approve a run.
@@ -1428,11 +1441,13 @@ type QuotaLimitsInput struct {
 
 type QuotaSettings struct {
 	// 0: the tenant has no settings of its own, those of its tier apply.
-	Version  int                   `json:"version"`
-	Tier     string                `json:"tier"`
-	Tenant   *QuotaLimits          `json:"tenant"`
-	Projects []ProjectQuota        `json:"projects"`
-	Strategy *BackpressureStrategy `json:"strategy,omitempty"`
+	Version int    `json:"version"`
+	Tier    string `json:"tier"`
+	// The limits of the tier, above which the tenant cannot set its own; null in an installation without quotas.
+	TierLimits *QuotaLimits          `json:"tierLimits,omitempty"`
+	Tenant     *QuotaLimits          `json:"tenant"`
+	Projects   []ProjectQuota        `json:"projects"`
+	Strategy   *BackpressureStrategy `json:"strategy,omitempty"`
 	// How long a run waits before it fails.
 	TTLMs  *time.Duration `json:"ttlMs,omitempty"`
 	Actor  *string        `json:"actor,omitempty"`
@@ -1918,7 +1933,9 @@ type SetPolicyInput struct {
 }
 
 type SetPolicyPayload struct {
-	Policy *Policy        `json:"policy"`
+	Policy *Policy `json:"policy"`
+	// What the change did, as previewPolicy says it before.
+	Effect *ChangePreview `json:"effect"`
 	Change *ChangeReceipt `json:"change"`
 }
 
@@ -1931,7 +1948,9 @@ type SetQuotaInput struct {
 
 type SetQuotaPayload struct {
 	Settings *QuotaSettings `json:"settings"`
-	Change   *ChangeReceipt `json:"change"`
+	// What the change did, as previewQuota says it before.
+	Effect *ChangePreview `json:"effect"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 type SetRunTagsInput struct {

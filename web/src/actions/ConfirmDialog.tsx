@@ -76,7 +76,17 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
     }
     onDone(answer);
   });
-  const { intent, draft } = kept;
+  const { intent } = kept;
+  // While a freeze refuses approvals, the form begins with the decision that is still possible.
+  const onlyReject = action === "APPROVE" && refused !== null && actions?.mayReject === true;
+  const draft: Draft = onlyReject ? { ...kept.draft, decision: "REJECT" } : kept.draft;
+  const blocked = onlyReject ? null : refused;
+  const corrected = onlyReject && kept.draft.decision !== "REJECT";
+  useEffect(() => {
+    if (corrected) change(draft);
+    // Once for each form that began with an approval.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [corrected]);
   // An action that was never possible must not say that it no longer is.
   const [wasPossible, setWasPossible] = useState(false);
   if (refused === null && !wasPossible) setWasPossible(true);
@@ -127,7 +137,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
     current !== null
       ? current.outcome === "APPLY" || current.outcome === "NOOP"
       : previewed.error !== null && stops(action);
-  const offered = !sending && refused === null && waitUntil === 0 && applies;
+  const offered = !sending && blocked === null && waitUntil === 0 && applies;
   const complete = (!reasonNeeded || draft.reason.trim() !== "") && (!strong || typed === word);
   const label = action === "APPROVE" && draft.decision === "REJECT" ? m.confirm.reject : m.action[action];
   const offline = verdict.state === "OFFLINE";
@@ -194,6 +204,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
           intent={intent}
           draft={draft}
           denied={availability?.code === "RETRY_POLICY_DENIED"}
+          noApproval={onlyReject ? refused : null}
           task={task}
           steps={store.order()}
           succeeded={succeeded}
@@ -231,9 +242,9 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
               {error.code === "NETWORK" && ` ${m.confirm.sameAgain}`}
             </p>
           )}
-          {refused !== null && !sending && (
+          {blocked !== null && !sending && (
             <p>
-              {!offline && wasPossible && m.confirm.notNow} {refused}
+              {!offline && wasPossible && m.confirm.notNow} {blocked}
             </p>
           )}
           {moved && (

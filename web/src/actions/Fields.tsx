@@ -20,6 +20,8 @@ interface FieldsProps {
   draft: Draft;
   /** The policy does not retry the last error of the step; only force does. */
   denied: boolean;
+  /** Why the run can only be rejected now; null when it can be approved too. */
+  noApproval?: string | null;
   task: Task | undefined;
   /** The steps of the run, for a rerun from one of them, and whether every one succeeded. */
   steps?: readonly string[];
@@ -28,7 +30,16 @@ interface FieldsProps {
 }
 
 /** The fields of an action beside its reason. */
-export function Fields({ intent, draft, denied, task, steps = [], succeeded = false, change }: FieldsProps) {
+export function Fields({
+  intent,
+  draft,
+  denied,
+  noApproval = null,
+  task,
+  steps = [],
+  succeeded = false,
+  change,
+}: FieldsProps) {
   switch (intent.action) {
     case "RETRY_STEP":
       return denied ? <Check label={m.confirm.force} checked={draft.force} set={(force) => change({ force })} /> : null;
@@ -135,6 +146,7 @@ export function Fields({ intent, draft, denied, task, steps = [], succeeded = fa
             value={draft.decision}
             options={DECISIONS}
             words={m.confirm.decisions}
+            off={noApproval === null ? {} : { APPROVE: noApproval }}
             set={(decision) => change({ decision })}
           />
         </>

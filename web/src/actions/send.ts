@@ -5,6 +5,7 @@ import {
   type ChangeFieldsFragment,
   CompleteStepDocument,
   type Decision,
+  type ManualOutcome,
   RerunRunDocument,
   SignalRunDocument,
 } from "../api/gen/graphql";
@@ -19,6 +20,8 @@ export interface Answer {
   newRunId: string | null;
   /** The decision about a run that waits for approval. */
   decision?: Decision;
+  /** The outcome that the person gave to a manual step. */
+  outcome?: ManualOutcome;
   /** The receipt of the decision. */
   change?: ChangeFieldsFragment | null;
 }
@@ -42,7 +45,8 @@ export async function send(intent: Intent, input: ActionInput, draft: Draft, rev
     const { completeManualStep } = await request(CompleteStepDocument, {
       input: { ...input.completeManualStep, expectedRunSeq: reviewed },
     });
-    return { signal: toSignal(completeManualStep.signal), newRunId: null };
+    const { outcome } = input.completeManualStep;
+    return { signal: toSignal(completeManualStep.signal), newRunId: null, outcome };
   }
   if (input.rerun) {
     const { rerun } = await request(RerunRunDocument, { input: input.rerun });

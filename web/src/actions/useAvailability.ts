@@ -23,6 +23,8 @@ export interface AvailableActions {
   /** The reason why the run waits for its start. */
   queue: NonNullable<Answer["queue"]> | null;
   approval: NonNullable<Answer["approval"]> | null;
+  /** The viewer may reject the run now, even while an approval is refused. */
+  mayReject?: boolean;
   /** The line of the log at which the error of the root cause begins; null when it printed nothing. */
   causeLine: number | null;
   /** The last successful run of the same plan; asked for only when this run has failed. */
@@ -71,6 +73,7 @@ function toAvailableActions(run: Answer, { manualTasks, again, why }: ActionsQue
     step: (stepId) => steps.get(stepId),
     queue: run.queue ?? null,
     approval: run.approval ?? null,
+    mayReject: run.actions.some((entry) => entry.action === "APPROVE" && entry.mayReject),
     causeLine: why?.rootCause?.logLine ?? null,
     lastGreen: why?.lastGreen ?? null,
     tasks: [...tasks.values()],

@@ -2,7 +2,7 @@ import { fireEvent } from "@testing-library/react";
 import { expect, it } from "vitest";
 import { ApiError } from "../api/error";
 import { of, screen, show, vi } from "../testing/render";
-import { EditDocument } from "./EditDocument";
+import { EditDocument, InWords } from "./EditDocument";
 import { PolicyForm } from "./PolicyForm";
 import { QuotasForm } from "./QuotasForm";
 import { WhoCan } from "./WhoCan";
@@ -40,6 +40,66 @@ it("selects the part that a violation is about", async () => {
   await user.click(screen.getByRole("button", { name: "Save" }));
   await vi.waitFor(() => expect(screen.getByRole("alert").textContent).toContain("at least 1"));
   expect(area.value.slice(area.selectionStart, area.selectionEnd)).toBe('"maxActive": 0');
+});
+
+function Preview({ document }: { document: unknown }) {
+  const { maxActive } = document as { maxActive: number };
+  return <InWords changed={[`+ ${maxActive} active runs`]} warnings={["3 runs are active now."]} error={null} />;
+}
+
+it("shows a change in the words of its version, with warnings, before it is saved", async () => {
+  await show(
+    <EditDocument
+      title="Quotas"
+      before={{ maxActive: 5 }}
+      preview={Preview}
+      save={() => Promise.resolve()}
+      onClose={() => {}}
+    />,
+  );
+  expect(screen.queryByRole("region", { name: "What this changes" }), "nothing was changed").toBeNull();
+  fireEvent.change(screen.getByRole("textbox", { name: "JSON" }), { target: { value: '{"maxActive": 2}' } });
+  const effect = screen.getByRole("region", { name: "What this changes" });
+  expect(effect.textContent).toContain("+ 2 active runs");
+  expect(screen.getByRole("list", { name: "Warnings" }).textContent).toBe("⚠ 3 runs are active now.");
+  expect(effect.querySelector("details")?.open, "the JSON is folded").toBe(false);
+});
+
+it("shows the limits of the tier in empty fields", async () => {
+  await show(
+    <QuotasForm
+      document={{ tenant: {}, projects: [] }}
+      change={() => {}}
+      most={{ maxActive: 1_000, maxQueueDepth: 50 }}
+    />,
+  );
+  expect(screen.getByLabelText("Active runs").getAttribute("placeholder")).toBe("1,000 (tier)");
+  expect(screen.getByLabelText("Starts per minute").getAttribute("placeholder")).toBeNull();
+});
+
+it("takes the start of a run's id, and says what is missing", async () => {
+  const edges = [{ node: { runId: "7cf6d6db-1" } }, { node: { runId: "7cf6ffff-2" } }, { node: { runId: "other" } }];
+  const { user, sent } = await show(<WhoCan />, {
+    viewer: { places: [{ projectId: "shop", environmentId: "dev" }] },
+    answers: { WhoCould: { whoCould: ["ana"] }, RunByStart: { runs: { edges } } },
+  });
+  const field = screen.getByRole("combobox", { name: /^Project.environment/ });
+  const ask = async (text: string): Promise<void> => {
+    await user.clear(field);
+    await user.type(field, text);
+    await user.click(screen.getByRole("button", { name: "Show who can" }));
+  };
+  await ask("7cf6d");
+  await vi.waitFor(() => expect(of(sent, "WhoCould")).toEqual([{ action: "RETRY_STEP", runId: "7cf6d6db-1" }]));
+  for (const [text, says] of [
+    ["7cf6", "Several runs begin with 7cf6."],
+    ["beef", "No run begins with beef"],
+    ["shop", "shop is a project. Add the environment: shop/dev."],
+  ] as const) {
+    await ask(text);
+    await vi.waitFor(() => expect(screen.getByRole("alert").textContent).toContain(says));
+  }
+  expect(of(sent, "WhoCould")).toHaveLength(1);
 });
 
 it("asks the policy who could do something", async () => {

@@ -12,6 +12,17 @@ import { changes } from "./changes";
 /** A form for a document: it shows the document and gives a changed one. */
 export type DocumentForm = (props: { document: unknown; change: (document: unknown) => void }) => ReactNode;
 
+/** Asks the server what a document would do, and shows it by `InWords`. */
+export type DocumentPreview = (props: { document: unknown }) => ReactNode;
+
+/** What a document would do, in the words that its version has afterwards. */
+export interface Previewed {
+  changed: readonly string[];
+  warnings: readonly string[];
+  /** Why there is nothing to show: the document is not valid yet, or the server does not answer. */
+  error: ApiError | null;
+}
+
 interface EditDocumentProps {
   title: string;
   /** The present document. */
@@ -21,6 +32,8 @@ interface EditDocumentProps {
   draftReason?: string;
   /** The form beside the JSON; null while only JSON can be edited. */
   form?: DocumentForm;
+  /** The server's words for a document before it is saved; without it the change is shown as JSON. */
+  preview?: DocumentPreview | undefined;
   save: (change: { document: unknown; reason: string; requestId: string }) => Promise<void>;
   onClose: () => void;
 }
@@ -29,7 +42,16 @@ interface EditDocumentProps {
  * Edits a document by a form or as JSON, and replaces it as a whole. The text is the only state, so that both views
  * show the same. All violations that the server finds are listed below.
  */
-export function EditDocument({ title, before, draft, draftReason = "", form: Form, save, onClose }: EditDocumentProps) {
+export function EditDocument({
+  title,
+  before,
+  draft,
+  draftReason = "",
+  form: Form,
+  preview: Preview,
+  save,
+  onClose,
+}: EditDocumentProps) {
   const [original] = useState(() => JSON.stringify(before, null, 2));
   const [text, setText] = useState(() => (draft === undefined ? original : JSON.stringify(draft, null, 2)));
   const [reason, setReason] = useState(draftReason);
@@ -108,7 +130,18 @@ export function EditDocument({ title, before, draft, draftReason = "", form: For
           />
           <Wrong id={id} text={wrong} />
         </label>
-        <Changes before={before} after={edited} />
+        {Preview && edited !== undefined && text !== original ? (
+          <section aria-label={m.admin.effect}>
+            <h3>{m.admin.effect}</h3>
+            <Preview document={edited} />
+            <details>
+              <summary>{m.admin.asJson}</summary>
+              <Changes before={before} after={edited} />
+            </details>
+          </section>
+        ) : (
+          <Changes before={before} after={edited} />
+        )}
         <Violations
           error={error}
           goTo={(path) => {
@@ -128,6 +161,33 @@ export function EditDocument({ title, before, draft, draftReason = "", form: For
         </div>
       </form>
     </Dialog>
+  );
+}
+
+/** A change as the history will name it, with what people should know before they make it. */
+export function InWords({ changed, warnings, error }: Previewed) {
+  return (
+    <>
+      {error ? <p className={css.hint}>{m.admin.noEffect(error.message)}</p> : <ChangedLines lines={changed} />}
+      {warnings.length > 0 && (
+        <ul className={css.warnings} aria-label={m.admin.warnings}>
+          {warnings.map((warning) => (
+            <li key={warning}>⚠ {warning}</li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+/** The lines of a change: what is gone, then what is new. */
+export function ChangedLines({ lines }: { lines: readonly string[] }) {
+  return (
+    <ul className={css.changes}>
+      {lines.map((line) => (
+        <li key={line}>{line.startsWith("- ") ? <del>{line}</del> : <ins>{line}</ins>}</li>
+      ))}
+    </ul>
   );
 }
 

@@ -7,6 +7,7 @@ import {
   type PolicyInput,
   PolicyDocument,
   PolicyHistoryDocument,
+  PreviewPolicyDocument,
   SetPolicyDocument,
 } from "../api/gen/graphql";
 import { instant } from "../api/model";
@@ -21,7 +22,7 @@ import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
-import { EditDocument } from "./EditDocument";
+import { type DocumentPreview, EditDocument, InWords } from "./EditDocument";
 import { PolicyForm } from "./PolicyForm";
 import { actionWords, roleWords, scopeWords } from "./scope";
 import { Versions } from "./Versions";
@@ -64,6 +65,22 @@ function input(policy: PolicyFieldsFragment): PolicyInput {
     breakGlass: policy.breakGlass,
     sandbox: policy.sandbox,
   };
+}
+
+/** An old version as it is put back: roles that people hold by break-glass stay as they are now. */
+export function putBackInput(old: PolicyFieldsFragment, now: PolicyFieldsFragment): PolicyInput {
+  const lasting = input(old).grants.filter((grant) => grant.breakGlass !== true);
+  return { ...input(old), grants: [...lasting, ...input(now).grants.filter((grant) => grant.breakGlass === true)] };
+}
+
+const TYPING_MS = 300;
+
+function PolicyPreview({ document }: Parameters<DocumentPreview>[0]) {
+  // The server checks the document; what it refuses is shown as the reason why there is no preview.
+  const { last, error } = useQuery(PreviewPolicyDocument, { document: document as PolicyInput }, (r) => r.preview, {
+    after: TYPING_MS,
+  });
+  return <InWords changed={last?.changed ?? []} warnings={error ? [] : (last?.warnings ?? [])} error={error} />;
 }
 
 export function PolicyPanel() {
@@ -136,6 +153,7 @@ export function PolicyPanel() {
             content={input}
             refusal={may.refusal}
             saidBy={may.saidBy}
+            marked={(version) => (version.onlyBreakGlass ? m.policy.byBreakGlass : null)}
             putBack={(old) => setEditing({ base: now, old })}
             none={m.policy.noHistory}
           />
@@ -146,9 +164,13 @@ export function PolicyPanel() {
           title={editing.old ? m.policy.putBackOne(editing.old.version) : m.policy.editing(editing.base.version)}
           before={input(editing.base)}
           {...(editing.old
-            ? { draft: input(editing.old), draftReason: m.policy.putBackReason(editing.old.version) }
+            ? {
+                draft: putBackInput(editing.old, editing.base),
+                draftReason: m.policy.putBackReason(editing.old.version),
+              }
             : {})}
           form={PolicyForm}
+          preview={PolicyPreview}
           save={async ({ document, reason, requestId }) => {
             // The server checks the document and lists its violations.
             const { setPolicy } = await request(SetPolicyDocument, {

@@ -1,4 +1,5 @@
 import type { BackpressureStrategy, QuotaLimitsInput, QuotaSettingsInput } from "../api/gen/graphql";
+import { count } from "../format/format";
 import { m } from "../messages";
 import css from "../styles/Form.module.css";
 import type { DocumentForm } from "./EditDocument";
@@ -17,19 +18,27 @@ const SECOND_MS = 1_000;
 
 type Limits = QuotaLimitsInput | null | undefined;
 
-function LimitFields({ limits, set }: { limits: Limits; set: (limits: QuotaLimitsInput) => void }) {
+interface LimitFieldsProps {
+  limits: Limits;
+  /** The limits of the tier, which an empty field inherits. */
+  most: Limits;
+  set: (limits: QuotaLimitsInput) => void;
+}
+
+function LimitFields({ limits, most, set }: LimitFieldsProps) {
   return LIMITS.map((limit) => (
     <NumberField
       key={limit}
       label={m.quota.limits[limit]}
       value={limits?.[limit] ?? null}
+      placeholder={most?.[limit] == null ? undefined : m.quota.ofTier(count(most[limit]))}
       set={(value) => set({ ...limits, [limit]: value })}
     />
   ));
 }
 
 /** The limits of the tenant and of its projects. The server checks the document. */
-export const QuotasForm: DocumentForm = ({ document, change }) => {
+export function QuotasForm({ document, change, most = null }: Parameters<DocumentForm>[0] & { most?: Limits }) {
   const settings = document as QuotaSettingsInput;
   const set = (part: Partial<QuotaSettingsInput>): void => change({ ...settings, ...part });
   const { projects = [], ttlMs } = settings;
@@ -38,7 +47,7 @@ export const QuotasForm: DocumentForm = ({ document, change }) => {
       <fieldset className={css.group}>
         <legend>{m.quota.tenant}</legend>
         <div className={css.row}>
-          <LimitFields limits={settings.tenant} set={(tenant) => set({ tenant })} />
+          <LimitFields limits={settings.tenant} most={most} set={(tenant) => set({ tenant })} />
         </div>
         <p className={css.hint}>{m.quota.inherit}</p>
       </fieldset>
@@ -59,7 +68,7 @@ export const QuotasForm: DocumentForm = ({ document, change }) => {
               value={project.weight ?? 1}
               set={(weight) => setRow({ weight: weight ?? 1 })}
             />
-            <LimitFields limits={project.limits} set={(limits) => setRow({ limits })} />
+            <LimitFields limits={project.limits} most={null} set={(limits) => setRow({ limits })} />
           </>
         )}
       </Rows>
@@ -78,4 +87,4 @@ export const QuotasForm: DocumentForm = ({ document, change }) => {
       </div>
     </>
   );
-};
+}

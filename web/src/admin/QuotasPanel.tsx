@@ -1,9 +1,11 @@
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
 import { MayNot, useMay } from "../session/MayNot";
 import {
+  PreviewQuotaDocument,
   QuotaHistoryDocument,
+  type QuotaLimitsInput,
   QuotasDocument,
   type QuotaFieldsFragment,
   QuotaSettingsDocument,
@@ -24,7 +26,7 @@ import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
-import { EditDocument } from "./EditDocument";
+import { type DocumentForm, type DocumentPreview, EditDocument, InWords } from "./EditDocument";
 import { QuotasForm } from "./QuotasForm";
 import { Versions } from "./Versions";
 
@@ -74,12 +76,30 @@ function content({ tenant, projects, strategy, ttlMs }: QuotaFieldsFragment): un
   return { tenant, projects, strategy, ttlMs };
 }
 
+const TYPING_MS = 300;
+
+function QuotaPreview({ document }: Parameters<DocumentPreview>[0]) {
+  const { last, error } = useQuery(
+    PreviewQuotaDocument,
+    { settings: document as QuotaSettingsInput },
+    (result) => result.preview,
+    { after: TYPING_MS },
+  );
+  return <InWords changed={last?.changed ?? []} warnings={error ? [] : (last?.warnings ?? [])} error={error} />;
+}
+
 export function QuotasPanel() {
   const quotas = useQuery(QuotasDocument, {}, (result) => result.quotas);
   const history = useConnection(QuotaHistoryDocument, {}, (result) => result.quotaHistory, { size: 20 });
   const settings = useQuery(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<Editing | null>(null);
   const may = useMay("SET_QUOTA");
+  const most = JSON.stringify(settings.answer?.tierLimits ?? null);
+  // The same component for the same limits, so that a refresh does not take the focus from a field.
+  const form = useMemo<DocumentForm>(
+    () => (props) => <QuotasForm {...props} most={JSON.parse(most) as QuotaLimitsInput | null} />,
+    [most],
+  );
   const refresh = (): void => {
     quotas.again();
     settings.again();
@@ -144,7 +164,8 @@ export function QuotasPanel() {
           {...(editing.old
             ? { draft: content(editing.old), draftReason: m.policy.putBackReason(editing.old.version) }
             : {})}
-          form={QuotasForm}
+          form={form}
+          preview={QuotaPreview}
           save={async ({ document, reason, requestId }) => {
             // The server checks the document and lists its violations.
             const { setQuota } = await request(SetQuotaDocument, {

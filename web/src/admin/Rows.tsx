@@ -68,15 +68,17 @@ interface NumberProps {
   /** Null when the field is empty. */
   set: (value: number | null) => void;
   min?: number;
+  placeholder?: string | undefined;
 }
 
-export function NumberField({ label, value, set, min = 0 }: NumberProps) {
+export function NumberField({ label, value, set, min = 0, placeholder }: NumberProps) {
   return (
     <label className={css.field}>
       <span>{label}</span>
       <input
         type="number"
         min={min}
+        placeholder={placeholder}
         value={value ?? ""}
         onChange={(event) => set(event.target.value === "" ? null : Number(event.target.value))}
       />

@@ -49,6 +49,39 @@ it("says what each version changed, the first too", async () => {
   expect(rows[2]?.textContent).toContain("+ maxActive: 5");
 });
 
+function versions() {
+  return screen.getAllByRole("row").map((line) => line.querySelector("th, td")?.textContent);
+}
+
+it("folds the versions that only gave or ended break-glass, but never the one in force", async () => {
+  const rows = [row(4, 8, ["+ b"]), row(3, 7, ["+ ben by break-glass"]), row(2, 7, ["+ c"]), row(1, 5, ["+ a"])];
+  const pages = {
+    rows,
+    first: null,
+    error: null,
+    hasMore: false,
+    loading: false,
+    asOf: 0,
+    more: vi.fn(),
+    refresh: vi.fn(),
+  };
+  const { user } = await show(
+    <Versions
+      pages={pages}
+      current={4}
+      content={({ maxActive }) => ({ maxActive })}
+      refusal={null}
+      putBack={() => {}}
+      marked={({ version }) => (version > 2 ? "break-glass" : null)}
+      none="none"
+    />,
+  );
+  expect(versions().slice(1)).toEqual(["4 (break-glass)", "2", "1"]);
+  expect(document.body.textContent).toContain("1 version of break-glass is not shown.");
+  await user.click(screen.getByRole("button", { name: "Show all versions" }));
+  expect(versions().slice(1)).toEqual(["4 (break-glass)", "3 (break-glass)", "2", "1"]);
+});
+
 it("compares an old version with the one in force, and any two", async () => {
   const { user } = await history();
   await user.click(screen.getByRole("button", { name: "Compare…" }));

@@ -8,7 +8,7 @@ import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
-import { Changes } from "./EditDocument";
+import { ChangedLines, Changes } from "./EditDocument";
 
 /** One version of a document. */
 export interface Version {
@@ -30,6 +30,8 @@ interface VersionsProps<V extends Version> {
   /** The id of the visible text with that reason. */
   saidBy?: string | undefined;
   putBack: (version: V) => void;
+  /** What a version did beside the document that people edit; such versions are folded. */
+  marked?: ((version: V) => string | null) | undefined;
   none: string;
 }
 
@@ -41,11 +43,22 @@ export function Versions<V extends Version>({
   refusal,
   saidBy,
   putBack,
+  marked,
   none,
 }: VersionsProps<V>) {
+  const [all, setAll] = useState(false);
+  const folded = pages.rows?.filter((row) => marked?.(row) != null && row.version !== current).length ?? 0;
+  const shown =
+    all || folded === 0
+      ? pages
+      : { ...pages, rows: pages.rows?.filter((row) => marked?.(row) == null || row.version === current) ?? null };
   const [comparing, setComparing] = useState<{ from: number; to: number } | null>(null);
   const columns: Column<V>[] = [
-    { head: m.policy.version, main: true, cell: ({ version }) => version },
+    {
+      head: m.policy.version,
+      main: true,
+      cell: (row) => (marked?.(row) == null ? row.version : `${row.version} (${marked(row)})`),
+    },
     { head: m.policy.by, cell: ({ actor }) => actor },
     { head: m.policy.at, cell: ({ at }) => at && <Time at={instant(at)} format="full" /> },
     { head: m.policy.reason, text: true, cell: ({ reason }) => reason },
@@ -75,25 +88,23 @@ export function Versions<V extends Version>({
       <h2>{m.policy.history}</h2>
       <List
         label={m.policy.history}
-        pages={pages}
+        pages={shown}
         columns={columns}
         rowKey={({ version }) => String(version)}
         empty={<p>{none}</p>}
       />
+      {folded > 0 && (
+        <p className={css.note}>
+          {all ? m.policy.foldedShown(folded) : m.policy.folded(folded)}{" "}
+          <Button kind="quiet" onClick={() => setAll(!all)}>
+            {all ? m.policy.fold : m.policy.unfold}
+          </Button>
+        </p>
+      )}
       {comparing && pages.rows && (
         <Compare versions={pages.rows} content={content} {...comparing} onClose={() => setComparing(null)} />
       )}
     </section>
-  );
-}
-
-function ChangedLines({ lines }: { lines: readonly string[] }) {
-  return (
-    <ul className={css.changes}>
-      {lines.map((line) => (
-        <li key={line}>{line.startsWith("- ") ? <del>{line}</del> : <ins>{line}</ins>}</li>
-      ))}
-    </ul>
   );
 }
 

@@ -1,6 +1,6 @@
 import { type FormEvent, useId, useState } from "react";
 import { useViewer } from "../session/viewer";
-import { type Action, WhoCouldDocument } from "../api/gen/graphql";
+import { type Action, RunByStartDocument, WhoCouldDocument } from "../api/gen/graphql";
 import { ApiError } from "../api/error";
 import { request } from "../api/request";
 import { m } from "../messages";
@@ -27,6 +27,19 @@ const ACTIONS = [
   "UPDATE_TARGET",
 ] as const satisfies readonly Action[];
 
+/** The place that a person typed: a project with its environment, or a run by its id or the start of it. */
+async function placeOf(on: string, projects: readonly string[]) {
+  const [name = "", environmentId] = on.split("/", 2);
+  if (environmentId !== undefined) return { projectId: name.trim(), environmentId: environmentId.trim() };
+  if (projects.includes(name)) throw new ApiError(m.policy.giveEnvironment(name), { code: "BAD_USER_INPUT" });
+  const { runs } = await request(RunByStartDocument, { text: name });
+  const found = runs.edges.map(({ node }) => node.runId).filter((runId) => runId.startsWith(name));
+  const [only] = found;
+  if (only === undefined) throw new ApiError(m.policy.noRun(name), { code: "NOT_FOUND" });
+  if (found.length > 1) throw new ApiError(m.policy.severalRuns(name), { code: "BAD_USER_INPUT" });
+  return { runId: only };
+}
+
 /** Asks the policy who could do something, so that nobody has to read it. */
 export function WhoCan() {
   const viewer = useViewer();
@@ -37,20 +50,20 @@ export function WhoCan() {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const action = ACTIONS.find((known) => known === form.get("action")) ?? "READ";
-    const [on = "", environmentId] = String(form.get("on") ?? "")
-      .trim()
-      .split("/", 2);
+    const on = String(form.get("on") ?? "").trim();
     setError(null);
-    request(
-      WhoCouldDocument,
-      environmentId === undefined ? { action, runId: on } : { action, projectId: on, environmentId },
-    ).then(
-      ({ whoCould }) => setAnswer(m.policy.who(m.action[action], whoCould.join(", "))),
-      (cause: unknown) => {
-        setAnswer(null);
-        setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
-      },
-    );
+    placeOf(
+      on,
+      viewer.places.map(({ projectId }) => projectId),
+    )
+      .then((place) => request(WhoCouldDocument, { action, ...place }))
+      .then(
+        ({ whoCould }) => setAnswer(m.policy.who(m.action[action], whoCould.join(", "))),
+        (cause: unknown) => {
+          setAnswer(null);
+          setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
+        },
+      );
   };
   return (
     <section className={css.section}>

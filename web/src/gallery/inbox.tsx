@@ -27,7 +27,7 @@ const APPROVAL = {
     expiresAt: written(NOW + 3_600_000),
     decisions: [{ principal: "eva", decision: "APPROVE" as const, reason: null, at: written(NOW - 60_000) }],
   },
-  actions: [available("APPROVE")],
+  actions: [{ ...available("APPROVE"), mayReject: true }],
 };
 const TASK = {
   ...PLACE,
@@ -49,7 +49,7 @@ const APPROVALS = [
     environmentId: "dev",
     triggeredBy: "ana",
     createdAt: written(NOW - 300_000),
-    actions: [available("APPROVE", REFUSED)],
+    actions: [{ ...available("APPROVE", REFUSED), mayReject: false }],
   },
 ];
 const TASKS = [

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useState } from "react";
 import { ConfirmDialog } from "../actions/ConfirmDialog";
 import { type RunActions, RunActionsContext } from "../actions/context";
 import type { Kept } from "../actions/intents";
+import type { Answer } from "../actions/send";
 import { useAvailability } from "../actions/useAvailability";
 import { intents } from "../actions/useSend";
 import type { ApiError } from "../api/error";
@@ -18,7 +19,7 @@ import type { Item } from "./items";
 interface DecideProps {
   item: Item;
   yes: boolean;
-  done: () => void;
+  done: (answer: Answer) => void;
   close: () => void;
 }
 
@@ -60,8 +61,8 @@ function Confirm({ item, yes, done, close }: DecideProps) {
       <ConfirmDialog
         kept={kept}
         onClose={close}
-        onDone={() => {
-          done();
+        onDone={(answer) => {
+          done(answer);
           close();
         }}
       />

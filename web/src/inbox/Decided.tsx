@@ -1,6 +1,6 @@
 // What became of runs about which the viewer has decided.
 import { Link } from "@tanstack/react-router";
-import { DecisionsDocument, type DecisionsQuery } from "../api/gen/graphql";
+import { DecisionsDocument, type DecisionsQuery, type ManualOutcome } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { shortId } from "../format/format";
@@ -11,7 +11,7 @@ import css from "./Inbox.module.css";
 
 export type DecidedRun = DecisionsQuery["viewer"]["decisions"][number];
 
-/** "1 of 2 approvals: more people must approve it". */
+/** "1 of 2 approvals; one more person must approve". */
 export function becameOf({ approval: { required, expiresAt, decisions } }: Pick<DecidedRun, "approval">): string {
   const rejected = decisions.find(({ decision }) => decision === "REJECT");
   if (rejected) return m.inbox.became.rejected(rejected.principal);
@@ -45,6 +45,15 @@ export function LastDecision({ runId, refetchOn }: { runId: string; refetchOn: u
   return (
     <p role="status" className={css.last}>
       {decided && `${m.inbox.decided[decided.decision]} ${decided.planId} ${shortId(runId)}. ${becameOf(decided)}.`}
+    </p>
+  );
+}
+
+/** Says once what happens after a manual step was completed. */
+export function LastCompletion({ stepId, outcome }: { stepId: string; outcome: ManualOutcome }) {
+  return (
+    <p role="status" className={css.last}>
+      {m.inbox.completed(stepId, outcome)}
     </p>
   );
 }

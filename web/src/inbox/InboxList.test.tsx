@@ -25,6 +25,7 @@ function item(over: Partial<Item> = {}): Item {
     until: null,
     instructions: null,
     refusal: null,
+    mayReject: true,
     approval: { runSeq: 4, approval: APPROVAL } as Approval,
     task: null,
     ...over,
@@ -41,7 +42,15 @@ const RUN_REQUEST = {
 it("offers a yes and a no for each item, or says why the viewer may not decide", async () => {
   const decide = vi.fn<(item: Item, yes: boolean) => void>();
   const mine = item();
-  const other = item({ key: "x", kind: "task", stepId: "check", name: "check", approval: null, refusal: "Not you." });
+  const other = item({
+    key: "x",
+    kind: "task",
+    stepId: "check",
+    name: "check",
+    approval: null,
+    refusal: "Not you.",
+    mayReject: false,
+  });
   const { user } = await show(<InboxList items={[mine, other]} decide={decide} />, {
     answers: { RunRequest: RUN_REQUEST },
   });
@@ -100,5 +109,34 @@ it("begins with the decision of the button, and rejects only with a reason", asy
   const button = screen.getByRole<HTMLButtonElement>("button", { name: "Reject" });
   expect(button.disabled).toBe(true);
   await user.type(screen.getByLabelText(/^Reason/), "wrong day");
+  await vi.waitFor(() => expect(button.disabled).toBe(false));
+});
+
+it("offers only the rejection during a freeze, with the reason", async () => {
+  const decide = vi.fn<(item: Item, yes: boolean) => void>();
+  const frozen = item({ refusal: "The tenant is frozen. The time to approve it goes on." });
+  const { user } = await show(<InboxList items={[frozen]} decide={decide} />, { answers: { RunRequest: RUN_REQUEST } });
+  expect(screen.getByRole("listitem").textContent).toContain("The time to approve it goes on.");
+  expect(screen.getByRole("button", { name: "Approve: 01KAHW3V" }).getAttribute("aria-disabled")).toBe("true");
+  await user.click(screen.getByRole("button", { name: "Reject: 01KAHW3V" }));
+  expect(decide).toHaveBeenCalledExactlyOnceWith(frozen, false);
+});
+
+it("rejects a run of a frozen tenant in the dialog, where the approval is off", async () => {
+  const refused = available("APPROVE", { outcome: "REFUSED", code: "TENANT_FROZEN", reason: "The tenant is frozen." });
+  const { user } = await show(<Decide item={item()} yes={false} done={() => {}} close={() => {}} />, {
+    answers: {
+      RunOpening: { run: PENDING },
+      RunWhole: { run: { ...PENDING, steps: [] } },
+      Actions: { run: { runSeq: SEQ, actions: [{ ...refused, mayReject: true }], queue: null, approval: APPROVAL } },
+      Preview: { preview: ANSWERS.data.preview },
+      RunRequest: RUN_REQUEST,
+    },
+  });
+  await screen.findByTestId("preview");
+  const approve = await screen.findByRole<HTMLInputElement>("radio", { name: /^Approve.*The tenant is frozen/ });
+  expect(approve.disabled).toBe(true);
+  await user.type(screen.getByLabelText(/^Reason/), "wrong day");
+  const button = screen.getByRole<HTMLButtonElement>("button", { name: "Reject" });
   await vi.waitFor(() => expect(button.disabled).toBe(false));
 });

@@ -73,7 +73,7 @@ export function InboxList({ items, decide }: InboxListProps) {
               {m.inbox.yes[item.kind]}…
             </Button>
             <Button
-              refusal={item.refusal}
+              refusal={item.mayReject ? null : item.refusal}
               label={m.inbox.named(m.inbox.no[item.kind], item.stepId ?? shortId(item.runId))}
               onClick={() => decide(item, false)}
             >

@@ -22,6 +22,8 @@ export interface Item {
   instructions: string | null;
   /** Why the viewer may not decide it; null when they may. */
   refusal: string | null;
+  /** The viewer may say no now, even when `refusal` forbids a yes. */
+  mayReject: boolean;
   approval: Approval | null;
   task: TaskFieldsFragment | null;
 }
@@ -41,6 +43,7 @@ function ofApproval(run: Approval): Item {
     until: null,
     instructions: null,
     refusal: may ? explain(may) : m.denied.noAnswer,
+    mayReject: may?.mayReject === true,
     approval: run,
     task: null,
   };
@@ -60,6 +63,7 @@ function ofTask(task: TaskFieldsFragment): Item {
     until: task.deadline === null ? null : instant(task.deadline),
     instructions: task.instructions,
     refusal: explain(task.action),
+    mayReject: explain(task.action) === null,
     approval: null,
     task,
   };
@@ -82,4 +86,9 @@ export function toItems(
         (project === undefined || item.projectId === project) && (env === undefined || item.environmentId === env),
     )
     .toSorted((a, b) => a.since - b.since);
+}
+
+/** Whether an item waits for the viewer: it does as long as they can decide about it in one way. */
+export function isMine({ refusal, mayReject }: Pick<Item, "refusal" | "mayReject">): boolean {
+  return refusal === null || mayReject;
 }

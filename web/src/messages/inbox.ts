@@ -2,6 +2,12 @@
 import type { Decision, ManualOutcome } from "../api/gen/graphql";
 import { count, plural } from "../format/format";
 
+const next = {
+  SUCCEEDED: "completed as succeeded. The steps that wait for it start now.",
+  FAILED: "completed as failed. The steps that depend on it do not start; the run goes on as after any failed step.",
+  CANCELLED: "completed as cancelled. The steps that depend on it do not start.",
+} satisfies Record<ManualOutcome, string>;
+
 export const inbox = {
   title: "Inbox",
   waits: (n: number) => `${plural(n, "item")} waiting for you`,
@@ -30,11 +36,14 @@ export const inbox = {
   decided: { APPROVE: "Approved", REJECT: "Rejected" } satisfies Record<Decision, string>,
   /** What became of a run that the viewer approved. */
   became: {
-    waiting: (n: number, of: number) => `${n} of ${plural(of, "approval")}: more people must approve it`,
+    waiting: (n: number, of: number) =>
+      `${n} of ${plural(of, "approval")}; ${plural(of - n, "more person", "more people")} must approve`,
     approved: (of: number) => `${of} of ${plural(of, "approval")}: the run starts`,
     rejected: (who: string) => `rejected by ${who}: the run is cancelled`,
     ended: "the run ended before it was approved",
   },
+  /** What happens after a person completed a manual step. */
+  completed: (step: string, outcome: ManualOutcome) => `${step}: ${next[outcome]}`,
   steps: (n: number) => plural(n, "step"),
   stepsUnknown: "The plan is fetched when the run starts; its steps are not known yet.",
   change: (version: string, added: number, removed: number, changed: number) =>

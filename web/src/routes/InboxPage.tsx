@@ -3,10 +3,10 @@ import { useEffect, useState } from "react";
 import { useReceipts } from "../receipts/context";
 import { useViewer } from "../session/viewer";
 import { ReceiptStages, ReceiptTitle } from "../receipts/Receipt";
-import { ApprovalsDocument, DecisionsDocument, TasksDocument } from "../api/gen/graphql";
+import { ApprovalsDocument, DecisionsDocument, type ManualOutcome, TasksDocument } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
 import { useQuery } from "../api/useQuery";
-import { Decided, LastDecision } from "../inbox/Decided";
+import { Decided, LastCompletion, LastDecision } from "../inbox/Decided";
 import { useCan } from "../session/useCan";
 import { useKeptFocus, useRowKeys } from "../ui/useSelection";
 import { Decide } from "../inbox/Decide";
@@ -14,7 +14,7 @@ import { useInbox } from "../inbox/inbox";
 import tabs from "../styles/Tabs.module.css";
 import css from "../inbox/Inbox.module.css";
 import { InboxList } from "../inbox/InboxList";
-import { type Item, toItems } from "../inbox/items";
+import { isMine, type Item, toItems } from "../inbox/items";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -36,6 +36,7 @@ export function InboxPage() {
   const tasks = useConnection(TasksDocument, {}, (result) => result.manualTasks);
   const [deciding, setDeciding] = useState<{ item: Item; yes: boolean } | null>(null);
   const [decided, setDecided] = useState<string | null>(null);
+  const [completed, setCompleted] = useState<{ stepId: string; outcome: ManualOutcome } | null>(null);
   const refresh = (): void => {
     approvals.refresh();
     tasks.refresh();
@@ -46,12 +47,12 @@ export function InboxPage() {
     // oxlint-disable-next-line react/exhaustive-deps
   }, [moved]);
   const all = toItems(approvals.rows ?? [], tasks.rows ?? [], { project, env });
-  const mine = all.filter((item) => item.refusal === null);
+  const mine = all.filter(isMine);
   const items = show === "me" ? mine : all;
   const decide = (yes: boolean) => (): void => {
     const key = document.activeElement?.closest<HTMLElement>("[data-item]")?.dataset["item"];
     const item = items.find((other) => other.key === key) ?? items[0];
-    if (item?.refusal === null) setDeciding({ item, yes });
+    if (item && (item.refusal === null || (!yes && item.mayReject))) setDeciding({ item, yes });
   };
   useRowKeys();
   useKeys({ a: { does: m.keys.approve, run: decide(true) }, d: { does: m.keys.decline, run: decide(false) } });
@@ -81,6 +82,7 @@ export function InboxPage() {
         ))}
       </nav>
       {decided !== null && show !== "done" && <LastDecision runId={decided} refetchOn={moved} />}
+      {completed !== null && show !== "done" && <LastCompletion {...completed} />}
       {show === "done" ? (
         <Done />
       ) : !read ? (
@@ -115,8 +117,10 @@ export function InboxPage() {
         <Decide
           item={deciding.item}
           yes={deciding.yes}
-          done={() => {
-            setDecided(deciding.item.approval ? deciding.item.runId : null);
+          done={({ outcome }) => {
+            const { approval, runId, stepId } = deciding.item;
+            setDecided(approval ? runId : null);
+            setCompleted(stepId !== null && outcome ? { stepId, outcome } : null);
             refresh();
           }}
           close={() => setDeciding(null)}

@@ -630,6 +630,13 @@ export type SetQuotaInput = {
   settings: QuotaSettingsInput;
 };
 
+export type SetShareLinksInput = {
+  /** From 0 (no links) to 168. */
+  hours: number;
+  reason: string;
+  requestId: string;
+};
+
 export type ShareRunInput = {
   requestId: string;
   runId: string;
@@ -937,7 +944,7 @@ export type ActionsQueryVariables = Exact<{
 }>;
 
 
-export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null, slots: { scope: SlotScope, active: number | null, max: number | null } | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
+export type ActionsQuery = { run: { runSeq: number, actions: Array<{ mayReject: boolean, action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null, slots: { scope: SlotScope, active: number | null, max: number | null } | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
 
 export type PreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -1304,7 +1311,7 @@ export type ApprovalsQueryVariables = Exact<{
 }>;
 
 
-export type ApprovalsQuery = { approvals: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, runSeq: number, triggeredBy: string | null, createdAt: string, plan: { planId: string, planVersion: string }, approval: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type ApprovalsQuery = { approvals: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, runSeq: number, triggeredBy: string | null, createdAt: string, plan: { planId: string, planVersion: string }, approval: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, actions: Array<{ mayReject: boolean, action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type ApproveMutationVariables = Exact<{
   input: ApproveRunInput;
@@ -1369,7 +1376,7 @@ export type PolicyHistoryQueryVariables = Exact<{
 }>;
 
 
-export type PolicyHistoryQuery = { policyHistory: { edges: Array<{ node: { changed: Array<string>, version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type PolicyHistoryQuery = { policyHistory: { edges: Array<{ node: { changed: Array<string>, onlyBreakGlass: boolean, version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type QuotaHistoryQueryVariables = Exact<{
   first: number;
@@ -1389,12 +1396,40 @@ export type SetPolicyMutationVariables = Exact<{
 }>;
 
 
-export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }>, sandbox: Array<{ projectId: string, environmentId: string, memory: number | null, cpu: number | null, pids: number | null, disk: number | null, connect: Array<string> | null, require: Array<string> }> }, effect: { changed: Array<string>, warnings: Array<string> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type PreviewPolicyQueryVariables = Exact<{
+  document: PolicyInput;
+}>;
+
+
+export type PreviewPolicyQuery = { preview: { changed: Array<string>, warnings: Array<string> } };
+
+export type PreviewQuotaQueryVariables = Exact<{
+  settings: QuotaSettingsInput;
+}>;
+
+
+export type PreviewQuotaQuery = { preview: { changed: Array<string>, warnings: Array<string> } };
+
+export type RunByStartQueryVariables = Exact<{
+  text: string;
+}>;
+
+
+export type RunByStartQuery = { runs: { edges: Array<{ node: { runId: string } }> } };
+
+export type SetShareLinksMutationVariables = Exact<{
+  input: SetShareLinksInput;
+}>;
+
+
+export type SetShareLinksMutation = { setShareLinks: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null, shareLinkHours: number }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type QuotaSettingsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type QuotaSettingsQuery = { quotaSettings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> } };
+export type QuotaSettingsQuery = { quotaSettings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tierLimits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> } };
 
 export type LimitFieldsFragment = { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null };
 
@@ -1407,26 +1442,26 @@ export type SetQuotaMutationVariables = Exact<{
 
 export type SetQuotaMutation = { setQuota: { settings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
-export type ServiceFieldsFragment = { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null };
+export type ServiceFieldsFragment = { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null, shareLinkHours: number };
 
 export type ServiceQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type ServiceQuery = { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } };
+export type ServiceQuery = { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null, shareLinkHours: number } };
 
 export type SetModeMutationVariables = Exact<{
   input: SetEngineModeInput;
 }>;
 
 
-export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null, shareLinkHours: number }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type FreezeMutationVariables = Exact<{
   input: FreezeTenantInput;
 }>;
 
 
-export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null, shareLinkHours: number }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -2160,6 +2195,7 @@ export const ServiceFieldsFragmentDoc = new TypedDocumentString(`
   degraded
   retryAfterMs
   activeRuns
+  shareLinkHours
 }
     `, {"fragmentName":"ServiceFields"}) as unknown as TypedDocumentString<ServiceFieldsFragment, unknown>;
 export const BulkFieldsFragmentDoc = new TypedDocumentString(`
@@ -2936,6 +2972,7 @@ export const ActionsDocument = new TypedDocumentString(`
     runSeq
     actions {
       ...ActionFields
+      mayReject
     }
     queue @include(if: $waiting) {
       position
@@ -4402,6 +4439,7 @@ export const ApprovalsDocument = new TypedDocumentString(`
         }
         actions {
           ...ActionFields
+          mayReject
         }
       }
     }
@@ -4681,6 +4719,7 @@ export const PolicyHistoryDocument = new TypedDocumentString(`
       node {
         ...PolicyFields
         changed
+        onlyBreakGlass
       }
     }
     pageInfo {
@@ -4798,6 +4837,10 @@ export const SetPolicyDocument = new TypedDocumentString(`
     policy {
       ...PolicyFields
     }
+    effect {
+      changed
+      warnings
+    }
     change {
       ...ChangeFields
     }
@@ -4857,10 +4900,71 @@ fragment PolicyFields on Policy {
   reason
   at
 }`) as unknown as TypedDocumentString<SetPolicyMutation, SetPolicyMutationVariables>;
+export const PreviewPolicyDocument = new TypedDocumentString(`
+    query PreviewPolicy($document: PolicyInput!) {
+  preview: previewPolicy(document: $document) {
+    changed
+    warnings
+  }
+}
+    `) as unknown as TypedDocumentString<PreviewPolicyQuery, PreviewPolicyQueryVariables>;
+export const PreviewQuotaDocument = new TypedDocumentString(`
+    query PreviewQuota($settings: QuotaSettingsInput!) {
+  preview: previewQuota(settings: $settings) {
+    changed
+    warnings
+  }
+}
+    `) as unknown as TypedDocumentString<PreviewQuotaQuery, PreviewQuotaQueryVariables>;
+export const RunByStartDocument = new TypedDocumentString(`
+    query RunByStart($text: String!) {
+  runs(first: 50, filter: {text: $text}) {
+    edges {
+      node {
+        runId
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunByStartQuery, RunByStartQueryVariables>;
+export const SetShareLinksDocument = new TypedDocumentString(`
+    mutation SetShareLinks($input: SetShareLinksInput!) {
+  setShareLinks(input: $input) {
+    service {
+      ...ServiceFields
+    }
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment ServiceFields on ServiceState {
+  mode
+  modeReason
+  modeSince
+  frozen
+  frozenReason
+  frozenSince
+  degraded
+  retryAfterMs
+  activeRuns
+  shareLinkHours
+}`) as unknown as TypedDocumentString<SetShareLinksMutation, SetShareLinksMutationVariables>;
 export const QuotaSettingsDocument = new TypedDocumentString(`
     query QuotaSettings {
   quotaSettings {
     ...QuotaFields
+    tierLimits {
+      ...LimitFields
+    }
   }
 }
     fragment LimitFields on QuotaLimits {
@@ -4950,6 +5054,7 @@ export const ServiceDocument = new TypedDocumentString(`
   degraded
   retryAfterMs
   activeRuns
+  shareLinkHours
 }`) as unknown as TypedDocumentString<ServiceQuery, ServiceQueryVariables>;
 export const SetModeDocument = new TypedDocumentString(`
     mutation SetMode($input: SetEngineModeInput!) {
@@ -4980,6 +5085,7 @@ fragment ServiceFields on ServiceState {
   degraded
   retryAfterMs
   activeRuns
+  shareLinkHours
 }`) as unknown as TypedDocumentString<SetModeMutation, SetModeMutationVariables>;
 export const FreezeDocument = new TypedDocumentString(`
     mutation Freeze($input: FreezeTenantInput!) {
@@ -5010,6 +5116,7 @@ fragment ServiceFields on ServiceState {
   degraded
   retryAfterMs
   activeRuns
+  shareLinkHours
 }`) as unknown as TypedDocumentString<FreezeMutation, FreezeMutationVariables>;
 export const InboxUpdatesDocument = new TypedDocumentString(`
     subscription InboxUpdates {
