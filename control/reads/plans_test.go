@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
@@ -89,6 +90,28 @@ func TestPlans_NextIsTheMostUrgent(t *testing.T) {
 		func() bool { return next("dev-engineer") == reads.NextRetry })
 	if got := next("dev-viewer"); got != reads.NextWatch {
 		t.Errorf("next for a Viewer, who may not retry, is %s, want %s", got, reads.NextWatch)
+	}
+}
+
+// A person who requested a run may not complete its manual step, so the page does not send them there.
+func TestPlans_NextIsOnlyWhatThePersonMayDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, controltest.ManualKeys(t, "k1:"+controltest.SecretOf("a")))
+	w.CreateManual("manual", "m1")
+	plan := func(p authz.Principal) reads.PlanSummary {
+		return controltest.Must[reads.PlansPage](t)(w.Plans(t.Context(), p, reads.PlansQuery{})).Plans[0]
+	}
+	controltest.Eventually(t, "the manual step in the list", func() bool {
+		return plan(w.Principal("dev-admin")).Next == reads.NextComplete
+	})
+	requester := authz.Principal{ID: "ola", TenantID: w.Engineer().TenantID} // the one of runtest.Start
+	w.ChangePolicy(func(d *authz.Document) {
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: requester.ID, Role: authz.Admin, ProjectID: "*",
+			EnvironmentID: "*"})
+	})
+	if got := plan(requester); got.Next != reads.NextWatch || got.Open != 1 || got.Waiting != 1 {
+		t.Errorf("for the person who requested the run: next %s, %d open, %d waiting; want %s, 1 and 1", got.Next,
+			got.Open, got.Waiting, reads.NextWatch)
 	}
 }
 
