@@ -181,7 +181,8 @@ func (s *InboxReader) nameOthers(p authz.Principal, items []AttentionItem) []Att
 	return items
 }
 
-// answers are the actions that answer each kind, the main one first. Those of approvals and tasks depend on more than a right.
+// answers are the actions that answer each kind, the main one first. Those of approvals and tasks depend on more than a
+// right.
 var answers = map[AttentionKind][]authz.Action{ //nolint:gochecknoglobals // a table
 	FailedWaiting: {authz.RetryStep, authz.SkipStep, authz.Cancel},
 	Late:          {authz.Pause, authz.Cancel},
