@@ -91,6 +91,7 @@ func mapAttention(i watch.AttentionItem) model.AttentionItem {
 		PlanID: i.PlanID, PlanVersion: i.PlanVersion, StepID: mapping.Text(i.StepID),
 		LogicalAttemptID: mapping.Optional(i.LogicalAttempt), Since: i.Since, Deadline: i.Deadline, ExpectedBy: i.ExpectedBy,
 		Code: mapping.Text(i.Code), Message: mapping.Text(i.Message), HeldSteps: i.HeldSteps, FailedSteps: i.FailedSteps,
+		BlockedSteps: i.BlockedSteps, WhoCould: mapping.MapSlice(i.WhoCould, func(id string) string { return id }),
 		Actions: mapping.MapSlice(i.Actions, func(a authz.Action) model.Action { return model.Action(a) }),
 	}
 	if i.Required > 0 {

@@ -34,9 +34,10 @@ func (f *fake) Attention(context.Context, authz.Principal, int, string) (watch.A
 	return watch.AttentionPage{Items: []watch.AttentionItem{
 		{Kind: watch.FailedWaiting, RunID: "r1", StepID: "s1", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "prod",
 			PlanID: "nightly", PlanVersion: "1.0", Since: at, Deadline: new(at.Add(time.Minute)), Code: "EXIT_STATUS",
-			Message: "it ended with 1", HeldSteps: 150, FailedSteps: 1, Actions: []authz.Action{authz.RetryStep}},
+			Message: "it ended with 1", HeldSteps: 150, BlockedSteps: 9, FailedSteps: 1,
+			Actions: []authz.Action{authz.RetryStep}},
 		{Kind: watch.NeedsApproval, RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", PlanID: "nightly",
-			PlanVersion: "1.0", Since: at, Approvals: 1, Required: 2},
+			PlanVersion: "1.0", Since: at, Approvals: 1, Required: 2, WhoCould: []string{"ana", "ben"}},
 	}, Cursors: []string{"a", "b"}, Count: 2, HasNext: true, AsOf: at}, nil
 }
 
@@ -44,7 +45,7 @@ func TestGolden_Attention(t *testing.T) {
 	t.Parallel()
 	golden(t, "attention", serve(t, newAnsweringFake()).query(`{ attention(first: 2, after: "YQ") { count asOf
 		edges { cursor node { kind runId projectId environmentId planId planVersion stepId logicalAttemptId since deadline
-			expectedBy code message heldSteps failedSteps approvals approvalsRequired actions } }
+			expectedBy code message heldSteps blockedSteps failedSteps approvals approvalsRequired actions whoCould } }
 		pageInfo { hasNextPage hasPreviousPage endCursor } } }`, nil))
 }
 

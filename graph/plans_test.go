@@ -21,8 +21,8 @@ func (histories) summary() reads.PlanSummary {
 	done := h
 	done.RunID, done.Status, done.CompletedAt, done.RetryDeadline = "r0", run.Completed, after(time.Minute), nil
 	half, slow := 30*time.Second, time.Minute
-	return reads.PlanSummary{PlanKey: key(h), LastRunAt: instant, Runs: []run.Header{h, done}, Open: 1, Ended: 1,
-		Succeeded: 1, Median: &half, Slow: &slow, RecentMedian: &half, Next: reads.NextRetry, NextRunID: h.RunID}
+	return reads.PlanSummary{PlanKey: key(h), LastRunAt: instant, Runs: []run.Header{h, done}, Open: 1, Waiting: 1,
+		Ended: 1, Succeeded: 1, Median: &half, Slow: &slow, RecentMedian: &half, Next: reads.NextRetry, NextRunID: h.RunID}
 }
 
 func key(h run.Header) reads.PlanKey {

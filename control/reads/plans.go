@@ -60,6 +60,7 @@ type PlanSummary struct {
 	LastRunAt time.Time
 	Runs      []run.Header // newest first, at most 30, or 50 in PlanHistory
 	Open      int          // runs that have not ended, at most store.MaxOpenRuns
+	Waiting   int          // runs among Runs that wait for a person
 	// Ended counts the runs among Runs that COMPLETED or FAILED, Succeeded those that COMPLETED. A cancelled run counts in
 	// neither, because it says nothing about its plan.
 	Ended, Succeeded int
@@ -124,6 +125,9 @@ func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow) PlanSumm
 	for _, r := range row.Runs {
 		h := r.Header
 		out.Runs = append(out.Runs, h)
+		if !h.Status.Terminal() && nextOfOpen(h) != NextWatch {
+			out.Waiting++
+		}
 		if h.Status == run.Completed || h.Status == run.Failed {
 			out.Ended++
 		}
@@ -136,17 +140,27 @@ func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow) PlanSumm
 	}
 	out.RecentMedian = quantile(took[:min(len(took), runsOfRecent)], 0.5)
 	out.Median, out.Slow = quantile(took, 0.5), quantile(took, 0.9)
-	out.Next, out.NextRunID = nextOf(out.Runs, func(action authz.Action, of run.Header) bool {
-		// Whether the step asks for another person is in the plan, which a list does not read: one who may be refused is
-		// offered to watch.
-		if action == authz.CompleteManual && s.rights.IsInvolved(true, of.TriggeredBy == p.ID, p) {
-			return false
-		}
+	out.Next, out.NextRunID = nextOf(out.Runs, func(action authz.Action, h run.Header) bool {
 		d, err := s.rights.Authz.Decide(p, action, authz.Object{TenantID: row.TenantID, ProjectID: row.ProjectID,
 			EnvironmentID: row.EnvironmentID})
-		return err == nil && d.Allowed
+		return err == nil && d.Allowed && !s.isExcluded(p, action, h)
 	})
 	return out
+}
+
+// isExcluded reports whether separation of duties may keep p from an action on a run. It does not read whether the
+// manual step of this run asks for another person: the plan of each run would have to be read, and the page of the run
+// offers the action anyway.
+func (s *PlanHistories) isExcluded(p authz.Principal, action authz.Action, h run.Header) bool {
+	requested := h.TriggeredBy == p.ID
+	switch action {
+	case authz.CompleteManual:
+		return s.rights.IsInvolved(true, requested, p)
+	case authz.Approve:
+		return s.rights.Authz.SOD(p.TenantID).Approve && (requested || authz.IsService(p.ID))
+	default:
+		return false
+	}
 }
 
 // actionOf has the action that a next action takes; to watch takes none.

@@ -112,22 +112,22 @@ func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v control.RunVi
 	}
 	switch a.Code {
 	case run.CodeForbidden, run.CodeSOD, run.CodeAlreadyInState:
-		if a.WhoCould = s.othersWhoCould(o, v); len(a.WhoCould) == 0 && v.Approval.Open {
+		if a.WhoCould = s.OthersWhoCould(o, v.State.TriggeredBy, *v.Approval); len(a.WhoCould) == 0 && v.Approval.Open {
 			a.Reason += " Nobody else can decide about it, so it cannot start unless the policy changes."
 		}
 	}
 	return a
 }
 
-// othersWhoCould names principals that may decide about the run, without those that have and those whom separation of
+// OthersWhoCould names principals that may decide about a run, without those that have and those whom separation of
 // duties excludes.
-func (s *Approver) othersWhoCould(o authz.Object, v control.RunView) []string {
+func (s *Approver) OthersWhoCould(o authz.Object, triggeredBy string, at store.Approval) []string {
 	return s.rights.OthersWhoCould(authz.Approve, o, func(id string) bool {
 		by := authz.Principal{ID: id, TenantID: o.TenantID}
-		if HasDecided(*v.Approval, by) {
+		if HasDecided(at, by) {
 			return true
 		}
-		e := s.CheckMayDecide(by, v.State.TriggeredBy, *v.Approval, true)
+		e := s.CheckMayDecide(by, triggeredBy, at, true)
 		return e != nil && e.Code == run.CodeSOD
 	})
 }

@@ -43,6 +43,7 @@ type StepFacts struct {
 	Tries        int
 	Timeout      time.Duration
 	Queue        string
+	dependsOn    []string
 }
 
 // Limits of the cache of facts by plan digest. Entries do not expire: a plan never changes.
@@ -80,7 +81,8 @@ func factsOf(pl plan.Plan, q plan.Queues) planFacts {
 	out := make(planFacts, len(pl.Steps))
 	sk := pl.Skeleton(q)
 	for i, step := range pl.Steps {
-		f := StepFacts{Timeout: step.Timeout, Tries: step.Retry.MaxAttempts, Queue: sk.Steps[i].TaskQueue}
+		f := StepFacts{Timeout: step.Timeout, Tries: step.Retry.MaxAttempts, Queue: sk.Steps[i].TaskQueue,
+			dependsOn: step.DependsOn}
 		f.Patience = time.Duration(f.Tries) * (step.Timeout + time.Duration(step.Retry.MaxBackoffMS)*time.Millisecond)
 		if step.Wait != nil {
 			f.Sod = step.Wait.SOD
@@ -100,11 +102,36 @@ func factsOf(pl plan.Plan, q plan.Queues) planFacts {
 
 // bytes estimates the memory that the facts use.
 func (f planFacts) bytes() (n int) {
-	const ofStep = 256
+	const ofStep, ofDependency = 256, 16
 	for id, step := range f {
 		n += ofStep + len(id) + len(step.instructions) + len(step.evidence)
+		for _, needed := range step.dependsOn {
+			n += ofDependency + len(needed)
+		}
 	}
 	return n
+}
+
+// countDependents counts the steps that depend on a step, directly or not.
+func (f planFacts) countDependents(stepID string) int {
+	dependents := make(map[string][]string, len(f))
+	for id, step := range f {
+		for _, needed := range step.dependsOn {
+			dependents[needed] = append(dependents[needed], id)
+		}
+	}
+	seen := map[string]bool{}
+	for from := []string{stepID}; len(from) > 0; {
+		next := dependents[from[len(from)-1]]
+		from = from[:len(from)-1]
+		for _, id := range next {
+			if !seen[id] {
+				seen[id] = true
+				from = append(from, id)
+			}
+		}
+	}
+	return len(seen)
 }
 
 // planOfRun reads the plan of a run. It returns false when no worker has fetched the plan yet. It also returns false

@@ -169,6 +169,17 @@ func (s *TaskReader) ManualFacts(ctx context.Context, ref plan.Ref, stepID strin
 	return f, nil
 }
 
+// CountDependents counts the steps of a plan that depend on a step, directly or not. It returns 0 when the plan cannot
+// be read: no worker has fetched it, or it is invalid.
+func (s *TaskReader) CountDependents(ctx context.Context, ref plan.Ref, stepID string) (int, error) {
+	facts, err := s.plans.PlanFacts(ctx, ref)
+	var broken *plan.InvalidError
+	if errors.Is(err, store.ErrNotFound) || errors.As(err, &broken) {
+		return 0, nil
+	}
+	return facts.countDependents(stepID), err
+}
+
 // mayComplete returns whether p may complete a task, and otherwise why not. It checks the policy, separation of duties
 // (contract T87), and whether this server has keys.
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -36,15 +37,24 @@ type AttentionItem struct {
 	// Deadline is when dvt decides by itself: the run fails, the approval or the task expires. Nil: never.
 	Deadline *time.Time
 	// ExpectedBy is the time by which nine of ten earlier runs of the plan had ended; only for Late.
-	ExpectedBy  *time.Time
-	Code        string // of the failed step's error
-	Message     string
-	HeldSteps   int // steps that wait for the decision
-	FailedSteps int
+	ExpectedBy *time.Time
+	Code       string // of the failed step's error
+	Message    string
+	HeldSteps  int // steps that wait for the decision
+	// BlockedSteps are those of HeldSteps that depend on the failed step, directly or not. It is set only for
+	// FailedWaiting, and 0 while the plan is not known.
+	BlockedSteps int
+	FailedSteps  int
 	// Approvals and Required count the approvals that were given and that are needed; only for NeedsApproval.
 	Approvals, Required int
 	// Actions are what the viewer may do about it now.
 	Actions []authz.Action
+	// WhoCould names principals whom the viewer could ask, at most authz.MaxWhoCould, when Actions lacks the answer: to
+	// retry the step, to approve, to complete the task, to pause the late run. Empty then: nobody could unless the policy
+	// changes.
+	WhoCould []string
+
+	decision *pending // what an approval or a task asks; nil for other kinds
 }
 
 // AttentionPage is a page of the items that need attention.
@@ -80,7 +90,7 @@ func (s *InboxReader) Attention(ctx context.Context, p authz.Principal, first in
 	}
 	v, err := s.readInbox(ctx, scope, nil)
 	if err == nil {
-		err = s.readAttention(ctx, scope, v)
+		err = s.readAttention(ctx, scope, v, nil)
 	}
 	if err != nil {
 		return AttentionPage{}, control.Translate(err)
@@ -98,7 +108,7 @@ func (s *InboxReader) Attention(ctx context.Context, p authz.Principal, first in
 		items = items[i+1:]
 	}
 	out.HasNext = len(items) > n
-	out.Items = items[:min(n, len(items))]
+	out.Items = s.nameOthers(p, items[:min(n, len(items))])
 	for _, i := range out.Items {
 		out.Cursors = append(out.Cursors, i.cursor())
 	}
@@ -123,7 +133,7 @@ func (s *InboxReader) attentionOf(p authz.Principal, v *inboxView) ([]AttentionI
 	may := s.allowed(p)
 	out := []AttentionItem{}
 	for _, row := range v.failed {
-		out = append(out, failedItem(row.Header))
+		out = append(out, failedItem(row.Header, v.blocked))
 	}
 	for i := range v.items {
 		out = append(out, v.items[i].attention(yours[i]))
@@ -147,7 +157,32 @@ func (s *InboxReader) attentionOf(p authz.Principal, v *inboxView) ([]AttentionI
 	return out, nil
 }
 
-// answers are the actions that answer each kind. Those of approvals and tasks depend on more than a right.
+// nameOthers sets WhoCould of each item that p cannot answer. It does no I/O. It is called only for the items of one
+// page, because it costs more than the decision about p alone. p may READ the runs, so that a refusal would name the
+// same people.
+func (s *InboxReader) nameOthers(p authz.Principal, items []AttentionItem) []AttentionItem {
+	for i := range items {
+		item := &items[i]
+		if len(item.Actions) > 0 && (answers[item.Kind] == nil || item.Actions[0] == answers[item.Kind][0]) {
+			continue
+		}
+		o := authz.Object{TenantID: p.TenantID, ProjectID: item.ProjectID, EnvironmentID: item.EnvironmentID}
+		switch item.Kind {
+		case NeedsApproval:
+			item.WhoCould = s.approver.OthersWhoCould(o, item.decision.triggeredBy, item.decision.approval)
+		case NeedsTask:
+			item.WhoCould = s.rights.OthersWhoCould(authz.CompleteManual, o, func(id string) bool {
+				return s.isInvolved(authz.Principal{ID: id, TenantID: p.TenantID}, item.decision)
+			})
+		case FailedWaiting, Late:
+			item.WhoCould = s.rights.Authz.WhoCould(answers[item.Kind][0], o)
+		}
+	}
+	return items
+}
+
+// answers are the actions that answer each kind, the main one first. Those of approvals and tasks depend on more than a
+// right.
 var answers = map[AttentionKind][]authz.Action{ //nolint:gochecknoglobals // a table
 	FailedWaiting: {authz.RetryStep, authz.SkipStep, authz.Cancel},
 	Late:          {authz.Pause, authz.Cancel},
@@ -169,11 +204,14 @@ func compareAttention(a, b AttentionItem) int {
 		strings.Compare(a.StepID, b.StepID))
 }
 
-func failedItem(h run.Header) AttentionItem {
+func failedItem(h run.Header, blocked map[stepOfPlan]int) AttentionItem {
 	item := itemOf(FailedWaiting, h)
 	item.Deadline = h.AwaitingUntil()
 	if c := h.RootCause; c != nil {
 		item.StepID, item.LogicalAttempt = c.StepID, c.LogicalAttempt
+		if h.PlanRef != nil {
+			item.BlockedSteps = blocked[stepOfPlan{h.PlanRef.SHA256, c.StepID}]
+		}
 		if c.Error != nil {
 			item.Code, item.Message = c.Error.Code, c.Error.Message
 		}
@@ -200,6 +238,7 @@ func (p *pending) attention(yours bool) AttentionItem {
 	item := AttentionItem{
 		Kind: NeedsApproval, RunID: p.RunID, StepID: p.StepID, LogicalAttempt: p.LogicalAttempt, ProjectID: p.ProjectID,
 		EnvironmentID: p.EnvironmentID, PlanID: p.planID, PlanVersion: p.planVersion, Since: p.Since, Deadline: p.deadline,
+		decision: p,
 	}
 	action := authz.Approve
 	if p.StepID != "" {
@@ -218,12 +257,16 @@ func (p *pending) attention(yours bool) AttentionItem {
 	return item
 }
 
-// readAttention adds to a view the runs that await an operator and those that are late.
-func (s *InboxReader) readAttention(ctx context.Context, scope control.RunFilter, v *inboxView) (err error) {
+// readAttention adds to a view the runs that await an operator and those that are late. before is the previous view, or
+// nil.
+func (s *InboxReader) readAttention(ctx context.Context, scope control.RunFilter, v, before *inboxView) (err error) {
 	if v.failed, err = s.store.ListAwaitingRuns(ctx, store.WaitFilter{
 		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
 		Limit: maxInbox,
 	}); err != nil {
+		return err
+	}
+	if err := s.countBlocked(ctx, v, before); err != nil {
 		return err
 	}
 	waiting := make(map[string]bool, len(v.failed)+len(v.items))
@@ -240,6 +283,37 @@ func (s *InboxReader) readAttention(ctx context.Context, scope control.RunFilter
 		}
 	}
 	return err
+}
+
+// stepOfPlan is a step of the plan with a digest.
+type stepOfPlan struct{ sha256, stepID string }
+
+// countBlocked counts the steps that depend on the failed step of each run that awaits an operator. It takes the
+// numbers of the previous view, because a plan never changes, and reads only plans that are not cached.
+func (s *InboxReader) countBlocked(ctx context.Context, v, before *inboxView) error {
+	v.blocked = make(map[stepOfPlan]int, len(v.failed))
+	for _, row := range v.failed {
+		h := row.Header
+		if h.RootCause == nil || h.RootCause.StepID == "" || h.PlanRef == nil {
+			continue
+		}
+		key := stepOfPlan{h.PlanRef.SHA256, h.RootCause.StepID}
+		if _, counted := v.blocked[key]; counted {
+			continue
+		}
+		if before != nil {
+			if n, known := before.blocked[key]; known {
+				v.blocked[key] = n
+				continue
+			}
+		}
+		n, err := s.tasks.CountDependents(ctx, plan.Ref{SHA256: h.PlanRef.SHA256}, key.stepID)
+		if err != nil {
+			return err
+		}
+		v.blocked[key] = n
+	}
+	return nil
 }
 
 // WatchAttention returns a stream of the first page of Attention, at most first items (1 to 100): at once, after each
@@ -276,7 +350,7 @@ func (a *attentionFrames) advance(_ *inbox, now inboxState) (f AttentionFrame, m
 			return f, false, err
 		}
 		f.AsOf, f.Count = now.view.asOf, new(min(len(items), MaxInboxCount))
-		items = items[:min(len(items), a.first)]
+		items = a.reader.nameOthers(a.p, items[:min(len(items), a.first)])
 		if !a.began || !slices.EqualFunc(a.items, items, equalAttention) {
 			f.Items, moved, a.began, a.items = items, true, true, items
 		}
@@ -287,7 +361,8 @@ func (a *attentionFrames) advance(_ *inbox, now inboxState) (f AttentionFrame, m
 
 func equalAttention(a, b AttentionItem) bool {
 	return a.cursor() == b.cursor() && a.LogicalAttempt == b.LogicalAttempt && a.HeldSteps == b.HeldSteps &&
-		a.FailedSteps == b.FailedSteps && a.Approvals == b.Approvals && slices.Equal(a.Actions, b.Actions) &&
+		a.BlockedSteps == b.BlockedSteps && a.FailedSteps == b.FailedSteps && a.Approvals == b.Approvals &&
+		slices.Equal(a.Actions, b.Actions) && slices.Equal(a.WhoCould, b.WhoCould) &&
 		equalTimes(a.Deadline, b.Deadline) && equalTimes(a.ExpectedBy, b.ExpectedBy)
 }
 

@@ -128,6 +128,41 @@ func TestAttention_PagesAndNamesTheCause(t *testing.T) {
 	controltest.Refusal(t, err, run.CodeBadInput)
 }
 
+// contract: T101
+func TestAttention_NamesWhomTheViewerCouldAsk(t *testing.T) {
+	t.Parallel()
+	w := staffed(t)
+	w.ask(w.Engineer(), "asked")
+	whoCould := func(p authz.Principal) []string {
+		page := controltest.Must[watch.AttentionPage](t)(w.Attention(t.Context(), p, 0, ""))
+		if len(page.Items) != 1 {
+			t.Fatalf("the items are %+v, want the approval", page.Items)
+		}
+		return page.Items[0].WhoCould
+	}
+	if diff := cmp.Diff([]string{"dev-admin", "dev-operator", "dev-planner"}, whoCould(w.Engineer())); diff != "" {
+		t.Errorf("the requester could ask (-want +got):\n%s", diff)
+	}
+	if got := whoCould(w.Principal("dev-admin")); len(got) > 0 {
+		t.Errorf("somebody who may approve is told to ask %v, want nobody", got)
+	}
+}
+
+func TestAttention_CountsTheStepsThatNeedTheFailedOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.CreateRetryable("a", time.Hour, "s1", "s2<s1", "s3<s2", "other")
+	w.awaitAttention(w.Engineer(), 1)
+	page := controltest.Must[watch.AttentionPage](t)(w.Attention(t.Context(), w.Principal("dev-viewer"), 0, ""))
+	item := page.Items[0]
+	if item.HeldSteps != 3 || item.BlockedSteps != 2 {
+		t.Errorf("%d steps wait and %d need the failed one, want 3 and 2", item.HeldSteps, item.BlockedSteps)
+	}
+	if diff := cmp.Diff([]string{"dev-admin", "dev-engineer"}, item.WhoCould); diff != "" {
+		t.Errorf("a viewer could ask for the retry (-want +got):\n%s", diff)
+	}
+}
+
 func TestAttention_AnApprovalSaysHowManyAreThereAndWhen(t *testing.T) {
 	t.Parallel()
 	w := staffed(t)

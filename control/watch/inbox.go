@@ -95,6 +95,8 @@ type inboxView struct {
 	// failed await an operator, the earliest deadline first; late run longer than earlier runs. readAttention sets them.
 	failed []store.RunRow
 	late   []lateRun
+	// blocked counts the steps that depend on the failed step of each run of failed.
+	blocked map[stepOfPlan]int
 }
 
 type pendingKey struct {
@@ -232,9 +234,13 @@ func (s *InboxReader) allowed(p authz.Principal) func(action authz.Action, proje
 // of the engine never forbids.
 func (s *InboxReader) canDecide(p authz.Principal, item *pending) bool {
 	if item.StepID != "" {
-		return len(s.tasks.Keys) > 0 && !s.rights.IsInvolved(item.sod, item.triggeredBy == p.ID ||
-			runs.HasApproved(item.approval, p), p)
+		return len(s.tasks.Keys) > 0 && !s.isInvolved(p, item)
 	}
 	return !runs.HasDecided(item.approval, p) && s.approver.CheckMayDecide(p, item.triggeredBy, item.approval,
 		true) == nil
+}
+
+// isInvolved reports whether separation of duties keeps p from completing the task.
+func (s *InboxReader) isInvolved(p authz.Principal, task *pending) bool {
+	return s.rights.IsInvolved(task.sod, task.triggeredBy == p.ID || runs.HasApproved(task.approval, p), p)
 }

@@ -168,7 +168,7 @@ func (in *inbox) look(ctx context.Context) time.Duration {
 	up := in.s.bus.Up()
 	view, err := in.s.reader.readInbox(bounded, in.scope, in.now.view)
 	if err == nil {
-		err = in.s.reader.readAttention(bounded, in.scope, view)
+		err = in.s.reader.readAttention(bounded, in.scope, view, in.now.view)
 	}
 	switch {
 	case err != nil:

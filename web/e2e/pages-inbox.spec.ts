@@ -20,7 +20,7 @@ test("38 what waits is listed live and decided by keys, also at 360 px", async (
   const runId = await startRun(url, "e2e-inbox", gate("check_totals"));
   await expect(item(page, runId)).toContainText("Compare the totals");
   await expect(page.getByTestId("inbox-count")).toHaveText(/\d+/);
-  await expect(page).toHaveTitle(/\(\d+\) Inbox/);
+  await expect(page).toHaveTitle(/^\(\d+\) ✋ Inbox/);
   await item(page, runId).getByRole("link").focus();
   await page.keyboard.press("a");
   const dialog = page.getByRole("dialog", { name: /^Complete step check_totals/ });

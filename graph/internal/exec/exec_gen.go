@@ -109,6 +109,7 @@ type ComplexityRoot struct {
 		Actions           func(childComplexity int) int
 		Approvals         func(childComplexity int) int
 		ApprovalsRequired func(childComplexity int) int
+		BlockedSteps      func(childComplexity int) int
 		Code              func(childComplexity int) int
 		Deadline          func(childComplexity int) int
 		EnvironmentID     func(childComplexity int) int
@@ -124,6 +125,7 @@ type ComplexityRoot struct {
 		RunID             func(childComplexity int) int
 		Since             func(childComplexity int) int
 		StepID            func(childComplexity int) int
+		WhoCould          func(childComplexity int) int
 	}
 
 	AttentionUpdate struct {
@@ -786,6 +788,7 @@ type ComplexityRoot struct {
 		Runs           func(childComplexity int) int
 		Succeeded      func(childComplexity int) int
 		SuccessRate    func(childComplexity int) int
+		Waiting        func(childComplexity int) int
 	}
 
 	PlanVersion struct {
@@ -1921,6 +1924,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AttentionItem.ApprovalsRequired(childComplexity), true
+	case "AttentionItem.blockedSteps":
+		if e.ComplexityRoot.AttentionItem.BlockedSteps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.BlockedSteps(childComplexity), true
 	case "AttentionItem.code":
 		if e.ComplexityRoot.AttentionItem.Code == nil {
 			break
@@ -2011,6 +2020,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AttentionItem.StepID(childComplexity), true
+	case "AttentionItem.whoCould":
+		if e.ComplexityRoot.AttentionItem.WhoCould == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.WhoCould(childComplexity), true
 
 	case "AttentionUpdate.asOf":
 		if e.ComplexityRoot.AttentionUpdate.AsOf == nil {
@@ -4731,6 +4746,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanSummary.SuccessRate(childComplexity), true
+	case "PlanSummary.waiting":
+		if e.ComplexityRoot.PlanSummary.Waiting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.Waiting(childComplexity), true
 
 	case "PlanVersion.firstUsedAt":
 		if e.ComplexityRoot.PlanVersion.FirstUsedAt == nil {
@@ -8920,6 +8941,8 @@ type PlanSummary {
   runs: [PlanRun!]!
   "Runs that have not ended; 100 means 100 or more."
   open: Int!
+  "Those of ` + "`" + `runs` + "`" + ` that wait for a person: a failed or a manual step, an approval, or a pause."
+  waiting: Int!
   "The runs of ` + "`" + `runs` + "`" + ` that COMPLETED or FAILED. A cancelled run says nothing about its plan."
   ended: Int!
   "Those of them that COMPLETED."
@@ -11004,12 +11027,19 @@ type AttentionItem {
   message: String
   "Steps of the run that have not started."
   heldSteps: Int!
+  "Of them, those that depend on the failed step, directly or not; 0 for other kinds and while the plan is not known."
+  blockedSteps: Int!
   failedSteps: Int!
   "Approvals given and needed; null for other kinds than APPROVAL."
   approvals: Int
   approvalsRequired: Int
   "What the viewer may do about it now; empty: it waits for somebody else."
   actions: [Action!]!
+  """
+  At most ten principals whom the viewer could ask when ` + "`" + `actions` + "`" + ` lacks the answer: RETRY_STEP, APPROVE, COMPLETE_MANUAL_STEP, or
+  PAUSE for LATE. Empty then: nobody could unless the policy changes.
+  """
+  whoCould: [String!]!
 }
 type AttentionUpdate {
   sync: SyncState!
@@ -11249,6 +11279,8 @@ func (ec *executionContext) childFields_AttentionItem(ctx context.Context, field
 		return ec.fieldContext_AttentionItem_message(ctx, field)
 	case "heldSteps":
 		return ec.fieldContext_AttentionItem_heldSteps(ctx, field)
+	case "blockedSteps":
+		return ec.fieldContext_AttentionItem_blockedSteps(ctx, field)
 	case "failedSteps":
 		return ec.fieldContext_AttentionItem_failedSteps(ctx, field)
 	case "approvals":
@@ -11257,6 +11289,8 @@ func (ec *executionContext) childFields_AttentionItem(ctx context.Context, field
 		return ec.fieldContext_AttentionItem_approvalsRequired(ctx, field)
 	case "actions":
 		return ec.fieldContext_AttentionItem_actions(ctx, field)
+	case "whoCould":
+		return ec.fieldContext_AttentionItem_whoCould(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AttentionItem", field.Name)
 }
@@ -12511,6 +12545,8 @@ func (ec *executionContext) childFields_PlanSummary(ctx context.Context, field g
 		return ec.fieldContext_PlanSummary_runs(ctx, field)
 	case "open":
 		return ec.fieldContext_PlanSummary_open(ctx, field)
+	case "waiting":
+		return ec.fieldContext_PlanSummary_waiting(ctx, field)
 	case "ended":
 		return ec.fieldContext_PlanSummary_ended(ctx, field)
 	case "succeeded":
@@ -16943,6 +16979,29 @@ func (ec *executionContext) fieldContext_AttentionItem_heldSteps(_ context.Conte
 	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _AttentionItem_blockedSteps(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_blockedSteps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BlockedSteps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_blockedSteps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _AttentionItem_failedSteps(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17033,6 +17092,29 @@ func (ec *executionContext) _AttentionItem_actions(ctx context.Context, field gr
 }
 func (ec *executionContext) fieldContext_AttentionItem_actions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Action does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_whoCould(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_whoCould(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WhoCould, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_whoCould(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _AttentionUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.AttentionUpdate) (ret graphql.Marshaler) {
@@ -27649,6 +27731,29 @@ func (ec *executionContext) _PlanSummary_open(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_PlanSummary_open(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_waiting(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_waiting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Waiting, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -46370,6 +46475,11 @@ func (ec *executionContext) _AttentionItem(ctx context.Context, sel ast.Selectio
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "blockedSteps":
+			out.Values[i] = ec._AttentionItem_blockedSteps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "failedSteps":
 			out.Values[i] = ec._AttentionItem_failedSteps(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -46387,6 +46497,11 @@ func (ec *executionContext) _AttentionItem(ctx context.Context, sel ast.Selectio
 			}
 		case "actions":
 			out.Values[i] = ec._AttentionItem_actions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "whoCould":
+			out.Values[i] = ec._AttentionItem_whoCould(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -51270,6 +51385,11 @@ func (ec *executionContext) _PlanSummary(ctx context.Context, sel ast.SelectionS
 			}
 		case "open":
 			out.Values[i] = ec._PlanSummary_open(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "waiting":
+			out.Values[i] = ec._PlanSummary_waiting(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -22,7 +22,8 @@ func PlansPage(page reads.PlansPage, after string) *model.PlanConnection {
 
 func planSummary(p reads.PlanSummary) *model.PlanSummary {
 	out := &model.PlanSummary{ProjectID: p.ProjectID, EnvironmentID: p.EnvironmentID, PlanID: p.PlanID,
-		LastRunAt: p.LastRunAt, Runs: MapSlice(p.Runs, planRun), Open: p.Open, Ended: p.Ended, Succeeded: p.Succeeded,
+		LastRunAt: p.LastRunAt, Runs: MapSlice(p.Runs, planRun), Open: p.Open, Waiting: p.Waiting,
+		Ended: p.Ended, Succeeded: p.Succeeded,
 		MedianMs: p.Median, P90Ms: p.Slow, RecentMedianMs: p.RecentMedian, Next: model.PlanNext(p.Next),
 		NextRunID: Text(p.NextRunID)}
 	if p.Ended > 0 {

@@ -142,13 +142,18 @@ type AttentionItem struct {
 	Code    *string `json:"code,omitempty"`
 	Message *string `json:"message,omitempty"`
 	// Steps of the run that have not started.
-	HeldSteps   int `json:"heldSteps"`
-	FailedSteps int `json:"failedSteps"`
+	HeldSteps int `json:"heldSteps"`
+	// Of them, those that depend on the failed step, directly or not; 0 for other kinds and while the plan is not known.
+	BlockedSteps int `json:"blockedSteps"`
+	FailedSteps  int `json:"failedSteps"`
 	// Approvals given and needed; null for other kinds than APPROVAL.
 	Approvals         *int `json:"approvals,omitempty"`
 	ApprovalsRequired *int `json:"approvalsRequired,omitempty"`
 	// What the viewer may do about it now; empty: it waits for somebody else.
 	Actions []Action `json:"actions"`
+	// At most ten principals whom the viewer could ask when `actions` lacks the answer: RETRY_STEP, APPROVE, COMPLETE_MANUAL_STEP, or
+	// PAUSE for LATE. Empty then: nobody could unless the policy changes.
+	WhoCould []string `json:"whoCould"`
 }
 
 type AttentionUpdate struct {
@@ -1169,6 +1174,8 @@ type PlanSummary struct {
 	Runs []PlanRun `json:"runs"`
 	// Runs that have not ended; 100 means 100 or more.
 	Open int `json:"open"`
+	// Those of `runs` that wait for a person: a failed or a manual step, an approval, or a pause.
+	Waiting int `json:"waiting"`
 	// The runs of `runs` that COMPLETED or FAILED. A cancelled run says nothing about its plan.
 	Ended int `json:"ended"`
 	// Those of them that COMPLETED.

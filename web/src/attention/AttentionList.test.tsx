@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { screen, show } from "../testing/render";
+import { of, screen, show, vi } from "../testing/render";
 import type { AttentionItem } from "./state";
 import { AttentionList } from "./AttentionList";
 
@@ -12,25 +12,33 @@ const ITEM: AttentionItem = {
   planId: "nightly",
   planVersion: "1.4",
   stepId: "stg_orders",
+  logicalAttemptId: 1,
   since: "2026-11-22T02:50:00Z",
   deadline: "2026-11-22T03:01:30Z",
   expectedBy: null,
   code: "DBT_TEST_FAILED",
   message: "Got 3 results",
   heldSteps: 150,
+  blockedSteps: 9,
   failedSteps: 1,
   approvals: null,
   approvalsRequired: null,
-  actions: ["RETRY_STEP", "CANCEL"],
+  actions: ["RETRY_STEP", "SKIP_STEP", "CANCEL"],
+  whoCould: [],
 };
 
 it("says what failed, how much waits, how long is left and what one may do", async () => {
   await show(<AttentionList items={[ITEM]} now={NOW} />);
   const item = screen.getByRole("listitem");
-  for (const words of ["stg_orders: DBT_TEST_FAILED", "150 steps wait", "1 m 30 s left", "then the run fails"]) {
+  for (const words of [
+    "stg_orders: DBT_TEST_FAILED",
+    "150 steps wait, of which 9 need this one",
+    "1 m 30 s left",
+    "then the run fails",
+  ]) {
     expect(item.textContent).toContain(words);
   }
-  expect(item.textContent).toContain("You can: Retry step, Cancel run");
+  expect(screen.getAllByRole("button").map((button) => button.textContent)).toEqual(["Retry…", "Skip…", "Cancel run…"]);
   expect(item.dataset["urgency"], "the last two minutes").toBe("last");
   expect(screen.getByRole("link").getAttribute("href")).toBe("/runs/7f3a0000?step=stg_orders");
 });
@@ -41,7 +49,7 @@ it("says what waits for others, and by how much a run is late", async () => {
   await show(
     <AttentionList
       items={[
-        { ...ITEM, ...approval, deadline: "2026-11-23T03:00:00Z", actions: [] },
+        { ...ITEM, ...approval, deadline: "2026-11-23T03:00:00Z", actions: [], whoCould: ["dev-admin", "ben"] },
         { ...ITEM, ...late, expectedBy: "2026-11-22T02:48:00Z" },
       ]}
       now={NOW}
@@ -49,7 +57,41 @@ it("says what waits for others, and by how much a run is late", async () => {
   );
   const [first, second] = screen.getAllByRole("listitem");
   expect(first?.textContent).toContain("0 of 2 approvals");
-  expect(first?.textContent).toContain("Waits for someone else");
+  expect(first?.textContent).toContain("Waits for dev-admin, ben");
   expect(first?.dataset["urgency"]).toBeUndefined();
   expect(second?.textContent).toContain("late by 12 m");
+});
+
+it("names whom to ask for the retry when one may only cancel, and says when nobody may", async () => {
+  const five = ["ana", "ben", "cem", "dora", "eva"];
+  await show(
+    <AttentionList
+      items={[
+        { ...ITEM, actions: ["CANCEL"], whoCould: five },
+        { ...ITEM, kind: "APPROVAL", runId: "a1", stepId: null, code: null, actions: [], whoCould: [] },
+      ]}
+      now={NOW}
+    />,
+  );
+  const [first, second] = screen.getAllByRole("listitem");
+  expect(first?.textContent).toContain("To retry it, ask ana, ben, cem and 2 more");
+  expect(second?.textContent).toContain("Nobody is left who may approve it.");
+});
+
+it("shows four items, and the others on demand", async () => {
+  const items = [1, 2, 3, 4, 5, 6].map((n) => ({ ...ITEM, runId: `r${n}` }));
+  const { user } = await show(<AttentionList items={items} now={NOW} />);
+  expect(screen.getAllByRole("listitem")).toHaveLength(4);
+  await user.click(screen.getByRole("button", { name: "Show 2 more" }));
+  expect(screen.getAllByRole("listitem")).toHaveLength(6);
+});
+
+it("opens the dialog of a button in place, for the run of the item", async () => {
+  const { user, sent, path } = await show(<AttentionList items={[ITEM]} now={NOW} />, { path: "/" });
+  await user.click(screen.getByRole("button", { name: "Retry… nightly 7f3a0000, stg_orders" }));
+  expect((await screen.findByRole("dialog", {}, { timeout: 5_000 })).textContent).toContain(
+    "Retry step nightly 7f3a0000, stg_orders",
+  );
+  await vi.waitFor(() => expect(of(sent, "RunOpening")).toEqual([{ runId: "7f3a0000" }]));
+  expect(path()).toBe("/");
 });

@@ -1,16 +1,30 @@
 import { Link } from "@tanstack/react-router";
 import { BadgeCheck, ClockAlert, OctagonX, UserCheck } from "lucide-react";
+import { Suspense, useState } from "react";
+import type { Sendable } from "../actions/intent";
+import type { Answer } from "../actions/send";
 import type { AttentionKind } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { shortId, ticking } from "../format/format";
 import { m } from "../messages";
+import { Button } from "../ui/Button";
 import { Where } from "../ui/Env";
-import type { AttentionItem } from "./state";
+import { lazyPart } from "../ui/lazyPart";
 import css from "./Attention.module.css";
+import { Sent, type SentAction } from "./Sent";
+import type { AttentionItem } from "./state";
+
+const RunDialog = lazyPart(() => import("../actions/RunDialog").then((part) => part.RunDialog));
 
 const ICONS = { FAILED_WAITING: OctagonX, APPROVAL: BadgeCheck, MANUAL_TASK: UserCheck, LATE: ClockAlert } as const;
 const SOON_MS = 10 * 60_000;
 const LAST_MS = 2 * 60_000;
+/** More would push the runs that failed off the first screen. */
+const SHOWN = 4;
+const OFFERED = ["RETRY_STEP", "SKIP_STEP", "APPROVE", "COMPLETE_MANUAL_STEP", "PAUSE", "CANCEL"] as const;
+const OF_STEP: readonly Sendable[] = ["RETRY_STEP", "SKIP_STEP", "COMPLETE_MANUAL_STEP"];
+
+type Offered = (typeof OFFERED)[number];
 
 interface AttentionListProps {
   items: readonly AttentionItem[];
@@ -18,27 +32,76 @@ interface AttentionListProps {
   now: number;
 }
 
-/** The items in the order of the server: the one with the least time left first. */
+function keyOf({ kind, runId, stepId }: AttentionItem): string {
+  return `${kind} ${runId} ${stepId ?? ""}`;
+}
+
+/** The items in the order of the server: the one with the least time left first. Their buttons open the dialog here. */
 export function AttentionList({ items, now }: AttentionListProps) {
+  const [all, setAll] = useState(false);
+  const [asking, setAsking] = useState<{ item: AttentionItem; action: Offered } | null>(null);
+  const [sent, setSent] = useState<ReadonlyMap<string, SentAction>>(new Map());
+  const done = (item: AttentionItem, action: Offered, answer: Answer): void =>
+    setSent((before) =>
+      new Map(before).set(keyOf(item), {
+        action,
+        signalId: answer.signal?.signalId ?? null,
+        decision: answer.decision ?? null,
+      }),
+    );
+  const hidden = items.length - SHOWN;
   return (
-    <ul className={css.list}>
-      {items.map((item) => (
-        <Item key={`${item.kind} ${item.runId} ${item.stepId ?? ""}`} item={item} now={now} />
-      ))}
-    </ul>
+    <>
+      <ul className={css.list}>
+        {(all ? items : items.slice(0, SHOWN)).map((item) => (
+          <Item
+            key={keyOf(item)}
+            item={item}
+            now={now}
+            sent={sent.get(keyOf(item)) ?? null}
+            ask={(action) => setAsking({ item, action })}
+          />
+        ))}
+      </ul>
+      {hidden > 0 && (
+        <p className={css.rest}>
+          <Button kind="quiet" expanded={all} onClick={() => setAll(!all)}>
+            {all ? m.attention.fewer : m.attention.others(hidden)}
+          </Button>
+        </p>
+      )}
+      <Suspense>
+        {asking && (
+          <RunDialog
+            action={asking.action}
+            runId={asking.item.runId}
+            stepId={OF_STEP.includes(asking.action) ? asking.item.stepId : null}
+            logicalAttemptId={OF_STEP.includes(asking.action) ? asking.item.logicalAttemptId : null}
+            title={m.attention.named(m.action[asking.action], nameOf(asking.item))}
+            done={(answer) => done(asking.item, asking.action, answer)}
+            close={() => setAsking(null)}
+          />
+        )}
+      </Suspense>
+    </>
   );
 }
 
-function Item({ item, now }: { item: AttentionItem; now: number }) {
+function nameOf({ planId, runId, stepId }: AttentionItem): string {
+  return `${planId} ${shortId(runId)}${stepId === null ? "" : `, ${stepId}`}`;
+}
+
+interface ItemProps {
+  item: AttentionItem;
+  now: number;
+  sent: SentAction | null;
+  ask: (action: Offered) => void;
+}
+
+function Item({ item, now, sent, ask }: ItemProps) {
   const Icon = ICONS[item.kind];
   const left = item.deadline === null ? null : instant(item.deadline) - now;
   const urgency = left === null || left > SOON_MS ? undefined : left > LAST_MS ? "soon" : "last";
-  const age = ticking(Math.max(0, now - instant(item.since)));
-  const facts = [
-    item.approvalsRequired === null ? null : m.attention.approvals(item.approvals ?? 0, item.approvalsRequired),
-    item.heldSteps > 0 ? m.attention.held(item.heldSteps) : null,
-    item.kind === "LATE" ? m.attention.running(age) : m.attention.waiting(age),
-  ].filter((fact) => fact !== null);
   return (
     <li className={css.item} data-kind={item.kind} data-run={item.runId} data-urgency={urgency}>
       <div className={css.what}>
@@ -57,18 +120,55 @@ function Item({ item, now }: { item: AttentionItem; now: number }) {
           <Where project={item.projectId} environment={item.environmentId} />
         </p>
         <Cause item={item} />
-        <p className={css.facts}>{facts.join(" · ")}</p>
-        <p className={css.facts}>
-          {item.actions.length > 0
-            ? m.attention.youCan(item.actions.map((action) => m.action[action]).join(", "))
-            : m.attention.notYours}
-        </p>
+        <p className={css.facts}>{factsOf(item, now).join(" · ")}</p>
+        <Others item={item} />
+        {sent && <Sent runId={item.runId} sent={sent} />}
       </div>
       <p className={css.clock}>
-        <strong className={css.left}>{clock(item, left, now)}</strong>
+        <strong className={css.left} data-none={(left === null && item.expectedBy === null) || undefined}>
+          {clock(item, left, now)}
+        </strong>
         {(left !== null || item.kind === "LATE") && <span>{m.attention.ends[item.kind]}</span>}
       </p>
+      <div className={css.buttons}>
+        {OFFERED.filter((action) => item.actions.includes(action)).map((action, i) => (
+          <Button
+            key={action}
+            kind={action === "CANCEL" ? "danger" : i === 0 && item.kind !== "LATE" ? "primary" : "plain"}
+            label={m.attention.named(`${m.attention.short[action]}…`, nameOf(item))}
+            onClick={() => ask(action)}
+          >
+            {m.attention.short[action]}…
+          </Button>
+        ))}
+      </div>
     </li>
+  );
+}
+
+function factsOf(item: AttentionItem, now: number): string[] {
+  const age = ticking(Math.max(0, now - instant(item.since)));
+  return [
+    item.approvalsRequired === null ? null : m.attention.approvals(item.approvals ?? 0, item.approvalsRequired),
+    item.failedSteps > 1 ? m.attention.failedSteps(item.failedSteps) : null,
+    item.heldSteps > 0 ? m.attention.held(item.heldSteps, item.blockedSteps) : null,
+    item.kind === "LATE" ? m.attention.running(age) : m.attention.waiting(age),
+  ].filter((fact) => fact !== null);
+}
+
+/** Names who can do what the viewer cannot. */
+function Others({ item: { kind, actions, whoCould } }: { item: AttentionItem }) {
+  const answered = actions.includes(m.attention.answers[kind].action);
+  if (answered) return null;
+  const [first] = whoCould;
+  return (
+    <p className={css.others} data-nobody={first === undefined || undefined}>
+      {first === undefined
+        ? m.attention.nobody[kind]
+        : actions.length > 0
+          ? m.attention.ask(m.attention.answers[kind].verb, whoCould)
+          : m.attention.waitsFor(whoCould)}
+    </p>
   );
 }
 

@@ -1,29 +1,90 @@
 import { expect, it } from "vitest";
 import { screen, show, vi } from "../testing/render";
-import { FailedLately } from "./FailedLately";
+import { FailedCount, FailedLately, useFailedLately } from "./FailedLately";
 
-const failed = (n: number) => ({
+const AT = Date.now() - 60_000;
+
+interface Failed {
+  minutesAgo?: number;
+  planId?: string;
+  stepId?: string;
+}
+
+const run = (n: number, { minutesAgo = n, planId = "nightly", stepId = "stg_orders" }: Failed = {}) => ({
   node: {
     runId: `f${n}000000`,
     projectId: "shop",
     environmentId: "prod",
-    completedAt: "2026-11-22T02:50:00Z",
-    plan: { planId: "nightly", planVersion: "1.4" },
-    rootCause: { stepId: "stg_orders", code: "EXIT_STATUS", message: "exit status 1" },
+    createdAt: new Date(AT - minutesAgo * 60_000).toISOString(),
+    completedAt: new Date(AT - minutesAgo * 60_000 + 1_000).toISOString(),
+    plan: { planId, planVersion: "1.4" },
+    rootCause: { stepId, code: "EXIT_STATUS", message: "exit status 1" },
   },
 });
 
-it("shows five runs that failed for good, and leads to all of them", async () => {
-  const edges = [1, 2, 3, 4, 5, 6].map(failed);
-  await show(<FailedLately />, { answers: { FailedLately: { runs: { edges } } } });
-  expect(await screen.findAllByText("stg_orders: EXIT_STATUS exit status 1")).toHaveLength(5);
-  expect(screen.getAllByRole("link", { name: /nightly@1.4/ })[0]?.getAttribute("href")).toBe("/runs/f1000000");
-  const all = screen.getByRole("link", { name: "All that failed" }).getAttribute("href") ?? "";
-  expect(decodeURIComponent(all)).toBe('/runs?status=["FAILED"]&from=-24h');
+function Lately() {
+  const failed = useFailedLately();
+  return (
+    failed && (
+      <>
+        <FailedCount of={failed} />
+        <FailedLately of={failed} />
+      </>
+    )
+  );
+}
+
+const PREVIEW = { count: 3, samples: [], refusals: [], excluded: [] };
+
+function answers(failed: unknown[], completed: unknown[] = [], hasNextPage = false) {
+  return {
+    FailedLately: { failed: { pageInfo: { hasNextPage }, edges: failed }, completed: { edges: completed } },
+    BulkPreview: { preview: { bulk: PREVIEW } },
+  };
+}
+
+const MAY = { viewer: { actions: new Set(["RERUN"] as const) } };
+
+it("shows one row for each plan and cause, with the number of runs and a rerun of all of them", async () => {
+  const failed = [run(1), run(2), run(3, { stepId: "stg_payments" }), run(4, { planId: "weekly" }), run(5)];
+  const { user } = await show(<Lately />, { ...MAY, answers: answers(failed) });
+  expect(await screen.findByText("5 failed in 24 h")).toBeTruthy();
+  const rows = screen.getAllByRole("row").slice(1);
+  expect(rows.map((row) => row.textContent)).toEqual([
+    expect.stringMatching(/nightly.*stg_orders: EXIT_STATUS exit status 1.*3 runs/),
+    expect.stringMatching(/nightly.*stg_payments.*1 run/),
+    expect.stringMatching(/weekly.*1 run/),
+  ]);
+  expect(screen.getByRole("link", { name: "Open nightly f1000000" }).getAttribute("href")).toBe("/runs/f1000000");
+  await user.click(screen.getByRole("button", { name: "Rerun 3… nightly, stg_orders" }));
+  const dialog = await screen.findByRole("dialog", {}, { timeout: 5_000 });
+  expect(dialog.textContent).toContain("Rerun");
+});
+
+it("says which failures a newer run has repaired, and puts them last", async () => {
+  const green = { ...run(9, { minutesAgo: 0 }), planId: "nightly" };
+  const failed = [run(1), run(2, { planId: "weekly" })];
+  await show(<Lately />, { ...MAY, answers: answers(failed, [green]) });
+  await screen.findByText("2 failed in 24 h");
+  const [weekly, nightly] = screen.getAllByRole("row").slice(1);
+  expect(weekly?.textContent).toContain("weekly");
+  expect(weekly?.textContent).not.toContain("a newer run succeeded");
+  expect(nightly?.textContent).toContain("a newer run succeeded");
+});
+
+it("leaves out what failed more than a day ago, though it began within two", async () => {
+  await show(<Lately />, { ...MAY, answers: answers([run(1), run(2, { minutesAgo: 25 * 60 })]) });
+  expect(await screen.findByText("1 failed in 24 h")).toBeTruthy();
+});
+
+it("says that more runs failed than it counted", async () => {
+  await show(<Lately />, { ...MAY, answers: answers([run(1)], [], true) });
+  expect(await screen.findByText("1+ failed in 24 h")).toBeTruthy();
+  expect(screen.getByText(/More runs failed/)).toBeTruthy();
 });
 
 it("takes no room when nothing failed", async () => {
-  const { container, sent } = await show(<FailedLately />, { answers: { FailedLately: { runs: { edges: [] } } } });
+  const { container, sent } = await show(<Lately />, { answers: answers([]) });
   await vi.waitFor(() => expect(sent).toHaveLength(1));
   await vi.waitFor(() => expect(container.querySelector("section")).toBeNull());
 });

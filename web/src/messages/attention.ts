@@ -1,8 +1,16 @@
 // The first page: what needs attention.
-import type { AttentionKind } from "../api/gen/graphql";
+import type { Action, AttentionKind, Decision } from "../api/gen/graphql";
 import { count, plural } from "../format/format";
 
+/** "ana, ben, cem and 2 more". */
+function names(of: readonly string[]): string {
+  return of.length <= NAMED ? of.join(", ") : `${of.slice(0, NAMED).join(", ")} and ${of.length - NAMED} more`;
+}
+
+const NAMED = 3;
+
 export const attention = {
+  waits: (n: number) => `${n >= 100 ? "100 or more" : n} ${n === 1 ? "item needs" : "items need"} attention`,
   title: "Needs attention",
   loading: "Loading what needs attention",
   kinds: {
@@ -24,20 +32,64 @@ export const attention = {
   waiting: (time: string) => `waiting for ${time}`,
   running: (time: string) => `running for ${time}`,
   failed: (step: string, code: string) => (step === "" ? code : `${step}: ${code}`),
-  held: (n: number) => `${plural(n, "step")} ${n === 1 ? "waits" : "wait"}`,
+  held: (n: number, needing: number) => {
+    const waits = `${plural(n, "step")} ${n === 1 ? "waits" : "wait"}`;
+    if (needing === 0) return waits;
+    if (needing >= n) return `${waits}, ${n === 1 ? "and needs" : "and all need"} this one`;
+    return `${waits}, of which ${count(needing)} ${needing === 1 ? "needs" : "need"} this one`;
+  },
+  failedSteps: (n: number) => `${count(n)} steps failed`,
   approvals: (given: number, needed: number) => `${given} of ${needed} approvals`,
-  youCan: (actions: string) => `You can: ${actions}`,
-  notYours: "Waits for someone else",
+  /** The words of the buttons. */
+  short: {
+    RETRY_STEP: "Retry",
+    SKIP_STEP: "Skip",
+    APPROVE: "Approve",
+    COMPLETE_MANUAL_STEP: "Complete",
+    PAUSE: "Pause",
+    CANCEL: "Cancel run",
+  },
+  named: (verb: string, subject: string) => `${verb} ${subject}`,
+  /** What ends the wait of each kind. */
+  answers: {
+    FAILED_WAITING: { action: "RETRY_STEP", verb: "retry" },
+    APPROVAL: { action: "APPROVE", verb: "approve" },
+    MANUAL_TASK: { action: "COMPLETE_MANUAL_STEP", verb: "complete" },
+    LATE: { action: "PAUSE", verb: "pause" },
+  } satisfies Record<AttentionKind, { action: Action; verb: string }>,
+  waitsFor: (who: readonly string[]) => `Waits for ${names(who)}`,
+  ask: (verb: string, who: readonly string[]) => `To ${verb} it, ask ${names(who)}`,
+  nobody: {
+    FAILED_WAITING: "Nobody may retry it. It waits until the policy changes.",
+    APPROVAL: "Nobody is left who may approve it. It waits until the policy changes.",
+    MANUAL_TASK: "Nobody may complete it. It waits until the policy changes.",
+    LATE: "Nobody may pause it.",
+  } satisfies Record<AttentionKind, string>,
+  sent: (action: string) => `${action}: sent`,
+  decided: { APPROVE: "You have approved the run.", REJECT: "You have rejected the run." } satisfies Record<
+    Decision,
+    string
+  >,
+  others: (n: number) => `Show ${count(n)} more`,
+  fewer: "Show fewer",
   more: (n: number) => `${count(n)} or more items need attention. The ones with the least time left are shown.`,
   stale: "dvt cannot read its store. This list may be out of date.",
-  none: "Nothing needs you.",
-  lastFailed: "The last run that failed ended at",
+  none: "Nothing waits for a person now.",
+  yetFailed: (n: number) =>
+    `${plural(n, "run")} failed in the last 24 hours and ${n === 1 ? "has" : "have"} ended: see below.`,
+  lastFailed: "The last run that failed:",
   neverFailed: "No run has failed yet.",
   toRuns: "All runs",
   failedLately: "Failed in the last 24 hours",
-  allFailed: "All that failed",
+  failedCount: (n: number, more: boolean) => `${count(n)}${more ? "+" : ""} failed in 24 h`,
+  newest: (n: number) => `Counted in the newest ${plural(n, "failed run")}. More runs failed.`,
   inTheList: "Show in the list of runs",
-  run: "Run",
   cause: "Cause",
-  failedAt: "Failed",
+  runs: "Runs",
+  times: (n: number) => plural(n, "run"),
+  failedAt: "Last failure",
+  recovered: "a newer run succeeded",
+  next: "Next",
+  rerun: (n: number) => (n === 1 ? "Rerun" : `Rerun ${count(n)}`),
+  open: "Open",
 };

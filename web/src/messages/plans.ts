@@ -9,7 +9,7 @@ export const plans = {
   lastRuns: "Last runs",
   rate: "Success rate",
   typical: "Typical duration",
-  open: "Active",
+  open: "Now",
   lastRun: "Last run",
   next: "Next",
   filter: "Filter plans by name",
@@ -30,7 +30,13 @@ export const plans = {
   percent: (rate: number) => `${Math.round(rate * 100)} %`,
   rateOf: (succeeded: number, ended: number) =>
     `${count(succeeded)} of ${plural(ended, "run")} that succeeded or failed`,
-  openRuns: (n: number) => (n >= 100 ? "100+" : count(n)),
+  /** Runs that have not ended; some of them wait for a person. */
+  openRuns: (open: number, waiting: number) => {
+    const active = open >= 100 ? "100+" : count(open - waiting);
+    if (open === 0) return "";
+    if (waiting === 0) return `${active} active`;
+    return open === waiting ? `${count(waiting)} waiting` : `${active} active, ${count(waiting)} waiting`;
+  },
   slower: "slower lately",
   faster: "faster lately",
   recent: (took: string) => `the newest 5 took ${took}`,

@@ -3,6 +3,7 @@
 export const nav = {
   label: "Pages",
   skip: "Skip to content",
+  attention: "Attention",
   runs: "Runs",
   plans: "Plans",
   inbox: "Inbox",

@@ -18,7 +18,8 @@ const NIGHTLY = {
   environmentId: "prod",
   planId: "nightly",
   lastRunAt: "2026-11-21T03:12:07.123Z",
-  open: 1,
+  open: 3,
+  waiting: 1,
   ended: 4,
   succeeded: 3,
   successRate: 0.75,
@@ -44,6 +45,7 @@ it("shows each plan with its last runs, the newest on the right", async () => {
   ]);
   expect(screen.getByText("75 %").getAttribute("title")).toBe("3 of 4 runs that succeeded or failed");
   expect(document.body.textContent).toContain("slower lately");
+  expect(document.body.textContent).toContain("2 active, 1 waiting");
   expect(screen.getByRole("link", { name: "Retry a failed step" }).getAttribute("href")).toBe("/runs/r-new");
 });
 

@@ -31,7 +31,7 @@ const columns: readonly Column<PlanSummaryFieldsFragment>[] = [
   { head: m.plans.lastRuns, cell: (plan) => <RunCells runs={plan.runs} /> },
   { head: m.plans.rate, cell: (plan) => <Rate plan={plan} /> },
   { head: m.plans.typical, cell: (plan) => <Typical plan={plan} /> },
-  { head: m.plans.open, wide: true, cell: (plan) => (plan.open === 0 ? "" : m.plans.openRuns(plan.open)) },
+  { head: m.plans.open, wide: true, cell: (plan) => m.plans.openRuns(plan.open, plan.waiting) },
   { head: m.plans.lastRun, wide: true, cell: (plan) => <Time at={instant(plan.lastRunAt)} /> },
   { head: m.plans.next, cell: (plan) => <Next plan={plan} /> },
 ];

@@ -4,9 +4,11 @@ import { LastFailureDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { useAttention } from "../attention/attention";
+import { MANY } from "../attention/count";
 import { AttentionList } from "../attention/AttentionList";
 import css from "../attention/Attention.module.css";
-import { FailedLately } from "../attention/FailedLately";
+import { FailedCount, FailedLately, useFailedLately } from "../attention/FailedLately";
+import { shortId } from "../format/format";
 import { m } from "../messages";
 import { Problem } from "../page/Problem";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -16,20 +18,19 @@ import { Time, useTick } from "../ui/Time";
 
 const PlansOverview = lazyPart(() => import("../plans/PlansOverview").then((part) => part.PlansOverview));
 const FirstSteps = lazyPart(() => import("../start/FirstSteps").then((part) => part.FirstSteps));
-const MANY = 100;
 const EVERY_MS = 60_000;
 
 /** The first page: what needs attention, and below it the plans. */
 export function AttentionPage() {
   const { items, count, error, offset, stale } = useAttention();
-  useDocumentStatus(
-    items !== null && count > 0 ? `(${count}${count >= MANY ? "+" : ""}) ${m.attention.title}` : m.attention.title,
-  );
+  const failed = useFailedLately();
+  useDocumentStatus(m.attention.title);
   useTick(1_000, items !== null && items.length > 0);
   return (
     <>
       <div className={css.head}>
         <h1>{m.attention.title}</h1>
+        {failed && <FailedCount of={failed} />}
         <Link to="/runs" search={{}} className={css.all}>
           {m.attention.toRuns}
         </Link>
@@ -43,8 +44,8 @@ export function AttentionPage() {
       )}
       {count >= MANY && <p className={css.note}>{m.attention.more(MANY)}</p>}
       {items !== null && items.length > 0 && <AttentionList items={items} now={Date.now() + offset} />}
-      {items !== null && items.length === 0 && <Nothing />}
-      <FailedLately />
+      {items !== null && items.length === 0 && failed && <Nothing failed={failed.runs} />}
+      {failed && <FailedLately of={failed} />}
       <h2>{m.plans.title}</h2>
       <Suspense>
         <PlansOverview none={<FirstSteps />} />
@@ -53,25 +54,33 @@ export function AttentionPage() {
   );
 }
 
-/** Says that nothing needs the viewer, and when a run failed last. */
-function Nothing() {
+/** Says that nothing needs the viewer now, and how to read that: what failed before is below. */
+function Nothing({ failed }: { failed: number }) {
   const { answer } = useQuery(
     LastFailureDocument,
-    {},
-    ({ runs }) => ({ last: runs.edges[0]?.node.completedAt ?? null }),
-    {
-      every: EVERY_MS,
-    },
+    failed === 0 ? {} : null,
+    ({ runs }) => ({ last: runs.edges[0]?.node ?? null }),
+    { every: EVERY_MS },
   );
   return (
     <Notice title={m.attention.none}>
-      {answer && (
+      {failed > 0 && <p>{m.attention.yetFailed(failed)}</p>}
+      {failed === 0 && answer && (
         <p>
           {answer.last === null ? (
             m.attention.neverFailed
           ) : (
             <>
-              {m.attention.lastFailed} <Time at={instant(answer.last)} format="full" />.
+              {m.attention.lastFailed}{" "}
+              <Link to="/runs/$runId" params={{ runId: answer.last.runId }} search={{}}>
+                {answer.last.plan.planId} <code>{shortId(answer.last.runId)}</code>
+              </Link>
+              {answer.last.completedAt !== null && (
+                <>
+                  , <Time at={instant(answer.last.completedAt)} format="full" />
+                </>
+              )}
+              .
             </>
           )}
         </p>

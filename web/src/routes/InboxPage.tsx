@@ -31,7 +31,7 @@ const route = getRouteApi("/inbox");
 export function InboxPage() {
   const { show = "me", project, env } = route.useSearch();
   const { count, moved } = useInbox();
-  useDocumentStatus(count ? `(${count}) ${m.inbox.title}` : m.inbox.title, count ? "person" : null);
+  useDocumentStatus(m.inbox.title, count ? "person" : null);
   const approvals = useConnection(ApprovalsDocument, {}, (result) => result.approvals);
   const tasks = useConnection(TasksDocument, {}, (result) => result.manualTasks);
   const [deciding, setDeciding] = useState<{ item: Item; yes: boolean } | null>(null);

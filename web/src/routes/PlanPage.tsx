@@ -134,7 +134,7 @@ function Facts({ plan: { summary } }: { plan: Plan }) {
       )}
       <div>
         <dt>{m.plans.open}</dt>
-        <dd>{m.plans.openRuns(summary.open)}</dd>
+        <dd>{m.plans.openRuns(summary.open, summary.waiting)}</dd>
       </div>
       {summary.nextRunId !== null && (
         <div>

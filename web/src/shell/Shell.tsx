@@ -10,11 +10,13 @@ import { linkState, onLink, retryNow } from "../api/live";
 import { toSignal } from "../api/model";
 import { request } from "../api/request";
 import { whileSeen } from "../api/whileSeen";
+import { useAttentionCount } from "../attention/count";
 import { useInbox } from "../inbox/inbox";
 import { MANY } from "../inbox/state";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import type { Zone } from "../format/format";
+import { useTitleCount } from "../ui/documentStatus";
 import { useKeys } from "../ui/keys";
 import { lazyPart } from "../ui/lazyPart";
 import { usePreference } from "../ui/preference";
@@ -34,6 +36,8 @@ import { SignInOver, useSessionEnd } from "../session/SignInOver";
 const Palette = lazyPart(() => import("./Palette").then((part) => part.Palette));
 const Help = lazyPart(() => import("./Help").then((part) => part.Help));
 
+/** Every address begins with that of the first page. */
+const EXACT = { exact: true, includeSearch: false };
 const MOVING_POLL_MS = 5_000;
 interface ShellProps {
   viewer: Viewer;
@@ -80,14 +84,15 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
         {m.nav.skip}
       </a>
       <header className={css.bar}>
-        <Link to="/runs" className={css.brand}>
+        <Link to="/" className={css.brand}>
           {m.app}
         </Link>
         <Places viewer={viewer} />
         <nav ref={row} className={css.nav} aria-label={m.nav.label}>
           {PAGES.map(({ to, name }) => (
-            <Link key={to} to={to} className={css.link}>
-              {m.nav[name]} {name === "inbox" && <InboxCount />}
+            <Link key={to} to={to} className={css.link} {...(to === "/" && { activeOptions: EXACT })}>
+              {m.nav[name]} {name === "attention" && <AttentionCount />}
+              {name === "inbox" && <InboxCount />}
             </Link>
           ))}
         </nav>
@@ -136,14 +141,20 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
 /** The number of items that wait for the viewer, live. */
 function InboxCount() {
   const { count } = useInbox();
+  return <Count count={count} says={m.inbox.waits} id="inbox-count" />;
+}
+
+/** The number of items that need somebody, live. The title of the tab has it too. */
+function AttentionCount() {
+  const count = useAttentionCount();
+  useTitleCount(count ?? 0);
+  return <Count count={count} says={m.attention.waits} id="attention-count" />;
+}
+
+function Count({ count, says, id }: { count: number | null; says: (n: number) => string; id: string }) {
   if (count === null || count === 0) return null;
   return (
-    <span
-      className={`${prose.count} ${css.count}`}
-      role="status"
-      aria-label={m.inbox.waits(count)}
-      data-testid="inbox-count"
-    >
+    <span className={`${prose.count} ${css.count}`} role="status" aria-label={says(count)} data-testid={id}>
       {count >= MANY ? `${MANY}+` : count}
     </span>
   );

@@ -1,5 +1,6 @@
 /** The pages of the navigation, with the key that follows `g`. */
 export const PAGES = [
+  { to: "/", name: "attention", key: "n" },
   { to: "/runs", name: "runs", key: "r" },
   { to: "/plans", name: "plans", key: "p" },
   { to: "/inbox", name: "inbox", key: "i" },

@@ -2,6 +2,7 @@ import { useEffect } from "react";
 import { m } from "../messages";
 import type { Tone } from "./tones";
 
+const MANY = 100;
 const SHAPES: Record<"success" | "failed" | "paused" | "other", string> = {
   success: "M8 17l5 5 11-12",
   failed: "M10 10l12 12M22 10L10 22",
@@ -34,11 +35,27 @@ function favicon(tone: Tone | null): string {
   return `data:image/svg+xml,${encodeURIComponent(svg)}`;
 }
 
+let text = "";
+let waiting = 0;
+
+function write(): void {
+  document.title = waiting > 0 ? `(${waiting >= MANY ? `${MANY}+` : waiting}) ${text}` : text;
+}
+
 /** Shows the status in the title and the icon of the tab, so that a tab in the background shows it too. */
 export function useDocumentStatus(subject: string, tone: Tone | null = null, word: string | null = null): void {
   useEffect(() => {
     const glyph = tone ? (GLYPHS[tone] ?? "○") : null;
-    document.title = [glyph ? `${glyph} ${subject}` : subject, word, m.app].filter((part) => part !== null).join(" · ");
+    text = [glyph ? `${glyph} ${subject}` : subject, word, m.app].filter((part) => part !== null).join(" · ");
+    write();
     document.getElementById("favicon")?.setAttribute("href", favicon(tone));
   }, [subject, tone, word]);
+}
+
+/** Puts the number of items that need attention before the title of every page; none for 0. 100 is 100 or more. */
+export function useTitleCount(count: number): void {
+  useEffect(() => {
+    waiting = count;
+    if (text !== "") write();
+  }, [count]);
 }

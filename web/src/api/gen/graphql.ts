@@ -807,14 +807,19 @@ export type WaitKind =
   | 'RETRY'
   | 'WORKER';
 
-export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action> };
+export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> };
+
+export type AttentionCountSubscriptionVariables = Exact<{ [key: string]: never; }>;
+
+
+export type AttentionCountSubscription = { attentionUpdates: { count: number | null } };
 
 export type AttentionUpdatesSubscriptionVariables = Exact<{
   first: number;
 }>;
 
 
-export type AttentionUpdatesSubscription = { attentionUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string | null, count: number | null, items: Array<{ kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action> }> | null } };
+export type AttentionUpdatesSubscription = { attentionUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string | null, count: number | null, items: Array<{ kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> }> | null } };
 
 export type LastFailureQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -877,10 +882,13 @@ export type DeleteViewMutation = { deleteView: { deleted: boolean, change: { act
 
 export type FailedLatelyQueryVariables = Exact<{
   createdFrom: string;
+  first: number;
 }>;
 
 
-export type FailedLatelyQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, code: string, message: string | null } | null } }> } };
+export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { runId: string, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, code: string, message: string | null } | null } }> }, completed: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, createdAt: string, plan: { planId: string } } }> } };
+
+export type FailedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, code: string, message: string | null } | null };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
@@ -1589,7 +1597,7 @@ export type RunMarksQuery = { run: { events: { edges: Array<{ node: { runSeq: nu
 
 export type PlanRunFieldsFragment = { runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null };
 
-export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> };
+export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> };
 
 export type PastAttemptFieldsFragment = { runId: string, planVersion: string, logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, errorCode: string | null };
 
@@ -1602,7 +1610,7 @@ export type PlansQueryVariables = Exact<{
 }>;
 
 
-export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type PlanQueryVariables = Exact<{
   projectId: string;
@@ -1612,7 +1620,7 @@ export type PlanQueryVariables = Exact<{
 }>;
 
 
-export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
+export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
 
 export type PlanStepQueryVariables = Exact<{
   projectId: string;
@@ -1682,18 +1690,39 @@ export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
   planId
   planVersion
   stepId
+  logicalAttemptId
   since
   deadline
   expectedBy
   code
   message
   heldSteps
+  blockedSteps
   failedSteps
   approvals
   approvalsRequired
   actions
+  whoCould
 }
     `, {"fragmentName":"AttentionFields"}) as unknown as TypedDocumentString<AttentionFieldsFragment, unknown>;
+export const FailedRunFieldsFragmentDoc = new TypedDocumentString(`
+    fragment FailedRunFields on Run {
+  runId
+  projectId
+  environmentId
+  createdAt
+  completedAt
+  plan {
+    planId
+    planVersion
+  }
+  rootCause {
+    stepId
+    code
+    message
+  }
+}
+    `, {"fragmentName":"FailedRunFields"}) as unknown as TypedDocumentString<FailedRunFieldsFragment, unknown>;
 export const ErrorOfStepFragmentDoc = new TypedDocumentString(`
     fragment ErrorOfStep on StepError {
   code
@@ -2350,6 +2379,7 @@ export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
   planId
   lastRunAt
   open
+  waiting
   ended
   succeeded
   successRate
@@ -2419,6 +2449,13 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   errorCode
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
+export const AttentionCountDocument = new TypedDocumentString(`
+    subscription AttentionCount {
+  attentionUpdates(first: 1) {
+    count
+  }
+}
+    `) as unknown as TypedDocumentString<AttentionCountSubscription, AttentionCountSubscriptionVariables>;
 export const AttentionUpdatesDocument = new TypedDocumentString(`
     subscription AttentionUpdates($first: Int!) {
   attentionUpdates(first: $first) {
@@ -2439,16 +2476,19 @@ export const AttentionUpdatesDocument = new TypedDocumentString(`
   planId
   planVersion
   stepId
+  logicalAttemptId
   since
   deadline
   expectedBy
   code
   message
   heldSteps
+  blockedSteps
   failedSteps
   approvals
   approvalsRequired
   actions
+  whoCould
 }`) as unknown as TypedDocumentString<AttentionUpdatesSubscription, AttentionUpdatesSubscriptionVariables>;
 export const LastFailureDocument = new TypedDocumentString(`
     query LastFailure {
@@ -2577,10 +2617,24 @@ export const DeleteViewDocument = new TypedDocumentString(`
   versionBefore
 }`) as unknown as TypedDocumentString<DeleteViewMutation, DeleteViewMutationVariables>;
 export const FailedLatelyDocument = new TypedDocumentString(`
-    query FailedLately($createdFrom: Time!) {
-  runs(
-    first: 6
+    query FailedLately($createdFrom: Time!, $first: Int!) {
+  failed: runs(
+    first: $first
     filter: {statuses: [FAILED], createdFrom: $createdFrom}
+    orderBy: CREATED_DESC
+  ) {
+    pageInfo {
+      hasNextPage
+    }
+    edges {
+      node {
+        ...FailedRunFields
+      }
+    }
+  }
+  completed: runs(
+    first: $first
+    filter: {statuses: [COMPLETED], createdFrom: $createdFrom}
     orderBy: CREATED_DESC
   ) {
     edges {
@@ -2588,21 +2642,30 @@ export const FailedLatelyDocument = new TypedDocumentString(`
         runId
         projectId
         environmentId
-        completedAt
+        createdAt
         plan {
           planId
-          planVersion
-        }
-        rootCause {
-          stepId
-          code
-          message
         }
       }
     }
   }
 }
-    `) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
+    fragment FailedRunFields on Run {
+  runId
+  projectId
+  environmentId
+  createdAt
+  completedAt
+  plan {
+    planId
+    planVersion
+  }
+  rootCause {
+    stepId
+    code
+    message
+  }
+}`) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -5553,6 +5616,7 @@ fragment PlanSummaryFields on PlanSummary {
   planId
   lastRunAt
   open
+  waiting
   ended
   succeeded
   successRate
@@ -5626,6 +5690,7 @@ fragment PlanSummaryFields on PlanSummary {
   planId
   lastRunAt
   open
+  waiting
   ended
   succeeded
   successRate
