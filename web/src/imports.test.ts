@@ -32,7 +32,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   dag: "api format messages runstate status topology ui",
   mosaic: "address format messages runstate status topology ui",
   plans: "api api/gen format messages page status ui",
-  compare: "api/gen format messages plans ui",
+  compare: "api api/gen format forms messages plans status ui",
   step: "actions address api api/gen format logs messages page plans runstate status topology ui",
   timeline: "address api api/gen format messages runstate status step topology ui",
   steps: "actions address api format messages runstate status step timeline topology ui",
@@ -49,9 +49,9 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   health: "api api/gen format messages page session ui",
   admin: "api api/gen format forms messages page receipts session ui",
   explorer: "api api/gen messages ui",
-  shell: "api api/gen copyas format forms inbox messages receipts session status ui",
+  shell: "api api/gen copyas format forms inbox messages receipts runlist session status ui",
   routes:
-    "address admin api api/gen attention audit bulk compare copyas explorer format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui",
+    "actions address admin api api/gen attention audit bulk compare copyas explorer format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:

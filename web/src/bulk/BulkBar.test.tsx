@@ -55,6 +55,17 @@ it("offers the actions on the selected runs, or on all that match", async () => 
   );
 });
 
+it("compares two selected runs, the older one as A", async () => {
+  const [older, newer] = [header({ runId: "older", createdAt: 1 }), header({ runId: "newer", createdAt: 2 })];
+  const bar = (selected: (typeof older)[]) => <BulkBar selected={selected} filter={{}} more={false} clear={() => {}} />;
+  const { unmount } = await show(bar([newer]), { path: "/runs" });
+  expect(description(screen.getByRole("button", { name: "Compare" }))).toBe("Select exactly two runs to compare them.");
+  unmount();
+  const { user, path, search } = await show(bar([newer, older]), { path: "/runs" });
+  await user.click(screen.getByRole("button", { name: "Compare" }));
+  await vi.waitFor(() => expect([path(), search()]).toEqual(["/compare", { a: "older", b: "newer" }]));
+});
+
 it("counts the runs, asks for their number above ten, and sends the count that was read", async () => {
   const { user, sent } = await show(
     <BulkDialog action={newAction("PAUSE")} runs={{ ids: [RUN] }} onClose={() => {}} />,

@@ -22,6 +22,7 @@ export const bulk = {
     CANCEL: "All selected runs have ended.",
     EMERGENCY_STOP: "All selected runs have ended.",
   },
+  twoToCompare: "Select exactly two runs to compare them.",
   all: "All that match",
   actOnAll: "Act on all that match the filter",
   clear: "Clear",

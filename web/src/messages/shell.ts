@@ -3,6 +3,8 @@
 export const nav = {
   label: "Pages",
   skip: "Skip to content",
+  home: "Home",
+  compare: "Compare two runs",
   runs: "Runs",
   plans: "Plans",
   inbox: "Inbox",
@@ -42,6 +44,7 @@ export const keys = {
   start: "Start a run",
   newer: "Show the runs that wait above",
   go: (page: string) => `Go to ${page}`,
+  copyLink: "Copy a link to this view",
   approve: "Approve or complete",
   decline: "Reject or fail",
 };
@@ -61,12 +64,16 @@ export const help = {
 
 export const palette = {
   title: "Go to anything",
-  label: "Page, action, step, plan, or start of a run id",
+  label: "Page, plan, action, step, saved view, or start of a run id",
   none: "Nothing has this name.",
+  openPlan: (plan: string) => `Open plan ${plan}`,
+  startPlan: (plan: string) => `Start plan ${plan}…`,
+  view: (name: string) => `View ${name}`,
   go: (page: string) => `Go to ${page}`,
   step: (name: string) => `Step ${name}`,
   run: (status: string, plan: string) => `${plan} · ${status}`,
   failed: "Failed runs",
+  help: "Help: keys",
   bulks: "Bulk actions",
   theme: (name: string) => `Theme: ${name}`,
   zone: (name: string) => `Times in ${name}`,

@@ -1591,7 +1591,7 @@ export type ComparePlansQueryVariables = Exact<{
 
 export type ComparePlansQuery = { compareRuns: { plan: { added: number, removed: number, changed: number, parts: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, change: PlanChange, parts: Array<{ path: string, from: string | null, to: string | null }> }> } | null } | null };
 
-export type ComparedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
+export type ComparedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
 
 export type ComparedStepFieldsFragment = { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null };
 
@@ -1601,7 +1601,15 @@ export type CompareRunsQueryVariables = Exact<{
 }>;
 
 
-export type CompareRunsQuery = { compareRuns: { a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
+export type CompareRunsQuery = { compareRuns: { aWaitedMs: number, bWaitedMs: number, a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
+
+export type PalettePlansQueryVariables = Exact<{
+  text: string;
+  first: number;
+}>;
+
+
+export type PalettePlansQuery = { plans: { edges: Array<{ node: { planId: string, projectId: string, environmentId: string, runs: Array<{ runId: string }> } }> } };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -2349,6 +2357,8 @@ export const ComparedRunFieldsFragmentDoc = new TypedDocumentString(`
   statusRaw
   substatus
   createdAt
+  startedAt
+  completedAt
   totalDurationMs
   triggeredBy
   plan {
@@ -5562,6 +5572,8 @@ export const CompareRunsDocument = new TypedDocumentString(`
     b {
       ...ComparedRunFields
     }
+    aWaitedMs
+    bWaitedMs
     params {
       ...PlanPartFields
     }
@@ -5591,6 +5603,8 @@ fragment ComparedRunFields on Run {
   statusRaw
   substatus
   createdAt
+  startedAt
+  completedAt
   totalDurationMs
   triggeredBy
   plan {
@@ -5605,3 +5619,19 @@ fragment ComparedStepFields on ComparedStep {
   attempts
   errorCode
 }`) as unknown as TypedDocumentString<CompareRunsQuery, CompareRunsQueryVariables>;
+export const PalettePlansDocument = new TypedDocumentString(`
+    query PalettePlans($text: String!, $first: Int!) {
+  plans(text: $text, first: $first) {
+    edges {
+      node {
+        planId
+        projectId
+        environmentId
+        runs {
+          runId
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<PalettePlansQuery, PalettePlansQueryVariables>;
