@@ -16,9 +16,11 @@ function Chooser({ a, b }: { a: string; b: string }) {
   return <ChooseRuns a={a} b={b} refs={{ a: useRunRef(a, true), b: useRunRef(b, true) }} />;
 }
 
+/** The run of the address, runs of a plan, and nothing else. */
+const Runs = ({ filter }: { filter: { text?: string; planId?: string } | null }): object =>
+  filter?.text === "57dd826d" ? runs(wire("57dd826d")) : filter?.planId ? runs(wire("aaaa1111")) : runs();
+
 it("says at the field of a run that it does not exist, and offers runs of the plan of the other", async () => {
-  const Runs = ({ filter }: { filter: { text?: string; planId?: string } | null }): object =>
-    filter?.text === "57dd826d" ? runs(wire("57dd826d")) : filter?.planId ? runs(wire("aaaa1111")) : runs();
   const { sent, user, search } = await show(<Chooser a="dead" b="57dd826d" />, {
     answers: { Runs },
     path: "/compare",

@@ -5,6 +5,7 @@ import { ComparedRun } from "./ComparedRun";
 import { CompareWithGreen } from "./CompareLinks";
 import { ComparedSteps } from "./ComparedSteps";
 
+const at = (ms: number): string => new Date(ms).toISOString();
 const run = (runId: string) => ({ runId }) as ComparedRunFieldsFragment;
 
 it("names the difference of each step, with both statuses as links", async () => {
@@ -46,7 +47,6 @@ it("leads from a run to its comparison with the last green one", async () => {
 });
 
 it("says how long a run takes that has not ended, and how much of it was a wait for a person", async () => {
-  const at = (ms: number): string => new Date(ms).toISOString();
   const of = {
     ...run("r1"),
     status: "RUNNING",

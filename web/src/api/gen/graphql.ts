@@ -1475,7 +1475,7 @@ export type BulkPreviewQueryVariables = Exact<{
 }>;
 
 
-export type BulkPreviewQuery = { preview: { bulk: { count: number, excluded: Array<{ code: string, reason: string, count: number }>, refusals: Array<{ code: string, reason: string, count: number }>, samples: Array<{ runId: string, outcome: ActionOutcome, code: string | null, reason: string | null }> } | null } };
+export type BulkPreviewQuery = { preview: { bulk: { count: number, excluded: Array<{ code: string, reason: string, count: number }>, refusals: Array<{ code: string, reason: string, count: number }>, samples: Array<{ runId: string, outcome: ActionOutcome, code: string | null, reason: string | null, changes: Array<{ kind: StepChangeKind }> }> } | null } };
 
 export type RunHistogramQueryVariables = Exact<{
   filter?: RunFilter | null | undefined;
@@ -1526,6 +1526,13 @@ export type WhoCouldStartQueryVariables = Exact<{
 
 
 export type WhoCouldStartQuery = { preview: { whoCould: Array<string> } };
+
+export type BulkRunCountsQueryVariables = Exact<{
+  ids: Array<string | number> | string | number;
+}>;
+
+
+export type BulkRunCountsQuery = { bulkRunCounts: Array<{ bulkId: string, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number } }> };
 
 export type PausesQueryVariables = Exact<{
   runId: string;
@@ -5225,6 +5232,9 @@ export const BulkPreviewDocument = new TypedDocumentString(`
         outcome
         code
         reason
+        changes {
+          kind
+        }
       }
     }
   }
@@ -5332,6 +5342,21 @@ export const WhoCouldStartDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<WhoCouldStartQuery, WhoCouldStartQueryVariables>;
+export const BulkRunCountsDocument = new TypedDocumentString(`
+    query BulkRunCounts($ids: [ID!]!) {
+  bulkRunCounts(ids: $ids) {
+    bulkId
+    runs {
+      waiting
+      running
+      paused
+      completed
+      failed
+      cancelled
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<BulkRunCountsQuery, BulkRunCountsQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {
