@@ -2370,7 +2370,7 @@ type GetBulkBulk struct {
 	BulkHead `json:"-"`
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications GetBulkBulkApplications `json:"applications"`
-	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
+	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks: see bulkRunCounts.
 	Runs BulkRunCountsOf `json:"runs"`
 	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
@@ -8255,7 +8255,7 @@ type WatchBulkBulkUpdatesBulkUpdateBulk struct {
 	BulkHead `json:"-"`
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
-	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
+	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks: see bulkRunCounts.
 	Runs BulkRunCountsOf `json:"runs"`
 }
 

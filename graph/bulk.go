@@ -26,6 +26,7 @@ type BulkReads interface {
 	Bulks(ctx context.Context, p authz.Principal, first int, after string) (bulk.BulksPage, error)
 	BulkRows(ctx context.Context, p authz.Principal, q bulk.BulkRowsQuery) (bulk.BulkRowsPage, error)
 	BulkProgress(ctx context.Context, p authz.Principal, id string) (bulk.BulkProgress, error)
+	BulkRunCounts(ctx context.Context, p authz.Principal, ids []string) (map[string]bulk.BulkRunCounts, error)
 	WatchBulk(ctx context.Context, p authz.Principal, id string) (Stream[bulk.BulkFrame], error)
 }
 
@@ -110,6 +111,18 @@ func (q queries) Bulks(ctx context.Context, first *int, after *string) (*model.B
 		return nil, err
 	}
 	return mapping.Bulks(page, id), nil
+}
+
+func (q queries) BulkRunCounts(ctx context.Context, ids []string) ([]model.BulkRunsNow, error) {
+	own := make([]string, 0, len(ids))
+	for _, id := range ids {
+		own = append(own, mapping.BulkID(id))
+	}
+	counts, err := q.control.BulkRunCounts(ctx, principal(ctx), own)
+	if err != nil {
+		return nil, err
+	}
+	return mapping.BulkRunsNow(counts), nil
 }
 
 func (b bulkFields) Applications(ctx context.Context, obj *model.Bulk) (*model.BulkApplications, error) {

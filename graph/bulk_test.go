@@ -101,6 +101,11 @@ func (b *bulks) BulkProgress(context.Context, authz.Principal, string) (bulk.Bul
 	}, nil
 }
 
+func (b *bulks) BulkRunCounts(_ context.Context, _ authz.Principal, ids []string) (map[string]bulk.BulkRunCounts,
+	error) {
+	return map[string]bulk.BulkRunCounts{ids[0]: {Completed: 1, Failed: 2}}, nil
+}
+
 func (b *bulks) WatchBulk(_ context.Context, _ authz.Principal, id string) (graph.Stream[bulk.BulkFrame], error) {
 	counted := newBulk(id, func(b *bulk.Bulk) {
 		b.Progress = &bulk.BulkProgress{Applications: bulk.BulkApplications{Pending: 77}}
@@ -138,6 +143,8 @@ func TestGolden_Bulks(t *testing.T) {
 	for name, operation := range map[string]string{
 		"bulk":  `{ bulk(id: "` + b1 + `")` + selectAll(t, "Bulk") + `}`,
 		"bulks": `{ bulks(first: 2)` + selectAll(t, "BulkConnection", "Bulk.rows", "Bulk.applications", "Bulk.runs") + `}`,
+		"bulkRunCounts": `{ bulkRunCounts(ids: ["` + b1 +
+			`"])` + selectAll(t, "BulkRunsNow") + `}`,
 		"bulkNode": `{ node(id: "` + b1 +
 			`") { id ... on Bulk { reason } } none: bulk(id: "QnVsazpiMg") { id } other: bulk(id: "UnVuOnIx") { id } }`,
 		"bulkRows": `{ bulk(id: "` + b1 +

@@ -68,7 +68,8 @@ func (histories) CompareRuns(_ context.Context, _ authz.Principal, a, b string) 
 	}
 	v := failedRun()
 	steps := v.State.Steps
-	return reads.RunComparison{A: v, B: v, Params: []reads.PlanPart{{Path: "day", From: `"1"`, To: `"2"`}},
+	return reads.RunComparison{A: v, B: v, WaitedB: 509 * time.Second,
+		Params: []reads.PlanPart{{Path: "day", From: `"1"`, To: `"2"`}},
 		Steps: []reads.StepComparison{
 			{StepID: "build", A: steps[0], B: steps[1], Changes: []reads.StepChange{reads.StepStatusChanged}},
 			{StepID: "new", B: steps[0], Changes: []reads.StepChange{reads.StepAdded}},

@@ -38,6 +38,9 @@ type BulkReader interface {
 	BulkRows(ctx context.Context, f BulkRowFilter) ([]BulkRow, error)
 	// BulkMarks reads the progress of all rows of a bulk, by number.
 	BulkMarks(ctx context.Context, id string) ([]BulkMark, error)
+	// BulkStatuses counts the runs of ACCEPTED rows by status, of those of the bulks that belong to the actor of the
+	// tenant, in any order. At most MaxPage ids.
+	BulkStatuses(ctx context.Context, tenantID, actor string, ids []string) ([]BulkStatusCount, error)
 }
 
 // BulkWork leases unfinished bulks to servers, each bulk to one server at a time. All times are the store's.
@@ -147,6 +150,13 @@ type BulkMark struct {
 	Application run.Application // of the signal of an ACCEPTED row
 	Moving      bool            // an applied PAUSE whose run is not quiescent yet
 	RunStatus   run.Status      // see BulkRow.RunStatus
+}
+
+// BulkStatusCount is the number of accepted rows of a bulk whose run has the status; see BulkRow.RunStatus.
+type BulkStatusCount struct {
+	BulkID string
+	Status run.Status
+	Count  int
 }
 
 // BulkFilter selects bulks of one actor of a tenant.

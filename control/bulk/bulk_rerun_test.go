@@ -103,6 +103,17 @@ func TestBulkRerun_EachRunGetsANewRunThatTheRowNames(t *testing.T) {
 		Runs: bulk.BulkRunCounts{Waiting: 3}}, progress); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
+	now := controltest.Must[map[string]bulk.BulkRunCounts](t)(w.BulkRunCounts(t.Context(), w.Engineer(),
+		[]string{b.ID, "unknown"}))
+	if diff := cmp.Diff(map[string]bulk.BulkRunCounts{b.ID: {Waiting: 3}}, now); diff != "" {
+		t.Errorf("runs of the bulk in a list (-want +got):\n%s", diff)
+	}
+	if others := controltest.Must[map[string]bulk.BulkRunCounts](t)(w.BulkRunCounts(t.Context(),
+		w.Principal("dev-admin"), []string{b.ID})); len(others) != 0 {
+		t.Errorf("runs of another's bulk: %v, want none", others)
+	}
+	_, err := w.BulkRunCounts(t.Context(), w.Engineer(), make([]string, bulk.MostBulkCounts+1))
+	controltest.Refusal(t, err, run.CodeBadInput)
 	for _, row := range []string{"dev-engineer SIGNAL_RUNS ACCEPTED", "dev-engineer RERUN ACCEPTED"} {
 		if !w.HasAuditRow("acme", row) {
 			t.Errorf("no audit row %q", row)

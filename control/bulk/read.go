@@ -3,11 +3,13 @@ package bulk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -17,6 +19,7 @@ type BulkReadStore interface {
 	Bulk(ctx context.Context, id string) (store.Bulk, error)
 	Bulks(ctx context.Context, f store.BulkFilter) ([]store.Bulk, error)
 	BulkMarks(ctx context.Context, id string) ([]store.BulkMark, error)
+	BulkStatuses(ctx context.Context, tenantID, actor string, ids []string) ([]store.BulkStatusCount, error)
 	BulkRows(ctx context.Context, f store.BulkRowFilter) ([]store.BulkRow, error)
 }
 
@@ -167,11 +170,32 @@ func (s *Reader) BulkProgress(ctx context.Context, p authz.Principal, id string)
 	return progressOf(marks), control.Translate(err)
 }
 
+// MostBulkCounts is the greatest number of bulks that BulkRunCounts takes, because it reads every row of each.
+const MostBulkCounts = 50
+
+// BulkRunCounts counts the runs of accepted rows of bulks by their status now, for reruns the new runs. Bulks that are
+// not p's own are absent. Error: BAD_USER_INPUT for more than MostBulkCounts ids.
+func (s *Reader) BulkRunCounts(ctx context.Context, p authz.Principal, ids []string) (map[string]BulkRunCounts,
+	error) {
+	if len(ids) > MostBulkCounts {
+		return nil, control.BadInput([]plan.Violation{{Path: "ids", Code: plan.CodeRange,
+			Message: fmt.Sprintf("must be at most %d", MostBulkCounts)}})
+	}
+	statuses, err := s.store.BulkStatuses(ctx, p.TenantID, p.ID, ids)
+	out := make(map[string]BulkRunCounts, len(ids))
+	for _, one := range statuses {
+		c := out[one.BulkID]
+		c.add(one.Status, one.Count)
+		out[one.BulkID] = c
+	}
+	return out, control.Translate(err)
+}
+
 func progressOf(marks []store.BulkMark) (p BulkProgress) {
 	for _, m := range marks {
 		if m.Outcome == store.BulkAccepted {
 			p.Applications.count(m.Application)
-			p.Runs.count(m.RunStatus)
+			p.Runs.add(m.RunStatus, 1)
 		}
 	}
 	return p
@@ -192,19 +216,19 @@ func (a *BulkApplications) count(of run.Application) {
 	}
 }
 
-func (c *BulkRunCounts) count(of run.Status) {
+func (c *BulkRunCounts) add(of run.Status, n int) {
 	switch of {
 	case run.Running:
-		c.Running++
+		c.Running += n
 	case run.Paused:
-		c.Paused++
+		c.Paused += n
 	case run.Completed:
-		c.Completed++
+		c.Completed += n
 	case run.Failed:
-		c.Failed++
+		c.Failed += n
 	case run.Cancelled:
-		c.Cancelled++
+		c.Cancelled += n
 	default:
-		c.Waiting++
+		c.Waiting += n
 	}
 }

@@ -23,18 +23,22 @@ const (
 type Comparer struct {
 	views *runs.Views
 	plans *runs.PlanReader
+	now   func() time.Time
 }
 
 // NewComparer makes a Comparer.
-func NewComparer(views *runs.Views, plans *runs.PlanReader) *Comparer {
-	return &Comparer{views: views, plans: plans}
+func NewComparer(views *runs.Views, plans *runs.PlanReader, now func() time.Time) *Comparer {
+	return &Comparer{views: views, plans: plans, now: now}
 }
 
 // RunComparison is the difference from run A to run B.
 type RunComparison struct {
-	A, B   control.RunView
-	Params []PlanPart       // parameters that differ, at most 20, without secrets
-	Steps  []StepComparison // every step of one of the runs, in the order in which B runs them; steps of A only come last
+	A, B control.RunView
+	// WaitedA and WaitedB are the times that the runs waited for people, up to the time of the comparison.
+	WaitedA, WaitedB time.Duration
+	Params           []PlanPart // parameters that differ, at most 20, without secrets
+	// Steps has every step of one of the runs, in the order in which B runs them; steps of A only come last.
+	Steps []StepComparison
 }
 
 // StepComparison is a step in both runs. A or B is nil when the plan of that run has no such step.
@@ -68,8 +72,11 @@ func (s *Comparer) CompareRuns(ctx context.Context, p authz.Principal, a, b stri
 	if err != nil {
 		return RunComparison{}, err
 	}
-	return RunComparison{A: from, B: to, Params: diffParams(from.Run.Params, to.Run.Params),
-		Steps: compareSteps(from.State.Steps, to.State.Steps)}, nil
+	now := s.now()
+	return RunComparison{A: from, B: to,
+		WaitedA: waitedForPeople(&from.State, now), WaitedB: waitedForPeople(&to.State, now),
+		Params: diffParams(from.Run.Params, to.Run.Params),
+		Steps:  compareSteps(from.State.Steps, to.State.Steps)}, nil
 }
 
 // ComparePlans compares the plans of two runs. It returns nil when PlanDocument returns nil for one of them. Error:

@@ -238,6 +238,24 @@ func TestCompareRuns_NamesEachDifference(t *testing.T) {
 	controltest.Refusal(t, controltest.ErrorOf(w.CompareRuns(t.Context(), w.ForeignPrincipal(), a, b)), run.CodeNotFound)
 }
 
+// A run that fails, waits eight minutes for a retry and then runs for two waited eight minutes for people.
+func TestCompareRuns_SaysHowLongARunWaitedForPeople(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	viewer := w.Principal("dev-viewer")
+	green := w.CreateEnded("c1", nil, run.RunCompleted, map[string]int{"s1": 10, "s2": 5})
+	retried := w.CreateEnded("c2", nil, "", map[string]int{"s1": 0})
+	w.Clock.Advance(8 * time.Minute)
+	w.BeginStep(retried, "s1", 2)
+	w.Clock.Advance(2 * time.Minute)
+	w.AppendEvents(retried, runtest.Draft(run.StepCompletedEvent, "s1", 2))
+	w.Clock.Advance(time.Hour)
+	c := controltest.Must[reads.RunComparison](t)(w.CompareRuns(t.Context(), viewer, green, retried))
+	if got := minutes(&c.WaitedA) + " " + minutes(&c.WaitedB); got != "0s 8m0s" {
+		t.Errorf("waited for people: %s; want nothing and 8 minutes", got)
+	}
+}
+
 func changesOf(c reads.RunComparison) string {
 	var out []string
 	for _, s := range c.Steps {

@@ -124,6 +124,7 @@ func Weights() exec.ComplexityRoot {
 	c.AttentionUpdate.Items = times(attentionItems)
 	c.Query.RunCounts = func(_ int, filters []model.RunFilter) int { return countReads / 10 * max(1, len(filters)) }
 	c.Query.RunTags = func(child int, ids []string) int { return 1 + len(ids)*child }
+	c.Query.BulkRunCounts = func(child int, ids []string) int { return countReads + len(ids)*child }
 	c.Query.RunNotes = func(child int, _ string) int { return 1 + notesOfRun*child }
 	c.Query.SavedViews = times(viewsOfViewer)
 	c.RunEventUpdate.Events = times(eventsOfFrame)

@@ -244,7 +244,7 @@ func New(cfg Config) *UseCases {
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
 	s.UseMedians(s.StepMedians)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st)
-	s.Comparer = reads.NewComparer(s.Views, s.PlanReader)
+	s.Comparer = reads.NewComparer(s.Views, s.PlanReader, now)
 	s.EventReader = reads.NewEventReader(s.Rights, st)
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)
 	s.LogReader = reads.NewLogReader(s.Rights, st, cfg.Logs)

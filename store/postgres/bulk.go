@@ -199,6 +199,16 @@ func (s *Store) BulkMarks(ctx context.Context, id string) ([]store.BulkMark, err
 		coalesce(st.status, '')`+fromBulkRows+withReceipts+`WHERE b.bulk_id = $1 ORDER BY b.no`, id)
 }
 
+// BulkStatuses implements store.Bulks.
+func (s *Store) BulkStatuses(ctx context.Context, tenantID, actor string, ids []string) ([]store.BulkStatusCount,
+	error) {
+	return collect(ctx, s, "bulk statuses", func(row pgx.CollectableRow) (c store.BulkStatusCount, err error) {
+		return c, row.Scan(&c.BulkID, &c.Status, &c.Count)
+	}, `SELECT b.bulk_id, coalesce(st.status, ''), count(*)`+fromBulkRows+`JOIN bulk k ON k.id = b.bulk_id
+		WHERE b.bulk_id = ANY($1) AND k.tenant_id = $2 AND k.actor = $3 AND b.outcome = 'ACCEPTED'
+		GROUP BY 1, 2`, ids, tenantID, actor)
+}
+
 // Identities implements store.Bulks.
 func (s *Store) Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error) {
 	return collect(ctx, s, "identities", func(row pgx.CollectableRow) (id run.Identity, err error) {

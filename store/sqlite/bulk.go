@@ -188,6 +188,20 @@ func (s *Store) BulkMarks(ctx context.Context, id string) ([]store.BulkMark, err
 		coalesce(st.status, '')`+fromBulkRows+withReceipts+`WHERE b.bulk_id = ? ORDER BY b.no`, id)
 }
 
+// BulkStatuses implements store.Bulks.
+func (s *Store) BulkStatuses(ctx context.Context, tenantID, actor string, ids []string) ([]store.BulkStatusCount,
+	error) {
+	doc, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, s, "bulk statuses", func(row scanner) (c store.BulkStatusCount, err error) {
+		return c, row.Scan(&c.BulkID, &c.Status, &c.Count)
+	}, `SELECT b.bulk_id, coalesce(st.status, ''), count(*)`+fromBulkRows+`JOIN bulk k ON k.id = b.bulk_id
+		WHERE b.bulk_id IN (SELECT value FROM json_each(?)) AND k.tenant_id = ? AND k.actor = ? AND b.outcome = 'ACCEPTED'
+		GROUP BY 1, 2`, string(doc), tenantID, actor)
+}
+
 // Identities implements store.Bulks.
 func (s *Store) Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error) {
 	doc, err := json.Marshal(runIDs)

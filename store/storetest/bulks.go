@@ -542,6 +542,14 @@ func testBulkRowsHaveTheirNewRuns(f *fixture) {
 	f.equal([]store.BulkMark{{No: 1, Outcome: store.BulkAccepted, RunStatus: run.Pending},
 		{No: 2, Outcome: store.BulkWaiting, RunStatus: run.Running}}, marks, "marks")
 	f.equal(0, len(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})), "failed")
+	statuses := func(actor string) []store.BulkStatusCount {
+		out, err := f.store.BulkStatuses(f.ctx(), b.TenantID, actor, []string{b.ID, "unknown"})
+		f.ok(err)
+		return out
+	}
+	f.equal([]store.BulkStatusCount{{BulkID: b.ID, Status: run.Pending, Count: 1}}, statuses(b.Actor),
+		"statuses of the new runs")
+	f.equal(0, len(statuses("another")), "statuses of another actor's bulk")
 }
 
 func testCreateRunOfBulkIsFenced(f *fixture) {

@@ -58,7 +58,7 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
 
   const again = await context.newPage();
   await again.goto(address);
-  await expect(progress(again)).toContainText(`Done: ${RUNS} of ${RUNS}`, { timeout: 300_000 });
+  await expect(progress(again)).toContainText(`${RUNS} of ${RUNS} sent`, { timeout: 300_000 });
   await again.getByRole("link", { name: `Without effect ${FAILING}` }).click();
   await expect(again).toHaveURL(/result=failed/);
   await expect(again.locator("[data-result=REJECTED]")).toHaveCount(FAILING);
@@ -72,7 +72,7 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   expect(lines).toHaveLength(RUNS + 1);
   expect(lines.filter((line) => line.includes("REJECTED"))).toHaveLength(FAILING);
 
-  await again.getByRole("button", { name: `Retry the ${FAILING} that failed…` }).click();
+  await again.getByRole("button", { name: `Send again to the ${FAILING} without effect…` }).click();
   const retry = again.getByRole("alertdialog", { name: `Cancel ${FAILING} runs` });
   await expect(retry).toContainText("Would be refused now:");
   await expect(retry.getByRole("listitem")).toHaveText(`${FAILING} runs: The run has ended. RUN_TERMINAL`);
@@ -81,7 +81,7 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   await retry.getByRole("button", { name: `Cancel ${FAILING} runs` }).click();
   await expect(again.getByRole("heading", { name: `Cancel ${FAILING} runs` })).toBeVisible();
   await expect.poll(() => again.url()).not.toContain(address);
-  await expect(progress(again)).toContainText(`Done: ${FAILING} of ${FAILING}`);
+  await expect(progress(again)).toContainText(`${FAILING} of ${FAILING} sent`);
   await expect(again.getByRole("table").getByRole("row")).toHaveCount(FAILING + 1);
   await again.getByRole("link", { name: "Bulk actions" }).click();
   await expect(again.getByRole("link", { name: `Cancel ${RUNS} runs` })).toBeVisible();

@@ -17,7 +17,7 @@ test("runs that have ended are rerun together, and the page says what became of 
   expect.soft(await violationsOfBoth(page)).toEqual([]);
   await dialog.getByLabel(/Reason/).fill("the source is back");
   await dialog.getByRole("button", { name: "Rerun 2 runs" }).click();
-  await expect(page.getByTestId("bulk-progress")).toContainText("Done: 2 of 2");
+  await expect(page.getByTestId("bulk-progress")).toContainText("2 of 2 sent");
   await expect(page.getByRole("table").getByText("New run")).toHaveCount(2);
   await expect(page.getByTestId("bulk-runs")).toContainText("2 running", { timeout: 30_000 });
   expect.soft(await violationsOfBoth(page)).toEqual([]);

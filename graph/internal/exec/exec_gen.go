@@ -296,6 +296,11 @@ type ComplexityRoot struct {
 		Waiting   func(childComplexity int) int
 	}
 
+	BulkRunsNow struct {
+		BulkID func(childComplexity int) int
+		Runs   func(childComplexity int) int
+	}
+
 	BulkSample struct {
 		BasedOnSeq  func(childComplexity int) int
 		Changes     func(childComplexity int) int
@@ -883,6 +888,7 @@ type ComplexityRoot struct {
 		Audit         func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
 		AuditCheck    func(childComplexity int, after *string) int
 		Bulk          func(childComplexity int, id string) int
+		BulkRunCounts func(childComplexity int, ids []string) int
 		Bulks         func(childComplexity int, first *int, after *string) int
 		Capabilities  func(childComplexity int) int
 		CompareRuns   func(childComplexity int, a string, b string) int
@@ -1086,11 +1092,13 @@ type ComplexityRoot struct {
 	}
 
 	RunComparison struct {
-		A      func(childComplexity int) int
-		B      func(childComplexity int) int
-		Params func(childComplexity int) int
-		Plan   func(childComplexity int) int
-		Steps  func(childComplexity int) int
+		A         func(childComplexity int) int
+		AWaitedMs func(childComplexity int) int
+		B         func(childComplexity int) int
+		BWaitedMs func(childComplexity int) int
+		Params    func(childComplexity int) int
+		Plan      func(childComplexity int) int
+		Steps     func(childComplexity int) int
 	}
 
 	RunConnection struct {
@@ -1580,6 +1588,7 @@ type QueryResolver interface {
 	RunCounts(ctx context.Context, filters []model.RunFilter) ([]int, error)
 	Attention(ctx context.Context, first *int, after *string) (*model.AttentionConnection, error)
 	RunTags(ctx context.Context, runIds []string) ([]model.RunTags, error)
+	BulkRunCounts(ctx context.Context, ids []string) ([]model.BulkRunsNow, error)
 	RunNotes(ctx context.Context, runID string) ([]model.RunNote, error)
 	SavedViews(ctx context.Context) ([]model.SavedView, error)
 	Preview(ctx context.Context, action model.ActionInput) (*model.ActionPreview, error)
@@ -2699,6 +2708,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRunCounts.Waiting(childComplexity), true
+
+	case "BulkRunsNow.bulkId":
+		if e.ComplexityRoot.BulkRunsNow.BulkID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRunsNow.BulkID(childComplexity), true
+	case "BulkRunsNow.runs":
+		if e.ComplexityRoot.BulkRunsNow.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRunsNow.Runs(childComplexity), true
 
 	case "BulkSample.basedOnSeq":
 		if e.ComplexityRoot.BulkSample.BasedOnSeq == nil {
@@ -5137,6 +5159,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Bulk(childComplexity, args["id"].(string)), true
+	case "Query.bulkRunCounts":
+		if e.ComplexityRoot.Query.BulkRunCounts == nil {
+			break
+		}
+
+		args, err := ec.field_Query_bulkRunCounts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.BulkRunCounts(childComplexity, args["ids"].([]string)), true
 	case "Query.bulks":
 		if e.ComplexityRoot.Query.Bulks == nil {
 			break
@@ -6211,12 +6244,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunComparison.A(childComplexity), true
+	case "RunComparison.aWaitedMs":
+		if e.ComplexityRoot.RunComparison.AWaitedMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunComparison.AWaitedMs(childComplexity), true
 	case "RunComparison.b":
 		if e.ComplexityRoot.RunComparison.B == nil {
 			break
 		}
 
 		return e.ComplexityRoot.RunComparison.B(childComplexity), true
+	case "RunComparison.bWaitedMs":
+		if e.ComplexityRoot.RunComparison.BWaitedMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunComparison.BWaitedMs(childComplexity), true
 	case "RunComparison.params":
 		if e.ComplexityRoot.RunComparison.Params == nil {
 			break
@@ -8349,6 +8394,11 @@ type Query {
   attention(first: Int = 50, after: String): AttentionConnection!
   "The tags of those of at most 200 runs that have tags and that the viewer may READ. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE."
   runTags(runIds: [String!]!): [RunTags!]!
+  """
+  The statuses of the runs of at most 50 of the viewer's own bulks, as Bulk.runs, for lists of bulks. Bulks without an accepted
+  row and those of others are absent. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  bulkRunCounts(ids: [ID!]!): [BulkRunsNow!]!
   "The notes of a run, the oldest first. Errors: NOT_FOUND, STORE_UNAVAILABLE."
   runNotes(runId: String!): [RunNote!]!
   "The viewer's own views of the list of runs, and those that others share with projects that the viewer may READ, by name."
@@ -9095,6 +9145,13 @@ type FailureCount {
 type RunComparison {
   a: Run!
   b: Run!
+  """
+  How long ` + "`" + `a` + "`" + ` waited for people until its end or until now: for a manual step, or for somebody to retry a failed step. Time in
+  which another step ran is left out.
+  """
+  aWaitedMs: Duration!
+  "As aWaitedMs, of ` + "`" + `b` + "`" + `."
+  bWaitedMs: Duration!
   "Parameters that differ, at most 20. ` + "`" + `***` + "`" + ` replaces values that look like secrets, so they compare as equal."
   params: [PlanPartDiff!]!
   """
@@ -10045,7 +10102,7 @@ type Bulk implements Node {
   counts: BulkCounts!
   "The progress of the receipts. Not available in lists of bulks."
   applications: BulkApplications!
-  "The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks."
+  "The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks: see bulkRunCounts."
   runs: BulkRunCounts!
   "The runs by number; ` + "`" + `first` + "`" + ` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID."
   rows(outcome: BulkOutcome, failed: Boolean = false, first: Int = 50, after: String): BulkRowConnection!
@@ -10066,6 +10123,11 @@ type BulkApplications {
   applied: Int!
   noop: Int!
   notApplied: Int!
+}
+"The runs of one bulk by their status now."
+type BulkRunsNow {
+  bulkId: ID!
+  runs: BulkRunCounts!
 }
 "Numbers of runs by status; their sum is ` + "`" + `counts.accepted` + "`" + `."
 type BulkRunCounts {
@@ -11631,6 +11693,16 @@ func (ec *executionContext) childFields_BulkRunCounts(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type BulkRunCounts", field.Name)
 }
 
+func (ec *executionContext) childFields_BulkRunsNow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "bulkId":
+		return ec.fieldContext_BulkRunsNow_bulkId(ctx, field)
+	case "runs":
+		return ec.fieldContext_BulkRunsNow_runs(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkRunsNow", field.Name)
+}
+
 func (ec *executionContext) childFields_BulkSample(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "runId":
@@ -13071,6 +13143,10 @@ func (ec *executionContext) childFields_RunComparison(ctx context.Context, field
 		return ec.fieldContext_RunComparison_a(ctx, field)
 	case "b":
 		return ec.fieldContext_RunComparison_b(ctx, field)
+	case "aWaitedMs":
+		return ec.fieldContext_RunComparison_aWaitedMs(ctx, field)
+	case "bWaitedMs":
+		return ec.fieldContext_RunComparison_bWaitedMs(ctx, field)
 	case "params":
 		return ec.fieldContext_RunComparison_params(ctx, field)
 	case "plan":
@@ -14528,6 +14604,20 @@ func (ec *executionContext) field_Query_audit_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_bulkRunCounts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "ids",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalNID2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["ids"] = arg0
 	return args, nil
 }
 
@@ -19800,6 +19890,61 @@ func (ec *executionContext) _BulkRunCounts_cancelled(ctx context.Context, field 
 }
 func (ec *executionContext) fieldContext_BulkRunCounts_cancelled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BulkRunCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRunsNow_bulkId(ctx context.Context, field graphql.CollectedField, obj *model.BulkRunsNow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRunsNow_bulkId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BulkID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRunsNow_bulkId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRunsNow", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRunsNow_runs(ctx context.Context, field graphql.CollectedField, obj *model.BulkRunsNow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRunsNow_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkRunCounts) graphql.Marshaler {
+			return ec.marshalNBulkRunCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunCounts(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRunsNow_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkRunsNow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkRunCounts(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _BulkSample_runId(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
@@ -29810,6 +29955,50 @@ func (ec *executionContext) fieldContext_Query_runTags(ctx context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_bulkRunCounts(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_bulkRunCounts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().BulkRunCounts(ctx, fc.Args["ids"].([]string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.BulkRunsNow) graphql.Marshaler {
+			return ec.marshalNBulkRunsNow2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsNowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_bulkRunCounts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkRunsNow(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_bulkRunCounts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_runNotes(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34046,6 +34235,52 @@ func (ec *executionContext) fieldContext_RunComparison_b(_ context.Context, fiel
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _RunComparison_aWaitedMs(ctx context.Context, field graphql.CollectedField, obj *model.RunComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunComparison_aWaitedMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AWaitedMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Duration) graphql.Marshaler {
+			return ec.marshalNDuration2timeᚐDuration(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunComparison_aWaitedMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunComparison", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _RunComparison_bWaitedMs(ctx context.Context, field graphql.CollectedField, obj *model.RunComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunComparison_bWaitedMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BWaitedMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Duration) graphql.Marshaler {
+			return ec.marshalNDuration2timeᚐDuration(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunComparison_bWaitedMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunComparison", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
 func (ec *executionContext) _RunComparison_params(ctx context.Context, field graphql.CollectedField, obj *model.RunComparison) (ret graphql.Marshaler) {
@@ -47825,6 +48060,49 @@ func (ec *executionContext) _BulkRunCounts(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var bulkRunsNowImplementors = []string{"BulkRunsNow"}
+
+func (ec *executionContext) _BulkRunsNow(ctx context.Context, sel ast.SelectionSet, obj *model.BulkRunsNow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkRunsNowImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkRunsNow")
+		case "bulkId":
+			out.Values[i] = ec._BulkRunsNow_bulkId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runs":
+			out.Values[i] = ec._BulkRunsNow_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var bulkSampleImplementors = []string{"BulkSample"}
 
 func (ec *executionContext) _BulkSample(ctx context.Context, sel ast.SelectionSet, obj *model.BulkSample) graphql.Marshaler {
@@ -52388,6 +52666,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "bulkRunCounts":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_bulkRunCounts(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "runNotes":
 			field := field
 
@@ -54564,6 +54864,16 @@ func (ec *executionContext) _RunComparison(ctx context.Context, sel ast.Selectio
 			}
 		case "b":
 			out.Values[i] = ec._RunComparison_b(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "aWaitedMs":
+			out.Values[i] = ec._RunComparison_aWaitedMs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "bWaitedMs":
+			out.Values[i] = ec._RunComparison_bWaitedMs(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -58908,6 +59218,26 @@ func (ec *executionContext) unmarshalNBulkRunsInput2ᚖgithubᚗcomᚋdvtᚑengi
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNBulkRunsNow2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsNow(ctx context.Context, sel ast.SelectionSet, v model.BulkRunsNow) graphql.Marshaler {
+	return ec._BulkRunsNow(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNBulkRunsNow2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsNowᚄ(ctx context.Context, sel ast.SelectionSet, v []model.BulkRunsNow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBulkRunsNow2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsNow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNBulkSample2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkSample(ctx context.Context, sel ast.SelectionSet, v model.BulkSample) graphql.Marshaler {
 	return ec._BulkSample(ctx, sel, &v)
 }
@@ -59469,6 +59799,35 @@ func (ec *executionContext) marshalNID2string(ctx context.Context, sel ast.Selec
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNID2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNInboxItem2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInboxItem(ctx context.Context, sel ast.SelectionSet, v model.InboxItem) graphql.Marshaler {

@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/dvt-engine/dvt/control"
@@ -46,6 +48,13 @@ func Bulk(b bulk.Bulk) *model.Bulk {
 func BulkRunCounts(c bulk.BulkRunCounts) *model.BulkRunCounts {
 	return &model.BulkRunCounts{Waiting: c.Waiting, Running: c.Running, Paused: c.Paused, Completed: c.Completed,
 		Failed: c.Failed, Cancelled: c.Cancelled}
+}
+
+// BulkRunsNow maps the numbers of runs of bulks, in the order of their ids.
+func BulkRunsNow(counts map[string]bulk.BulkRunCounts) []model.BulkRunsNow {
+	return MapSlice(slices.Sorted(maps.Keys(counts)), func(id string) model.BulkRunsNow {
+		return model.BulkRunsNow{BulkID: nodeID(BulkNode, id), Runs: BulkRunCounts(counts[id])}
+	})
 }
 
 // Applications maps the numbers of signals of a bulk by their application.

@@ -97,8 +97,9 @@ func pastAttempt(a reads.PastAttempt) model.PastAttempt {
 
 // RunComparison maps the difference of two runs.
 func RunComparison(c reads.RunComparison, of func(control.RunView) *model.Run) *model.RunComparison {
-	return &model.RunComparison{A: of(c.A), B: of(c.B), Params: MapSlice(c.Params, mapPlanPart),
-		Steps: MapSlice(c.Steps, stepComparison)}
+	return &model.RunComparison{A: of(c.A), B: of(c.B), AWaitedMs: c.WaitedA, BWaitedMs: c.WaitedB,
+		Params: MapSlice(c.Params, mapPlanPart),
+		Steps:  MapSlice(c.Steps, stepComparison)}
 }
 
 func stepComparison(c reads.StepComparison) model.StepComparison {

@@ -313,7 +313,7 @@ type Bulk struct {
 	Counts     *BulkCounts `json:"counts"`
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications *BulkApplications `json:"applications"`
-	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks.
+	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks: see bulkRunCounts.
 	Runs *BulkRunCounts `json:"runs"`
 	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Rows *BulkRowConnection `json:"rows"`
@@ -449,6 +449,12 @@ type BulkRunsInput struct {
 	Filter *RunFilter `json:"filter,omitempty"`
 	// The runs for which one of the viewer's bulks has failed so far: REJECTED, REFUSED, or NOT_APPLIED.
 	FailedOf *string `json:"failedOf,omitempty"`
+}
+
+// The runs of one bulk by their status now.
+type BulkRunsNow struct {
+	BulkID string         `json:"bulkId"`
+	Runs   *BulkRunCounts `json:"runs"`
 }
 
 // The preview for one run; fields like those of ActionPreview.
@@ -1680,6 +1686,11 @@ type RunBucket struct {
 type RunComparison struct {
 	A *Run `json:"a"`
 	B *Run `json:"b"`
+	// How long `a` waited for people until its end or until now: for a manual step, or for somebody to retry a failed step. Time in
+	// which another step ran is left out.
+	AWaitedMs time.Duration `json:"aWaitedMs"`
+	// As aWaitedMs, of `b`.
+	BWaitedMs time.Duration `json:"bWaitedMs"`
 	// Parameters that differ, at most 20. `***` replaces values that look like secrets, so they compare as equal.
 	Params []PlanPartDiff `json:"params"`
 	// The difference from the plan of `a` to that of `b`; `previous` is `a`. Null when `planDocument` of one of them is null.

@@ -50,10 +50,12 @@ function isDenied({ outcome, code }: Availability): boolean {
 interface ActionMenuProps {
   stepId: string | null;
   onClose: () => void;
+  /** Where the run leads besides its actions. */
+  more?: ReactNode;
 }
 
 /** Lists every action on the run and the chosen step. A refused one says why, and who could do it. */
-export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
+export function ActionMenu({ stepId, onClose, more }: ActionMenuProps) {
   const { actions } = useRunActions();
   const store = useRunStore();
   const [failed, retry] = useState<readonly string[] | null>(null);
@@ -92,6 +94,12 @@ export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
         )}
         <Actions list={ofRun} stepId={null} onClose={onClose} />
       </section>
+      {more && (
+        <section>
+          <h3>{m.compare.two}</h3>
+          {more}
+        </section>
+      )}
       <div className={css.foot}>
         <Button onClick={onClose}>{m.menu.close}</Button>
       </div>

@@ -1,3 +1,4 @@
+import { fireEvent } from "@testing-library/react";
 import { expect, it } from "vitest";
 import type { Availability } from "../api/model";
 import { ANSWERS, available, header, RUN, SEQ, signal, store } from "../testing/fixtures";
@@ -149,16 +150,20 @@ it("preselects everything for a rerun of a run that succeeded, and says why the 
   const map = new Map([["RERUN", available("RERUN")] as const]);
   const { sent, user } = await show(
     <ConfirmDialog
-      kept={{ intent: newIntent("RERUN", RUN, null, null), draft: EMPTY_DRAFT, sent: null }}
+      kept={{ intent: newIntent("RERUN", `${RUN}-own`, null, null), draft: EMPTY_DRAFT, sent: null }}
       onClose={() => {}}
       onDone={() => {}}
     />,
-    { run, actions: { run: map, step: () => map }, answers: { Preview: PREVIEW, RerunRun: {} } },
+    {
+      run,
+      actions: { run: map, step: () => map },
+      answers: { Preview: PREVIEW, RerunRun: {}, RunParams: { run: { request: { params: { day: 0 } } } } },
+    },
   );
   expect(screen.getByRole<HTMLInputElement>("radio", { name: "Everything, from the start" }).checked).toBe(true);
   const off = screen.getByRole<HTMLInputElement>("radio", { name: /Every step of this run succeeded/ });
   expect(off.disabled).toBe(true);
-  await user.type(screen.getByLabelText(/^Parameters/), '{{"day":1}');
+  fireEvent.change(await screen.findByLabelText("Value of parameter 1"), { target: { value: "1" } });
   await user.click(screen.getByRole("radio", { name: /^From one step/ }));
   await user.type(screen.getByLabelText(/^First step/), "load");
   await vi.waitFor(() =>

@@ -13,7 +13,7 @@ import { useTick } from "../ui/Time";
 import { useRunActions } from "./context";
 import { recordDone, useDone } from "../session/done";
 import css from "../styles/Confirm.module.css";
-import { buildInput, type Draft, EMPTY_DRAFT } from "./draft";
+import { buildInput, type Draft, EMPTY_DRAFT, rerunFrom, rerunParams } from "./draft";
 import { Fields } from "./Fields";
 import type { Intent } from "./intent";
 import type { Kept } from "./intents";
@@ -252,7 +252,11 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
           )}
           {otherwise && !moved && <p>{m.confirm.otherwise}</p>}
         </div>
-        <CopyAs subject={{ of: "signal", action, runId: header.runId, stepId, reason: draft.reason.trim() }} />
+        {action === "RERUN" ? (
+          <CopyAs subject={{ of: "rerun", runIds: [header.runId], ...rerunCopy(draft, stepId) }} />
+        ) : (
+          <CopyAs subject={{ of: "signal", action, runId: header.runId, stepId, reason: draft.reason.trim() }} />
+        )}
         <div className={css.buttons}>
           <Button back ref={backRef} onClick={leave}>
             {action === "CANCEL" || action === "EMERGENCY_STOP" ? m.confirm.keep : m.confirm.back}
@@ -279,6 +283,17 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
       </form>
     </Dialog>
   );
+}
+
+/** The rerun that the form describes, for *Copy as*. */
+function rerunCopy(draft: Draft, stepId: string | null) {
+  const params = rerunParams(draft.patch);
+  const step = draft.step.trim() === "" ? (stepId ?? "") : draft.step.trim();
+  return {
+    from: rerunFrom(draft.from, step),
+    params: "value" in params ? params.value : null,
+    reason: draft.reason.trim(),
+  };
 }
 
 /** Says why nothing was sent: the changes between the position that was read and the present one. */

@@ -1,10 +1,10 @@
 import type { ReactNode } from "react";
 import { m } from "../messages";
 import css from "../styles/Confirm.module.css";
-import { type Draft, RERUN_FROM } from "./draft";
+import { type Draft, problemOfParams, RERUN_FROM } from "./draft";
 import { useRunActions } from "./context";
 import type { Intent } from "./intent";
-import { RunParams } from "./RunParams";
+import { RerunParams } from "./RerunParams";
 import { ApprovalCount, RunRequest } from "./RunRequest";
 import { evidenceOf, type Task } from "./useAvailability";
 
@@ -119,22 +119,12 @@ export function Fields({
               </datalist>
             </label>
           )}
-          <div>
-            <p className={css.hint}>{m.confirm.ownParams}</p>
-            <RunParams runId={intent.runId} />
-          </div>
-          <label className={css.field}>
-            <span>
-              {m.confirm.params} <span className={css.hint}>({m.confirm.paramsHint})</span>
-            </span>
-            <textarea
-              className={css.mono}
-              rows={2}
-              spellCheck={false}
-              value={draft.patch}
-              onChange={(event) => change({ patch: event.target.value })}
-            />
-          </label>
+          <RerunParams
+            runId={intent.runId}
+            text={draft.patch}
+            change={(patch) => change({ patch })}
+            problem={problemOfParams(draft.patch)}
+          />
         </>
       );
     case "APPROVE":

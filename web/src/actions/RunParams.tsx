@@ -4,7 +4,8 @@ import { m } from "../messages";
 
 type Params = Readonly<Record<string, unknown>>;
 
-const useParams = queryOnce(
+/** The parameters of a run; null when the run cannot be read, undefined while they are awaited. */
+export const useRunParams = queryOnce(
   RunParamsDocument,
   ({ run }): Params | null => (run ? ((run.request.params ?? {}) as Params) : null),
   ({ run }) => run !== null,
@@ -12,7 +13,7 @@ const useParams = queryOnce(
 
 /** The parameters that the run was started with. The server hides the values that look like secrets. */
 export function RunParams({ runId }: { runId: string }) {
-  const params = useParams({ runId });
+  const params = useRunParams({ runId });
   if (params === undefined) return <>{m.details.reading}</>;
   if (params === null) return <>{m.details.unknown}</>;
   const named = Object.entries(params);

@@ -91,8 +91,9 @@ export function buildInput(intent: Intent, draft: Draft, token: string | null): 
       return { input: { cancel: { runId } } };
     case "RERUN": {
       const first = draft.step.trim() === "" ? stepId : draft.step.trim();
-      const params = draft.patch.trim() === "" ? { value: null } : object(draft.patch);
-      if ("missing" in params) return params;
+      const params = rerunParams(draft.patch);
+      // The form says at the field what is wrong.
+      if ("missing" in params) return { missing: m.confirm.correctParams };
       if (draft.from === "step" && first === "") return { missing: m.confirm.stepMissing };
       const from = rerunFrom(draft.from, first);
       return { input: { rerun: { runId, runRequestId: signalId, reason, params: params.value, from } } };
@@ -109,6 +110,24 @@ export function buildInput(intent: Intent, draft: Draft, token: string | null): 
       };
     }
   }
+}
+
+/** The value that the server shows in place of one that looks like a secret. */
+const HIDDEN = '"***"';
+
+/** The parameters of a rerun: null keeps those of the run, and so does an empty text. */
+export function rerunParams(text: string): { value: unknown } | { missing: string } {
+  if (text.trim() === "") return { value: null };
+  const params = object(text);
+  return "value" in params && JSON.stringify(params.value).includes(HIDDEN)
+    ? { missing: m.confirm.hiddenParam }
+    : params;
+}
+
+/** What is wrong with the parameters of a rerun; null for nothing. */
+export function problemOfParams(text: string): string | null {
+  const params = rerunParams(text);
+  return "missing" in params ? params.missing : null;
 }
 
 /** What runs again, as the API takes it. */

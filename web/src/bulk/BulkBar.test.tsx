@@ -1,3 +1,4 @@
+import { fireEvent } from "@testing-library/react";
 import { expect, it } from "vitest";
 import type { BulkRowFieldsFragment } from "../api/gen/graphql";
 import { BULK_PREVIEW, header, RUN } from "../testing/fixtures";
@@ -5,11 +6,12 @@ import { description, of, refused, screen, show, vi } from "../testing/render";
 import { newAction } from "./action";
 import { BulkBar } from "./BulkBar";
 import { BulkDialog } from "./BulkDialog";
+import { BulkMeter } from "./BulkMeter";
 import { BulkPreview } from "./BulkPreview";
 import { BulkRows } from "./BulkRows";
 
 function sample(runId: string, over: object = {}) {
-  return { runId, outcome: "APPLY", code: null, reason: "It pauses.", ...over };
+  return { runId, outcome: "APPLY", code: null, reason: "It pauses.", changes: [], ...over };
 }
 
 function text(): string {
@@ -55,6 +57,17 @@ it("offers the actions on the selected runs, or on all that match", async () => 
   );
 });
 
+it("compares two selected runs, the older one as A", async () => {
+  const [older, newer] = [header({ runId: "older", createdAt: 1 }), header({ runId: "newer", createdAt: 2 })];
+  const bar = (selected: (typeof older)[]) => <BulkBar selected={selected} filter={{}} more={false} clear={() => {}} />;
+  const { unmount } = await show(bar([newer]), { path: "/runs" });
+  expect(description(screen.getByRole("button", { name: "Compare" }))).toBe("Select exactly two runs to compare them.");
+  unmount();
+  const { user, path, search } = await show(bar([newer, older]), { path: "/runs" });
+  await user.click(screen.getByRole("button", { name: "Compare" }));
+  await vi.waitFor(() => expect([path(), search()]).toEqual(["/compare", { a: "older", b: "newer" }]));
+});
+
 it("counts the runs, asks for their number above ten, and sends the count that was read", async () => {
   const { user, sent } = await show(
     <BulkDialog action={newAction("PAUSE")} runs={{ ids: [RUN] }} onClose={() => {}} />,
@@ -98,13 +111,20 @@ it("previews a rerun with other parameters and from a chosen step, and sends it"
     {
       answers: {
         BulkPreview: { preview: { bulk: { count: 1, excluded: [], refusals: [], samples: [] } } },
+        RunParams: { run: { request: { params: { day: 0 } } } },
         SignalRuns: refused("INTERNAL", "not now"),
       },
     },
   );
   await user.click(screen.getByRole("radio", { name: /^From one step/ }));
   await user.type(screen.getByLabelText(/^First step/), "load");
-  await user.type(screen.getByLabelText(/^Parameters/), '{{"day":1}');
+  await user.click(screen.getByRole("radio", { name: "The same for all of them" }));
+  await user.click(await screen.findByRole("button", { name: "JSON" }));
+  const json = screen.getByLabelText("Parameters (JSON)");
+  fireEvent.change(json, { target: { value: "{" } });
+  expect(screen.getByTestId("bulk-preview").textContent).toBe("Correct the parameters above. The preview follows.");
+  expect(screen.getByRole("button", { name: "Rerun 1 run" }), "the title keeps the number").toBeDefined();
+  fireEvent.change(json, { target: { value: '{"day":1}' } });
   await user.type(screen.getByLabelText(/^Reason/), "again");
   const send = screen.getByRole<HTMLButtonElement>("button", { name: "Rerun 1 run" });
   await vi.waitFor(() => expect(send.disabled).toBe(false));
@@ -127,6 +147,30 @@ it("says each thing once: refusals with their number, the first runs grouped by 
   await show(<BulkPreview preview={good as never} error={null} />);
   expect(text().match(/It pauses\./g)).toHaveLength(1);
   expect(text()).toContain("15 more runs: decided when its turn comes.");
+});
+
+it("says how many steps of a rerun run again and how many results are kept", async () => {
+  const changes = [{ kind: "RERUN" }, { kind: "RERUN" }, { kind: "REUSE" }];
+  const one = { count: 1, excluded: [], refusals: [], samples: [sample("run-1", { changes })] };
+  await show(<BulkPreview preview={one as never} error={null} rerun />);
+  expect(text()).toContain("run-1 will be rerun: 2 steps run again, 1 result is kept.");
+});
+
+it("shows a rerun whose new runs failed as failed", async () => {
+  const runs = { waiting: 0, running: 0, paused: 0, completed: 0, failed: 2, cancelled: 0 };
+  const bulk = {
+    action: "RERUN",
+    state: "DONE",
+    counts: { total: 2, waiting: 0, accepted: 2, rejected: 0, refused: 0, notSent: 0 },
+    applications: { pending: 0, delivered: 0, applied: 2, noop: 0, notApplied: 0 },
+    runs,
+  };
+  const { container } = await show(<BulkMeter bulk={bulk as never} />);
+  const width = (part: string): string | null | undefined =>
+    container.querySelector(`[data-part=${part}]`)?.getAttribute("width");
+  expect([width("applied"), width("failed")]).toEqual(["0", "100"]);
+  expect(container.textContent).toContain("2 of 2 sent");
+  expect(screen.getByTestId("bulk-runs").textContent).toContain("2 failed");
 });
 
 it("says what became of the runs, with one column for outcome and receipt", async () => {

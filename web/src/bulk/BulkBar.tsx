@@ -1,3 +1,4 @@
+import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { BulkRunsInput, RunFilter } from "../api/gen/graphql";
 import type { RunRow } from "../api/model";
@@ -29,6 +30,7 @@ interface BulkBarProps {
  * to which its action can apply; it is off when there is none.
  */
 export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
+  const navigate = useNavigate();
   const [everything, setEverything] = useState(false);
   const [asking, setAsking] = useState<{ action: BulkAction; runs: BulkRunsInput } | null>(null);
   const ended = selected.filter(hasEnded).length;
@@ -52,6 +54,12 @@ export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
             {m.action[kind]}…
           </Button>
         ))}
+        <Button
+          refusal={selected.length === 2 && !everything ? null : m.bulk.twoToCompare}
+          onClick={() => void navigate({ to: "/compare", search: comparisonOf(selected) })}
+        >
+          {m.compare.two}
+        </Button>
         <span className={css.end}>
           {(more || everything) && (
             <Button kind="quiet" pressed={everything} onClick={() => setEverything(!everything)}>
@@ -66,4 +74,10 @@ export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
       {asking && <BulkDialog action={asking.action} runs={asking.runs} onClose={() => setAsking(null)} />}
     </>
   );
+}
+
+/** Compares two runs, the older one as A. */
+function comparisonOf(runs: readonly RunRow[]): { a?: string | undefined; b?: string | undefined } {
+  const [a, b] = runs.toSorted((x, y) => x.createdAt - y.createdAt);
+  return { a: a?.runId, b: b?.runId };
 }

@@ -1,9 +1,13 @@
 import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
-import { RERUN_FROM } from "../actions/draft";
+import { problemOfParams, RERUN_FROM, rerunFrom, rerunParams } from "../actions/draft";
+import { RerunParams } from "../actions/RerunParams";
 import { newId } from "../api/newId";
 import { type BulkRunsInput, SignalRunsDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
+import { CopyAs } from "../copyas/CopyAs";
+import { shortId } from "../format/format";
+import { ParamsEditor } from "../forms/ParamsEditor";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
@@ -37,13 +41,15 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const { error, refusal, send: sendOnce } = useSending();
   const built = toBulkInput(action, "-");
   const asked = "input" in built ? { action: built.input, runs } : null;
-  const { answer: preview = null, error: failed, again } = useBulkPreview(asked);
+  const { answer: preview = null, last, error: failed, again } = useBulkPreview(asked);
   const total = preview?.count ?? null;
+  // The set of runs does not depend on the form, so the title keeps the number that was counted last.
+  const counted = total ?? last?.count ?? null;
   const strong = irreversible(action.kind) || (total ?? 0) > TYPED_ABOVE;
   const moved = error?.code === "BULK_MOVED";
   const complete =
     reason.trim() !== "" && total !== null && total > 0 && (!strong || typed === String(total)) && asked !== null;
-  const label = m.bulk.verb(action.kind, total === null ? m.bulk.many : m.bulk.runs(total));
+  const label = m.bulk.verb(action.kind, counted === null ? m.bulk.many : m.bulk.runs(counted));
 
   const submit = (event: FormEvent): void => {
     event.preventDefault();
@@ -98,9 +104,13 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
             />
           </label>
         )}
-        {action.kind === "RERUN" && <RerunFields action={action} change={setAction} />}
-        {"missing" in built && action.params !== "" && <p role="alert">{built.missing}</p>}
-        <BulkPreview preview={preview} error={failed} />
+        {action.kind === "RERUN" && <RerunFields action={action} change={setAction} runs={runs} />}
+        <BulkPreview
+          preview={preview}
+          error={failed}
+          missing={"missing" in built ? built.missing : null}
+          rerun={action.kind === "RERUN"}
+        />
         <label className={css.field}>
           <span>
             {m.confirm.reason} ({m.confirm.required})
@@ -119,6 +129,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
           </label>
         )}
         {moved ? <p role="alert">{m.bulk.moved}</p> : <Violations error={error} />}
+        {action.kind === "RERUN" && runs.ids && <CopyRerun action={action} ids={runs.ids} reason={reason.trim()} />}
         <div className={css.buttons}>
           <Button back onClick={onClose}>
             {irreversible(action.kind) ? m.confirm.keep : m.confirm.back}
@@ -137,13 +148,34 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   );
 }
 
+/** The rerun for a terminal or a program. A filter has no short form, so only named runs are offered. */
+function CopyRerun({ action, ids, reason }: { action: BulkAction; ids: readonly string[]; reason: string }) {
+  const params = rerunParams(action.params);
+  return (
+    <CopyAs
+      subject={{
+        of: "rerun",
+        runIds: ids,
+        from: rerunFrom(action.from, action.stepId),
+        params: "value" in params ? params.value : null,
+        reason,
+      }}
+    />
+  );
+}
+
 interface RerunFieldsProps {
   action: BulkAction;
   change: (action: BulkAction) => void;
+  runs: BulkRunsInput;
 }
 
 /** What of each run runs again, and with which parameters. */
-function RerunFields({ action, change }: RerunFieldsProps) {
+function RerunFields({ action, change, runs }: RerunFieldsProps) {
+  const [same, setSame] = useState(action.params !== "");
+  const setParams = (params: string): void => change({ ...action, params });
+  const [first = null] = runs.ids ?? [];
+  const problem = problemOfParams(action.params);
   return (
     <>
       <fieldset className={send.choice}>
@@ -153,7 +185,7 @@ function RerunFields({ action, change }: RerunFieldsProps) {
             <input
               type="radio"
               name="from"
-              checked={from === action.from}
+              checked={action.from === from}
               onChange={() => change({ ...action, from })}
             />{" "}
             {m.confirm.from[from]}
@@ -171,17 +203,41 @@ function RerunFields({ action, change }: RerunFieldsProps) {
           />
         </label>
       )}
-      <label className={css.field}>
-        <span>
-          {m.bulk.params} ({m.bulk.paramsHint})
-        </span>
-        <textarea
-          rows={2}
-          spellCheck={false}
-          value={action.params}
-          onChange={(event) => change({ ...action, params: event.target.value })}
-        />
-      </label>
+      <fieldset className={send.choice}>
+        <legend>{m.bulk.params}</legend>
+        {[false, true].map((all) => (
+          <label key={String(all)} className={send.check}>
+            <input
+              type="radio"
+              name="params"
+              checked={same === all}
+              onChange={() => {
+                setSame(all);
+                if (!all) setParams("");
+              }}
+            />{" "}
+            {all ? m.bulk.sameParams : m.bulk.ownParams}
+          </label>
+        ))}
+      </fieldset>
+      {same &&
+        (first === null ? (
+          <ParamsEditor
+            text={action.params}
+            change={setParams}
+            raw={false}
+            label={m.start.paramsJson}
+            problem={problem}
+          />
+        ) : (
+          <RerunParams
+            runId={first}
+            text={action.params}
+            change={setParams}
+            problem={problem}
+            legend={m.bulk.paramsOf(shortId(first))}
+          />
+        ))}
     </>
   );
 }

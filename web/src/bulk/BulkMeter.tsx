@@ -9,12 +9,20 @@ const STATUSES = ["completed", "failed", "running", "paused", "waiting", "cancel
 
 /** The progress of a bulk, and the limit that slows it down. */
 export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
-  const { counts, applications } = bulk;
-  const parts = {
-    applied: applications.applied + applications.noop,
-    failed: failedOf(bulk),
-    moving: applications.pending + applications.delivered,
-  };
+  const { counts, applications, runs } = bulk;
+  // A rerun is as good as its new runs: that they exist is not the outcome.
+  const parts =
+    bulk.action === "RERUN"
+      ? {
+          applied: runs.completed,
+          failed: failedOf(bulk) + runs.failed + runs.cancelled,
+          moving: runs.waiting + runs.running + runs.paused,
+        }
+      : {
+          applied: applications.applied + applications.noop,
+          failed: failedOf(bulk),
+          moving: applications.pending + applications.delivered,
+        };
   let x = 0;
   return (
     <div className={css.meter} data-testid="bulk-progress" data-state={bulk.state}>

@@ -7,13 +7,16 @@ import type { BulkPreviewed } from "./useBulkPreview";
 interface BulkPreviewProps {
   preview: BulkPreviewed | null;
   error: ApiError | null;
+  /** What the form lacks before anything can be previewed. */
+  missing?: string | null;
+  rerun?: boolean;
 }
 
 /**
  * The number of runs, the preview of the first ones, and the runs that are left out. It keeps its height while it
  * loads.
  */
-export function BulkPreview({ preview, error }: BulkPreviewProps) {
+export function BulkPreview({ preview, error, missing = null, rerun = false }: BulkPreviewProps) {
   return (
     <div className={css.preview} aria-live="polite" data-testid="bulk-preview">
       {error && (
@@ -21,17 +24,27 @@ export function BulkPreview({ preview, error }: BulkPreviewProps) {
           {error.message} <code>{error.code}</code>
         </p>
       )}
-      {!preview && !error && <p>{m.bulk.counting}</p>}
-      {preview && <Counted preview={preview} />}
+      {missing !== null && <p>{missing}</p>}
+      {!preview && !error && missing === null && <p>{m.bulk.counting}</p>}
+      {preview && <Counted preview={preview} rerun={rerun} />}
     </div>
   );
 }
 
-function Counted({ preview: { count, samples, refusals, excluded } }: { preview: BulkPreviewed }) {
+function Counted({
+  preview: { count, samples, refusals, excluded },
+  rerun,
+}: {
+  preview: BulkPreviewed;
+  rerun: boolean;
+}) {
   const refused = refusals.reduce((sum, reason) => sum + reason.count, 0);
   const counted = new Set(refusals.map(({ code }) => code));
   // A refusal that is counted for all runs is not said once more for the first ones.
-  const groups = grouped(samples.filter(({ outcome, code }) => outcome === "APPLY" || !counted.has(code ?? "")));
+  const groups = grouped(
+    samples.filter(({ outcome, code }) => outcome === "APPLY" || !counted.has(code ?? "")),
+    rerun,
+  );
   return (
     <>
       <p>{m.bulk.meant(count)}</p>
@@ -70,13 +83,17 @@ interface Group {
 }
 
 /** The samples with the same answer, together. */
-function grouped(samples: BulkPreviewed["samples"]): Group[] {
+function grouped(samples: BulkPreviewed["samples"], rerun: boolean): Group[] {
   const by = new Map<string, Group>();
-  for (const { runId, outcome, reason, code } of samples) {
-    const text = [
-      `${m.bulk.outcomes[outcome]}${reason ? `: ${reason}` : ""}`,
-      outcome !== "APPLY" && code ? `[${code}]` : "",
-    ].join(" ");
+  for (const { runId, outcome, reason, code, changes } of samples) {
+    const steps = (kind: string): number => changes.filter((change) => change.kind === kind).length;
+    const text =
+      rerun && outcome === "APPLY"
+        ? m.bulk.rerun(m.confirm.rerun(steps("RERUN"), steps("REUSE")))
+        : [
+            `${m.bulk.outcomes[outcome]}${reason ? `: ${reason}` : ""}`,
+            outcome !== "APPLY" && code ? `[${code}]` : "",
+          ].join(" ");
     const group = by.get(text) ?? { key: text, outcome, text, ids: [] };
     group.ids.push(runId);
     by.set(text, group);

@@ -1,5 +1,5 @@
 // The actions that a bulk can do.
-import { object, type RerunFrom, rerunFrom } from "../actions/draft";
+import { type RerunFrom, rerunFrom, rerunParams } from "../actions/draft";
 import type { BulkActionInput, BulkFieldsFragment, RunRowFragment } from "../api/gen/graphql";
 import { m } from "../messages";
 
@@ -40,8 +40,8 @@ export function toBulkInput(action: BulkAction, reason: string): { input: BulkAc
     case "EMERGENCY_STOP":
       return { input: { signal: { emergencyStop: { reason, forceKill: force } } } };
     case "RERUN": {
-      const params = action.params.trim() === "" ? { value: null } : object(action.params);
-      if ("missing" in params) return params;
+      const params = rerunParams(action.params);
+      if ("missing" in params) return { missing: m.bulk.correctParams };
       if (from === "step" && stepId === "") return { missing: m.confirm.stepMissing };
       return { input: { rerun: { from: rerunFrom(from, stepId), params: params.value, reason } } };
     }

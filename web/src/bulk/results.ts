@@ -24,3 +24,8 @@ export function countOf(bulk: BulkProgressFragment, result: BulkResult | undefin
   if (result === undefined) return bulk.counts.total;
   return result === "failed" ? failedOf(bulk) : bulk.counts[result];
 }
+
+/** The number of new runs of a rerun that failed. */
+export function failedAgain({ action, runs }: Pick<BulkProgressFragment, "action" | "runs">): number {
+  return action === "RERUN" ? runs.failed : 0;
+}

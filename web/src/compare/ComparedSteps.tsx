@@ -9,6 +9,7 @@ import { Button } from "../ui/Button";
 import { type Column, Table } from "../ui/Table";
 import { type ComparedStep, slowedBy } from "./order";
 import css from "../plans/Plans.module.css";
+import own from "./Compare.module.css";
 
 /** Rows that are shown at once; more cost the browser noticeable time. */
 const MOST_ROWS = 500;
@@ -30,6 +31,7 @@ export function ComparedSteps({ a, b, steps }: Props) {
     { head: m.compare.statusOf("B"), cell: (step) => <Side run={b} step={step} side={step.b} /> },
     { head: m.compare.tookIn("A"), cell: (step) => took(step.a) },
     { head: m.compare.tookIn("B"), cell: (step) => took(step.b) },
+    { head: m.compare.logs, cell: (step) => <Logs a={a} b={b} step={step} /> },
     { head: m.compare.by, cell: (step) => <By ms={slowedBy(step)} /> },
   ];
   const shown = all ? steps : steps.slice(0, MOST_ROWS);
@@ -77,6 +79,31 @@ function Side({
       )}
       {side.attempts > 1 && <span className={css.quiet}> {m.compare.attempts(side.attempts)}</span>}
     </span>
+  );
+}
+
+/** The logs of the step in both runs, side by side. A step that did not start has none. */
+function Logs({ a, b, step }: { a: ComparedRunFieldsFragment; b: ComparedRunFieldsFragment; step: ComparedStep }) {
+  const sides = [
+    ["A", a, step.a],
+    ["B", b, step.b],
+  ] as const;
+  return sides.map(
+    ([name, run, side]) =>
+      side !== null &&
+      side.attempts > 0 && (
+        <Link
+          key={name}
+          to="/runs/$runId"
+          params={{ runId: run.runId }}
+          search={{ step: step.stepId, tab: "log" }}
+          preload={false}
+          className={own.log}
+          aria-label={m.compare.logOf(stepTitle(step.stepId, step.name), name)}
+        >
+          {name}
+        </Link>
+      ),
   );
 }
 

@@ -4,7 +4,7 @@ import css from "../styles/Form.module.css";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
 import type { CopySubject } from "./offer";
-import { listTexts, runTexts, signalTexts, type Texts } from "./texts";
+import { listTexts, rerunTexts, runTexts, signalTexts, type Texts } from "./texts";
 
 const FORMS = ["cli", "curl", "graphql"] as const;
 
@@ -16,6 +16,8 @@ function textsOf(subject: CopySubject): Texts | null {
       return listTexts(location.origin, subject.filter);
     case "signal":
       return signalTexts(location.origin, subject);
+    case "rerun":
+      return rerunTexts(location.origin, subject);
   }
 }
 

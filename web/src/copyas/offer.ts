@@ -1,10 +1,13 @@
 // What the page offers for *Copy as*, in the manner of paletteEntries.ts: the newest offer wins. The texts themselves
 // are built when they are wanted, because few pages are copied.
 import { useEffect, useRef } from "react";
-import type { ListFilter, SignalRequest } from "./texts";
+import type { ListFilter, RerunRequest, SignalRequest } from "./texts";
 
 export type CopySubject =
-  { of: "run"; runId: string } | { of: "list"; filter: ListFilter } | ({ of: "signal" } & SignalRequest);
+  | { of: "run"; runId: string }
+  | { of: "list"; filter: ListFilter }
+  | ({ of: "signal" } & SignalRequest)
+  | ({ of: "rerun" } & RerunRequest);
 
 type Offer = () => CopySubject;
 

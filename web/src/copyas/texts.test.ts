@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { buildSchema, parse, validate } from "graphql";
 import { expect, it } from "vitest";
-import { listTexts, runTexts, shellWord, signalTexts, type Texts } from "./texts";
+import { listTexts, runTexts, shellWord, rerunTexts, signalTexts, type Texts } from "./texts";
 
 const ORIGIN = "https://dvt.example.com";
 const SCHEMA = buildSchema(readFileSync("../schema.graphqls", "utf8"));
@@ -52,4 +52,16 @@ it("keeps the body of curl as one word, whatever the reason holds", () => {
   };
   expect(curl.split("-d ")[1]).toMatch(/^'.*'$/s);
   expect(curl).toContain(`a'\\''; rm`);
+});
+
+it("copies a rerun, of one run or of several", () => {
+  const rerun = { from: { failed: true }, params: { day: "26", full: true }, reason: "wrong day" };
+  const one = rerunTexts(ORIGIN, { ...rerun, runIds: ["7f3a"] });
+  expect(one.cli).toBe(`dvt run rerun 7f3a --from failed --param 'day="26"' --param full=true --reason 'wrong day'`);
+  expect(wrong(one)).toEqual([]);
+  const many = rerunTexts(ORIGIN, { ...rerun, params: null, runIds: ["7f3a", "c01d"] });
+  expect(many.cli).toBe(
+    `printf '%s\\n' 7f3a c01d | dvt bulk rerun --ids-from - --from failed --reason 'wrong day' --yes`,
+  );
+  expect(wrong(many)).toEqual([]);
 });

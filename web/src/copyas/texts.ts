@@ -114,3 +114,59 @@ export function signalTexts(origin: string, { action, runId, stepId, reason }: S
     input: { runId, signalId: "CHOOSE-A-NEW-ID", signal: { [member(action)]: content } },
   });
 }
+
+export interface RerunRequest {
+  /** One run, or those of a bulk. */
+  runIds: readonly string[];
+  from: { failed?: boolean | null; start?: boolean | null; steps?: readonly string[] | null };
+  /** Null keeps the parameters of each run. */
+  params: unknown;
+  reason: string;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A rerun of one run, or of several as a bulk. The CLI reads the ids of a bulk from its input. */
+export function rerunTexts(origin: string, { runIds, from, params, reason }: RerunRequest): Texts {
+  const [runId] = runIds;
+  const bulk = runIds.length !== 1 || runId === undefined;
+  const flags = [
+    ...option("--from", from.start ? "start" : (from.steps?.join(",") ?? "failed")),
+    ...Object.entries((params ?? {}) as Record<string, unknown>).flatMap(([name, value]) =>
+      // The CLI reads a value as JSON if it can, so a text that is also JSON is quoted.
+      option("--param", `${name}=${typeof value === "string" && !isJson(value) ? value : JSON.stringify(value)}`),
+    ),
+    ...option("--reason", reason),
+  ];
+  const cli = bulk
+    ? `printf '%s\\n' ${runIds.map(shellWord).join(" ")} | ${command("dvt", "bulk", "rerun", "--ids-from", "-", ...flags, "--yes")}`
+    : command("dvt", "run", "rerun", runId, ...flags);
+  const content = { from, ...(params === null ? {} : { params }), ...(reason === "" ? {} : { reason }) };
+  const requestId = "CHOOSE-A-NEW-ID";
+  return bulk
+    ? texts(
+        origin,
+        cli,
+        `mutation Rerun($input: SignalRunsInput!) {
+  signalRuns(input: $input) { bulk { id state } }
+}`,
+        {
+          input: { requestId, runs: { ids: runIds }, action: { rerun: content }, reason, expectedCount: runIds.length },
+        },
+      )
+    : texts(
+        origin,
+        cli,
+        `mutation Rerun($input: RerunInput!) {
+  rerun(input: $input) { run { runId } }
+}`,
+        { input: { runId, runRequestId: requestId, ...content } },
+      );
+}

@@ -22,12 +22,17 @@ export const bulk = {
     CANCEL: "All selected runs have ended.",
     EMERGENCY_STOP: "All selected runs have ended.",
   },
+  twoToCompare: "Select exactly two runs to compare them.",
   all: "All that match",
   actOnAll: "Act on all that match the filter",
   clear: "Clear",
   whichStep: "Step to retry in each run",
   params: "Parameters of the new runs",
-  paramsHint: "a JSON object for all of them; empty keeps those of each run",
+  ownParams: "Each keeps those of its run",
+  sameParams: "The same for all of them",
+  paramsOf: (run: string) => `Parameters for all new runs, beginning with those of ${run}`,
+  correctParams: "Correct the parameters above. The preview follows.",
+  rerun: (counts: string) => `will be rerun: ${counts}`,
   counting: "Counting the runs and checking what would happen…",
   meant: (n: number) => (n === 0 ? "No run matches." : `This concerns ${plural(n, "run")}.`),
   first: (n: number) => (n === 1 ? "If sent now:" : `If sent now, of the first ${n}:`),
@@ -36,33 +41,40 @@ export const bulk = {
   refusals: "Would be refused now:",
   reason: (n: number, words: string) => `${plural(n, "run")}: ${words}`,
   outcomes: {
-    APPLY: "would take effect",
+    APPLY: "will take effect",
     NOOP: "would change nothing",
     REFUSED: "would be refused",
     UNSUPPORTED: "is not supported",
   } satisfies Record<ActionOutcome, string>,
   typeCount: (n: string) => `Type ${n} to confirm`,
   moved: "The runs that match have changed since they were counted. Look again before you send; your reason is kept.",
+  /** The progress of sending: what became of the runs stands beside it. */
   state: (state: BulkState, done: number, total: number) =>
     state === "STOPPED"
-      ? `Stopped: ${count(done)} of ${count(total)} done`
+      ? `Stopped: ${count(done)} of ${count(total)} sent`
       : state === "STOPPING"
-        ? `Stopping: ${count(done)} of ${count(total)} done`
-        : state === "DONE" && done === total
-          ? `Done: ${count(total)} of ${count(total)}`
-          : `${count(done)} of ${count(total)} done`,
+        ? `Stopping: ${count(done)} of ${count(total)} sent`
+        : `${count(done)} of ${count(total)} sent`,
   paced: (code: string, wait: string | null) =>
     `Waiting because of ${code}${wait === null ? "" : `, continues in ${wait}`}; nothing is lost.`,
   applications: {
     applied: (n: number) => `${count(n)} applied`,
     noop: (n: number) => `${count(n)} without effect`,
     delivered: (n: number) => `${count(n)} delivered`,
-    pending: (n: number) => `${count(n)} accepted`,
+    pending: (n: number) => `${count(n)} not delivered yet`,
     notApplied: (n: number) => `${count(n)} not applied`,
   },
   retryFailed: (n: number) =>
-    n === 0 ? "Retry those that failed" : n === 1 ? "Retry the one that failed…" : `Retry the ${count(n)} that failed…`,
-  noneFailed: "None has failed so far.",
+    n === 0
+      ? "Send again"
+      : n === 1
+        ? "Send again to the one without effect…"
+        : `Send again to the ${count(n)} without effect…`,
+  rerunFailed: (n: number) =>
+    n === 0 ? "Rerun those that failed" : n === 1 ? "Rerun the one that failed…" : `Rerun the ${count(n)} that failed…`,
+  noneFailed: "Every run was reached so far.",
+  noneFailedAgain: "None of the new runs has failed so far.",
+  ofFailed: (n: number) => `${count(n)} failed again`,
   notHere: "This action can be sent again by the command line only: dvt bulk signal.",
   stop: "Stop the bulk action",
   stopMeans: (waiting: number) =>
@@ -77,7 +89,7 @@ export const bulk = {
   no: "#",
   result: "Outcome",
   newRun: "New run",
-  runNow: "Run now",
+  runNow: "Status now",
   runsNow: { made: "The new runs now:", met: "The runs now:" },
   runsAre: {
     waiting: (n: number) => `${count(n)} waiting`,
@@ -91,14 +103,14 @@ export const bulk = {
     all: "All",
     failed: "Without effect",
     waiting: "Waiting",
-    accepted: "Accepted",
+    accepted: "Sent",
     rejected: "Refused by dvt",
     refused: "Could not be sent",
     notSent: "Stopped before",
   },
   outcome: {
     WAITING: "Waiting for its turn",
-    ACCEPTED: "Accepted",
+    ACCEPTED: "Sent",
     REJECTED: "Refused by dvt",
     REFUSED: "Could not be sent",
     NOT_SENT: "Stopped before it was sent",

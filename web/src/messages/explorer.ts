@@ -1,7 +1,8 @@
 export const explorer = {
-  title: "API explorer",
+  title: "API explorer (GraphiQL)",
   means: "Runs GraphQL with your own rights. Mutations change real runs.",
   reference: "API reference",
+  codes: "Error codes",
   query: "Query, mutation or subscription",
   variables: "Variables (JSON)",
   run: "Run",

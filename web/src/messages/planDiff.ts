@@ -7,10 +7,16 @@ export const planDiff = {
   none: "There is no earlier run of this plan here to compare with.",
   to: (version: string) => `diff to ${version}`,
   ofRun: "run",
-  counts: (added: number, removed: number, changed: number) => `+${count(added)} −${count(removed)} ~${count(changed)}`,
+  /** "2 steps added, 1 changed"; without one, something beside the steps differs. */
+  counts: (added: number, removed: number, changed: number) => {
+    const parts = Object.entries({ added, removed, changed }).filter(([, n]) => n > 0);
+    return parts.length === 0
+      ? "No step differs"
+      : parts.map(([word, n], i) => `${i === 0 ? plural(n, "step") : count(n)} ${word}`).join(", ");
+  },
   same: "The plan is the same.",
   sign: { ADDED: "+", REMOVED: "−", CHANGED: "~" } satisfies Record<PlanChange, string>,
   change: { ADDED: "added", REMOVED: "removed", CHANGED: "changed" } satisfies Record<PlanChange, string>,
-  nothing: "nothing",
+  nothing: "not set",
   more: (n: number) => `and ${plural(n, "more step")}`,
 };

@@ -3,7 +3,7 @@ import { useCallback, useState } from "react";
 import { instant } from "../api/model";
 import { ApiError } from "../api/error";
 import { save } from "../ui/saveFile";
-import { actionOf } from "../bulk/action";
+import { actionOf, newAction } from "../bulk/action";
 import pills from "../styles/Pill.module.css";
 import css from "../styles/Bulk.module.css";
 import { BulkDialog } from "../bulk/BulkDialog";
@@ -11,7 +11,7 @@ import { BulkMeter } from "../bulk/BulkMeter";
 import { BulkRows } from "../bulk/BulkRows";
 import { BulkStop } from "../bulk/BulkStop";
 import { bulkCsv } from "../bulk/csv";
-import { countOf, done, failedOf, RESULTS, settled } from "../bulk/results";
+import { countOf, done, failedAgain, failedOf, RESULTS, settled } from "../bulk/results";
 import { readRows, useBulk } from "../bulk/useBulk";
 import { SyncChip } from "../freshness/Sync";
 import { m } from "../messages";
@@ -36,6 +36,7 @@ function One({ id }: { id: string }) {
   const followed = useBulk(id, result);
   const { bulk, rows, error, sync, asOf, at } = followed;
   const [retrying, setRetrying] = useState(false);
+  const [rerunning, setRerunning] = useState<string[] | null>(null);
   const [stopping, setStopping] = useState(false);
   const [saved, setSaved] = useState<ApiError | null>(null);
   useTick(1_000);
@@ -46,7 +47,7 @@ function One({ id }: { id: string }) {
   const name = bulk ? m.bulk.verb(bulk.action, m.bulk.runs(bulk.counts.total)) : m.bulk.one;
   useDocumentStatus(
     name,
-    bulk && (failed > 0 ? "failed" : done(bulk) ? "success" : "running"),
+    bulk && (failed + failedAgain(bulk) > 0 ? "failed" : done(bulk) ? "success" : "running"),
     bulk && m.bulk.state(bulk.state, settled(bulk), bulk.counts.total),
   );
   if (error?.code === "NOT_FOUND") {
@@ -59,6 +60,14 @@ function One({ id }: { id: string }) {
   if (error && !bulk) return <Problem error={error} retry={() => location.reload()} />;
   if (!bulk) return <Skeleton rows={8} label={m.bulk.loading} />;
   const action = actionOf(bulk);
+  const again = failedAgain(bulk);
+  const rerunFailed = (): void => {
+    readRows(id, "accepted")
+      .then((all) =>
+        setRerunning((all ?? []).flatMap((row) => (row.runStatus === "FAILED" ? (row.newRunId ?? []) : []))),
+      )
+      .catch((cause: unknown) => setSaved(cause instanceof ApiError ? cause : new ApiError(String(cause))));
+  };
   const exportRows = (): void => {
     readRows(id, undefined)
       .then((all) => save(`bulk-${bulk.createdAt.slice(0, 10)}-${shortId(id)}.csv`, bulkCsv(all ?? [])))
@@ -72,13 +81,20 @@ function One({ id }: { id: string }) {
         </h1>
         <SyncChip verdict={{ state: sync, reason: null, asOf, lagMs: 0 }} now={asOf + (Date.now() - at)} />
         <span className={css.end}>
-          <Button
-            kind="primary"
-            refusal={failed === 0 ? m.bulk.noneFailed : action === null ? m.bulk.notHere : null}
-            onClick={() => setRetrying(true)}
-          >
-            {m.bulk.retryFailed(failed)}
-          </Button>
+          {bulk.action === "RERUN" && (
+            <Button kind="primary" refusal={again === 0 ? m.bulk.noneFailedAgain : null} onClick={rerunFailed}>
+              {m.bulk.rerunFailed(again)}
+            </Button>
+          )}
+          {(bulk.action !== "RERUN" || failed > 0) && (
+            <Button
+              kind={bulk.action === "RERUN" ? "plain" : "primary"}
+              refusal={failed === 0 ? m.bulk.noneFailed : action === null ? m.bulk.notHere : null}
+              onClick={() => setRetrying(true)}
+            >
+              {m.bulk.retryFailed(failed)}
+            </Button>
+          )}
           <Button
             refusal={bulk.stoppedAt !== null ? m.bulk.stopped : bulk.counts.waiting === 0 ? m.bulk.over : null}
             onClick={() => setStopping(true)}
@@ -121,6 +137,9 @@ function One({ id }: { id: string }) {
       {rows !== null && rows.length > 0 && <BulkRows rows={rows} />}
       {followed.hasMore && <Button onClick={followed.more}>{m.page.more}</Button>}
       {stopping && <BulkStop id={id} waiting={bulk.counts.waiting} onClose={() => setStopping(false)} />}
+      {rerunning && (
+        <BulkDialog action={newAction("RERUN")} runs={{ ids: rerunning }} onClose={() => setRerunning(null)} />
+      )}
       {retrying && action && <BulkDialog action={action} runs={{ failedOf: id }} onClose={() => setRetrying(false)} />}
     </div>
   );

@@ -1,43 +1,69 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
 import { type ComparedChange, CompareRunsDocument, type ComparedRunFieldsFragment } from "../api/gen/graphql";
-import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
+import { ChooseRuns } from "../compare/ChooseRuns";
+import { type RunRef, useRunRef } from "../compare/runRef";
+import { ComparedRun } from "../compare/ComparedRun";
 import { ComparedSteps } from "../compare/ComparedSteps";
 import { type ComparedStep, type CompareSort, shownSteps } from "../compare/order";
 import own from "../compare/Compare.module.css";
 import css from "../plans/Plans.module.css";
-import { count, duration, shortId } from "../format/format";
+import { count } from "../format/format";
 import { m } from "../messages";
 import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
-import { PlanLink } from "../plans/links";
 import { PlanChanges } from "../plans/PlanChanges";
 import { PlanParts } from "../plans/PlanParts";
-import { runLook } from "../status/look";
+import form from "../styles/Form.module.css";
 import page from "../styles/Page.module.css";
 import { useDocumentStatus } from "../ui/documentStatus";
-import { Where } from "../ui/Env";
-import { Notice, Skeleton } from "../ui/Page";
-import { StatusBadge } from "../ui/Status";
-import { Time } from "../ui/Time";
+import { Skeleton } from "../ui/Page";
 
 const route = getRouteApi("/compare");
 const SORTS: readonly (CompareSort | undefined)[] = [undefined, "slower", "name"];
 
 export function ComparePage() {
   useDocumentStatus(m.compare.title);
-  const { a, b, all, sort } = route.useSearch();
+  const { a, b } = route.useSearch();
   const both = a !== undefined && b !== undefined;
+  // A run that the comparison does not find is looked for by itself, so that its own field says so.
+  const [missing, setMissing] = useState("");
+  const given = `${a ?? ""} ${b ?? ""}`;
+  const look = !both || missing === given;
+  const refs = { a: useRunRef(a, look), b: useRunRef(b, look) };
+  if (both && refs.a.runId !== null && refs.b.runId !== null && !look)
+    return <Compared key={given} a={refs.a.runId} b={refs.b.runId} notFound={() => setMissing(given)} />;
+  if (both && refs.a.problem === null && refs.b.problem === null && !(refs.a.run && refs.b.run))
+    return <Skeleton rows={8} label={m.sync.LOADING} />;
+  return (
+    <div className={page.measure}>
+      <div className={form.head}>
+        <h1>{m.compare.title}</h1>
+      </div>
+      {both && refs.a.run && refs.b.run && <p role="alert">{m.compare.none}</p>}
+      <ChooseRuns key={given} a={a ?? ""} b={b ?? ""} refs={refs} />
+    </div>
+  );
+}
+
+function Compared({ a: aId, b: bId, notFound }: { a: string; b: string; notFound: () => void }) {
+  const { a, b, all, sort } = route.useSearch();
+  const [others, setOthers] = useState(false);
   const {
     answer: found,
     error,
     again,
     asOf,
-  } = useQuery(CompareRunsDocument, both ? { a, b } : null, ({ compareRuns }) => compareRuns);
-  if (!both) return <NoRuns text={m.compare.choose} />;
+  } = useQuery(CompareRunsDocument, { a: aId, b: bId }, ({ compareRuns }) => compareRuns);
+  const gone = found === null;
+  useEffect(() => {
+    if (gone) notFound();
+    // Said once for these runs.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [gone]);
   if (error) return <Problem error={error} retry={again} />;
-  if (found === undefined) return <Skeleton rows={8} label={m.sync.LOADING} />;
-  if (found === null) return <NoRuns text={m.compare.none} />;
+  if (!found) return <Skeleton rows={8} label={m.sync.LOADING} />;
   const differing = shownSteps(found.steps, false, undefined);
   const shown = shownSteps(found.steps, all === "yes", sort);
   return (
@@ -48,9 +74,13 @@ export function ComparePage() {
         </Link>
       </PageHead>
       <div className={own.runs}>
-        <Run title={m.compare.a} run={found.a} />
-        <Run title={m.compare.b} run={found.b} />
+        <ComparedRun title={m.compare.a} run={found.a} waitedMs={found.aWaitedMs} asOf={asOf} />
+        <ComparedRun title={m.compare.b} run={found.b} waitedMs={found.bWaitedMs} asOf={asOf} />
       </div>
+      <details className={own.other} onToggle={(event) => setOthers(event.currentTarget.open)}>
+        <summary>{m.compare.others}</summary>
+        {others && <ChooseRuns a={a ?? ""} b={b ?? ""} refs={{ a: refOf(found.a), b: refOf(found.b) }} />}
+      </details>
       <section className={css.section}>
         <h2>{m.compare.params}</h2>
         {found.params.length === 0 ? (
@@ -98,6 +128,11 @@ export function ComparePage() {
   );
 }
 
+/** A run that was found, as the form knows it. */
+function refOf({ runId }: ComparedRunFieldsFragment): RunRef {
+  return { runId, run: null, problem: null, among: [] };
+}
+
 /** How many steps differ in each way. */
 function Counts({ steps }: { steps: readonly ComparedStep[] }) {
   const kinds = Object.keys(m.compare.changes) as ComparedChange[];
@@ -113,36 +148,5 @@ function Counts({ steps }: { steps: readonly ComparedStep[] }) {
         </li>
       ))}
     </ul>
-  );
-}
-
-function Run({ title, run }: { title: string; run: ComparedRunFieldsFragment }) {
-  return (
-    <section className={own.run} aria-label={title}>
-      <h2>{title}</h2>
-      <p className={own.line}>
-        <StatusBadge look={runLook({ ...run, pause: null })} />
-        <Link to="/runs/$runId" params={{ runId: run.runId }} search={{}}>
-          {shortId(run.runId)}
-        </Link>
-        <PlanLink of={{ projectId: run.projectId, environmentId: run.environmentId, planId: run.plan.planId }}>
-          {run.plan.planId}@{run.plan.planVersion}
-        </PlanLink>
-        <Where project={run.projectId} environment={run.environmentId} />
-      </p>
-      <p className={css.quiet}>
-        {m.compare.started} <Time at={instant(run.createdAt)} />
-        {run.totalDurationMs !== null && ` · ${m.compare.took} ${duration(run.totalDurationMs)}`}
-        {run.triggeredBy !== null && ` · ${m.compare.starter} ${run.triggeredBy}`}
-      </p>
-    </section>
-  );
-}
-
-function NoRuns({ text }: { text: string }) {
-  return (
-    <Notice title={text}>
-      <Link to="/runs">{m.run.toRuns}</Link>
-    </Notice>
   );
 }

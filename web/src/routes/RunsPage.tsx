@@ -1,5 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type RefObject, Suspense, useCallback, useEffect, useMemo, useRef } from "react";
+import type { Sendable } from "../actions/intent";
 import type { RunRow } from "../api/model";
 import { type Column, DEFAULT_COLUMNS, usePreferredColumns } from "../runlist/columns";
 import { ListTools } from "../runlist/ListTools";
@@ -16,6 +17,7 @@ import { useCopySubject } from "../copyas/offer";
 import { m } from "../messages";
 import { formatQuery, type RunQuery } from "../runlist/query";
 import { FOLLOWED, type RunList, useRunList } from "../runlist/useRunList";
+import { ended } from "../status/look";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { useKeys } from "../ui/keys";
@@ -62,7 +64,6 @@ export function RunsPage() {
   useSelectKeys(selection.turn, selection.selected.size > 0, selection.clear);
   useKeys({
     "/": { does: m.keys.filter, run: () => bar.current?.focus() },
-    c: { does: m.keys.start, run: () => void navigate({ to: "/start" }) },
     n: { does: m.keys.newer, run: list.show },
   });
   const menu = useCallback(
@@ -77,6 +78,11 @@ export function RunsPage() {
       ...(run.triggeredBy
         ? [{ word: m.runs.onlyBy(run.triggeredBy), act: () => change({ by: run.triggeredBy ?? undefined }) }]
         : []),
+      ...actionsOn(run).map((action) => ({
+        word: `${m.action[action]}…`,
+        act: () => void navigate({ to: "/runs/$runId", params: { runId: run.runId }, state: { act: action } }),
+      })),
+      { word: m.compare.menu, act: () => void navigate({ to: "/compare", search: { b: run.runId } }) },
       { word: m.runs.startLike, act: () => void navigate({ to: "/start", search: { from: run.runId } }) },
     ],
     [navigate, change],
@@ -123,6 +129,12 @@ export function RunsPage() {
       )}
     </>
   );
+}
+
+/** The actions that the menu of a row offers; the page of the run previews them. */
+export function actionsOn(run: Pick<RunRow, "status" | "failedSteps">): Sendable[] {
+  if (ended(run)) return ["RERUN"];
+  return [...(run.failedSteps > 0 ? (["RETRY_STEP"] as const) : []), "CANCEL"];
 }
 
 /** Announces changes of the list. It keeps its height, so that nothing below moves. */

@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, createRouter, Link, notFound, redirect } from "@tanstack/react-router";
 import { m } from "../messages";
+import type { Sendable } from "../actions/intent";
 import type { Zone } from "../format/format";
 import { lazyPage } from "../ui/lazyPage";
 import { MissingPart } from "../ui/lazyPart";
@@ -211,6 +212,8 @@ declare module "@tanstack/react-router" {
   interface HistoryState {
     /** When the reader asked for the log of the step, which is then scrolled into view. */
     log?: number;
+    /** The action of a run whose dialog the page of the run opens. */
+    act?: Sendable | undefined;
     /** The page was opened by a dialog that is gone. */
     sent?: boolean;
   }

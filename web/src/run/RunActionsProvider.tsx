@@ -1,11 +1,12 @@
-import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, Suspense, useMemo, useState } from "react";
+import { useLocation, useNavigate } from "@tanstack/react-router";
+import { type ReactNode, Suspense, useEffect, useMemo, useState } from "react";
 import { type RunActions, RunActionsContext } from "../actions/context";
 import type { Kept } from "../actions/intents";
 import type { Sendable } from "../actions/intent";
 import { useAvailability } from "../actions/useAvailability";
 import { intents } from "../actions/useSend";
-import { useRunStore } from "../runstate/context";
+import { CompareLinks } from "../compare/CompareLinks";
+import { useHeader, useRunState, useRunStore } from "../runstate/context";
 import { lazyPart } from "../ui/lazyPart";
 
 const ActionMenu = lazyPart(() => import("../actions/ActionMenu").then((part) => part.ActionMenu));
@@ -23,6 +24,7 @@ export function RunActionsProvider({ runId, chosen, children }: RunActionsProvid
   const navigate = useNavigate();
   const [kept, setKept] = useState<Kept | null>(null);
   const [menu, setMenu] = useState(false);
+  const header = useHeader();
   const actions = useAvailability(runId, kept?.intent.stepId ?? chosen);
   const acts: RunActions = useMemo(
     () => ({
@@ -35,11 +37,25 @@ export function RunActionsProvider({ runId, chosen, children }: RunActionsProvid
     }),
     [actions, runId, store],
   );
+  useAskedAction((action) => {
+    const failing = action === "RETRY_STEP" ? (store.header()?.rootCause?.stepId ?? null) : null;
+    if (action !== "RETRY_STEP" || failing !== null) acts.act(action, failing);
+  });
   return (
     <RunActionsContext value={acts}>
       {children}
       <Suspense>
-        {menu && <ActionMenu stepId={chosen} onClose={() => setMenu(false)} />}
+        {menu && (
+          <ActionMenu
+            stepId={chosen}
+            onClose={() => setMenu(false)}
+            more={
+              header && (
+                <CompareLinks run={header} greenId={actions?.lastGreen?.runId ?? null} onGo={() => setMenu(false)} />
+              )
+            }
+          />
+        )}
         {kept && (
           <ConfirmDialog
             key={kept.intent.signalId}
@@ -54,4 +70,21 @@ export function RunActionsProvider({ runId, chosen, children }: RunActionsProvid
       </Suspense>
     </RunActionsContext>
   );
+}
+
+/**
+ * Opens the dialog of the action that the reader chose in a list of runs, once the run with its steps is read. The
+ * history forgets it, so that a reload does not open it again.
+ */
+function useAskedAction(open: (action: Sendable) => void): void {
+  const navigate = useNavigate();
+  const asked = useLocation({ select: ({ state }) => state.act });
+  const ready = useRunState((store) => store.whole());
+  useEffect(() => {
+    if (asked === undefined || !ready) return;
+    open(asked);
+    void navigate({ to: ".", search: true, replace: true, state: {} });
+    // Once for what was asked.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [asked, ready]);
 }

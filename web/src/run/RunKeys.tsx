@@ -55,7 +55,9 @@ export function RunKeys({ chosen, close }: RunKeysProps) {
   });
   const openStep = (step: string): void => void navigate({ search: (old) => ({ ...old, ...RESET_STEP_PARAMS, step }) });
   useCopySubject(() => ({ of: "run", runId: store.header()?.runId ?? "" }));
-  usePaletteEntries((typed) => runEntries({ store, actions, chosen, act, openStep }, typed));
+  const compare = (a: string | undefined): void =>
+    void navigate({ to: "/compare", search: { a, b: store.header()?.runId } });
+  usePaletteEntries((typed) => runEntries({ store, actions, chosen, act, openStep, compare }, typed));
   useEffect(() => {
     if (chosen === null) return;
     const onKey = (event: KeyboardEvent): void => {

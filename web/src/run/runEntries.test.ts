@@ -4,17 +4,21 @@ import { AVAILABLE } from "../testing/render";
 import { header, step, store } from "../testing/fixtures";
 import { runEntries } from "./runEntries";
 
+const COMPARE = ["Compare with last green", "Compare with another run…"];
+
 function entries(typed: string) {
   const act = vi.fn<(action: Sendable, stepId: string | null) => void>();
   const openStep = vi.fn<(stepId: string) => void>();
   const run = store(header(), {}, [step("load", { name: "Load the orders" }), step("check")]);
-  const found = runEntries({ store: run, actions: AVAILABLE, chosen: "load", act, openStep }, typed);
-  return { found, act, openStep, words: found.map(({ word }) => word) };
+  const compare = vi.fn<(runId: string | undefined) => void>();
+  const actions = { ...AVAILABLE, lastGreen: { runId: "green" } as never };
+  const found = runEntries({ store: run, actions, chosen: "load", act, openStep, compare }, typed);
+  return { found, act, openStep, compare, words: found.map(({ word }) => word) };
 }
 
 it("offers the actions of the run, of the failed and of the chosen step, which open their dialogs", () => {
   const { found, words, act } = entries("");
-  expect(words).toEqual(["Pause…", "Retry step stg_orders…", "Retry step Load the orders…"]);
+  expect(words).toEqual(["Pause…", "Retry step stg_orders…", "Retry step Load the orders…", ...COMPARE]);
   found[2]?.act();
   expect(act).toHaveBeenCalledWith("RETRY_STEP", "load");
 });
@@ -26,4 +30,10 @@ it("finds steps by a part of their name or id", () => {
   steps[0]?.act();
   expect(openStep).toHaveBeenCalledWith("load");
   expect(entries("nothing like it").found.filter(({ key }) => key.startsWith("step "))).toEqual([]);
+});
+
+it("compares the run with the last green one", () => {
+  const { found, compare } = entries("");
+  found.find(({ word }) => word === COMPARE[0])?.act();
+  expect(compare).toHaveBeenCalledWith("green");
 });

@@ -1,6 +1,7 @@
 // What the page of a run offers to the palette: the actions that the viewer may do now, and the steps by name.
 import { SENDABLE, type Sendable } from "../actions/intent";
 import type { AvailableActions } from "../actions/useAvailability";
+import { shortId } from "../format/format";
 import { m } from "../messages";
 import { titleOf } from "../runstate/stepTitle";
 import type { RunStore } from "../runstate/store";
@@ -14,9 +15,14 @@ interface RunEntries {
   chosen: string | null;
   act: (action: Sendable, stepId: string | null) => void;
   openStep: (stepId: string) => void;
+  /** Opens the comparison of a run, or the choice of one, with this run. */
+  compare: (runId: string | undefined) => void;
 }
 
-export function runEntries({ store, actions, chosen, act, openStep }: RunEntries, typed: string): PaletteEntry[] {
+export function runEntries(
+  { store, actions, chosen, act, openStep, compare }: RunEntries,
+  typed: string,
+): PaletteEntry[] {
   const failing = store.header()?.rootCause?.stepId ?? null;
   const subjects = [...new Set([null, failing, chosen])];
   const actionEntries = subjects.flatMap((stepId) => {
@@ -27,7 +33,16 @@ export function runEntries({ store, actions, chosen, act, openStep }: RunEntries
       act: () => act(action, stepId),
     }));
   });
-  return [...actionEntries, ...stepEntries(store, openStep, typed)];
+  const parent = store.header()?.parentRunId ?? null;
+  const green = actions?.lastGreen?.runId ?? null;
+  const compareEntries = [
+    ...(green === null ? [] : [{ key: "compare green", word: m.compare.withGreen, act: () => compare(green) }]),
+    ...(parent === null
+      ? []
+      : [{ key: "compare parent", word: m.compare.withParent(shortId(parent)), act: () => compare(parent) }]),
+    { key: "compare other", word: m.compare.withOther, act: () => compare(undefined) },
+  ];
+  return [...actionEntries, ...compareEntries, ...stepEntries(store, openStep, typed)];
 }
 
 function nameOf(store: RunStore, stepId: string): string {

@@ -126,7 +126,8 @@ export function SignIn({ error }: { error: unknown }) {
   );
 }
 
-async function leave(): Promise<void> {
+/** Ends the session and opens the sign-in page; says so when that failed. */
+export async function signOut(): Promise<void> {
   const response = await fetch("/auth/logout", { method: "POST", credentials: "same-origin" }).catch(() => null);
   if (!response?.ok) {
     alert(m.signIn.stayed);
@@ -138,5 +139,5 @@ async function leave(): Promise<void> {
 
 /** Ends the session and opens the sign-in page. */
 export function SignOut() {
-  return <Button onClick={() => void leave()}>{m.signIn.out}</Button>;
+  return <Button onClick={() => void signOut()}>{m.signIn.out}</Button>;
 }

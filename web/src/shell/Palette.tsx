@@ -1,11 +1,15 @@
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useEffect, useId, useState } from "react";
-import { RunsDocument } from "../api/gen/graphql";
+import { PalettePlansDocument, type PalettePlansQuery, RunsDocument } from "../api/gen/graphql";
 import { type RunRow, toRow } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { type Theme, THEMES } from "./Account";
-import { PAGES } from "./pages";
+import { MORE_PAGES, PAGES } from "./pages";
 import { m } from "../messages";
+import { parseQuery } from "../runlist/query";
+import { toRunsSearch } from "../runlist/runsSearch";
+import { useSavedViews } from "../runlist/savedViews";
+import { signOut } from "../session/SignIn";
 import { Dialog } from "../ui/Dialog";
 import { dateTime, relative, shortId, type Zone } from "../format/format";
 import { setKeysOn, useKeysOn } from "../ui/keys";
@@ -17,10 +21,13 @@ import { matching } from "./match";
 import css from "./Palette.module.css";
 
 const RUNS = 8;
+const PLANS = 4;
 const TYPING_MS = 150;
 const NONE: readonly RunRow[] = [];
 
 interface PaletteProps {
+  /** `dvt dev` signs in by itself, so there is nothing to sign out of. */
+  dev?: boolean;
   close: () => void;
   help: () => void;
   setTheme: (theme: Theme) => void;
@@ -32,7 +39,7 @@ interface Entry extends PaletteEntry {
 }
 
 /** Finds pages, actions and runs by name; runs by plan or by the start of their id. */
-export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
+export function Palette({ dev = false, close, help, setTheme, setZone }: PaletteProps) {
   const navigate = useNavigate();
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
@@ -40,10 +47,12 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
   const zone = useZone();
   const id = useId();
   const runs = useFound(typed.trim());
+  const plans = useFoundPlans(typed.trim());
+  const { views } = useSavedViews();
   const fixed: Entry[] = [
-    ...PAGES.map(({ to, name, key }) => ({
+    ...[...PAGES, ...MORE_PAGES].map(({ to, name, key }) => ({
       key: to,
-      word: m.palette.go(m.nav[name]),
+      word: m.palette.go(name === "attention" ? m.palette.home : m.nav[name]),
       hint: `g ${key}`,
       act: () => void navigate({ to }),
     })),
@@ -53,6 +62,9 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
       word: m.palette.failed,
       act: () => void navigate({ to: "/runs", search: { status: ["FAILED"] } }),
     },
+    { key: "explorer", word: m.palette.go(m.explorer.title), act: () => void navigate({ to: "/graphiql" }) },
+    { key: "reference", word: m.palette.go(m.explorer.reference), act: () => location.assign("/docs/api") },
+    { key: "codes", word: m.palette.go(m.explorer.codes), act: () => location.assign("/docs/api#errors") },
     { key: "bulks", word: m.palette.bulks, act: () => void navigate({ to: "/bulk" }) },
     ...THEMES.map((theme) => ({
       key: theme,
@@ -62,7 +74,8 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
     { key: "utc", word: m.palette.zone("UTC"), act: () => setZone("utc") },
     { key: "local", word: m.palette.zone("local"), act: () => setZone("local") },
     { key: "keys", word: keys ? m.palette.keysOff : m.palette.keysOn, act: () => setKeysOn(!keys) },
-    { key: "help", word: m.help.title, hint: "?", act: help },
+    { key: "help", word: m.palette.help, hint: "?", act: help },
+    ...(dev ? [] : [{ key: "out", word: m.signIn.out, act: () => void signOut() }]),
   ];
   const offered = offeredEntries(typed);
   const entries: Entry[] = [
@@ -72,7 +85,35 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
       typed,
     ),
     ...offered.filter(({ hint }) => hint !== undefined),
+    ...plans.flatMap(({ planId, projectId, environmentId, runs: [newest] }) => {
+      const hint = `${projectId} / ${environmentId}`;
+      const place = { project: projectId, env: environmentId };
+      const key = `${planId} ${hint}`;
+      return [
+        {
+          key: `plan ${key}`,
+          word: m.palette.openPlan(planId),
+          hint,
+          act: () => void navigate({ to: "/plans/$planId", params: { planId }, search: place }),
+        },
+        {
+          key: `start ${key}`,
+          word: m.palette.startPlan(planId),
+          hint,
+          act: () => void navigate({ to: "/start", search: { from: newest?.runId, ...place } }),
+        },
+      ];
+    }),
     ...matching(fixed, typed),
+    ...matching(
+      views.map(({ viewId, name, query }) => ({
+        key: `view ${viewId}`,
+        word: m.palette.view(name),
+        hint: query,
+        act: () => void navigate({ to: "/runs", search: toRunsSearch(parseQuery(query).query) }),
+      })),
+      typed,
+    ),
     ...runs.map((run) => ({
       key: run.runId,
       word: m.palette.run(runLook(run).word, `${run.plan.planId}@${run.plan.planVersion}`),
@@ -139,6 +180,18 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
       {entries.length === 0 && <p className={css.none}>{m.palette.none}</p>}
     </Dialog>
   );
+}
+
+/** The plans whose id contains the text; none while nothing is typed. */
+function useFoundPlans(text: string): readonly PalettePlansQuery["plans"]["edges"][number]["node"][] {
+  const { last } = useQuery(
+    PalettePlansDocument,
+    text === "" ? null : { text, first: PLANS },
+    ({ plans }) => plans.edges.map(({ node }) => node),
+    { after: TYPING_MS },
+  );
+  // The former answer is kept while the next one is awaited.
+  return (text === "" ? [] : (last ?? [])).filter(({ planId }) => planId.toLowerCase().includes(text.toLowerCase()));
 }
 
 /** The matching runs; the newest ones while nothing is typed. */

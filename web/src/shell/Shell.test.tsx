@@ -39,6 +39,51 @@ it("finds pages, and runs by the start of their id, and goes there by keys", asy
   await vi.waitFor(() => expect(path()).toBe("/audit"));
 });
 
+const NO_RUNS = { runs: { edges: [], pageInfo: { hasNextPage: false, endCursor: null } } };
+const NIGHTLY = { planId: "nightly", projectId: "shop", environmentId: "dev", runs: [{ runId: "r9" }] };
+
+function palette(answers: Record<string, unknown> = {}) {
+  return show(<Palette close={nothing} help={nothing} setTheme={nothing} setZone={nothing} />, {
+    answers: { Runs: NO_RUNS, ...answers },
+  });
+}
+
+function options(): string[] {
+  return screen.getAllByRole("option").map(({ textContent }) => textContent);
+}
+
+it("finds plans with what can be done with them, and the saved views", async () => {
+  const view = { viewId: "v1", yours: true, owner: "ana", projectId: null, name: "Nights", query: "plan:nightly" };
+  const { user, path, search } = await palette({
+    PalettePlans: { plans: { edges: [{ node: NIGHTLY }] } },
+    SavedViews: { savedViews: [view] },
+  });
+  await user.type(screen.getByRole("combobox"), "nigh");
+  await vi.waitFor(() =>
+    expect(options()).toEqual([
+      "Open plan nightlyshop / dev",
+      "Start plan nightly…shop / dev",
+      "View Nightsplan:nightly",
+    ]),
+  );
+  await user.keyboard("{ArrowDown}{Enter}");
+  await vi.waitFor(() => expect([path(), search()]).toEqual(["/start", { from: "r9", project: "shop", env: "dev" }]));
+});
+
+it.each([
+  ["home", "Go to Attention (home)g n"],
+  ["compare", "Go to Compare two runsg c"],
+  ["graphiql", "Go to API explorer (GraphiQL)"],
+  ["api ref", "Go to API reference"],
+  ["error", "Go to Error codes"],
+  ["help", "Help: keys?"],
+  ["sign", "Sign out"],
+])("finds %s", async (typed, word) => {
+  const { user } = await palette();
+  await user.type(screen.getByRole("combobox"), typed);
+  expect(options()).toContain(word);
+});
+
 it("narrows the page to a project and an environment, and marks production", async () => {
   const viewer = {
     tenantId: "acme",

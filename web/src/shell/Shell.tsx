@@ -17,6 +17,7 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import type { Zone } from "../format/format";
 import { useTitleCount } from "../ui/documentStatus";
+import { copyLink } from "../ui/copyLink";
 import { useKeys } from "../ui/keys";
 import { lazyPart } from "../ui/lazyPart";
 import { usePreference } from "../ui/preference";
@@ -24,7 +25,7 @@ import { useZone } from "../ui/Time";
 import { useCurrentInSight } from "../ui/useCurrentInSight";
 import { Account, THEMES } from "./Account";
 import { Choice } from "./Choice";
-import { PAGES } from "./pages";
+import { MORE_PAGES, PAGES } from "./pages";
 import { Places } from "./Places";
 import { ServiceBanner } from "./ServiceBanner";
 import { CopiedNotice, Share } from "./Share";
@@ -58,11 +59,13 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
   useOwnReceipts();
   useKeys({
     ...Object.fromEntries(
-      PAGES.map(({ to, name, key }) => [
+      [...PAGES, ...MORE_PAGES].map(({ to, name, key }) => [
         `g ${key}`,
         { does: m.keys.go(m.nav[name]), run: () => void navigate({ to }) },
       ]),
     ),
+    c: { does: m.keys.start, run: () => void navigate({ to: "/start" }) },
+    y: { does: m.keys.copyLink, run: () => void copyLink(location.href) },
     "?": { does: m.help.title, run: () => setOver("help") },
   });
   useEffect(() => {
@@ -129,7 +132,13 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
       </main>
       <Suspense>
         {over === "palette" && (
-          <Palette close={close} help={() => setOver("help")} setTheme={setTheme} setZone={setZone} />
+          <Palette
+            dev={viewer.devPrincipals.length > 0}
+            close={close}
+            help={() => setOver("help")}
+            setTheme={setTheme}
+            setZone={setZone}
+          />
         )}
         {over === "help" && <Help close={close} />}
       </Suspense>

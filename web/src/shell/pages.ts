@@ -10,3 +10,6 @@ export const PAGES = [
   { to: "/admin", name: "admin", key: "m" },
   { to: "/health", name: "health", key: "h" },
 ] as const;
+
+/** The pages beside the navigation that have a key. */
+export const MORE_PAGES = [{ to: "/compare", name: "compare", key: "c" }] as const;

@@ -381,10 +381,10 @@ export const BULK_PREVIEW: BulkPreviewed = {
   excluded: [{ code: "NOT_FOUND", reason: "gone", count: 2 }],
   refusals: [{ code: "RUN_TERMINAL", reason: "The run has ended.", count: 3 }],
   samples: [
-    { runId: RUN, outcome: "APPLY", code: null, reason: null },
-    { runId: `${RUN}1`, outcome: "NOOP", code: null, reason: "It is paused." },
-    { runId: `${RUN}2`, outcome: "REFUSED", code: "RUN_TERMINAL", reason: "The run has ended." },
-    { runId: `${RUN}3`, outcome: "UNSUPPORTED", code: "NOT_SUPPORTED", reason: null },
+    { runId: RUN, outcome: "APPLY", code: null, reason: null, changes: [] },
+    { runId: `${RUN}1`, outcome: "NOOP", code: null, reason: "It is paused.", changes: [] },
+    { runId: `${RUN}2`, outcome: "REFUSED", code: "RUN_TERMINAL", reason: "The run has ended.", changes: [] },
+    { runId: `${RUN}3`, outcome: "UNSUPPORTED", code: "NOT_SUPPORTED", reason: null, changes: [] },
   ],
 };
 

@@ -2,11 +2,15 @@
 import { useEffect, useRef, useSyncExternalStore } from "react";
 
 /**
- * The action of a key; with a text it is listed in the help. Keys are named as in `KeyboardEvent.key`; `g r` is r
- * within 1.5 s of g.
+ * The action of a key and its text for the help, which so lists every key. Keys are named as in `KeyboardEvent.key`;
+ * `g r` is r within 1.5 s of g.
  */
-type Does =
-  (() => void) | { does: string; run: () => void; /** Repeats while the key is held down. */ repeats?: boolean };
+interface Does {
+  does: string;
+  run: () => void;
+  /** Repeats while the key is held down. */
+  repeats?: boolean;
+}
 type Keys = Readonly<Record<string, Does>>;
 
 interface Bound {
@@ -48,7 +52,7 @@ function known(): Map<string, Does> {
 
 /** The keys of this page with their texts, for the help. */
 export function keysInWords(): { keys: string; does: string }[] {
-  return [...known()].flatMap(([keys, does]) => (typeof does === "function" ? [] : [{ keys, does: does.does }]));
+  return [...known()].map(([keys, { does }]) => ({ keys, does }));
 }
 
 function hear(event: KeyboardEvent): void {
@@ -61,10 +65,9 @@ function hear(event: KeyboardEvent): void {
   const found = (now < prefixUntil ? keys.get(`${prefix} ${event.key}`) : undefined) ?? keys.get(event.key);
   prefix = event.key;
   prefixUntil = !found && [...keys.keys()].some((name) => name.startsWith(`${prefix} `)) ? now + SEQUENCE_MS : 0;
-  if (!found || (event.repeat && (typeof found === "function" || !found.repeats))) return;
+  if (!found || (event.repeat && !found.repeats)) return;
   event.preventDefault();
-  if (typeof found === "function") found();
-  else found.run();
+  found.run();
 }
 
 /**

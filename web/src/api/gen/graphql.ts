@@ -1527,7 +1527,7 @@ export type BulkPreviewQueryVariables = Exact<{
 }>;
 
 
-export type BulkPreviewQuery = { preview: { bulk: { count: number, excluded: Array<{ code: string, reason: string, count: number }>, refusals: Array<{ code: string, reason: string, count: number }>, samples: Array<{ runId: string, outcome: ActionOutcome, code: string | null, reason: string | null }> } | null } };
+export type BulkPreviewQuery = { preview: { bulk: { count: number, excluded: Array<{ code: string, reason: string, count: number }>, refusals: Array<{ code: string, reason: string, count: number }>, samples: Array<{ runId: string, outcome: ActionOutcome, code: string | null, reason: string | null, changes: Array<{ kind: StepChangeKind }> }> } | null } };
 
 export type RunHistogramQueryVariables = Exact<{
   filter?: RunFilter | null | undefined;
@@ -1578,6 +1578,13 @@ export type WhoCouldStartQueryVariables = Exact<{
 
 
 export type WhoCouldStartQuery = { preview: { whoCould: Array<string> } };
+
+export type BulkRunCountsQueryVariables = Exact<{
+  ids: Array<string | number> | string | number;
+}>;
+
+
+export type BulkRunCountsQuery = { bulkRunCounts: Array<{ bulkId: string, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number } }> };
 
 export type PausesQueryVariables = Exact<{
   runId: string;
@@ -1643,7 +1650,7 @@ export type ComparePlansQueryVariables = Exact<{
 
 export type ComparePlansQuery = { compareRuns: { plan: { added: number, removed: number, changed: number, parts: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, change: PlanChange, parts: Array<{ path: string, from: string | null, to: string | null }> }> } | null } | null };
 
-export type ComparedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
+export type ComparedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
 
 export type ComparedStepFieldsFragment = { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null };
 
@@ -1653,7 +1660,7 @@ export type CompareRunsQueryVariables = Exact<{
 }>;
 
 
-export type CompareRunsQuery = { compareRuns: { a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
+export type CompareRunsQuery = { compareRuns: { aWaitedMs: number, bWaitedMs: number, a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
 
 export type StepNameQueryVariables = Exact<{
   runId: string;
@@ -1662,6 +1669,14 @@ export type StepNameQueryVariables = Exact<{
 
 
 export type StepNameQuery = { run: { step: { name: string | null } | null } | null };
+
+export type PalettePlansQueryVariables = Exact<{
+  text: string;
+  first: number;
+}>;
+
+
+export type PalettePlansQuery = { plans: { edges: Array<{ node: { planId: string, projectId: string, environmentId: string, runs: Array<{ runId: string }> } }> } };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -2432,6 +2447,8 @@ export const ComparedRunFieldsFragmentDoc = new TypedDocumentString(`
   statusRaw
   substatus
   createdAt
+  startedAt
+  completedAt
   totalDurationMs
   triggeredBy
   plan {
@@ -5431,6 +5448,9 @@ export const BulkPreviewDocument = new TypedDocumentString(`
         outcome
         code
         reason
+        changes {
+          kind
+        }
       }
     }
   }
@@ -5538,6 +5558,21 @@ export const WhoCouldStartDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<WhoCouldStartQuery, WhoCouldStartQueryVariables>;
+export const BulkRunCountsDocument = new TypedDocumentString(`
+    query BulkRunCounts($ids: [ID!]!) {
+  bulkRunCounts(ids: $ids) {
+    bulkId
+    runs {
+      waiting
+      running
+      paused
+      completed
+      failed
+      cancelled
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<BulkRunCountsQuery, BulkRunCountsQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {
@@ -5780,6 +5815,8 @@ export const CompareRunsDocument = new TypedDocumentString(`
     b {
       ...ComparedRunFields
     }
+    aWaitedMs
+    bWaitedMs
     params {
       ...PlanPartFields
     }
@@ -5809,6 +5846,8 @@ fragment ComparedRunFields on Run {
   statusRaw
   substatus
   createdAt
+  startedAt
+  completedAt
   totalDurationMs
   triggeredBy
   plan {
@@ -5832,3 +5871,19 @@ export const StepNameDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StepNameQuery, StepNameQueryVariables>;
+export const PalettePlansDocument = new TypedDocumentString(`
+    query PalettePlans($text: String!, $first: Int!) {
+  plans(text: $text, first: $first) {
+    edges {
+      node {
+        planId
+        projectId
+        environmentId
+        runs {
+          runId
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<PalettePlansQuery, PalettePlansQueryVariables>;
