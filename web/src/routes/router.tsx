@@ -2,7 +2,7 @@ import { createRootRoute, createRoute, createRouter, Link, notFound, redirect } 
 import { m } from "../messages";
 import type { Sendable } from "../actions/intent";
 import type { Zone } from "../format/format";
-import { lazyPage } from "../ui/lazyPage";
+import { lazyPage } from "./lazyPage";
 import { MissingPart } from "../ui/lazyPart";
 import { Notice } from "../ui/Page";
 import { Problem } from "../page/Problem";

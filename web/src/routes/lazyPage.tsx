@@ -2,9 +2,9 @@
 // code cannot be fetched, and while dvt is down that replaces the whole application by an error page of the browser.
 import { type ComponentType, createElement, use, useEffect, useState } from "react";
 import { m } from "../messages";
-import { Button } from "./Button";
-import { serverAnswers } from "./lazyPart";
-import { Notice } from "./Page";
+import { Button } from "../ui/Button";
+import { serverAnswers } from "../ui/lazyPart";
+import { Notice } from "../ui/Page";
 
 const RETRY_MS = 3_000;
 const RELOADED = "dvt.reloaded";
