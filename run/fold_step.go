@@ -140,7 +140,7 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 		p, _ := PayloadOf[FailurePayload](e.Payload)
 		a.Status, a.Artifacts, a.DurationMS = StepFailed, nilIfEmpty(p.ArtifactRefs), p.DurationMS
 		a.Error = &StepError{Code: p.ErrorCode, Message: p.ErrorMessage, Retryable: p.Retryable, Category: p.FailureCategory,
-			Source: p.FailureSource}
+			Source: p.FailureSource, Line: p.ErrorLine}
 		a.Manual = p.Manual.normalize()
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)

@@ -140,6 +140,7 @@ type StepError struct {
 	Retryable bool     `json:"retryable"`
 	Category  Category `json:"category,omitempty"`
 	Source    string   `json:"source,omitempty"`
+	Line      int64    `json:"line,omitempty"` // FailurePayload.ErrorLine
 }
 
 // Skip is the reason why an attempt was skipped.

@@ -877,7 +877,9 @@ type InjectOverrideInput struct {
 type LogLine struct {
 	No int       `json:"no"`
 	At time.Time `json:"at"`
-	// stdout, stderr or dvt
+	// stdout, stderr, output or dvt. A program of a step writes both of its outputs into one pipe, output, which keeps their order.
+	// Docker carries stdout and stderr separately; the order of their lines to each other is then not known. Messages of dbt of
+	// level error are on stderr.
 	Stream          string `json:"stream"`
 	EngineAttemptID int    `json:"engineAttemptId"`
 	Text            string `json:"text"`
@@ -2221,9 +2223,10 @@ type StepLog struct {
 	// Line numbers that contain `find`, at most 1000.
 	Matches      []int `json:"matches"`
 	TotalMatches int   `json:"totalMatches"`
-	// The line at which to start reading why the attempt failed: the first line on stderr that its program marks as ERROR, FATAL,
-	// CRITICAL or PANIC, else the first on stderr that mentions an error or failure, else the first on stderr, else the last.
-	// dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
+	// The line at which to start reading why the attempt failed. It is the line that the message of the attempt's error quotes, if
+	// it quotes one. Otherwise one rule chooses it: the line that the program marks as an error, the reason in a report of dbt, the
+	// exception at the end of a traceback, a line that mentions a failure, or else the last line. Null when the attempt has not
+	// failed, printed nothing, or printed so much that the line was dropped.
 	ErrorLine *int `json:"errorLine,omitempty"`
 }
 
