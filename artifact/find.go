@@ -132,7 +132,8 @@ func with(body, what []byte) iter.Seq2[int64, []byte] {
 	}
 }
 
-// ErrorLine implements Logs. It reads only the index when named is given, and all lines of the engine attempt otherwise.
+// ErrorLine implements Logs. It reads only the index when named is given, and otherwise all lines of the engine
+// attempt.
 func (s *Store) ErrorLine(ctx context.Context, id AttemptID, engineAttempt int, named int64) (no int64, err error) {
 	err = s.steady(id, func(prefix string) error {
 		no = 0

@@ -334,6 +334,11 @@ func (v *ApproveRunApproveRunRunPayloadRun) GetCancellation() *RunRowCancellatio
 	return v.RunRow.Cancellation
 }
 
+// GetWaitsForApprovals returns ApproveRunApproveRunRunPayloadRun.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.RunRow.WaitsForApprovals
+}
+
 func (v *ApproveRunApproveRunRunPayloadRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -397,6 +402,8 @@ type __premarshalApproveRunApproveRunRunPayloadRun struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
+
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 func (v *ApproveRunApproveRunRunPayloadRun) MarshalJSON() ([]byte, error) {
@@ -429,6 +436,7 @@ func (v *ApproveRunApproveRunRunPayloadRun) __premarshalJSON() (*__premarshalApp
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
+	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
 	return &retval, nil
 }
 
@@ -2813,6 +2821,11 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetCancellation
 	return v.RunRow.Cancellation
 }
 
+// GetWaitsForApprovals returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.RunRow.WaitsForApprovals
+}
+
 func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -2878,6 +2891,8 @@ type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
+
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) MarshalJSON() ([]byte, error) {
@@ -2911,6 +2926,7 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSO
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
+	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
 	return &retval, nil
 }
 
@@ -3017,8 +3033,10 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	PlanId        string        `json:"planId"`
 	PlanVersion   string        `json:"planVersion"`
 	// The failed step or the manual step; null for other kinds.
-	StepId *string   `json:"stepId"`
-	Since  time.Time `json:"since"`
+	StepId *string `json:"stepId"`
+	// The name of the step in the plan; null when it has none.
+	StepName *string   `json:"stepName"`
+	Since    time.Time `json:"since"`
 	// When dvt decides by itself; null: never.
 	Deadline *time.Time `json:"deadline"`
 	// When nine of ten earlier runs had ended; only for LATE.
@@ -3061,6 +3079,11 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 // GetStepId returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.StepId, and is useful for accessing the field via an interface.
 func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetStepId() *string {
 	return v.StepId
+}
+
+// GetStepName returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.StepName, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetStepName() *string {
+	return v.StepName
 }
 
 // GetSince returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Since, and is useful for accessing the field via an interface.
@@ -3203,11 +3226,13 @@ func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge) GetN
 //
 // A MANUAL step that waits for a person.
 type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask struct {
-	RunId            string `json:"runId"`
-	StepId           string `json:"stepId"`
-	LogicalAttemptId int    `json:"logicalAttemptId"`
-	ProjectId        string `json:"projectId"`
-	EnvironmentId    string `json:"environmentId"`
+	RunId  string `json:"runId"`
+	StepId string `json:"stepId"`
+	// The name of the step in the plan; null when it has none.
+	StepName         *string `json:"stepName"`
+	LogicalAttemptId int     `json:"logicalAttemptId"`
+	ProjectId        string  `json:"projectId"`
+	EnvironmentId    string  `json:"environmentId"`
 	// Instructions from the plan.
 	Instructions *string `json:"instructions"`
 	// The evidence that the plan requests.
@@ -3229,6 +3254,11 @@ func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeMa
 // GetStepId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.StepId, and is useful for accessing the field via an interface.
 func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetStepId() string {
 	return v.StepId
+}
+
+// GetStepName returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.StepName, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetStepName() *string {
+	return v.StepName
 }
 
 // GetLogicalAttemptId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.LogicalAttemptId, and is useful for accessing the field via an interface.
@@ -5947,6 +5977,8 @@ type RunRow struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 	// Who or what cancelled the run; null unless it is CANCELLED.
 	Cancellation *RunRowCancellation `json:"cancellation"`
+	// The approvals of a run that waits for them; null for other runs. Not available in runUpdates.
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 // GetRunId returns RunRow.RunId, and is useful for accessing the field via an interface.
@@ -6003,6 +6035,11 @@ func (v *RunRow) GetRootCause() *RunRowRootCauseRunError { return v.RootCause }
 // GetCancellation returns RunRow.Cancellation, and is useful for accessing the field via an interface.
 func (v *RunRow) GetCancellation() *RunRowCancellation { return v.Cancellation }
 
+// GetWaitsForApprovals returns RunRow.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *RunRow) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.WaitsForApprovals
+}
+
 // RunRowCancellation includes the requested fields of the GraphQL type Cancellation.
 // The GraphQL type's documentation follows.
 //
@@ -6047,7 +6084,9 @@ func (v *RunRowPlanPlanRef) GetPlanVersion() string { return v.PlanVersion }
 
 // RunRowRootCauseRunError includes the requested fields of the GraphQL type RunError.
 type RunRowRootCauseRunError struct {
-	StepId           *string `json:"stepId"`
+	StepId *string `json:"stepId"`
+	// The name of the step in the plan; null when it has none.
+	StepName         *string `json:"stepName"`
 	LogicalAttemptId *int    `json:"logicalAttemptId"`
 	Code             string  `json:"code"`
 	Message          *string `json:"message"`
@@ -6061,6 +6100,9 @@ type RunRowRootCauseRunError struct {
 
 // GetStepId returns RunRowRootCauseRunError.StepId, and is useful for accessing the field via an interface.
 func (v *RunRowRootCauseRunError) GetStepId() *string { return v.StepId }
+
+// GetStepName returns RunRowRootCauseRunError.StepName, and is useful for accessing the field via an interface.
+func (v *RunRowRootCauseRunError) GetStepName() *string { return v.StepName }
 
 // GetLogicalAttemptId returns RunRowRootCauseRunError.LogicalAttemptId, and is useful for accessing the field via an interface.
 func (v *RunRowRootCauseRunError) GetLogicalAttemptId() *int { return v.LogicalAttemptId }
@@ -6086,8 +6128,13 @@ type RunRowStepCounts struct {
 	Pending int `json:"pending"`
 	Running int `json:"running"`
 	Success int `json:"success"`
+	// Includes `stopped`.
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
+	// Failed steps that did not fail by themselves: the run was cancelled, stopped or paused while they ran.
+	Stopped int `json:"stopped"`
+	// Successful steps that a rerun did not run again: see Step.keptFrom.
+	Kept int `json:"kept"`
 }
 
 // GetTotal returns RunRowStepCounts.Total, and is useful for accessing the field via an interface.
@@ -6107,6 +6154,24 @@ func (v *RunRowStepCounts) GetFailed() int { return v.Failed }
 
 // GetSkipped returns RunRowStepCounts.Skipped, and is useful for accessing the field via an interface.
 func (v *RunRowStepCounts) GetSkipped() int { return v.Skipped }
+
+// GetStopped returns RunRowStepCounts.Stopped, and is useful for accessing the field via an interface.
+func (v *RunRowStepCounts) GetStopped() int { return v.Stopped }
+
+// GetKept returns RunRowStepCounts.Kept, and is useful for accessing the field via an interface.
+func (v *RunRowStepCounts) GetKept() int { return v.Kept }
+
+// RunRowWaitsForApprovalsApprovalCount includes the requested fields of the GraphQL type ApprovalCount.
+type RunRowWaitsForApprovalsApprovalCount struct {
+	Given    int `json:"given"`
+	Required int `json:"required"`
+}
+
+// GetGiven returns RunRowWaitsForApprovalsApprovalCount.Given, and is useful for accessing the field via an interface.
+func (v *RunRowWaitsForApprovalsApprovalCount) GetGiven() int { return v.Given }
+
+// GetRequired returns RunRowWaitsForApprovalsApprovalCount.Required, and is useful for accessing the field via an interface.
+func (v *RunRowWaitsForApprovalsApprovalCount) GetRequired() int { return v.Required }
 
 type RunStatus string
 
@@ -7049,6 +7114,11 @@ func (v *ShowRunRun) GetRootCause() *RunRowRootCauseRunError { return v.RunRow.R
 // GetCancellation returns ShowRunRun.Cancellation, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetCancellation() *RunRowCancellation { return v.RunRow.Cancellation }
 
+// GetWaitsForApprovals returns ShowRunRun.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.RunRow.WaitsForApprovals
+}
+
 func (v *ShowRunRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -7118,6 +7188,8 @@ type __premarshalShowRunRun struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
+
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 func (v *ShowRunRun) MarshalJSON() ([]byte, error) {
@@ -7153,6 +7225,7 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
+	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
 	return &retval, nil
 }
 
@@ -7254,6 +7327,9 @@ func (v *ShowRunRunStepsStep) GetChangedSeq() int64 { return v.StepRow.ChangedSe
 // GetDependsOn returns ShowRunRunStepsStep.DependsOn, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetDependsOn() []string { return v.StepRow.DependsOn }
 
+// GetKeptFrom returns ShowRunRunStepsStep.KeptFrom, and is useful for accessing the field via an interface.
+func (v *ShowRunRunStepsStep) GetKeptFrom() *string { return v.StepRow.KeptFrom }
+
 // GetError returns ShowRunRunStepsStep.Error, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetError() *StepRowErrorStepError { return v.StepRow.Error }
 
@@ -7312,6 +7388,8 @@ type __premarshalShowRunRunStepsStep struct {
 
 	DependsOn []string `json:"dependsOn"`
 
+	KeptFrom *string `json:"keptFrom"`
+
 	Error *StepRowErrorStepError `json:"error"`
 
 	Skip *StepRowSkip `json:"skip"`
@@ -7341,6 +7419,7 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 	retval.PendingRetry = v.StepRow.PendingRetry
 	retval.ChangedSeq = v.StepRow.ChangedSeq
 	retval.DependsOn = v.StepRow.DependsOn
+	retval.KeptFrom = v.StepRow.KeptFrom
 	retval.Error = v.StepRow.Error
 	retval.Skip = v.StepRow.Skip
 	return &retval, nil
@@ -7798,10 +7877,12 @@ type StepRow struct {
 	// A retry was accepted and has not started yet.
 	PendingRetry bool `json:"pendingRetry"`
 	// runSeq of the last event that changed this step.
-	ChangedSeq int64                  `json:"changedSeq"`
-	DependsOn  []string               `json:"dependsOn"`
-	Error      *StepRowErrorStepError `json:"error"`
-	Skip       *StepRowSkip           `json:"skip"`
+	ChangedSeq int64    `json:"changedSeq"`
+	DependsOn  []string `json:"dependsOn"`
+	// The run whose outputs a rerun took over instead of running the step; null: it did not.
+	KeptFrom *string                `json:"keptFrom"`
+	Error    *StepRowErrorStepError `json:"error"`
+	Skip     *StepRowSkip           `json:"skip"`
 }
 
 // GetStepId returns StepRow.StepId, and is useful for accessing the field via an interface.
@@ -7839,6 +7920,9 @@ func (v *StepRow) GetChangedSeq() int64 { return v.ChangedSeq }
 
 // GetDependsOn returns StepRow.DependsOn, and is useful for accessing the field via an interface.
 func (v *StepRow) GetDependsOn() []string { return v.DependsOn }
+
+// GetKeptFrom returns StepRow.KeptFrom, and is useful for accessing the field via an interface.
+func (v *StepRow) GetKeptFrom() *string { return v.KeptFrom }
 
 // GetError returns StepRow.Error, and is useful for accessing the field via an interface.
 func (v *StepRow) GetError() *StepRowErrorStepError { return v.Error }
@@ -8545,6 +8629,11 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetCancellation() *RunRowCancel
 	return v.RunRow.Cancellation
 }
 
+// GetWaitsForApprovals returns WatchRunRunUpdatesRunUpdateSnapshotRun.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.RunRow.WaitsForApprovals
+}
+
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -8608,6 +8697,8 @@ type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRun struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
+
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) MarshalJSON() ([]byte, error) {
@@ -8640,6 +8731,7 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) __premarshalJSON() (*__premarsh
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
+	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
 	return &retval, nil
 }
 
@@ -9544,6 +9636,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -9553,6 +9647,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -9566,6 +9661,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment ApprovalRow on RunApproval {
@@ -9919,6 +10018,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -9928,6 +10029,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -9941,6 +10043,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment ComparedTry on ComparedStep {
@@ -10818,6 +10924,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -10827,6 +10935,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -10840,6 +10949,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment ApprovalRow on RunApproval {
@@ -10941,6 +11054,7 @@ query ListAttention ($first: Int, $after: String) {
 				planId
 				planVersion
 				stepId
+				stepName
 				since
 				deadline
 				expectedBy
@@ -11123,6 +11237,7 @@ query ListManualTasks ($runId: String, $first: Int, $after: String) {
 			node {
 				runId
 				stepId
+				stepName
 				logicalAttemptId
 				projectId
 				environmentId
@@ -11563,6 +11678,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -11572,6 +11689,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -11585,6 +11703,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment PageInfo on PageInfo {
@@ -12220,6 +12342,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -12229,6 +12353,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -12242,6 +12367,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 `
@@ -13175,6 +13304,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -13184,6 +13315,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -13197,6 +13329,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment StepRow on Step {
@@ -13212,6 +13348,7 @@ fragment StepRow on Step {
 	pendingRetry
 	changedSeq
 	dependsOn
+	keptFrom
 	error {
 		code
 		message
@@ -13481,6 +13618,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -13490,6 +13629,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -13503,6 +13643,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 `
@@ -13754,6 +13898,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -13763,6 +13909,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -13776,6 +13923,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment StepRow on Step {
@@ -13791,6 +13942,7 @@ fragment StepRow on Step {
 	pendingRetry
 	changedSeq
 	dependsOn
+	keptFrom
 	error {
 		code
 		message

@@ -29,6 +29,7 @@ const (
 type AttentionItem struct {
 	Kind                     AttentionKind
 	RunID, StepID            string // StepID is that of the failed or of the manual step
+	StepName                 string // empty when the plan names none
 	LogicalAttempt           int    // of the step; 0 without one
 	ProjectID, EnvironmentID string
 	PlanID, PlanVersion      string
@@ -173,7 +174,7 @@ func failedItem(h run.Header) AttentionItem {
 	item := itemOf(FailedWaiting, h)
 	item.Deadline = h.AwaitingUntil()
 	if c := h.RootCause; c != nil {
-		item.StepID, item.LogicalAttempt = c.StepID, c.LogicalAttempt
+		item.StepID, item.StepName, item.LogicalAttempt = c.StepID, c.Name, c.LogicalAttempt
 		if c.Error != nil {
 			item.Code, item.Message = c.Error.Code, c.Error.Message
 		}
@@ -198,7 +199,8 @@ func itemOf(kind AttentionKind, h run.Header) AttentionItem {
 // attention returns the item; yours says that the viewer may decide it now.
 func (p *pending) attention(yours bool) AttentionItem {
 	item := AttentionItem{
-		Kind: NeedsApproval, RunID: p.RunID, StepID: p.StepID, LogicalAttempt: p.LogicalAttempt, ProjectID: p.ProjectID,
+		Kind: NeedsApproval, RunID: p.RunID, StepID: p.StepID, StepName: p.StepName,
+		LogicalAttempt: p.LogicalAttempt, ProjectID: p.ProjectID,
 		EnvironmentID: p.EnvironmentID, PlanID: p.planID, PlanVersion: p.planVersion, Since: p.Since, Deadline: p.deadline,
 	}
 	action := authz.Approve

@@ -77,6 +77,11 @@ type ComplexityRoot struct {
 		Note   func(childComplexity int) int
 	}
 
+	ApprovalCount struct {
+		Given    func(childComplexity int) int
+		Required func(childComplexity int) int
+	}
+
 	ApprovalDecision struct {
 		At        func(childComplexity int) int
 		Decision  func(childComplexity int) int
@@ -123,6 +128,7 @@ type ComplexityRoot struct {
 		RunID             func(childComplexity int) int
 		Since             func(childComplexity int) int
 		StepID            func(childComplexity int) int
+		StepName          func(childComplexity int) int
 	}
 
 	AttentionUpdate struct {
@@ -533,6 +539,7 @@ type ComplexityRoot struct {
 		RunID            func(childComplexity int) int
 		Since            func(childComplexity int) int
 		StepID           func(childComplexity int) int
+		StepName         func(childComplexity int) int
 		Yours            func(childComplexity int) int
 	}
 
@@ -576,6 +583,7 @@ type ComplexityRoot struct {
 		RunID            func(childComplexity int) int
 		Since            func(childComplexity int) int
 		StepID           func(childComplexity int) int
+		StepName         func(childComplexity int) int
 		Token            func(childComplexity int) int
 	}
 
@@ -1017,46 +1025,47 @@ type ComplexityRoot struct {
 	}
 
 	Run struct {
-		Actions         func(childComplexity int) int
-		Approval        func(childComplexity int) int
-		Artifacts       func(childComplexity int) int
-		Cancellation    func(childComplexity int) int
-		CompletedAt     func(childComplexity int) int
-		CreatedAt       func(childComplexity int) int
-		Engine          func(childComplexity int) int
-		EnvironmentID   func(childComplexity int) int
-		Events          func(childComplexity int, first *int, after *run.Seq, last *int, before *run.Seq, types []string) int
-		FailedSteps     func(childComplexity int) int
-		Forecast        func(childComplexity int) int
-		ID              func(childComplexity int) int
-		LastGreen       func(childComplexity int) int
-		Message         func(childComplexity int) int
-		OpsRev          func(childComplexity int) int
-		ParentRunID     func(childComplexity int) int
-		Pause           func(childComplexity int) int
-		Plan            func(childComplexity int) int
-		PlanDiff        func(childComplexity int) int
-		PlanDocument    func(childComplexity int) int
-		ProjectID       func(childComplexity int) int
-		Queue           func(childComplexity int) int
-		Request         func(childComplexity int) int
-		RetryDeadline   func(childComplexity int) int
-		RetryWindowMs   func(childComplexity int) int
-		RootCause       func(childComplexity int) int
-		RunID           func(childComplexity int) int
-		RunSeq          func(childComplexity int) int
-		Signals         func(childComplexity int, first *int, after *string) int
-		StartedAt       func(childComplexity int) int
-		Status          func(childComplexity int) int
-		StatusRaw       func(childComplexity int) int
-		Step            func(childComplexity int, stepID string) int
-		StepCounts      func(childComplexity int) int
-		Steps           func(childComplexity int) int
-		StoreEpoch      func(childComplexity int) int
-		Substatus       func(childComplexity int) int
-		TenantID        func(childComplexity int) int
-		TotalDurationMs func(childComplexity int) int
-		TriggeredBy     func(childComplexity int) int
+		Actions           func(childComplexity int) int
+		Approval          func(childComplexity int) int
+		Artifacts         func(childComplexity int) int
+		Cancellation      func(childComplexity int) int
+		CompletedAt       func(childComplexity int) int
+		CreatedAt         func(childComplexity int) int
+		Engine            func(childComplexity int) int
+		EnvironmentID     func(childComplexity int) int
+		Events            func(childComplexity int, first *int, after *run.Seq, last *int, before *run.Seq, types []string) int
+		FailedSteps       func(childComplexity int) int
+		Forecast          func(childComplexity int) int
+		ID                func(childComplexity int) int
+		LastGreen         func(childComplexity int) int
+		Message           func(childComplexity int) int
+		OpsRev            func(childComplexity int) int
+		ParentRunID       func(childComplexity int) int
+		Pause             func(childComplexity int) int
+		Plan              func(childComplexity int) int
+		PlanDiff          func(childComplexity int) int
+		PlanDocument      func(childComplexity int) int
+		ProjectID         func(childComplexity int) int
+		Queue             func(childComplexity int) int
+		Request           func(childComplexity int) int
+		RetryDeadline     func(childComplexity int) int
+		RetryWindowMs     func(childComplexity int) int
+		RootCause         func(childComplexity int) int
+		RunID             func(childComplexity int) int
+		RunSeq            func(childComplexity int) int
+		Signals           func(childComplexity int, first *int, after *string) int
+		StartedAt         func(childComplexity int) int
+		Status            func(childComplexity int) int
+		StatusRaw         func(childComplexity int) int
+		Step              func(childComplexity int, stepID string) int
+		StepCounts        func(childComplexity int) int
+		Steps             func(childComplexity int) int
+		StoreEpoch        func(childComplexity int) int
+		Substatus         func(childComplexity int) int
+		TenantID          func(childComplexity int) int
+		TotalDurationMs   func(childComplexity int) int
+		TriggeredBy       func(childComplexity int) int
+		WaitsForApprovals func(childComplexity int) int
 	}
 
 	RunApproval struct {
@@ -1114,6 +1123,7 @@ type ComplexityRoot struct {
 		Message          func(childComplexity int) int
 		Retryable        func(childComplexity int) int
 		StepID           func(childComplexity int) int
+		StepName         func(childComplexity int) int
 	}
 
 	RunEvent struct {
@@ -1328,6 +1338,7 @@ type ComplexityRoot struct {
 		Error            func(childComplexity int) int
 		Group            func(childComplexity int) int
 		Inputs           func(childComplexity int, attempt *int) int
+		KeptFrom         func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
 		MedianMs         func(childComplexity int) int
 		Name             func(childComplexity int) int
@@ -1379,9 +1390,11 @@ type ComplexityRoot struct {
 
 	StepCounts struct {
 		Failed  func(childComplexity int) int
+		Kept    func(childComplexity int) int
 		Pending func(childComplexity int) int
 		Running func(childComplexity int) int
 		Skipped func(childComplexity int) int
+		Stopped func(childComplexity int) int
 		Success func(childComplexity int) int
 		Total   func(childComplexity int) int
 	}
@@ -1599,6 +1612,7 @@ type RunResolver interface {
 	Signals(ctx context.Context, obj *model.Run, first *int, after *string) (*model.SignalConnection, error)
 
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
+
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
 	Forecast(ctx context.Context, obj *model.Run) (*model.Forecast, error)
@@ -1787,6 +1801,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AddRunNotePayload.Note(childComplexity), true
+
+	case "ApprovalCount.given":
+		if e.ComplexityRoot.ApprovalCount.Given == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApprovalCount.Given(childComplexity), true
+	case "ApprovalCount.required":
+		if e.ComplexityRoot.ApprovalCount.Required == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApprovalCount.Required(childComplexity), true
 
 	case "ApprovalDecision.at":
 		if e.ComplexityRoot.ApprovalDecision.At == nil {
@@ -1990,6 +2017,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AttentionItem.StepID(childComplexity), true
+	case "AttentionItem.stepName":
+		if e.ComplexityRoot.AttentionItem.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.StepName(childComplexity), true
 
 	case "AttentionUpdate.asOf":
 		if e.ComplexityRoot.AttentionUpdate.AsOf == nil {
@@ -3571,6 +3604,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InboxItem.StepID(childComplexity), true
+	case "InboxItem.stepName":
+		if e.ComplexityRoot.InboxItem.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.StepName(childComplexity), true
 	case "InboxItem.yours":
 		if e.ComplexityRoot.InboxItem.Yours == nil {
 			break
@@ -3744,6 +3783,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ManualTask.StepID(childComplexity), true
+	case "ManualTask.stepName":
+		if e.ComplexityRoot.ManualTask.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.StepName(childComplexity), true
 	case "ManualTask.token":
 		if e.ComplexityRoot.ManualTask.Token == nil {
 			break
@@ -6071,6 +6116,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.TriggeredBy(childComplexity), true
+	case "Run.waitsForApprovals":
+		if e.ComplexityRoot.Run.WaitsForApprovals == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.WaitsForApprovals(childComplexity), true
 
 	case "RunApproval.decisions":
 		if e.ComplexityRoot.RunApproval.Decisions == nil {
@@ -6277,6 +6328,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunError.StepID(childComplexity), true
+	case "RunError.stepName":
+		if e.ComplexityRoot.RunError.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunError.StepName(childComplexity), true
 
 	case "RunEvent.emittedAt":
 		if e.ComplexityRoot.RunEvent.EmittedAt == nil {
@@ -7129,6 +7186,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.Inputs(childComplexity, args["attempt"].(*int)), true
+	case "Step.keptFrom":
+		if e.ComplexityRoot.Step.KeptFrom == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Step.KeptFrom(childComplexity), true
 	case "Step.logicalAttemptId":
 		if e.ComplexityRoot.Step.LogicalAttemptID == nil {
 			break
@@ -7367,6 +7430,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepCounts.Failed(childComplexity), true
+	case "StepCounts.kept":
+		if e.ComplexityRoot.StepCounts.Kept == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCounts.Kept(childComplexity), true
 	case "StepCounts.pending":
 		if e.ComplexityRoot.StepCounts.Pending == nil {
 			break
@@ -7385,6 +7454,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepCounts.Skipped(childComplexity), true
+	case "StepCounts.stopped":
+		if e.ComplexityRoot.StepCounts.Stopped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCounts.Stopped(childComplexity), true
 	case "StepCounts.success":
 		if e.ComplexityRoot.StepCounts.Success == nil {
 			break
@@ -8724,6 +8799,8 @@ type Run implements Node {
   queue: QueueEntry
   "The approval and its decisions; null when the run needs none. Not available in lists and subscriptions."
   approval: RunApproval
+  "The approvals of a run that waits for them; null for other runs. Not available in runUpdates."
+  waitsForApprovals: ApprovalCount
   "What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
   """
@@ -9054,8 +9131,13 @@ type StepCounts {
   pending: Int!
   running: Int!
   success: Int!
+  "Includes ` + "`" + `stopped` + "`" + `."
   failed: Int!
   skipped: Int!
+  "Failed steps that did not fail by themselves: the run was cancelled, stopped or paused while they ran."
+  stopped: Int!
+  "Successful steps that a rerun did not run again: see Step.keptFrom."
+  kept: Int!
 }
 
 "Who or what ended a run as CANCELLED."
@@ -9075,6 +9157,8 @@ type Cancellation {
 
 type RunError {
   stepId: String
+  "The name of the step in the plan; null when it has none."
+  stepName: String
   logicalAttemptId: Int
   code: String!
   category: FailureCategory
@@ -9116,6 +9200,8 @@ type Step {
   skip: Skip
   "The result of the step, at most 16 KiB."
   result: JSON
+  "The run whose outputs a rerun took over instead of running the step; null: it did not."
+  keptFrom: String
   "A retry was accepted and has not started yet."
   pendingRetry: Boolean!
   "One entry for each logical attempt that started or was skipped."
@@ -9352,6 +9438,10 @@ type RunApproval {
   "When the run is cancelled without a decision; null: it is decided."
   expiresAt: Time
   decisions: [ApprovalDecision!]!
+}
+type ApprovalCount {
+  given: Int!
+  required: Int!
 }
 type ApprovalDecision {
   principal: String!
@@ -10017,6 +10107,8 @@ enum ManualOutcome { SUCCEEDED FAILED CANCELLED }
 type ManualTask {
   runId: String!
   stepId: String!
+  "The name of the step in the plan; null when it has none."
+  stepName: String
   logicalAttemptId: Int!
   projectId: String!
   environmentId: String!
@@ -10702,6 +10794,8 @@ type InboxItem {
   runId: String!
   "A MANUAL step; null: the run waits for approval."
   stepId: String
+  "The name of the step in the plan; null when it has none."
+  stepName: String
   logicalAttemptId: Int
   projectId: String!
   environmentId: String!
@@ -10878,6 +10972,8 @@ type AttentionItem {
   planVersion: String!
   "The failed step or the manual step; null for other kinds."
   stepId: String
+  "The name of the step in the plan; null when it has none."
+  stepName: String
   logicalAttemptId: Int
   since: Time!
   "When dvt decides by itself; null: never."
@@ -11048,6 +11144,16 @@ func (ec *executionContext) childFields_AddRunNotePayload(ctx context.Context, f
 	return nil, fmt.Errorf("no field named %q was found under type AddRunNotePayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ApprovalCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "given":
+		return ec.fieldContext_ApprovalCount_given(ctx, field)
+	case "required":
+		return ec.fieldContext_ApprovalCount_required(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ApprovalCount", field.Name)
+}
+
 func (ec *executionContext) childFields_ApprovalDecision(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "principal":
@@ -11118,6 +11224,8 @@ func (ec *executionContext) childFields_AttentionItem(ctx context.Context, field
 		return ec.fieldContext_AttentionItem_planVersion(ctx, field)
 	case "stepId":
 		return ec.fieldContext_AttentionItem_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_AttentionItem_stepName(ctx, field)
 	case "logicalAttemptId":
 		return ec.fieldContext_AttentionItem_logicalAttemptId(ctx, field)
 	case "since":
@@ -11952,6 +12060,8 @@ func (ec *executionContext) childFields_InboxItem(ctx context.Context, field gra
 		return ec.fieldContext_InboxItem_runId(ctx, field)
 	case "stepId":
 		return ec.fieldContext_InboxItem_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_InboxItem_stepName(ctx, field)
 	case "logicalAttemptId":
 		return ec.fieldContext_InboxItem_logicalAttemptId(ctx, field)
 	case "projectId":
@@ -12030,6 +12140,8 @@ func (ec *executionContext) childFields_ManualTask(ctx context.Context, field gr
 		return ec.fieldContext_ManualTask_runId(ctx, field)
 	case "stepId":
 		return ec.fieldContext_ManualTask_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_ManualTask_stepName(ctx, field)
 	case "logicalAttemptId":
 		return ec.fieldContext_ManualTask_logicalAttemptId(ctx, field)
 	case "projectId":
@@ -12856,6 +12968,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_queue(ctx, field)
 	case "approval":
 		return ec.fieldContext_Run_approval(ctx, field)
+	case "waitsForApprovals":
+		return ec.fieldContext_Run_waitsForApprovals(ctx, field)
 	case "actions":
 		return ec.fieldContext_Run_actions(ctx, field)
 	case "lastGreen":
@@ -12964,6 +13078,8 @@ func (ec *executionContext) childFields_RunError(ctx context.Context, field grap
 	switch field.Name {
 	case "stepId":
 		return ec.fieldContext_RunError_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_RunError_stepName(ctx, field)
 	case "logicalAttemptId":
 		return ec.fieldContext_RunError_logicalAttemptId(ctx, field)
 	case "code":
@@ -13420,6 +13536,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_skip(ctx, field)
 	case "result":
 		return ec.fieldContext_Step_result(ctx, field)
+	case "keptFrom":
+		return ec.fieldContext_Step_keptFrom(ctx, field)
 	case "pendingRetry":
 		return ec.fieldContext_Step_pendingRetry(ctx, field)
 	case "attempts":
@@ -13522,6 +13640,10 @@ func (ec *executionContext) childFields_StepCounts(ctx context.Context, field gr
 		return ec.fieldContext_StepCounts_failed(ctx, field)
 	case "skipped":
 		return ec.fieldContext_StepCounts_skipped(ctx, field)
+	case "stopped":
+		return ec.fieldContext_StepCounts_stopped(ctx, field)
+	case "kept":
+		return ec.fieldContext_StepCounts_kept(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepCounts", field.Name)
 }
@@ -16061,6 +16183,52 @@ func (ec *executionContext) fieldContext_AddRunNotePayload_change(_ context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _ApprovalCount_given(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApprovalCount_given(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Given, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApprovalCount_given(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApprovalCount", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ApprovalCount_required(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApprovalCount_required(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Required, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApprovalCount_required(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApprovalCount", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _ApprovalDecision_principal(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalDecision) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16591,6 +16759,29 @@ func (ec *executionContext) _AttentionItem_stepId(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_AttentionItem_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_stepName(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -23014,6 +23205,29 @@ func (ec *executionContext) fieldContext_InboxItem_stepId(_ context.Context, fie
 	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _InboxItem_stepName(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _InboxItem_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -23608,6 +23822,29 @@ func (ec *executionContext) _ManualTask_stepId(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_ManualTask_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_stepName(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -33149,6 +33386,38 @@ func (ec *executionContext) fieldContext_Run_approval(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Run_waitsForApprovals(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_waitsForApprovals(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WaitsForApprovals, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ApprovalCount) graphql.Marshaler {
+			return ec.marshalOApprovalCount2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalCount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_waitsForApprovals(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApprovalCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_actions(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34016,6 +34285,29 @@ func (ec *executionContext) _RunError_stepId(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_RunError_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunError", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunError_stepName(ctx context.Context, field graphql.CollectedField, obj *model.RunError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunError_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunError_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunError", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -37694,6 +37986,29 @@ func (ec *executionContext) fieldContext_Step_result(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Step", field, false, false, errors.New("field of type JSON does not have child fields"))
 }
 
+func (ec *executionContext) _Step_keptFrom(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_keptFrom(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.KeptFrom, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_keptFrom(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Step", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Step_pendingRetry(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -38702,6 +39017,52 @@ func (ec *executionContext) _StepCounts_skipped(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_StepCounts_skipped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepCounts_stopped(ctx context.Context, field graphql.CollectedField, obj *model.StepCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCounts_stopped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stopped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepCounts_stopped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepCounts_kept(ctx context.Context, field graphql.CollectedField, obj *model.StepCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCounts_kept(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kept, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepCounts_kept(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepCounts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -45612,6 +45973,49 @@ func (ec *executionContext) _AddRunNotePayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
+var approvalCountImplementors = []string{"ApprovalCount"}
+
+func (ec *executionContext) _ApprovalCount(ctx context.Context, sel ast.SelectionSet, obj *model.ApprovalCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, approvalCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ApprovalCount")
+		case "given":
+			out.Values[i] = ec._ApprovalCount_given(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "required":
+			out.Values[i] = ec._ApprovalCount_required(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var approvalDecisionImplementors = []string{"ApprovalDecision"}
 
 func (ec *executionContext) _ApprovalDecision(ctx context.Context, sel ast.SelectionSet, obj *model.ApprovalDecision) graphql.Marshaler {
@@ -45863,6 +46267,11 @@ func (ec *executionContext) _AttentionItem(ctx context.Context, sel ast.Selectio
 			}
 		case "stepId":
 			out.Values[i] = ec._AttentionItem_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "stepName":
+			out.Values[i] = ec._AttentionItem_stepName(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -48986,6 +49395,11 @@ func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "stepName":
+			out.Values[i] = ec._InboxItem_stepName(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "logicalAttemptId":
 			out.Values[i] = ec._InboxItem_logicalAttemptId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -49269,6 +49683,11 @@ func (ec *executionContext) _ManualTask(ctx context.Context, sel ast.SelectionSe
 		case "stepId":
 			out.Values[i] = ec._ManualTask_stepId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepName":
+			out.Values[i] = ec._ManualTask_stepName(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "logicalAttemptId":
@@ -53509,6 +53928,11 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "waitsForApprovals":
+			out.Values[i] = ec._Run_waitsForApprovals(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "actions":
 			field := field
 
@@ -54151,6 +54575,11 @@ func (ec *executionContext) _RunError(ctx context.Context, sel ast.SelectionSet,
 			out.Values[i] = graphql.MarshalString("RunError")
 		case "stepId":
 			out.Values[i] = ec._RunError_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "stepName":
+			out.Values[i] = ec._RunError_stepName(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -55795,6 +56224,11 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "keptFrom":
+			out.Values[i] = ec._Step_keptFrom(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "pendingRetry":
 			out.Values[i] = ec._Step_pendingRetry(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -56251,6 +56685,16 @@ func (ec *executionContext) _StepCounts(ctx context.Context, sel ast.SelectionSe
 			}
 		case "skipped":
 			out.Values[i] = ec._StepCounts_skipped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stopped":
+			out.Values[i] = ec._StepCounts_stopped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kept":
+			out.Values[i] = ec._StepCounts_kept(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -60856,6 +61300,13 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalOApprovalCount2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalCount(ctx context.Context, sel ast.SelectionSet, v *model.ApprovalCount) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ApprovalCount(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOApproveActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApproveActionInput(ctx context.Context, v any) (*model.ApproveActionInput, error) {

@@ -12,6 +12,7 @@ const ITEM: AttentionItem = {
   planId: "nightly",
   planVersion: "1.4",
   stepId: "stg_orders",
+  stepName: null,
   since: "2026-11-22T02:50:00Z",
   deadline: "2026-11-22T03:01:30Z",
   expectedBy: null,

@@ -55,7 +55,7 @@ export function FailedLately() {
             cell: ({ rootCause }) =>
               rootCause && (
                 <span title={rootCause.message ?? undefined}>
-                  {m.attention.failed(rootCause.stepId ?? "", rootCause.code)} {rootCause.message}
+                  {m.attention.failed(rootCause.stepName ?? rootCause.stepId ?? "", rootCause.code)} {rootCause.message}
                 </span>
               ),
           },

@@ -29,6 +29,7 @@ const FAILED: AttentionItem = {
   runId: RUN,
   planVersion: "1.4.2",
   stepId: "stg_orders",
+  stepName: "Staging of orders",
   since: written(NOW - 600_000),
   deadline: written(NOW + 90_000),
   expectedBy: null,

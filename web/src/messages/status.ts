@@ -13,6 +13,8 @@ export const status = {
   draining: (n: number) => `Paused · draining ${n}`,
   completed: "Completed",
   succeeded: "Succeeded",
+  keptFrom: (run: string) => `Kept from ${run}`,
+  waitsForApproval: (given: number, required: number) => `Waiting for approval, ${given} of ${required}`,
   failed: "Failed",
   cancelled: "Cancelled",
   skipped: "Skipped",

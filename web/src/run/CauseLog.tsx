@@ -39,13 +39,14 @@ export function besideQuote(lines: Lines | null | undefined, message: string): s
   const said = message.trim();
   if (quoted.some((text) => text.includes(said))) return null;
   const last = quoted.filter((text) => said.endsWith(text)).toSorted((a, b) => b.length - a.length)[0];
-  return last === undefined ? message : said.slice(0, -last.length).replace(/[:\s]+$/, "") || null;
+  return last === undefined ? message : said.slice(0, -last.length).replace(/(?:; its last line)?[:\s]+$/, "") || null;
 }
 
 /** Quotes the log line that the button below names, with the lines around it. */
 export function CauseLog({ line, lines }: { line: number; lines: Lines | null | undefined }) {
   if (lines === undefined) return <div className={css.unread} />;
   if (!lines || lines.length === 0) return null;
+  const streams = new Set(lines.map(({ stream }) => stream));
   return (
     <pre className={`${prose.said} ${css.quoted}`} tabIndex={0} aria-label={m.run.logAround(line)}>
       {lines.map(({ no, text }) => (
@@ -54,6 +55,7 @@ export function CauseLog({ line, lines }: { line: number; lines: Lines | null | 
           <span>{plain(text)}</span>
         </span>
       ))}
+      {streams.has("stdout") && streams.has("stderr") && <span>{m.log.unordered}</span>}
     </pre>
   );
 }

@@ -146,3 +146,11 @@ it("names the run that it is a rerun of, its tags, and that it has notes", async
   await user.click(await screen.findByRole("link", { name: "reload, 1 note" }));
   await vi.waitFor(() => expect(search()).toMatchObject({ view: "details" }));
 });
+
+it("does not count cancelled steps as failed, nor kept ones as succeeded", async () => {
+  const stepCounts = { total: 12, pending: 6, running: 0, success: 2, failed: 4, skipped: 0, stopped: 3, kept: 2 };
+  await show(<RunFacts />, { run: store(header({ status: "CANCELLED", statusRaw: "CANCELLED", stepCounts })) });
+  for (const word of ["1 failed", "3 cancelled", "2 kept"])
+    expect(screen.getByText(word, { exact: false })).toBeDefined();
+  expect(screen.queryByText("succeeded", { exact: false })).toBeNull();
+});

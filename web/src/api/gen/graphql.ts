@@ -800,14 +800,14 @@ export type WaitKind =
   | 'RETRY'
   | 'WORKER';
 
-export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action> };
+export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action> };
 
 export type AttentionUpdatesSubscriptionVariables = Exact<{
   first: number;
 }>;
 
 
-export type AttentionUpdatesSubscription = { attentionUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string | null, count: number | null, items: Array<{ kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action> }> | null } };
+export type AttentionUpdatesSubscription = { attentionUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string | null, count: number | null, items: Array<{ kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action> }> | null } };
 
 export type LastFailureQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -873,19 +873,19 @@ export type FailedLatelyQueryVariables = Exact<{
 }>;
 
 
-export type FailedLatelyQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, code: string, message: string | null } | null } }> } };
+export type FailedLatelyQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null } }> } };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
-export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null };
+export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null };
 
-export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
+export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
 export type RunLookFieldsFragment = { status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null };
 
 export type StepLookFieldsFragment = { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number };
 
-export type RunHeaderFragment = { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
+export type RunHeaderFragment = { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
 export type ActionFieldsFragment = { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength };
 
@@ -906,23 +906,23 @@ export type RunsQueryVariables = Exact<{
 }>;
 
 
-export type RunsQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+export type RunsQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
 export type RunOpeningQueryVariables = Exact<{
   runId: string;
 }>;
 
 
-export type RunOpeningQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
+export type RunOpeningQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
 
 export type RunWholeQueryVariables = Exact<{
   runId: string;
 }>;
 
 
-export type RunWholeQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
+export type RunWholeQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
 
-export type ManualTaskFieldsFragment = { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
+export type ManualTaskFieldsFragment = { stepId: string, stepName: string | null, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
 export type ActionsQueryVariables = Exact<{
   runId: string;
@@ -937,7 +937,7 @@ export type ActionsQueryVariables = Exact<{
 }>;
 
 
-export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null, slots: { scope: SlotScope, active: number | null, max: number | null } | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
+export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null, slots: { scope: SlotScope, active: number | null, max: number | null } | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, stepName: string | null, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
 
 export type PreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -1007,7 +1007,7 @@ export type RunAtQueryVariables = Exact<{
 }>;
 
 
-export type RunAtQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
+export type RunAtQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
 
 export type MomentsAfterQueryVariables = Exact<{
   runId: string;
@@ -1080,7 +1080,7 @@ export type RunUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }> } | null } };
+export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }> } | null } };
 
 export type RunEventsSubscriptionVariables = Exact<{
   runId: string;
@@ -1097,7 +1097,7 @@ export type RunListSubscriptionVariables = Exact<{
 }>;
 
 
-export type RunListSubscription = { runListUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, removed: Array<string>, runs: Array<{ runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }> } };
+export type RunListSubscription = { runListUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, removed: Array<string>, runs: Array<{ runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }> } };
 
 export type SignalUpdatesSubscriptionVariables = Exact<{
   runId: string;
@@ -1256,9 +1256,9 @@ export type SlotHoldersQueryVariables = Exact<{
 }>;
 
 
-export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
+export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
 
-export type TaskFieldsFragment = { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
+export type TaskFieldsFragment = { runId: string, stepId: string, stepName: string | null, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
 export type TasksQueryVariables = Exact<{
   first: number;
@@ -1266,7 +1266,7 @@ export type TasksQueryVariables = Exact<{
 }>;
 
 
-export type TasksQuery = { manualTasks: { edges: Array<{ node: { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type TasksQuery = { manualTasks: { edges: Array<{ node: { runId: string, stepId: string, stepName: string | null, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type ApprovalFieldsFragment = { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> };
 
@@ -1630,6 +1630,7 @@ export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
   planId
   planVersion
   stepId
+  stepName
   since
   deadline
   expectedBy
@@ -1680,6 +1681,7 @@ export const StepFieldsFragmentDoc = new TypedDocumentString(`
     reasonCode
   }
   result
+  keptFrom
   pendingRetry
   attempts {
     logicalAttemptId
@@ -1768,10 +1770,13 @@ export const RunRowFragmentDoc = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -1797,6 +1802,10 @@ export const RunRowFragmentDoc = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -1844,10 +1853,13 @@ export const RunHeaderFragmentDoc = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -1873,6 +1885,10 @@ export const RunHeaderFragmentDoc = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -1909,6 +1925,7 @@ export const ActionFieldsFragmentDoc = new TypedDocumentString(`
 export const ManualTaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment ManualTaskFields on ManualTask {
   stepId
+  stepName
   logicalAttemptId
   instructions
   evidence
@@ -1996,6 +2013,7 @@ export const TaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment TaskFields on ManualTask {
   runId
   stepId
+  stepName
   logicalAttemptId
   projectId
   environmentId
@@ -2386,6 +2404,7 @@ export const AttentionUpdatesDocument = new TypedDocumentString(`
   planId
   planVersion
   stepId
+  stepName
   since
   deadline
   expectedBy
@@ -2542,6 +2561,7 @@ export const FailedLatelyDocument = new TypedDocumentString(`
         }
         rootCause {
           stepId
+          stepName
           code
           message
         }
@@ -2648,10 +2668,13 @@ export const RunsDocument = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -2677,6 +2700,10 @@ export const RunsDocument = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -2718,10 +2745,13 @@ export const RunOpeningDocument = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -2747,6 +2777,10 @@ export const RunOpeningDocument = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -2808,6 +2842,7 @@ fragment StepFields on Step {
     reasonCode
   }
   result
+  keptFrom
   pendingRetry
   attempts {
     logicalAttemptId
@@ -2867,10 +2902,13 @@ fragment RunRow on Run {
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -2896,6 +2934,10 @@ fragment RunRow on Run {
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -2990,6 +3032,7 @@ export const ActionsDocument = new TypedDocumentString(`
 }
 fragment ManualTaskFields on ManualTask {
   stepId
+  stepName
   logicalAttemptId
   instructions
   evidence
@@ -3223,6 +3266,7 @@ fragment StepFields on Step {
     reasonCode
   }
   result
+  keptFrom
   pendingRetry
   attempts {
     logicalAttemptId
@@ -3282,10 +3326,13 @@ fragment RunRow on Run {
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -3311,6 +3358,10 @@ fragment RunRow on Run {
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -3565,6 +3616,7 @@ fragment StepFields on Step {
     reasonCode
   }
   result
+  keptFrom
   pendingRetry
   attempts {
     logicalAttemptId
@@ -3624,10 +3676,13 @@ fragment RunRow on Run {
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -3653,6 +3708,10 @@ fragment RunRow on Run {
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -3736,10 +3795,13 @@ export const RunListDocument = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -3765,6 +3827,10 @@ export const RunListDocument = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -4205,10 +4271,13 @@ export const SlotHoldersDocument = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -4234,6 +4303,10 @@ export const SlotHoldersDocument = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -4272,6 +4345,7 @@ fragment PageFields on PageInfo {
 fragment TaskFields on ManualTask {
   runId
   stepId
+  stepName
   logicalAttemptId
   projectId
   environmentId
