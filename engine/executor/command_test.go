@@ -57,7 +57,7 @@ func TestCommand_ExitStatusIsAFailure(t *testing.T) {
 	j := newJournal(t, plan.Command, sh("echo first >&2; echo 'no such table' >&2; exit 3"))
 	end := execute(t, t.Context(), worker(t, j, executor.Config{}))
 	wantFailed(t, end, executor.CodeExitStatus, true)
-	if want := "sh ended with exit status 3: no such table"; end.Failed.ErrorMessage != want {
+	if want := "no such table (sh ended with exit status 3)"; end.Failed.ErrorMessage != want {
 		t.Errorf("message %q, want %q", end.Failed.ErrorMessage, want)
 	}
 

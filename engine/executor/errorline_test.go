@@ -44,8 +44,12 @@ func TestCommand_FailureQuotesTheLineThatNamesTheError(t *testing.T) {
 		}
 		line := j.lines[of.Want-1]
 		quoted := strings.TrimSpace(line.Text)
-		if !strings.HasSuffix(end.Failed.ErrorMessage, ": "+quoted) && of.Name != "colours" { // without escapes
-			t.Errorf("%s: message %q, want the end %q", of.Name, end.Failed.ErrorMessage, quoted)
+		want := quoted + " (sh ended with exit status 3)"
+		if strings.HasPrefix(of.Name, "no error line") || of.Name == "colours" {
+			want = "sh ended with exit status 3; its last line: " + strings.Trim(quoted, "\x1b[032m")
+		}
+		if end.Failed.ErrorMessage != want {
+			t.Errorf("%s: message %q, want %q", of.Name, end.Failed.ErrorMessage, want)
 		}
 	}
 }
@@ -56,7 +60,7 @@ func TestCommand_FailureQuotesNoSecret(t *testing.T) {
 	in := sh("echo \"ERROR: login with $DB_PASSWORD was refused\"; echo bye; exit 1")
 	in.Env = map[string]string{"DB_PASSWORD": "sesame-street"}
 	end := execute(t, t.Context(), worker(t, newJournal(t, plan.Command, in), executor.Config{}))
-	if want := "sh ended with exit status 1: ERROR: login with *** was refused"; end.Failed.ErrorMessage != want ||
+	if want := "ERROR: login with *** was refused (sh ended with exit status 1)"; end.Failed.ErrorMessage != want ||
 		end.Failed.ErrorLine != 1 {
 		t.Errorf("message %q of line %d, want %q of line 1", end.Failed.ErrorMessage, end.Failed.ErrorLine, want)
 	}
@@ -119,7 +123,7 @@ exit 2
 	j := newJournal(t, plan.DBTRun, plan.DBTInputs{ProjectDir: "."})
 	end := execute(t, t.Context(), worker(t, j, executor.Config{DBTPath: dbt}))
 	wantFailed(t, end, executor.CodeDBTUsage, false)
-	if want := `dbt run ended with exit status 2: no profile "shop"`; end.Failed.ErrorMessage != want ||
+	if want := `no profile "shop" (dbt run ended with exit status 2)`; end.Failed.ErrorMessage != want ||
 		end.Failed.ErrorLine != 5 {
 		t.Errorf("message %q of line %d, want %q of line 5; log:\n%s", end.Failed.ErrorMessage, end.Failed.ErrorLine, want,
 			j.log())

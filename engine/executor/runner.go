@@ -291,7 +291,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	return o
 }
 
-// quote adds the line of the output that names the error to the message of a failure that asks for it, and returns the
+// quote puts the line of the output that names the error before the message of a failure that asks for it, and returns the
 // line's number, 0 if it quotes none or does not know the number.
 func quote(f *Failure, message string, out *output) (string, int64) {
 	line, ok := out.errorLine()
@@ -305,7 +305,7 @@ func quote(f *Failure, message string, out *output) (string, int64) {
 	case !line.Named:
 		return message + "; its last line: " + line.Text, line.No
 	}
-	return message + ": " + line.Text, line.No
+	return line.Text + " (" + message + ")", line.No // a narrow place cuts the end
 }
 
 // execute calls the executor of the step's type in the run's workspace. It returns the *Failure EXECUTOR_PANIC when the

@@ -31,13 +31,15 @@ export function useCauseLines(
 }
 
 /**
- * The part of a message that the quoted lines do not say. A message such as "sh ended with exit status 1: at load.py"
- * ends in the last line of the log.
+ * The part of a message that the quoted lines do not say. A message such as "ERROR: no table (sh ended with exit status
+ * 1)" begins with a line of the log; those of earlier versions end with one.
  */
 export function besideQuote(lines: Lines | null | undefined, message: string): string | null {
   const quoted = (lines ?? []).map(({ text }) => plain(text).trim()).filter((text) => text !== "");
   const said = message.trim();
   if (quoted.some((text) => text.includes(said))) return null;
+  const first = quoted.filter((text) => said.startsWith(`${text} (`)).toSorted((a, b) => b.length - a.length)[0];
+  if (first !== undefined) return said.slice(first.length + 2).replace(/\)$/, "");
   const last = quoted.filter((text) => said.endsWith(text)).toSorted((a, b) => b.length - a.length)[0];
   return last === undefined ? message : said.slice(0, -last.length).replace(/(?:; its last line)?[:\s]+$/, "") || null;
 }

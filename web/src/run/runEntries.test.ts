@@ -14,7 +14,7 @@ function entries(typed: string) {
 
 it("offers the actions of the run, of the failed and of the chosen step, which open their dialogs", () => {
   const { found, words, act } = entries("");
-  expect(words).toEqual(["Pause…", "Retry step stg_orders…", "Retry step Load the orders (load)…"]);
+  expect(words).toEqual(["Pause…", "Retry step stg_orders…", "Retry step Load the orders…"]);
   found[2]?.act();
   expect(act).toHaveBeenCalledWith("RETRY_STEP", "load");
 });
