@@ -109,9 +109,9 @@ func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 	return exit, nil
 }
 
-// outputsOf returns the streams of a program. Each gets a pipe. The kernel keeps the order of writes within a
-// pipe and not between two of them. Both outputs therefore share one, and nobody knows to which of them the
-// program wrote a line. A runtime that carries the outputs separately has lost the order before, so there the marks are worth more.
+// outputsOf returns the streams of a program. Each gets a pipe. The kernel keeps the order of writes within a pipe and
+// not between two of them. Both outputs therefore share one, and nobody knows to which of them the program wrote a
+// line. A runtime that carries the outputs separately has lost the order before, so there the marks are worth more.
 func outputsOf(runtime sandbox.Runtime) []string {
 	if runtime.Capabilities().SeparateOutputs {
 		return []string{"stdout", "stderr"}

@@ -291,8 +291,8 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	return o
 }
 
-// quote puts the line of the output that names the error before the message of a failure that asks for it, and returns the
-// line's number, 0 if it quotes none or does not know the number.
+// quote puts the line of the output that names the error before the message of a failure that asks for it. It returns
+// the line's number, 0 if it quotes none or does not know the number.
 func quote(f *Failure, message string, out *output) (string, int64) {
 	line, ok := out.errorLine()
 	switch {

@@ -87,6 +87,7 @@ export const runs = {
   notStarted: "not started",
   createdAt: (at: string) => `Created ${at} UTC`,
   failedSteps: (n: number) => `${count(n)} failed`,
+  approvals: (given: number, required: number) => `${count(given)} of ${plural(required, "approval")}`,
   cancelledSteps: (n: number) => `${count(n)} cancelled`,
   keptSteps: (n: number) => `${count(n)} kept`,
   stepsOf: (n: Record<"success" | "failed" | "running" | "skipped" | "stopped" | "kept" | "total", number>) =>

@@ -14,7 +14,7 @@ export const status = {
   completed: "Completed",
   succeeded: "Succeeded",
   keptFrom: (run: string) => `Kept from ${run}`,
-  waitsForApproval: (given: number, required: number) => `Waiting for approval, ${given} of ${required}`,
+  waitsForApproval: "Waiting for approval",
   failed: "Failed",
   cancelled: "Cancelled",
   skipped: "Skipped",

@@ -110,3 +110,12 @@ it("says of a cancelled run how many steps were cancelled, and of a rerun how ma
   expect(rows[0]?.textContent).toContain("2/12 · 1 cancelled · 2 kept");
   expect(rows[0]?.textContent).not.toContain("1 failed");
 });
+
+it("says how many approvals a run waits for", async () => {
+  const waits = { status: "PENDING", waitsForApprovals: { given: 0, required: 2 }, rootCause: null } as const;
+  const stepCounts = { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0, stopped: 0, kept: 0 };
+  const { rows } = await table(new Set(), {
+    rows: ROWS.map(({ run, left }) => ({ run: { ...run, ...waits, stepCounts }, left })),
+  });
+  expect(rows[0]?.textContent).toMatch(/^Waiting for approval.*0 of 2 approvals/);
+});

@@ -276,6 +276,8 @@ function Progress({ run }: { run: RunRow }) {
           {stopped > 0 && ` · ${m.runs.cancelledSteps(stopped)}`}
           {kept > 0 && ` · ${m.runs.keptSteps(kept)}`}
         </span>
+      ) : run.waitsForApprovals ? (
+        m.runs.approvals(run.waitsForApprovals.given, run.waitsForApprovals.required)
       ) : (
         "–"
       )}

@@ -30,8 +30,8 @@ it("does not show a step that a rerun kept as work done now", () => {
   expect(stepLook(kept)).toMatchObject({ word: "Kept from c09db14f", tone: "skipped" });
 });
 
-it("says how many approvals a run waits for", () => {
+it("says that a run waits for approval", () => {
   const run = { status: "PENDING", statusRaw: "PENDING", substatus: null, pause: null } as const;
-  expect(runLook({ ...run, waitsForApprovals: { given: 0, required: 2 } }).word).toBe("Waiting for approval, 0 of 2");
+  expect(runLook({ ...run, waitsForApprovals: { given: 0, required: 2 } }).word).toBe("Waiting for approval");
   expect(runLook({ ...run, waitsForApprovals: null }).word).toBe("Pending");
 });

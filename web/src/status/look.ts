@@ -29,10 +29,7 @@ type RunState = Pick<RunRow, "status" | "statusRaw" | "substatus"> &
 export function runLook(run: RunState): Look {
   switch (run.status) {
     case "PENDING":
-      if (run.waitsForApprovals) {
-        const { given, required } = run.waitsForApprovals;
-        return { tone: "person", word: m.status.waitsForApproval(given, required), icon: UserCheck };
-      }
+      if (run.waitsForApprovals) return { tone: "person", word: m.status.waitsForApproval, icon: UserCheck };
       return run.substatus === "QUEUED"
         ? { tone: "pending", word: m.status.queued, icon: Hourglass }
         : { tone: "pending", word: m.status.pending, icon: CircleDashed };
