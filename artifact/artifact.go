@@ -16,7 +16,7 @@ var ErrNotFound = errors.New("artifact: not found")
 type Line struct {
 	No            int64     `json:"no"` // from 1 within the logical attempt
 	At            time.Time `json:"at"`
-	Stream        string    `json:"stream"` // stdout, stderr or dvt
+	Stream        string    `json:"stream"` // stdout, stderr, output (both in one pipe) or dvt
 	EngineAttempt int       `json:"engineAttempt"`
 	Text          string    `json:"text"`
 }
@@ -63,10 +63,10 @@ type Logs interface {
 	// Search returns the first kept lines that contain text, at most limit, and the number of matches. It reads at most
 	// maxBytes of stored lines.
 	Search(ctx context.Context, id AttemptID, text string, limit int, maxBytes int64) (Found, error)
-	// ErrorLine returns the number of the line that best explains the failure of an engine attempt: the first line on
-	// stderr that its program marks as an error (ERROR, FATAL), else the first on stderr that mentions a failure, else the
-	// first on stderr, else the last line; 0 without lines. A traceback often stands before the error that it is about.
-	ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) (no int64, err error)
+	// ErrorLine returns the number of the line that names the error of an engine attempt; 0 without lines. named is the
+	// number that the failure names, among the lines of the engine attempt; the result is then 0 if that line is not
+	// stored. If named is 0, ErrorLine applies the rule of internal/errorline to the stored lines.
+	ErrorLine(ctx context.Context, id AttemptID, engineAttempt int, named int64) (no int64, err error)
 	// Follow wakes the channel when an attempt has new lines. Wake-ups carry no data and may be spurious. It ends with
 	// ctx.
 	Follow(ctx context.Context, id AttemptID) <-chan struct{}

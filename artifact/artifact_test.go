@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/internal/errorline/errorlinetest"
 )
 
 var attempt = artifact.AttemptID{TenantID: "t1", RunID: "r1", StepID: "build", LogicalAttempt: 1}
@@ -325,47 +326,44 @@ func TestLogs_SearchIsBounded(t *testing.T) {
 	}
 }
 
-func TestLogs_ErrorLineExplainsTheFailure(t *testing.T) {
+// The rule of stored logs is that of the executor, so that old logs and new ones name the same lines.
+func TestLogs_ErrorLineOfRealOutputs(t *testing.T) {
 	t.Parallel()
-	on := func(stream string, texts ...string) (ls []artifact.Line) {
-		for _, text := range texts {
-			ls = append(ls, artifact.Line{Stream: stream, Text: text})
+	for _, of := range errorlinetest.Outputs() {
+		var lines []artifact.Line
+		for _, line := range of.Lines {
+			lines = append(lines, artifact.Line{Stream: line.Stream, Text: line.Text})
 		}
-		return ls
-	}
-	for name, c := range map[string]struct {
-		lines []artifact.Line
-		want  int64
-	}{
-		"nothing":   {nil, 0},
-		"no stderr": {on("stdout", "error: not said on stderr", "the last"), 2},
-		"stderr without the word": {
-			append(on("stdout", "a"), append(on("stderr", "no such file", "bye"), on("stdout", "z")...)...), 2},
-		"progress before the error": {
-			append(on("stderr", "10 %", "20 %"), append(on("stderr", "Traceback (most recent call last):"),
-				on("stderr", "ValueError: x")...)...), 3},
-		"an ERROR line after a traceback": {
-			on("stderr", "Traceback (most recent call last):", `  File "load.py", line 42`, `ERROR: no relation "raw"`), 3},
-		"an ERROR line before a traceback": {
-			on("stderr", "retrying after a failure", "ERROR: no such table", "Traceback (most recent call last):"), 2},
-		"a count of errors is no error": {on("stderr", "Done. PASS=1 ERROR=1", "Failure in model x", "x"), 1},
-		"dbt": {
-			append(on("stdout", "1 of 2 FAIL 3 not_null"), on("stderr", "Failure in test not_null_stg_orders_id")...), 2},
-		"dvt's own word is the last": {append(on("stdout", "a"), on("dvt", "killed")...), 2},
-	} {
 		s := open(t, "mem://", artifact.Limits{})
-		if c.lines != nil {
-			add(t, s, 1, 1, c.lines)
+		if lines != nil {
+			add(t, s, 1, 1, lines)
 		}
-		if no, err := s.ErrorLine(t.Context(), attempt, 1); no != c.want || err != nil {
-			t.Errorf("%s: line %d, %v; want %d", name, no, err, c.want)
+		if no, err := s.ErrorLine(t.Context(), attempt, 1, 0); int(no) != of.Want || err != nil {
+			t.Errorf("%s: line %d, %v; want %d", of.Name, no, err, of.Want)
 		}
 	}
+}
+
+func TestLogs_ErrorLineThatTheFailureNames(t *testing.T) {
+	t.Parallel()
 	s := open(t, "mem://", artifact.Limits{})
-	add(t, s, 1, 1, on("stderr", "error of an execution that the platform gave up"))
-	add(t, s, 2, 1, append(text(1, 700), on("stderr", "error: this one")...))
-	if no, err := s.ErrorLine(t.Context(), attempt, 2); no != 702 || err != nil {
-		t.Errorf("of the second execution: line %d, %v", no, err)
+	add(t, s, 1, 1, text(1, 300))
+	add(t, s, 2, 1, append(text(1, 700), artifact.Line{Stream: "output", Text: "error: this one"}))
+	for _, c := range []struct {
+		what          string
+		engineAttempt int
+		named, want   int64
+	}{
+		{"of the first execution", 1, 7, 7},
+		{"of the second execution", 2, 7, 307},
+		{"the last line", 2, 701, 1001},
+		{"a line that is not stored", 2, 702, 0},
+		{"a line of an execution without lines", 3, 1, 0},
+		{"not named", 2, 0, 1001},
+	} {
+		if no, err := s.ErrorLine(t.Context(), attempt, c.engineAttempt, c.named); no != c.want || err != nil {
+			t.Errorf("%s: line %d, %v; want %d", c.what, no, err, c.want)
+		}
 	}
 }
 

@@ -2,14 +2,14 @@ package artifact
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
-	"regexp"
 	"strings"
+
+	"github.com/dvt-engine/dvt/internal/errorline"
 )
 
 // MaxFound is the maximum number of line numbers of one Find.
@@ -18,7 +18,7 @@ const MaxFound = 1000
 // Markers of the stream and the text in a stored line. They are unique, because quotes in a text are escaped.
 var (
 	storedText   = []byte(`,"text":"`)
-	storedStderr = []byte(`,"stream":"stderr",`)
+	storedStream = []byte(`,"stream":"`)
 )
 
 // Find implements Logs. It searches the stored form of the whole log and decodes only lines that may contain text. It
@@ -132,48 +132,54 @@ func with(body, what []byte) iter.Seq2[int64, []byte] {
 	}
 }
 
-// level matches a line that a program itself marks as an error. The = excludes summaries such as dbt's "ERROR=1".
-var level = regexp.MustCompile(`\b(?:ERROR|FATAL|CRITICAL|PANIC)\b(?:[^=]|$)`)
-
-// failing lists the words with which programs report failures, including dbt's "Failure in test" and Python's
-// tracebacks.
-var failing = regexp.MustCompile(`(?i)error|fail|fatal|exception|panic|traceback`)
-
-// ErrorLine implements Logs. It reads the lines of the engine attempt up to the result and decodes only those on
-// stderr.
-func (s *Store) ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) (no int64, err error) {
+// ErrorLine implements Logs. It reads only the index when named is given, and otherwise all lines of the engine
+// attempt.
+func (s *Store) ErrorLine(ctx context.Context, id AttemptID, engineAttempt int, named int64) (no int64, err error) {
 	err = s.steady(id, func(prefix string) error {
+		no = 0
 		ix, _, err := s.index(ctx, prefix)
 		if err != nil {
 			return err
 		}
-		var named, complaint, last int64
+		var errors errorline.Chooser
 		for _, p := range ix {
 			if p.engineAttempt != engineAttempt {
+				continue
+			}
+			if named > 0 {
+				if ago := p.eaTo - named; 0 <= ago && ago < p.count {
+					no = p.to() - ago
+				}
 				continue
 			}
 			body, err := s.body(ctx, prefix, p)
 			if err != nil {
 				return err
 			}
-			last = p.to()
-			for i, line := range with(body, storedStderr) {
-				l, err := decode(line)
+			for i, stored := range with(body, storedText) {
+				stream, text, err := printed(stored)
 				if err != nil {
 					return err
 				}
-				complaint = cmp.Or(complaint, p.from+i)
-				if level.MatchString(l.Text) {
-					no = p.from + i
-					return nil
-				}
-				if named == 0 && failing.MatchString(l.Text) {
-					named = p.from + i
-				}
+				errors.Add(p.from+i, stream, text)
 			}
+			no = p.to()
 		}
-		no = cmp.Or(named, complaint, last)
+		if line, ok := errors.Line(); ok {
+			no = line.No
+		}
 		return nil
 	})
 	return no, err
+}
+
+// printed returns the stream and the text of a stored line. It decodes only lines with escapes.
+func printed(stored []byte) (stream, text string, err error) {
+	at, named := bytes.Index(stored, storedText), bytes.Index(stored, storedStream)
+	if named < 0 || named > at || bytes.IndexByte(stored, '\\') >= 0 {
+		l, err := decode(stored)
+		return l.Stream, l.Text, err
+	}
+	name, _, _ := bytes.Cut(stored[named+len(storedStream):], []byte{'"'})
+	return string(name), string(stored[at+len(storedText) : len(stored)-len("\"}\n")]), nil
 }

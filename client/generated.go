@@ -334,6 +334,11 @@ func (v *ApproveRunApproveRunRunPayloadRun) GetCancellation() *RunRowCancellatio
 	return v.RunRow.Cancellation
 }
 
+// GetWaitsForApprovals returns ApproveRunApproveRunRunPayloadRun.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.RunRow.WaitsForApprovals
+}
+
 func (v *ApproveRunApproveRunRunPayloadRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -397,6 +402,8 @@ type __premarshalApproveRunApproveRunRunPayloadRun struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
+
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 func (v *ApproveRunApproveRunRunPayloadRun) MarshalJSON() ([]byte, error) {
@@ -429,6 +436,7 @@ func (v *ApproveRunApproveRunRunPayloadRun) __premarshalJSON() (*__premarshalApp
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
+	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
 	return &retval, nil
 }
 
@@ -2813,6 +2821,11 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetCancellation
 	return v.RunRow.Cancellation
 }
 
+// GetWaitsForApprovals returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.RunRow.WaitsForApprovals
+}
+
 func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -2878,6 +2891,8 @@ type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
+
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) MarshalJSON() ([]byte, error) {
@@ -2911,6 +2926,7 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSO
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
+	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
 	return &retval, nil
 }
 
@@ -3017,8 +3033,10 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	PlanId        string        `json:"planId"`
 	PlanVersion   string        `json:"planVersion"`
 	// The failed step or the manual step; null for other kinds.
-	StepId *string   `json:"stepId"`
-	Since  time.Time `json:"since"`
+	StepId *string `json:"stepId"`
+	// The name of the step in the plan; null when it has none.
+	StepName *string   `json:"stepName"`
+	Since    time.Time `json:"since"`
 	// When dvt decides by itself; null: never.
 	Deadline *time.Time `json:"deadline"`
 	// When nine of ten earlier runs had ended; only for LATE.
@@ -3061,6 +3079,11 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 // GetStepId returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.StepId, and is useful for accessing the field via an interface.
 func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetStepId() *string {
 	return v.StepId
+}
+
+// GetStepName returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.StepName, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetStepName() *string {
+	return v.StepName
 }
 
 // GetSince returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Since, and is useful for accessing the field via an interface.
@@ -3203,11 +3226,13 @@ func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge) GetN
 //
 // A MANUAL step that waits for a person.
 type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask struct {
-	RunId            string `json:"runId"`
-	StepId           string `json:"stepId"`
-	LogicalAttemptId int    `json:"logicalAttemptId"`
-	ProjectId        string `json:"projectId"`
-	EnvironmentId    string `json:"environmentId"`
+	RunId  string `json:"runId"`
+	StepId string `json:"stepId"`
+	// The name of the step in the plan; null when it has none.
+	StepName         *string `json:"stepName"`
+	LogicalAttemptId int     `json:"logicalAttemptId"`
+	ProjectId        string  `json:"projectId"`
+	EnvironmentId    string  `json:"environmentId"`
 	// Instructions from the plan.
 	Instructions *string `json:"instructions"`
 	// The evidence that the plan requests.
@@ -3229,6 +3254,11 @@ func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeMa
 // GetStepId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.StepId, and is useful for accessing the field via an interface.
 func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetStepId() string {
 	return v.StepId
+}
+
+// GetStepName returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.StepName, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetStepName() *string {
+	return v.StepName
 }
 
 // GetLogicalAttemptId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.LogicalAttemptId, and is useful for accessing the field via an interface.
@@ -4002,7 +4032,9 @@ func (v *ListTokensTokensTokenConnectionEdgesTokenEdge) GetNode() TokenRow { ret
 type LogLine struct {
 	No int       `json:"no"`
 	At time.Time `json:"at"`
-	// stdout, stderr or dvt
+	// stdout, stderr, output or dvt. A program of a step writes both of its outputs into one pipe, output, which keeps their order.
+	// Docker carries stdout and stderr separately; the order of their lines to each other is then not known. Messages of dbt of
+	// level error are on stderr.
 	Stream string `json:"stream"`
 	Text   string `json:"text"`
 }
@@ -4080,9 +4112,10 @@ type MeasureStepLogStepLog struct {
 	Attempt int `json:"attempt"`
 	// The number of the last line.
 	TotalLines int `json:"totalLines"`
-	// The line at which to start reading why the attempt failed: the first line on stderr that its program marks as ERROR, FATAL,
-	// CRITICAL or PANIC, else the first on stderr that mentions an error or failure, else the first on stderr, else the last.
-	// dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
+	// The line at which to start reading why the attempt failed. It is the line that the message of the attempt's error quotes, if
+	// it quotes one. Otherwise one rule chooses it: the line that the program marks as an error, the reason in a report of dbt, the
+	// exception at the end of a traceback, a line that mentions a failure, or else the last line. Null when the attempt has not
+	// failed, printed nothing, or printed so much that the line was dropped.
 	ErrorLine *int `json:"errorLine"`
 }
 
@@ -5944,6 +5977,8 @@ type RunRow struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 	// Who or what cancelled the run; null unless it is CANCELLED.
 	Cancellation *RunRowCancellation `json:"cancellation"`
+	// The approvals of a run that waits for them; null for other runs. Not available in runUpdates.
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 // GetRunId returns RunRow.RunId, and is useful for accessing the field via an interface.
@@ -6000,6 +6035,11 @@ func (v *RunRow) GetRootCause() *RunRowRootCauseRunError { return v.RootCause }
 // GetCancellation returns RunRow.Cancellation, and is useful for accessing the field via an interface.
 func (v *RunRow) GetCancellation() *RunRowCancellation { return v.Cancellation }
 
+// GetWaitsForApprovals returns RunRow.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *RunRow) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.WaitsForApprovals
+}
+
 // RunRowCancellation includes the requested fields of the GraphQL type Cancellation.
 // The GraphQL type's documentation follows.
 //
@@ -6044,7 +6084,9 @@ func (v *RunRowPlanPlanRef) GetPlanVersion() string { return v.PlanVersion }
 
 // RunRowRootCauseRunError includes the requested fields of the GraphQL type RunError.
 type RunRowRootCauseRunError struct {
-	StepId           *string `json:"stepId"`
+	StepId *string `json:"stepId"`
+	// The name of the step in the plan; null when it has none.
+	StepName         *string `json:"stepName"`
 	LogicalAttemptId *int    `json:"logicalAttemptId"`
 	Code             string  `json:"code"`
 	Message          *string `json:"message"`
@@ -6058,6 +6100,9 @@ type RunRowRootCauseRunError struct {
 
 // GetStepId returns RunRowRootCauseRunError.StepId, and is useful for accessing the field via an interface.
 func (v *RunRowRootCauseRunError) GetStepId() *string { return v.StepId }
+
+// GetStepName returns RunRowRootCauseRunError.StepName, and is useful for accessing the field via an interface.
+func (v *RunRowRootCauseRunError) GetStepName() *string { return v.StepName }
 
 // GetLogicalAttemptId returns RunRowRootCauseRunError.LogicalAttemptId, and is useful for accessing the field via an interface.
 func (v *RunRowRootCauseRunError) GetLogicalAttemptId() *int { return v.LogicalAttemptId }
@@ -6083,8 +6128,13 @@ type RunRowStepCounts struct {
 	Pending int `json:"pending"`
 	Running int `json:"running"`
 	Success int `json:"success"`
+	// Includes `stopped`.
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
+	// Failed steps that did not fail by themselves: the run was cancelled, stopped or paused while they ran.
+	Stopped int `json:"stopped"`
+	// Successful steps that a rerun did not run again: see Step.keptFrom.
+	Kept int `json:"kept"`
 }
 
 // GetTotal returns RunRowStepCounts.Total, and is useful for accessing the field via an interface.
@@ -6104,6 +6154,24 @@ func (v *RunRowStepCounts) GetFailed() int { return v.Failed }
 
 // GetSkipped returns RunRowStepCounts.Skipped, and is useful for accessing the field via an interface.
 func (v *RunRowStepCounts) GetSkipped() int { return v.Skipped }
+
+// GetStopped returns RunRowStepCounts.Stopped, and is useful for accessing the field via an interface.
+func (v *RunRowStepCounts) GetStopped() int { return v.Stopped }
+
+// GetKept returns RunRowStepCounts.Kept, and is useful for accessing the field via an interface.
+func (v *RunRowStepCounts) GetKept() int { return v.Kept }
+
+// RunRowWaitsForApprovalsApprovalCount includes the requested fields of the GraphQL type ApprovalCount.
+type RunRowWaitsForApprovalsApprovalCount struct {
+	Given    int `json:"given"`
+	Required int `json:"required"`
+}
+
+// GetGiven returns RunRowWaitsForApprovalsApprovalCount.Given, and is useful for accessing the field via an interface.
+func (v *RunRowWaitsForApprovalsApprovalCount) GetGiven() int { return v.Given }
+
+// GetRequired returns RunRowWaitsForApprovalsApprovalCount.Required, and is useful for accessing the field via an interface.
+func (v *RunRowWaitsForApprovalsApprovalCount) GetRequired() int { return v.Required }
 
 type RunStatus string
 
@@ -7100,6 +7168,11 @@ func (v *ShowRunRun) GetRootCause() *RunRowRootCauseRunError { return v.RunRow.R
 // GetCancellation returns ShowRunRun.Cancellation, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetCancellation() *RunRowCancellation { return v.RunRow.Cancellation }
 
+// GetWaitsForApprovals returns ShowRunRun.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.RunRow.WaitsForApprovals
+}
+
 func (v *ShowRunRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -7169,6 +7242,8 @@ type __premarshalShowRunRun struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
+
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 func (v *ShowRunRun) MarshalJSON() ([]byte, error) {
@@ -7204,6 +7279,7 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
+	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
 	return &retval, nil
 }
 
@@ -7305,6 +7381,9 @@ func (v *ShowRunRunStepsStep) GetChangedSeq() int64 { return v.StepRow.ChangedSe
 // GetDependsOn returns ShowRunRunStepsStep.DependsOn, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetDependsOn() []string { return v.StepRow.DependsOn }
 
+// GetKeptFrom returns ShowRunRunStepsStep.KeptFrom, and is useful for accessing the field via an interface.
+func (v *ShowRunRunStepsStep) GetKeptFrom() *string { return v.StepRow.KeptFrom }
+
 // GetError returns ShowRunRunStepsStep.Error, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetError() *StepRowErrorStepError { return v.StepRow.Error }
 
@@ -7363,6 +7442,8 @@ type __premarshalShowRunRunStepsStep struct {
 
 	DependsOn []string `json:"dependsOn"`
 
+	KeptFrom *string `json:"keptFrom"`
+
 	Error *StepRowErrorStepError `json:"error"`
 
 	Skip *StepRowSkip `json:"skip"`
@@ -7392,6 +7473,7 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 	retval.PendingRetry = v.StepRow.PendingRetry
 	retval.ChangedSeq = v.StepRow.ChangedSeq
 	retval.DependsOn = v.StepRow.DependsOn
+	retval.KeptFrom = v.StepRow.KeptFrom
 	retval.Error = v.StepRow.Error
 	retval.Skip = v.StepRow.Skip
 	return &retval, nil
@@ -7849,10 +7931,12 @@ type StepRow struct {
 	// A retry was accepted and has not started yet.
 	PendingRetry bool `json:"pendingRetry"`
 	// runSeq of the last event that changed this step.
-	ChangedSeq int64                  `json:"changedSeq"`
-	DependsOn  []string               `json:"dependsOn"`
-	Error      *StepRowErrorStepError `json:"error"`
-	Skip       *StepRowSkip           `json:"skip"`
+	ChangedSeq int64    `json:"changedSeq"`
+	DependsOn  []string `json:"dependsOn"`
+	// The run whose outputs a rerun took over instead of running the step; null: it did not.
+	KeptFrom *string                `json:"keptFrom"`
+	Error    *StepRowErrorStepError `json:"error"`
+	Skip     *StepRowSkip           `json:"skip"`
 }
 
 // GetStepId returns StepRow.StepId, and is useful for accessing the field via an interface.
@@ -7890,6 +7974,9 @@ func (v *StepRow) GetChangedSeq() int64 { return v.ChangedSeq }
 
 // GetDependsOn returns StepRow.DependsOn, and is useful for accessing the field via an interface.
 func (v *StepRow) GetDependsOn() []string { return v.DependsOn }
+
+// GetKeptFrom returns StepRow.KeptFrom, and is useful for accessing the field via an interface.
+func (v *StepRow) GetKeptFrom() *string { return v.KeptFrom }
 
 // GetError returns StepRow.Error, and is useful for accessing the field via an interface.
 func (v *StepRow) GetError() *StepRowErrorStepError { return v.Error }
@@ -8596,6 +8683,11 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetCancellation() *RunRowCancel
 	return v.RunRow.Cancellation
 }
 
+// GetWaitsForApprovals returns WatchRunRunUpdatesRunUpdateSnapshotRun.WaitsForApprovals, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetWaitsForApprovals() *RunRowWaitsForApprovalsApprovalCount {
+	return v.RunRow.WaitsForApprovals
+}
+
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -8659,6 +8751,8 @@ type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRun struct {
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
+
+	WaitsForApprovals *RunRowWaitsForApprovalsApprovalCount `json:"waitsForApprovals"`
 }
 
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) MarshalJSON() ([]byte, error) {
@@ -8691,6 +8785,7 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) __premarshalJSON() (*__premarsh
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
+	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
 	return &retval, nil
 }
 
@@ -9595,6 +9690,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -9604,6 +9701,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -9617,6 +9715,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment ApprovalRow on RunApproval {
@@ -9970,6 +10072,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -9979,6 +10083,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -9992,6 +10097,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment ComparedTry on ComparedStep {
@@ -10869,6 +10978,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -10878,6 +10989,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -10891,6 +11003,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment ApprovalRow on RunApproval {
@@ -10992,6 +11108,7 @@ query ListAttention ($first: Int, $after: String) {
 				planId
 				planVersion
 				stepId
+				stepName
 				since
 				deadline
 				expectedBy
@@ -11174,6 +11291,7 @@ query ListManualTasks ($runId: String, $first: Int, $after: String) {
 			node {
 				runId
 				stepId
+				stepName
 				logicalAttemptId
 				projectId
 				environmentId
@@ -11614,6 +11732,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -11623,6 +11743,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -11636,6 +11757,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment PageInfo on PageInfo {
@@ -12271,6 +12396,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -12280,6 +12407,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -12293,6 +12421,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 `
@@ -13234,6 +13366,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -13243,6 +13377,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -13256,6 +13391,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment StepRow on Step {
@@ -13271,6 +13410,7 @@ fragment StepRow on Step {
 	pendingRetry
 	changedSeq
 	dependsOn
+	keptFrom
 	error {
 		code
 		message
@@ -13540,6 +13680,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -13549,6 +13691,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -13562,6 +13705,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 `
@@ -13813,6 +13960,8 @@ fragment RunRow on Run {
 		success
 		failed
 		skipped
+		stopped
+		kept
 	}
 	triggeredBy
 	createdAt
@@ -13822,6 +13971,7 @@ fragment RunRow on Run {
 	retryDeadline
 	rootCause {
 		stepId
+		stepName
 		logicalAttemptId
 		code
 		message
@@ -13835,6 +13985,10 @@ fragment RunRow on Run {
 		reason
 		code
 		at
+	}
+	waitsForApprovals {
+		given
+		required
 	}
 }
 fragment StepRow on Step {
@@ -13850,6 +14004,7 @@ fragment StepRow on Step {
 	pendingRetry
 	changedSeq
 	dependsOn
+	keptFrom
 	error {
 		code
 		message

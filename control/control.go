@@ -22,7 +22,7 @@ type RunView struct {
 	OpsRev       int64
 	AsOf         time.Time
 	Queue        *QueueEntry     // nil once the run has started
-	Approval     *store.Approval // of a run that waits for approval; set only where a single run is read
+	Approval     *store.Approval // of a run that waits for approval; nil in frames of one run
 	PendingRetry map[string]bool // by stepId: an accepted retry has not begun
 	Past         bool            // the state is at a past seq, so no actions are available
 }

@@ -348,7 +348,7 @@ func StoredAttempt(engineAttempt int, hook bool) int {
 type LogLine struct {
 	No     int64     `json:"no"`
 	At     time.Time `json:"at"`
-	Stream string    `json:"stream"` // stdout, stderr or dvt
+	Stream string    `json:"stream"` // stdout, stderr, output (both in one pipe) or dvt
 	Text   string    `json:"text"`
 }
 

@@ -38,8 +38,9 @@ func mapInboxFrame(f watch.InboxFrame) *model.InboxUpdate {
 
 func mapInboxItem(i watch.InboxItem) model.InboxItem {
 	return model.InboxItem{
-		RunID: i.RunID, StepID: mapping.Text(i.StepID), LogicalAttemptID: mapping.Optional(i.LogicalAttempt),
-		ProjectID: i.ProjectID, EnvironmentID: i.EnvironmentID, Since: i.Since, Yours: i.Yours,
+		RunID: i.RunID, StepID: mapping.Text(i.StepID), StepName: mapping.Text(i.StepName),
+		LogicalAttemptID: mapping.Optional(i.LogicalAttempt),
+		ProjectID:        i.ProjectID, EnvironmentID: i.EnvironmentID, Since: i.Since, Yours: i.Yours,
 	}
 }
 
@@ -89,6 +90,7 @@ func mapAttention(i watch.AttentionItem) model.AttentionItem {
 	out := model.AttentionItem{
 		Kind: model.AttentionKind(i.Kind), RunID: i.RunID, ProjectID: i.ProjectID, EnvironmentID: i.EnvironmentID,
 		PlanID: i.PlanID, PlanVersion: i.PlanVersion, StepID: mapping.Text(i.StepID),
+		StepName:         mapping.Text(i.StepName),
 		LogicalAttemptID: mapping.Optional(i.LogicalAttempt), Since: i.Since, Deadline: i.Deadline, ExpectedBy: i.ExpectedBy,
 		Code: mapping.Text(i.Code), Message: mapping.Text(i.Message), HeldSteps: i.HeldSteps, FailedSteps: i.FailedSteps,
 		BlockedSteps: i.BlockedSteps, WhoCould: mapping.MapSlice(i.WhoCould, func(id string) string { return id }),

@@ -215,7 +215,7 @@ func (f *folding) settleRootCause() {
 		last := step.latest()
 		if f.s.RootCause == nil || last.EndedSeq < f.s.RootCause.Seq {
 			f.s.RootCause = &StepRef{StepID: step.StepID, LogicalAttempt: last.LogicalAttempt, Seq: last.EndedSeq,
-				Error: last.Error}
+				Error: last.Error, Name: step.Name}
 		}
 	}
 }

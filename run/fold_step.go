@@ -133,14 +133,14 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 		p, _ := PayloadOf[StepCompletedPayload](e.Payload)
 		a.Status, a.Result, a.Artifacts, a.DurationMS = StepSuccess, canonical(p.Result), nilIfEmpty(p.ArtifactRefs),
 			p.DurationMS
-		a.Manual = p.Manual.normalize()
+		a.Manual, a.Reused = p.Manual.normalize(), p.Reused
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)
 	case StepFailedEvent:
 		p, _ := PayloadOf[FailurePayload](e.Payload)
 		a.Status, a.Artifacts, a.DurationMS = StepFailed, nilIfEmpty(p.ArtifactRefs), p.DurationMS
 		a.Error = &StepError{Code: p.ErrorCode, Message: p.ErrorMessage, Retryable: p.Retryable, Category: p.FailureCategory,
-			Source: p.FailureSource}
+			Source: p.FailureSource, Line: p.ErrorLine}
 		a.Manual = p.Manual.normalize()
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)
@@ -197,6 +197,7 @@ func (f *folding) put(e *Event, ord Ord, a Attempt) {
 		f.own[ord], f.s.Steps[ord] = step, step
 	}
 	step.ChangedSeq = e.Seq
+	before := step.latest()
 	i, found := step.position(a.LogicalAttempt)
 	if found {
 		step.Attempts[i] = a
@@ -207,9 +208,11 @@ func (f *folding) put(e *Event, ord Ord, a Attempt) {
 		return
 	}
 	f.s.Counts.add(step, -1)
+	f.s.Counts.addEnd(before, -1)
 	f.failures = f.failures || step.Status == StepFailed || a.Status == StepFailed
 	step.LogicalAttempt, step.Status, step.Substatus = a.LogicalAttempt, a.Status, a.Substatus
 	f.s.Counts.add(step, 1)
+	f.s.Counts.addEnd(a, 1)
 }
 
 // copySteps copies the slice of steps if it is shared.
@@ -240,6 +243,22 @@ func (c *StepCounts) add(step *Step, by int) {
 	if step.Substatus == WaitingManual {
 		c.Manual += by
 	}
+}
+
+// addEnd adds by, which is 1 or -1, to the counts that the end of the latest attempt of a step belongs to.
+func (c *StepCounts) addEnd(a Attempt, by int) {
+	switch {
+	case a.Status == StepFailed && a.Error.IsStop():
+		c.Stopped += by
+	case a.Status == StepSuccess && a.Reused != nil:
+		c.Kept += by
+	}
+}
+
+// IsStop reports whether an attempt FAILED only because its run was cancelled, stopped or paused.
+func (e *StepError) IsStop() bool {
+	return e != nil && (e.Code == string(CodeCancelled) || e.Code == string(CodeTerminated) ||
+		e.Code == string(CodeCancelledByPause))
 }
 
 // MaxRunArtifacts is the maximum number of artifacts in a Header. Further artifacts are only in their attempts.

@@ -207,6 +207,27 @@ func TestFold_StepMirrorsItsLatestAttempt(t *testing.T) {
 	}
 }
 
+func TestFold_CountsStoppedAndKeptSteps(t *testing.T) {
+	t.Parallel()
+	reused := runtest.Draft(run.StepCompletedEvent, "s1", 1, runtest.M{"reused": runtest.M{"runId": "r0", "runSeq": 4}})
+	s, _ := project(t, runtest.Start("s1", "s2", "s3"), stepStarted("s1", 1), reused, stepStarted("s2", 1),
+		stepStarted("s3", 1), stepFailed("s2", 1, "E1"), stepFailed("s3", 1, string(run.CodeCancelled)))
+	if want := (run.StepCounts{Total: 3, Success: 1, Failed: 2, Stopped: 1, Kept: 1}); s.Counts != want {
+		t.Errorf("counts %+v, want %+v", s.Counts, want)
+	}
+	if s.RootCause.StepID != "s2" || s.RootCause.Name != "" {
+		t.Errorf("root cause %+v, want s2 without a name", s.RootCause)
+	}
+	if got := step(t, s, "s1").Attempts[0].Reused; got == nil || got.RunID != "r0" {
+		t.Errorf("the kept step is reused from %+v, want r0", got)
+	}
+	// A retry of the stopped step takes it out of the count.
+	s, _, _ = run.Fold(s, []run.Event{runtest.Event(s.Seq+1, stepStarted("s3", 2))})
+	if s.Counts.Stopped != 0 || s.Counts.Failed != 1 {
+		t.Errorf("counts after a retry %+v, want none stopped and 1 failed", s.Counts)
+	}
+}
+
 // contract: P12
 func TestFold_EndedRunDoesNotChange(t *testing.T) {
 	t.Parallel()

@@ -168,6 +168,9 @@ type (
 		ArtifactRefs    []ArtifactRef `json:"artifactRefs,omitempty"`
 		RetryDeadline   *time.Time    `json:"retryDeadline,omitempty"` // if it opens the retry window (contract T221)
 		Manual          *ManualEnd    `json:"manual,omitempty"`        // of a MANUAL step
+		// ErrorLine is the number of the line that ErrorMessage quotes, among the lines of the engine attempt. 0 means that
+		// it quotes none or that the number is not known. Logs of earlier versions do not have it.
+		ErrorLine int64 `json:"errorLine,omitempty"`
 	}
 
 	// StepSkippedPayload has the reason why a step does not run.

@@ -97,7 +97,7 @@ func fullDraft(typ run.EventType) run.Draft {
 			"reused": runtest.M{"runId": "r1", "runSeq": 4}})
 	case run.StepFailedEvent, run.RunFailed:
 		maps.Copy(more, runtest.M{"artifactRefs": refs, "retryDeadline": runtest.Epoch, "durationMs": 5,
-			"failureSource": "engine", "manual": manual})
+			"failureSource": "engine", "manual": manual, "errorLine": 183})
 		if typ == run.RunFailed {
 			more["rootCause"] = runtest.M{"stepId": "s1", "logicalAttemptId": 1, "errorCode": "E", "errorMessage": "m"}
 			more["compensation"], more["compensationOmitted"] = []runtest.M{hook}, 3

@@ -81,10 +81,12 @@ type StepRef struct {
 	LogicalAttempt int        `json:"logicalAttemptId"`
 	Seq            Seq        `json:"seq"`
 	Error          *StepError `json:"error,omitempty"`
+	Name           string     `json:"name,omitempty"` // of the step
 }
 
 // StepCounts counts steps by the status of their latest attempt. Manual counts the RUNNING steps that wait for a
-// person; Running includes them.
+// person; Running includes them. Failed includes Stopped, the steps that did not fail by themselves: a cancellation, a
+// stop or a pause of the run ended them. Success includes Kept, the steps that a rerun did not execute again.
 type StepCounts struct {
 	Total   int `json:"total"`
 	Pending int `json:"pending"`
@@ -93,6 +95,8 @@ type StepCounts struct {
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
 	Manual  int `json:"manual"`
+	Stopped int `json:"stopped,omitempty"`
+	Kept    int `json:"kept,omitempty"`
 }
 
 // Step is one step of a State. Its fields Status, Substatus and LogicalAttempt mirror the highest logical attempt
@@ -131,6 +135,8 @@ type Attempt struct {
 	WaitDeadline *time.Time `json:"waitDeadline,omitempty"`
 	// Manual names the person who ended the wait, and the outcome; nil if no person did.
 	Manual *ManualEnd `json:"manual,omitempty"`
+	// Reused names the run whose outputs a rerun took over, instead of executing the step.
+	Reused *Reused `json:"reused,omitempty"`
 }
 
 // StepError is the error of a failed attempt.
@@ -140,6 +146,7 @@ type StepError struct {
 	Retryable bool     `json:"retryable"`
 	Category  Category `json:"category,omitempty"`
 	Source    string   `json:"source,omitempty"`
+	Line      int64    `json:"line,omitempty"` // FailurePayload.ErrorLine
 }
 
 // Skip is the reason why an attempt was skipped.

@@ -97,6 +97,7 @@ func newContainerRuntime(c Config) (Runtime, error) {
 		return nil, fmt.Errorf("sandbox: digest of %s: %w", name, err)
 	}
 	r.caps = capabilities(c.Runtime, digest, missing)
+	r.caps.SeparateOutputs = c.Runtime == RuntimeDocker // its daemon reads two pipes of the container
 	r.caps.Unreported = "containers refuse actions without a report; use the process runtime for a line in the step's log"
 	return r, nil
 }

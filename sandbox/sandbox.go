@@ -109,6 +109,9 @@ type Capabilities struct {
 	// Unreported says why Program.Violation is not called for refused actions, in words for an operator. It is empty
 	// when the runtime reports them.
 	Unreported string
+	// SeparateOutputs means that the runtime carries stdout and stderr separately, so that the order of writes between
+	// them is lost even when Program.Stdout and Program.Stderr are one pipe.
+	SeparateOutputs bool
 }
 
 // Has reports whether the runtime can enforce a part.

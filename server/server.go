@@ -146,9 +146,10 @@ func assemble(
 	p.address = clientAddress(proxies)
 	p.gate = projector.NewPublishGate(p.bus)
 	p.projector = projector.New(p.raw, p.gate.Publisher(), projector.Config{Metrics: p.registry, Logger: log})
-	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(p.raw, p.projector), admission.SlotNotifier(p.bus))
+	listed := decorate.WithApprovals(p.raw)
+	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(listed, p.projector), admission.SlotNotifier(p.bus))
 	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
-	p.lists = live.NewLists(p.raw, p.gate.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
+	p.lists = live.NewLists(listed, p.gate.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	if p.tickets, err = cfg.ParseTicketKeys(); err != nil {
 		return p, err
 	}

@@ -410,6 +410,8 @@ type RunRow struct {
 	OpsRev int64
 	Tags   []string // sorted; set only by Feed.ListChanged
 	Pos    RunPos   // in a list that has a Sort; the zero value in others
+	// Approval is that of a run that waits for approval; set only by decorate.WithApprovals.
+	Approval *Approval
 }
 
 // MaxListSteps limits the steps that one List reads.

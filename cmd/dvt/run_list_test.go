@@ -42,6 +42,7 @@ func TestRunRow_SkippedStepsAreNotDoneAndARunningRunHasALowerBound(t *testing.T)
 	for want, counts := range map[string]client.RunRowStepCounts{
 		"0/2, 2 skipped": {Total: 2, Skipped: 2}, "149/300, 1 failed, 150 skipped": {Total: 300, Success: 149, Failed: 1,
 			Skipped: 150}, "3/3": {Total: 3, Success: 3},
+		"2/12, 1 cancelled, 2 kept": {Total: 12, Success: 2, Failed: 1, Stopped: 1, Kept: 2},
 	} {
 		if got := runtext.Steps(counts); got != want {
 			t.Errorf("the steps are %q, want %q", got, want)

@@ -150,11 +150,19 @@ func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, title
 	if st.Skip != nil {
 		why = st.Skip.ReasonCode
 	}
+	status := console.Span{Text: st.StatusRaw, Style: watchview.StepSigns[st.Status].Style}
+	switch {
+	case st.KeptFrom != nil: // its work was done in another run
+		status, took = console.Span{Text: "KEPT", Style: console.Dim}, "-"
+		why = "kept from " + shortID(*st.KeptFrom)
+	case st.Error != nil && runtext.IsStop(st.Error.Code): // it has not failed by itself
+		status = console.Span{Text: "CANCELLED", Style: console.Dim}
+		why = console.OneLine(runtext.Deref(st.Error.Message))
+	}
 	if st.Wait != nil {
 		why = strings.TrimPrefix(why+"; "+s.waitWords(st, titles, past), "; ")
 	}
-	cells := []any{st.StepId, st.Type, console.Span{Text: st.StatusRaw, Style: watchview.StepSigns[st.Status].Style},
-		nth(st.LogicalAttemptId), took, why}
+	cells := []any{st.StepId, st.Type, status, nth(st.LogicalAttemptId), took, why}
 	if named {
 		cells = slices.Insert(cells, 1, any(runtext.Deref(st.Name)))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // The log of r1 is: 1 approved, 2 started, 3 s1 started, 4 s1 failed, 5 PAUSE accepted, 6 paused.
@@ -231,5 +232,28 @@ func TestPolicyWho_ListsPrincipals(t *testing.T) {
 		if status != c.status || !strings.Contains(out, c.says) {
 			t.Errorf("dvt %s as %s: %d, want %d and %q\n%s", c.args, c.token, status, c.status, c.says, out)
 		}
+	}
+}
+
+func TestRunShow_KeptAndCancelledStepsAreNeitherDoneNowNorFailed(t *testing.T) {
+	t.Parallel()
+	address, r := serve(t)
+	s := r.Outbox.(store.Store)
+	append1(t, s, runtest.Draft(log.RunStarted, "", 1, runtest.M{"steps": []runtest.M{
+		{"stepId": "old", "type": "NOOP"}, {"stepId": "slow", "type": "NOOP"},
+	}}))
+	append1(t, s, runtest.Draft(log.StepStartedEvent, "old", 1))
+	append1(t, s, runtest.Draft(log.StepCompletedEvent, "old", 1,
+		runtest.M{"reused": runtest.M{"runId": "c09db14f-1111-4222-8333-444455556666", "runSeq": 4}}))
+	append1(t, s, runtest.Draft(log.StepStartedEvent, "slow", 1))
+	append1(t, s, runtest.Draft(log.StepFailedEvent, "slow", 1, runtest.M{"errorCode": "CANCELLED", "errorMessage": nil}))
+	out, status, err := dvt(t, address, "dev-viewer", "run", "show", "r1")
+	for _, want := range []string{"KEPT", "kept from c09db14f\n", "CANCELLED"} {
+		if status != 0 || !strings.Contains(out, want) {
+			t.Errorf("status %d, %v, want %q\n%s", status, err, want, out)
+		}
+	}
+	if strings.Contains(out, "FAILED") || strings.Contains(out, "SUCCESS") {
+		t.Errorf("a step is shown as failed or as done now:\n%s", out)
 	}
 }

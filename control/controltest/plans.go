@@ -54,8 +54,8 @@ func inputsOf(stepType string) M {
 func ManualPlan(steps ...string) []byte {
 	var list []M
 	for _, id := range steps {
-		step := M{"stepId": id, "type": "MANUAL", "timeout": "1m", "inputs": M{"instructions": "look at " + id,
-			"evidence": []string{"ticket"}}}
+		step := M{"stepId": id, "type": "MANUAL", "name": "Step " + id, "timeout": "1m",
+			"inputs": M{"instructions": "look at " + id, "evidence": []string{"ticket"}}}
 		if strings.HasSuffix(id, "-any") {
 			step["manual"] = M{"sod": false}
 		}

@@ -62,7 +62,7 @@ func New(t *testing.T, change ...func(*usecases.Config)) *World {
 	w.Directory = Must[*authz.Directory](t)(authz.NewDirectory(accounts(), w.Clock.Now))
 	w.Authz = Must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.Directory))
 	pr := projector.New(w.Raw, w.Bus, projector.Config{Window: 50 * time.Millisecond, SweepAge: 100 * time.Millisecond})
-	w.Store = decorate.WakeOnCommit(w.Raw, pr)
+	w.Store = decorate.WakeOnCommit(decorate.WithApprovals(w.Raw), pr)
 	// A head check that takes 3/4 of its interval reports that the store is down and refuses new streams.
 	hub := live.New(w.Raw, w.Bus, live.Config{HeadInterval: 4 * time.Second, ReadTimeout: time.Minute,
 		KeepAlive: 2 * time.Second})

@@ -74,7 +74,7 @@ func (s *LogReader) StepLog(ctx context.Context, p authz.Principal, in StepLogQu
 		}
 	}
 	if in.ErrorLine && a.failed > 0 {
-		if out.ErrorLine, err = s.Logs.ErrorLine(ctx, a.Id, a.failed); err != nil {
+		if out.ErrorLine, err = s.Logs.ErrorLine(ctx, a.Id, a.failed, a.named); err != nil {
 			return StepLog{}, control.Translate(err)
 		}
 	}
@@ -89,6 +89,7 @@ type printing struct {
 	Epoch  string  // epoch of the store at that time
 	Done   bool    // the attempt will print nothing more
 	failed int     // engine attempt that failed; 0 for none
+	named  int64   // the line that its failure names, within the engine attempt; 0 for none
 }
 
 // Attempt checks the query, fills in its defaults, and finds the attempt. Errors: BAD_USER_INPUT, NOT_FOUND.
@@ -131,7 +132,10 @@ func (s *LogReader) Attempt(ctx context.Context, p authz.Principal, in *StepLogQ
 	out.Seq, out.Epoch, out.Done = l.State.Seq, l.Epoch, HasAttemptEnded(l.State.Status, step, in.Attempt)
 	for _, a := range step.Attempts {
 		if a.LogicalAttempt == in.Attempt && a.Status == run.StepFailed {
-			out.failed = a.EngineAttempt
+			out.failed, out.named = a.EngineAttempt, 0
+			if a.Error != nil {
+				out.named = a.Error.Line
+			}
 		}
 	}
 	return out, nil

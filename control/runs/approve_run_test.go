@@ -108,6 +108,10 @@ func TestApproveRun_TheRunStartsAfterTheRequiredNumberOfApprovals(t *testing.T) 
 	if first.State.Status != run.Pending || len(first.Approval.Decisions) != 1 {
 		t.Fatalf("after the first decision the approval is %+v, want it open with one decision", first.Approval)
 	}
+	page := controltest.Must[control.RunsPage](t)(w.Runs(ctx, w.Engineer(), control.RunsQuery{}))
+	if at := page.Runs[0].Approval; at == nil || at.Required != 2 || len(at.Decisions) != 1 {
+		t.Errorf("in the list the run waits for %+v, want 2 approvals with one decision", at)
+	}
 	// The first decision of a person stands, whatever that person decides later.
 	if _, err := w.ApproveRun(ctx, w.Principal("dev-planner"), controltest.RejectionOf(id, "a2")); err != nil ||
 		w.StateOf(id).Status != run.Pending {

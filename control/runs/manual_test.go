@@ -66,11 +66,15 @@ func TestManualTasks_OnlyThoseWhoMayCompleteGetTokens(t *testing.T) {
 			if task.Action.Code != "" && !slices.Equal(task.Action.WhoCould, could) {
 				t.Errorf("%s of %s: %v could complete it, want %v", step, token, task.Action.WhoCould, could)
 			}
+			if says := "You started the run"; (task.Action.Code == run.CodeSOD) != strings.HasPrefix(task.Action.Reason, says) {
+				t.Errorf("%s of %s: reason %q, want a sentence that begins with %q exactly for who started the run", step, token,
+					task.Action.Reason, says)
+			}
 			if (task.Token != "") != (task.Action.Outcome == "APPLY") {
 				t.Errorf("%s of %s has the token %q, want one exactly for APPLY", step, token, task.Token)
 			}
 			if task.Instructions != "look at "+step || string(task.Evidence) != `["ticket"]` || task.Since.IsZero() ||
-				task.Action.Reason == "" {
+				task.StepName != "Step "+step || task.Action.Reason == "" {
 				t.Errorf("the task is %+v, want all of its facts", task)
 			}
 		}

@@ -36,7 +36,8 @@ type planFacts map[string]StepFacts
 
 // StepFacts are the facts of one step that the use cases need.
 type StepFacts struct {
-	Sod          bool // another person than the one who asked for the run must complete it
+	Sod          bool   // another person than the one who asked for the run must complete it
+	Name         string // of the step
 	instructions string
 	evidence     json.RawMessage
 	Patience     time.Duration // maximum duration of all tries of one attempt
@@ -81,7 +82,7 @@ func factsOf(pl plan.Plan, q plan.Queues) planFacts {
 	out := make(planFacts, len(pl.Steps))
 	sk := pl.Skeleton(q)
 	for i, step := range pl.Steps {
-		f := StepFacts{Timeout: step.Timeout, Tries: step.Retry.MaxAttempts, Queue: sk.Steps[i].TaskQueue,
+		f := StepFacts{Name: step.Name, Timeout: step.Timeout, Tries: step.Retry.MaxAttempts, Queue: sk.Steps[i].TaskQueue,
 			dependsOn: step.DependsOn}
 		f.Patience = time.Duration(f.Tries) * (step.Timeout + time.Duration(step.Retry.MaxBackoffMS)*time.Millisecond)
 		if step.Wait != nil {

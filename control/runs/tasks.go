@@ -27,6 +27,7 @@ type ManualTasksQuery struct {
 type ManualTask struct {
 	Identity       run.Identity
 	StepID         string
+	StepName       string // empty when the plan cannot be read or has none
 	LogicalAttempt int
 	Instructions   string
 	Evidence       json.RawMessage
@@ -119,9 +120,11 @@ func (s *TaskReader) manualTask(ctx context.Context, p authz.Principal, w store.
 		return s.rights.IsInvolved(f.Sod, did, authz.Principal{ID: id, TenantID: w.TenantID})
 	}
 	t := ManualTask{
-		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions,
-		Evidence: f.evidence,
-		Since:    w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, control.ObjectOf(w.Identity), involved),
+		Identity: w.Identity, StepID: w.StepID, StepName: f.Name, LogicalAttempt: w.LogicalAttempt,
+		Instructions: f.instructions,
+		Evidence:     f.evidence,
+		Since:        w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, control.ObjectOf(w.Identity), involved,
+			whyInvolved(p.ID, w.TriggeredBy, approvers)),
 	}
 	if t.Action.Outcome == "APPLY" {
 		t.Token = s.Keys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
@@ -183,8 +186,9 @@ func (s *TaskReader) CountDependents(ctx context.Context, ref plan.Ref, stepID s
 // mayComplete returns whether p may complete a task, and otherwise why not. It checks the policy, separation of duties
 // (contract T87), and whether this server has keys.
 //
-// involved tells whom separation of duties excludes.
-func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, involved func(id string) bool) ActionAvailability {
+// involved tells whom separation of duties excludes, and why says to p why it excludes them.
+func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, involved func(id string) bool,
+	why string) ActionAvailability {
 	a := ActionAvailability{Action: authz.CompleteManual, Outcome: "REFUSED", Strength: strength(run.CompleteManual)}
 	d, err := s.rights.Authz.Decide(p, a.Action, o)
 	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
@@ -195,13 +199,24 @@ func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, involved fun
 		a.Code, a.WhoCould = run.CodeForbidden, s.rights.OthersWhoCould(a.Action, o, involved)
 		a.Reason = authz.NeedsRole(d.RequiredRole, a.Action, o)
 	case involved(p.ID):
-		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.rights.OthersWhoCould(a.Action, o, involved)
+		a.Code, a.Reason, a.WhoCould = run.CodeSOD, why, s.rights.OthersWhoCould(a.Action, o, involved)
 	case len(s.Keys) == 0:
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
 	default:
 		a.Outcome, a.Reason = "APPLY", "The step ends with your outcome, and the run continues."
 	}
 	return a
+}
+
+// whyInvolved says to a principal why separation of duties excludes them from the manual steps of a run.
+func whyInvolved(id, triggeredBy string, approvers []string) string {
+	switch {
+	case id == triggeredBy:
+		return "You started the run, so another person must complete this step."
+	case slices.Contains(approvers, id):
+		return "You approved the run, so another person must complete this step."
+	}
+	return sodReason // a service
 }
 
 // Reasons why people may not, or cannot, complete a task.

@@ -30,6 +30,7 @@ const (
 type AttentionItem struct {
 	Kind                     AttentionKind
 	RunID, StepID            string // StepID is that of the failed or of the manual step
+	StepName                 string // empty when the plan names none
 	LogicalAttempt           int    // of the step; 0 without one
 	ProjectID, EnvironmentID string
 	PlanID, PlanVersion      string
@@ -208,7 +209,7 @@ func failedItem(h run.Header, blocked map[stepOfPlan]int) AttentionItem {
 	item := itemOf(FailedWaiting, h)
 	item.Deadline = h.AwaitingUntil()
 	if c := h.RootCause; c != nil {
-		item.StepID, item.LogicalAttempt = c.StepID, c.LogicalAttempt
+		item.StepID, item.StepName, item.LogicalAttempt = c.StepID, c.Name, c.LogicalAttempt
 		if h.PlanRef != nil {
 			item.BlockedSteps = blocked[stepOfPlan{h.PlanRef.SHA256, c.StepID}]
 		}
@@ -236,7 +237,8 @@ func itemOf(kind AttentionKind, h run.Header) AttentionItem {
 // attention returns the item; yours says that the viewer may decide it now.
 func (p *pending) attention(yours bool) AttentionItem {
 	item := AttentionItem{
-		Kind: NeedsApproval, RunID: p.RunID, StepID: p.StepID, LogicalAttempt: p.LogicalAttempt, ProjectID: p.ProjectID,
+		Kind: NeedsApproval, RunID: p.RunID, StepID: p.StepID, StepName: p.StepName,
+		LogicalAttempt: p.LogicalAttempt, ProjectID: p.ProjectID,
 		EnvironmentID: p.EnvironmentID, PlanID: p.planID, PlanVersion: p.planVersion, Since: p.Since, Deadline: p.deadline,
 		decision: p,
 	}

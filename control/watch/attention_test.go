@@ -76,6 +76,11 @@ func TestAttention_OrdersByTimeLeftAndLoss(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("attention of the engineer (-want +got):\n%s", diff)
 	}
+	page := controltest.Must[watch.AttentionPage](t)(w.Attention(t.Context(), w.Engineer(), 0, ""))
+	at := slices.IndexFunc(page.Items, func(item watch.AttentionItem) bool { return item.Kind == watch.NeedsTask })
+	if at < 0 || page.Items[at].StepName != "Step m1" {
+		t.Errorf("the items are %+v, want the task with the name of its step", page.Items)
+	}
 	for _, line := range w.attention(w.Principal("dev-viewer")) {
 		if strings.Count(line, " ") != 1 {
 			t.Errorf("the viewer sees %q, want no action", line)

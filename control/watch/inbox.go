@@ -39,7 +39,8 @@ func NewInboxReader(rights *control.Rights, store InboxStore, tasks *runs.TaskRe
 // InboxItem is a run that waits for approval or, with a StepID, an attempt of a MANUAL step that waits for a person.
 type InboxItem struct {
 	RunID, StepID            string
-	LogicalAttempt           int // 0 for an approval
+	StepName                 string // empty when the plan names none
+	LogicalAttempt           int    // 0 for an approval
 	ProjectID, EnvironmentID string
 	Since                    time.Time
 	Yours                    bool // the viewer may decide it now
@@ -167,13 +168,13 @@ func (s *InboxReader) addTasks(ctx context.Context, v *inboxView, waits []store.
 				EnvironmentID: w.EnvironmentID, Since: w.Since,
 			}}
 		if at, known := before.find(task.key()); known {
-			task.sod = before.items[at].sod // a plan never changes
+			task.sod, task.StepName = before.items[at].sod, before.items[at].StepName // a plan never changes
 		} else {
 			f, err := s.tasks.ManualFacts(ctx, w.PlanRef, w.StepID)
 			if err != nil {
 				return err
 			}
-			task.sod = f.Sod
+			task.sod, task.StepName = f.Sod, f.Name
 		}
 		v.add(task)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
-	"sync"
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -29,17 +27,11 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 		return Result{}, err
 	}
 	defer remove()
-	var last lastLine
 	program, err := c.cfg.program(t, h, in.Argv, c.cfg.env(t, in.Env), dir)
 	if err != nil {
 		return Result{}, err
 	}
-	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: func(stream, line string) {
-		h.Print(stream, line)
-		if stream == "stderr" {
-			last.set(line)
-		}
-	}}
+	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: h.Print}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err
@@ -51,7 +43,7 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 	}
 	if exit.Status != 0 {
 		return Result{}, &Failure{
-			Code: CodeExitStatus, Message: last.after(endOf(in.Argv[0], exit.Status)), Retryable: true,
+			Code: CodeExitStatus, Message: endOf(in.Argv[0], exit.Status), Quote: true, Retryable: true,
 			Category: run.CategoryUser, Value: value,
 		}
 	}
@@ -64,30 +56,4 @@ func endOf(program string, status int) string {
 		return program + " was ended by a signal"
 	}
 	return fmt.Sprintf("%s ended with exit status %d", program, status)
-}
-
-// lastLine remembers the last line that is not blank, because programs print the reason of a failure there. Safe for
-// concurrent use.
-type lastLine struct {
-	mu   sync.Mutex
-	text string
-}
-
-func (l *lastLine) set(line string) {
-	if strings.TrimSpace(line) == "" {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = line
-}
-
-// after returns the sentence what, followed by the last line if there is one.
-func (l *lastLine) after(what string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.text == "" {
-		return what
-	}
-	return what + ": " + l.text
 }

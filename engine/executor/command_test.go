@@ -46,7 +46,7 @@ func TestCommand_GetsTheAllowedEnvironmentAndNoShell(t *testing.T) {
 
 	j = newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"echo", "$HOME; exit 3", "`id`"}})
 	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil ||
-		j.log() != "stdout: $HOME; exit 3 `id`\n" {
+		j.log() != "output: $HOME; exit 3 `id`\n" {
 		t.Errorf("failure %+v, log %q; want a completion that prints its arguments unchanged", end.Failed, j.log())
 	}
 }
@@ -57,7 +57,7 @@ func TestCommand_ExitStatusIsAFailure(t *testing.T) {
 	j := newJournal(t, plan.Command, sh("echo first >&2; echo 'no such table' >&2; exit 3"))
 	end := execute(t, t.Context(), worker(t, j, executor.Config{}))
 	wantFailed(t, end, executor.CodeExitStatus, true)
-	if want := "sh ended with exit status 3: no such table"; end.Failed.ErrorMessage != want {
+	if want := "no such table (sh ended with exit status 3)"; end.Failed.ErrorMessage != want {
 		t.Errorf("message %q, want %q", end.Failed.ErrorMessage, want)
 	}
 
@@ -108,7 +108,7 @@ func TestCommand_WorksOnlyInPermittedDirectories(t *testing.T) {
 				wantFailed(t, end, c.code, c.code == executor.CodeDirNotFound)
 				return
 			}
-			if diff := cmp.Diff("stdout: "+c.at(r)+"\n", j.log()); end.Completed == nil || diff != "" {
+			if diff := cmp.Diff("output: "+c.at(r)+"\n", j.log()); end.Completed == nil || diff != "" {
 				t.Errorf("failure %+v; working directory (-want +got):\n%s", end.Failed, diff)
 			}
 		})
@@ -120,7 +120,7 @@ func waitForPIDs(t *testing.T, j *journal) []string {
 	t.Helper()
 	var pids []string
 	eventually(t, "the script prints its process ids", func() bool {
-		pids = strings.Fields(strings.ReplaceAll(j.log(), "stdout: ", ""))
+		pids = strings.Fields(strings.ReplaceAll(j.log(), "output: ", ""))
 		return len(pids) >= 2
 	})
 	return pids[:2]

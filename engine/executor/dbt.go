@@ -81,13 +81,13 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	}
 	f := &Failure{
 		Code: CodeDBTFailed, Retryable: true, Category: run.CategoryUser,
-		Message: results.firstFailure(), Artifacts: res.Artifacts, Value: res.Value,
+		Message: results.firstFailure(), Quote: true, Artifacts: res.Artifacts, Value: res.Value,
 	}
 	if status == 2 {
 		f.Code, f.Retryable = CodeDBTUsage, false
 	}
 	if f.Message == "" {
-		f.Message = log.lastError.after(endOf("dbt "+d.verb, status))
+		f.Message = endOf("dbt "+d.verb, status)
 	}
 	return res, f
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/dvt-engine/dvt/internal/errorline"
 )
 
 const (
@@ -22,28 +24,38 @@ const (
 // ansi matches the escape sequences of colours.
 var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// dbtLog converts dbt's JSON lines to readable ones. It remembers the last error and the numbers of RowsMark. Safe for
-// concurrent use.
+// dbtLog converts dbt's JSON lines to readable ones. It remembers the numbers of RowsMark. Safe for concurrent use.
 type dbtLog struct {
-	print     func(stream, line string)
-	lastError lastLine
+	print func(stream, line string)
 
 	mu   sync.Mutex
 	rows map[string]int64
 }
 
+// dbtEvent is the part of a JSON line of dbt's log that a step reports.
+type dbtEvent struct {
+	Info struct {
+		Level string `json:"level"`
+		Msg   string `json:"msg"`
+	} `json:"info"`
+}
+
+// parseEvent parses a line of dbt's log.
+func parseEvent(line string) (event dbtEvent, ok bool) {
+	err := json.Unmarshal([]byte(line), &event)
+	return event, err == nil && event.Info.Level != ""
+}
+
 // line prints the message of one JSON line. It prints a line that is not of dbt's log unchanged, without colours.
 func (l *dbtLog) line(stream, line string) {
-	var event struct {
-		Info struct {
-			Level string `json:"level"`
-			Msg   string `json:"msg"`
-		} `json:"info"`
-	}
-	if json.Unmarshal([]byte(line), &event) != nil || event.Info.Level == "" {
-		if stream == "stderr" {
-			l.lastError.set(line)
+	event, ok := parseEvent(line)
+	if at := strings.Index(line, `{"`); !ok && at > 0 {
+		// Text without a line break, for example a progress bar, may stand before an event in the same pipe.
+		if event, ok = parseEvent(line[at:]); ok {
+			l.print(stream, ansi.ReplaceAllString(line[:at], ""))
 		}
+	}
+	if !ok {
 		l.print(stream, ansi.ReplaceAllString(line, ""))
 		return
 	}
@@ -52,7 +64,6 @@ func (l *dbtLog) line(stream, line string) {
 	}
 	if event.Info.Level == "error" {
 		stream = "stderr"
-		l.lastError.set(messageText(event.Info.Msg))
 	}
 	for text := range strings.Lines(ansi.ReplaceAllString(event.Info.Msg, "")) {
 		text = strings.TrimRight(text, " \r\n")
@@ -151,12 +162,17 @@ func (r runResults) summary(verb string, rows map[string]int64) json.RawMessage 
 	return value
 }
 
-// firstFailure returns the id and the message of the first node that failed, or "".
+// firstFailure returns the id and the message of the first node that failed, or "". It leaves out the header of the
+// message, which only repeats the node, so that the first line is the one by which the log names the error.
 func (r runResults) firstFailure() string {
 	for _, n := range r.Results {
 		switch n.Status {
 		case "error", "fail", "runtime error":
-			return strings.TrimSuffix(n.UniqueID+": "+messageText(n.Message), ": ")
+			message := messageText(n.Message)
+			if first, rest, ok := strings.Cut(message, "\n"); ok && errorline.IsReportHeader(first) {
+				message = strings.TrimSpace(rest)
+			}
+			return strings.TrimSuffix(n.UniqueID+": "+message, ": ")
 		}
 	}
 	return ""

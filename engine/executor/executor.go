@@ -64,6 +64,9 @@ type Failure struct { //nolint:errname // the word of plans and events
 	Class     string // error class of the retry policy, a plan.Class… constant; empty means unknown
 	Artifacts []run.ArtifactRef
 	Value     json.RawMessage
+	// Quote means that the step's output says why. The Runner adds the line that names the error to Message, unless
+	// Message contains it, and writes its number.
+	Quote bool
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/errorline"
 )
 
 const (
@@ -40,9 +41,10 @@ type output struct {
 	done    chan struct{}
 
 	mu      sync.Mutex
-	held    lines // numbered lines, in the order in which they are shipped
-	last    lines // lines after the dropped ones; they get numbers when held is empty
-	next    int64 // number of the next line
+	held    lines             // numbered lines, in the order in which they are shipped
+	errors  errorline.Chooser // reads every line as it is in the log
+	last    lines             // lines after the dropped ones; they get numbers when held is empty
+	next    int64             // number of the next line
 	dropped int
 	room    chan struct{} // closed and replaced after each shipped batch
 	stalled bool          // a caller of print waited for patience in vain; the next shipped batch clears it
@@ -84,6 +86,7 @@ func (o *output) print(stream, text string) {
 	defer o.mu.Unlock()
 	o.wait()
 	if o.dropped == 0 && len(o.last.all) == 0 && !o.held.full() {
+		o.errors.Add(o.next, stream, text)
 		o.number(line)
 		if len(o.held.all) >= batchLines || o.held.bytes >= batchBytes {
 			select {
@@ -93,11 +96,20 @@ func (o *output) print(stream, text string) {
 		}
 		return
 	}
+	o.errors.Add(0, stream, text) // it gets its number later, or is dropped
 	o.last.push(line)
 	for o.last.full() {
 		o.last.drop(1)
 		o.dropped++
 	}
+}
+
+// errorLine returns the line that names the error best among the printed lines. Its number is 0 unless the line got one
+// at once.
+func (o *output) errorLine() (errorline.Line, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.errors.Line()
 }
 
 // wait returns when the queue has room, or when nothing was shipped for patience. The caller holds mu; wait releases it

@@ -19,7 +19,7 @@ func TestCommand_FindsItsParametersInAFile(t *testing.T) {
 		`cat "$DVT_PARAMS_FILE"; echo; case "$DVT_PARAMS_FILE" in "$DVT_WORKSPACE"/*) ;; *) exit 4;; esac`))
 	j.params = json.RawMessage(`{"day":"mon","n":12345678901234567890}`)
 	r := worker(t, j, executor.Config{})
-	if end := execute(t, t.Context(), r); end.Completed == nil || j.log() != "stdout: "+string(j.params)+"\n" {
+	if end := execute(t, t.Context(), r); end.Completed == nil || j.log() != "output: "+string(j.params)+"\n" {
 		t.Errorf("failure %+v, log %q; want the parameters", end.Failed, j.log())
 	}
 	left, err := filepath.Glob(filepath.Join(r.WorkspaceRoot, "*", ".dvt", "*"))
@@ -30,11 +30,11 @@ func TestCommand_FindsItsParametersInAFile(t *testing.T) {
 	j = newJournal(t, plan.Command, sh(`wc -c < "$DVT_PARAMS_FILE"`))
 	j.params = json.RawMessage(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 200<<10)))
 	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil ||
-		strings.TrimSpace(j.log()) != fmt.Sprintf("stdout: %d", len(j.params)) {
+		strings.TrimSpace(j.log()) != fmt.Sprintf("output: %d", len(j.params)) {
 		t.Errorf("failure %+v, log %.100q; want the size of the parameters", end.Failed, j.log())
 	}
 	j = newJournal(t, plan.Command, sh(`echo "${DVT_PARAMS_FILE-none}"`))
-	if execute(t, t.Context(), worker(t, j, executor.Config{})); j.log() != "stdout: none\n" {
+	if execute(t, t.Context(), worker(t, j, executor.Config{})); j.log() != "output: none\n" {
 		t.Errorf("log %q, want no file without parameters", j.log())
 	}
 }

@@ -30,7 +30,7 @@ type process struct {
 	runtime sandbox.Runtime
 	program sandbox.Program
 	grace   time.Duration
-	print   func(stream, line string) // called by one goroutine per stream
+	print   func(stream, line string) // called by one goroutine per pipe
 }
 
 // run runs the program to its end. When ctx ends first, every process of the sandbox gets SIGTERM, and the remaining
@@ -41,28 +41,33 @@ func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 		return exit, err
 	}
 	var outputs sync.WaitGroup
-	readers := make([]*os.File, 0, 2)
-	writers := make([]*os.File, 0, 2)
+	streams := outputsOf(p.runtime)
+	readers := make([]*os.File, 0, len(streams))
+	writers := make([]*os.File, 0, len(streams))
 	defer func() {
 		for _, f := range append(readers, writers...) {
 			_ = f.Close()
 		}
 	}()
-	for range 2 {
+	for range streams {
 		r, w, err := os.Pipe()
 		if err != nil {
 			return exit, fmt.Errorf("executor: pipe: %w", err)
 		}
 		readers, writers = append(readers, r), append(writers, w)
 	}
-	p.program.Stdout, p.program.Stderr = writers[0], writers[1]
+	p.program.Stdout, p.program.Stderr = writers[0], writers[len(writers)-1]
 	running, err := p.runtime.Start(ctx, p.program)
 	if err != nil {
 		return exit, startFailure(p.program.Argv[0], err)
 	}
-	for i, stream := range []string{"stdout", "stderr"} {
+	print := p.print
+	if len(streams) > 1 {
+		print = noteSeparate(print)
+	}
+	for i, stream := range streams {
 		_ = writers[i].Close()
-		outputs.Go(func() { eachLine(readers[i], func(line string) { p.print(stream, line) }) })
+		outputs.Go(func() { eachLine(readers[i], func(line string) { print(stream, line) }) })
 	}
 	ended := make(chan struct{})
 	var waited error
@@ -102,6 +107,35 @@ func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 		return exit, fmt.Errorf("executor: wait: %w", waited)
 	}
 	return exit, nil
+}
+
+// outputsOf returns the streams of a program. Each gets a pipe. The kernel keeps the order of writes within a pipe and
+// not between two of them. Both outputs therefore share one, and nobody knows to which of them the program wrote a
+// line. A runtime that carries the outputs separately has lost the order before, so there the marks are worth more.
+func outputsOf(runtime sandbox.Runtime) []string {
+	if runtime.Capabilities().SeparateOutputs {
+		return []string{"stdout", "stderr"}
+	}
+	return []string{"output"}
+}
+
+// noteSeparate says once, when both streams have lines, that their order is not known.
+func noteSeparate(print func(stream, line string)) func(stream, line string) {
+	var mu sync.Mutex
+	first, noted := "", false
+	return func(stream, line string) {
+		mu.Lock()
+		if first == "" {
+			first = stream
+		}
+		note := !noted && stream != first
+		noted = noted || note
+		mu.Unlock()
+		if note {
+			print("dvt", "stdout and stderr are read separately: the order of their lines to each other is not known")
+		}
+		print(stream, line)
+	}
 }
 
 // startFailure returns the error for a program that a runtime did not start, a *Failure if the reason is known.

@@ -271,8 +271,9 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	}
 	if failure != nil {
 		o.class = failure.Class
+		message, line := quote(failure, redact.Replace(failure.Message), out)
 		o.failed = &run.FailurePayload{
-			ErrorCode: failure.Code, ErrorMessage: cutMessage(redact.Replace(failure.Message)),
+			ErrorCode: failure.Code, ErrorMessage: cutMessage(message), ErrorLine: line,
 			Retryable:       IsRetryable(t.Step.Retry, failure.Class, !failure.Retryable),
 			FailureCategory: failure.Category, FailureSource: string(t.Step.Type),
 			DurationMS: took.Milliseconds(), ArtifactRefs: failure.Artifacts,
@@ -288,6 +289,23 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	defer cancel()
 	out.close(flushing, stopShipping)
 	return o
+}
+
+// quote puts the line of the output that names the error before the message of a failure that asks for it. It returns
+// the line's number, 0 if it quotes none or does not know the number.
+func quote(f *Failure, message string, out *output) (string, int64) {
+	line, ok := out.errorLine()
+	switch {
+	case !f.Quote || !ok:
+		return message, 0
+	case strings.Contains(message, line.Text):
+		return message, line.No
+	case f.Message != "" && strings.Contains(message, "\n"): // a report of its own, which the log does not quote
+		return message, 0
+	case !line.Named:
+		return message + "; its last line: " + line.Text, line.No
+	}
+	return line.Text + " (" + message + ")", line.No // a narrow place cuts the end
 }
 
 // execute calls the executor of the step's type in the run's workspace. It returns the *Failure EXECUTOR_PANIC when the

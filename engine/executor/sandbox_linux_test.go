@@ -78,10 +78,10 @@ exit 0`, outside, root))
 	if end := execute(t, t.Context(), r); end.Completed == nil {
 		t.Fatalf("the step failed: %+v\n%s", end.Failed, j.log())
 	}
-	if diff := cmp.Diff("stdout: select-of-the-project\nstdout: kept\nstdout: named\n",
+	if diff := cmp.Diff("output: select-of-the-project\noutput: kept\noutput: named\n",
 		strings.ReplaceAll(j.log(), "stderr: ", "")); diff != "" &&
 		(strings.Contains(j.log(), "FOUND") || strings.Contains(j.log(), "CHANGED") ||
-			!strings.Contains(j.log(), "stdout: named\n")) {
+			!strings.Contains(j.log(), "output: named\n")) {
 		t.Errorf("the step's output (-want +got):\n%s", diff)
 	}
 	if text, err := os.ReadFile(filepath.Join(data, "workspace", identity.RunID, "result")); err != nil ||

@@ -40,7 +40,7 @@ var imports = map[string][]string{
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":          {},
 	"sandbox":         {"plan"},
-	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox"},
+	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox", "internal/errorline"},
 	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
@@ -51,9 +51,9 @@ var imports = map[string][]string{
 	"projector":     {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
-	"authz":         {"run", "plan"}, // a policy bounds the sandboxes that plans ask for
-	"authz/oidc":    {"authz"},       // it asks issuers, which a decision never does
-	"artifact":      {},
+	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for
+	"authz/oidc":    {"authz"},              // it asks issuers, which a decision never does
+	"artifact":      {"internal/errorline"}, // for logs whose failures name no line
 	// The use cases stand on one kernel: rights, errors, alerts and background work.
 	"control": {"plan", "run", "store", "engine", "live", "authz", "internal/contain"},
 	// Modes and quotas are settings, which access reads and puts in force.
@@ -108,7 +108,10 @@ var imports = map[string][]string{
 	// A panic of background work ends that work and not the process.
 	"internal/contain":  {},
 	"internal/archtest": {},
-	"internal/testtime": {},
+	// One rule chooses the line that names an error, while a step prints and in stored logs.
+	"internal/errorline":               {},
+	"internal/errorline/errorlinetest": {},
+	"internal/testtime":                {},
 	// The embedded Temporal server of `dvt dev` runs in it, out of reach of other users.
 	"internal/privatenet": {},
 	// Processes read their secrets by it; adapters get a *tls.Config or a function, and do not know of files.

@@ -78,6 +78,11 @@ type ComplexityRoot struct {
 		Note   func(childComplexity int) int
 	}
 
+	ApprovalCount struct {
+		Given    func(childComplexity int) int
+		Required func(childComplexity int) int
+	}
+
 	ApprovalDecision struct {
 		At        func(childComplexity int) int
 		Decision  func(childComplexity int) int
@@ -125,6 +130,7 @@ type ComplexityRoot struct {
 		RunID             func(childComplexity int) int
 		Since             func(childComplexity int) int
 		StepID            func(childComplexity int) int
+		StepName          func(childComplexity int) int
 		WhoCould          func(childComplexity int) int
 	}
 
@@ -547,6 +553,7 @@ type ComplexityRoot struct {
 		RunID            func(childComplexity int) int
 		Since            func(childComplexity int) int
 		StepID           func(childComplexity int) int
+		StepName         func(childComplexity int) int
 		Yours            func(childComplexity int) int
 	}
 
@@ -590,6 +597,7 @@ type ComplexityRoot struct {
 		RunID            func(childComplexity int) int
 		Since            func(childComplexity int) int
 		StepID           func(childComplexity int) int
+		StepName         func(childComplexity int) int
 		Token            func(childComplexity int) int
 	}
 
@@ -1037,46 +1045,47 @@ type ComplexityRoot struct {
 	}
 
 	Run struct {
-		Actions         func(childComplexity int) int
-		Approval        func(childComplexity int) int
-		Artifacts       func(childComplexity int) int
-		Cancellation    func(childComplexity int) int
-		CompletedAt     func(childComplexity int) int
-		CreatedAt       func(childComplexity int) int
-		Engine          func(childComplexity int) int
-		EnvironmentID   func(childComplexity int) int
-		Events          func(childComplexity int, first *int, after *run.Seq, last *int, before *run.Seq, types []string) int
-		FailedSteps     func(childComplexity int) int
-		Forecast        func(childComplexity int) int
-		ID              func(childComplexity int) int
-		LastGreen       func(childComplexity int) int
-		Message         func(childComplexity int) int
-		OpsRev          func(childComplexity int) int
-		ParentRunID     func(childComplexity int) int
-		Pause           func(childComplexity int) int
-		Plan            func(childComplexity int) int
-		PlanDiff        func(childComplexity int) int
-		PlanDocument    func(childComplexity int) int
-		ProjectID       func(childComplexity int) int
-		Queue           func(childComplexity int) int
-		Request         func(childComplexity int) int
-		RetryDeadline   func(childComplexity int) int
-		RetryWindowMs   func(childComplexity int) int
-		RootCause       func(childComplexity int) int
-		RunID           func(childComplexity int) int
-		RunSeq          func(childComplexity int) int
-		Signals         func(childComplexity int, first *int, after *string) int
-		StartedAt       func(childComplexity int) int
-		Status          func(childComplexity int) int
-		StatusRaw       func(childComplexity int) int
-		Step            func(childComplexity int, stepID string) int
-		StepCounts      func(childComplexity int) int
-		Steps           func(childComplexity int) int
-		StoreEpoch      func(childComplexity int) int
-		Substatus       func(childComplexity int) int
-		TenantID        func(childComplexity int) int
-		TotalDurationMs func(childComplexity int) int
-		TriggeredBy     func(childComplexity int) int
+		Actions           func(childComplexity int) int
+		Approval          func(childComplexity int) int
+		Artifacts         func(childComplexity int) int
+		Cancellation      func(childComplexity int) int
+		CompletedAt       func(childComplexity int) int
+		CreatedAt         func(childComplexity int) int
+		Engine            func(childComplexity int) int
+		EnvironmentID     func(childComplexity int) int
+		Events            func(childComplexity int, first *int, after *run.Seq, last *int, before *run.Seq, types []string) int
+		FailedSteps       func(childComplexity int) int
+		Forecast          func(childComplexity int) int
+		ID                func(childComplexity int) int
+		LastGreen         func(childComplexity int) int
+		Message           func(childComplexity int) int
+		OpsRev            func(childComplexity int) int
+		ParentRunID       func(childComplexity int) int
+		Pause             func(childComplexity int) int
+		Plan              func(childComplexity int) int
+		PlanDiff          func(childComplexity int) int
+		PlanDocument      func(childComplexity int) int
+		ProjectID         func(childComplexity int) int
+		Queue             func(childComplexity int) int
+		Request           func(childComplexity int) int
+		RetryDeadline     func(childComplexity int) int
+		RetryWindowMs     func(childComplexity int) int
+		RootCause         func(childComplexity int) int
+		RunID             func(childComplexity int) int
+		RunSeq            func(childComplexity int) int
+		Signals           func(childComplexity int, first *int, after *string) int
+		StartedAt         func(childComplexity int) int
+		Status            func(childComplexity int) int
+		StatusRaw         func(childComplexity int) int
+		Step              func(childComplexity int, stepID string) int
+		StepCounts        func(childComplexity int) int
+		Steps             func(childComplexity int) int
+		StoreEpoch        func(childComplexity int) int
+		Substatus         func(childComplexity int) int
+		TenantID          func(childComplexity int) int
+		TotalDurationMs   func(childComplexity int) int
+		TriggeredBy       func(childComplexity int) int
+		WaitsForApprovals func(childComplexity int) int
 	}
 
 	RunApproval struct {
@@ -1136,6 +1145,7 @@ type ComplexityRoot struct {
 		Message          func(childComplexity int) int
 		Retryable        func(childComplexity int) int
 		StepID           func(childComplexity int) int
+		StepName         func(childComplexity int) int
 	}
 
 	RunEvent struct {
@@ -1352,6 +1362,7 @@ type ComplexityRoot struct {
 		Error            func(childComplexity int) int
 		Group            func(childComplexity int) int
 		Inputs           func(childComplexity int, attempt *int) int
+		KeptFrom         func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
 		MedianMs         func(childComplexity int) int
 		Name             func(childComplexity int) int
@@ -1403,9 +1414,11 @@ type ComplexityRoot struct {
 
 	StepCounts struct {
 		Failed  func(childComplexity int) int
+		Kept    func(childComplexity int) int
 		Pending func(childComplexity int) int
 		Running func(childComplexity int) int
 		Skipped func(childComplexity int) int
+		Stopped func(childComplexity int) int
 		Success func(childComplexity int) int
 		Total   func(childComplexity int) int
 	}
@@ -1626,6 +1639,7 @@ type RunResolver interface {
 	Signals(ctx context.Context, obj *model.Run, first *int, after *string) (*model.SignalConnection, error)
 
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
+
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
 	Forecast(ctx context.Context, obj *model.Run) (*model.Forecast, error)
@@ -1820,6 +1834,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AddRunNotePayload.Note(childComplexity), true
+
+	case "ApprovalCount.given":
+		if e.ComplexityRoot.ApprovalCount.Given == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApprovalCount.Given(childComplexity), true
+	case "ApprovalCount.required":
+		if e.ComplexityRoot.ApprovalCount.Required == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApprovalCount.Required(childComplexity), true
 
 	case "ApprovalDecision.at":
 		if e.ComplexityRoot.ApprovalDecision.At == nil {
@@ -2029,6 +2056,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AttentionItem.StepID(childComplexity), true
+	case "AttentionItem.stepName":
+		if e.ComplexityRoot.AttentionItem.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.StepName(childComplexity), true
 	case "AttentionItem.whoCould":
 		if e.ComplexityRoot.AttentionItem.WhoCould == nil {
 			break
@@ -3648,6 +3681,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InboxItem.StepID(childComplexity), true
+	case "InboxItem.stepName":
+		if e.ComplexityRoot.InboxItem.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.StepName(childComplexity), true
 	case "InboxItem.yours":
 		if e.ComplexityRoot.InboxItem.Yours == nil {
 			break
@@ -3821,6 +3860,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ManualTask.StepID(childComplexity), true
+	case "ManualTask.stepName":
+		if e.ComplexityRoot.ManualTask.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.StepName(childComplexity), true
 	case "ManualTask.token":
 		if e.ComplexityRoot.ManualTask.Token == nil {
 			break
@@ -6199,6 +6244,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.TriggeredBy(childComplexity), true
+	case "Run.waitsForApprovals":
+		if e.ComplexityRoot.Run.WaitsForApprovals == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.WaitsForApprovals(childComplexity), true
 
 	case "RunApproval.decisions":
 		if e.ComplexityRoot.RunApproval.Decisions == nil {
@@ -6417,6 +6468,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunError.StepID(childComplexity), true
+	case "RunError.stepName":
+		if e.ComplexityRoot.RunError.StepName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunError.StepName(childComplexity), true
 
 	case "RunEvent.emittedAt":
 		if e.ComplexityRoot.RunEvent.EmittedAt == nil {
@@ -7281,6 +7338,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.Inputs(childComplexity, args["attempt"].(*int)), true
+	case "Step.keptFrom":
+		if e.ComplexityRoot.Step.KeptFrom == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Step.KeptFrom(childComplexity), true
 	case "Step.logicalAttemptId":
 		if e.ComplexityRoot.Step.LogicalAttemptID == nil {
 			break
@@ -7519,6 +7582,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepCounts.Failed(childComplexity), true
+	case "StepCounts.kept":
+		if e.ComplexityRoot.StepCounts.Kept == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCounts.Kept(childComplexity), true
 	case "StepCounts.pending":
 		if e.ComplexityRoot.StepCounts.Pending == nil {
 			break
@@ -7537,6 +7606,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepCounts.Skipped(childComplexity), true
+	case "StepCounts.stopped":
+		if e.ComplexityRoot.StepCounts.Stopped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCounts.Stopped(childComplexity), true
 	case "StepCounts.success":
 		if e.ComplexityRoot.StepCounts.Success == nil {
 			break
@@ -8893,6 +8968,8 @@ type Run implements Node {
   queue: QueueEntry
   "The approval and its decisions; null when the run needs none. Not available in lists and subscriptions."
   approval: RunApproval
+  "The approvals of a run that waits for them; null for other runs. Not available in runUpdates."
+  waitsForApprovals: ApprovalCount
   "What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
   """
@@ -9232,8 +9309,13 @@ type StepCounts {
   pending: Int!
   running: Int!
   success: Int!
+  "Includes ` + "`" + `stopped` + "`" + `."
   failed: Int!
   skipped: Int!
+  "Failed steps that did not fail by themselves: the run was cancelled, stopped or paused while they ran."
+  stopped: Int!
+  "Successful steps that a rerun did not run again: see Step.keptFrom."
+  kept: Int!
 }
 
 "Who or what ended a run as CANCELLED."
@@ -9253,6 +9335,8 @@ type Cancellation {
 
 type RunError {
   stepId: String
+  "The name of the step in the plan; null when it has none."
+  stepName: String
   logicalAttemptId: Int
   code: String!
   category: FailureCategory
@@ -9294,6 +9378,8 @@ type Step {
   skip: Skip
   "The result of the step, at most 16 KiB."
   result: JSON
+  "The run whose outputs a rerun took over instead of running the step; null: it did not."
+  keptFrom: String
   "A retry was accepted and has not started yet."
   pendingRetry: Boolean!
   "One entry for each logical attempt that started or was skipped."
@@ -9530,6 +9616,10 @@ type RunApproval {
   "When the run is cancelled without a decision; null: it is decided."
   expiresAt: Time
   decisions: [ApprovalDecision!]!
+}
+type ApprovalCount {
+  given: Int!
+  required: Int!
 }
 type ApprovalDecision {
   principal: String!
@@ -10209,6 +10299,8 @@ enum ManualOutcome { SUCCEEDED FAILED CANCELLED }
 type ManualTask {
   runId: String!
   stepId: String!
+  "The name of the step in the plan; null when it has none."
+  stepName: String
   logicalAttemptId: Int!
   projectId: String!
   environmentId: String!
@@ -10905,6 +10997,8 @@ type InboxItem {
   runId: String!
   "A MANUAL step; null: the run waits for approval."
   stepId: String
+  "The name of the step in the plan; null when it has none."
+  stepName: String
   logicalAttemptId: Int
   projectId: String!
   environmentId: String!
@@ -10933,9 +11027,10 @@ type StepLog {
   matches: [Int!]!
   totalMatches: Int!
   """
-  The line at which to start reading why the attempt failed: the first line on stderr that its program marks as ERROR, FATAL,
-  CRITICAL or PANIC, else the first on stderr that mentions an error or failure, else the first on stderr, else the last.
-  dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
+  The line at which to start reading why the attempt failed. It is the line that the message of the attempt's error quotes, if
+  it quotes one. Otherwise one rule chooses it: the line that the program marks as an error, the reason in a report of dbt, the
+  exception at the end of a traceback, a line that mentions a failure, or else the last line. Null when the attempt has not
+  failed, printed nothing, or printed so much that the line was dropped.
   """
   errorLine: Int
 }
@@ -10979,7 +11074,11 @@ type FoundLog {
 type LogLine {
   no: Int!
   at: Time!
-  "stdout, stderr or dvt"
+  """
+  stdout, stderr, output or dvt. A program of a step writes both of its outputs into one pipe, output, which keeps their order.
+  Docker carries stdout and stderr separately; the order of their lines to each other is then not known. Messages of dbt of
+  level error are on stderr.
+  """
   stream: String!
   engineAttemptId: Int!
   text: String!
@@ -11078,6 +11177,8 @@ type AttentionItem {
   planVersion: String!
   "The failed step or the manual step; null for other kinds."
   stepId: String
+  "The name of the step in the plan; null when it has none."
+  stepName: String
   logicalAttemptId: Int
   since: Time!
   "When dvt decides by itself; null: never."
@@ -11257,6 +11358,16 @@ func (ec *executionContext) childFields_AddRunNotePayload(ctx context.Context, f
 	return nil, fmt.Errorf("no field named %q was found under type AddRunNotePayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ApprovalCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "given":
+		return ec.fieldContext_ApprovalCount_given(ctx, field)
+	case "required":
+		return ec.fieldContext_ApprovalCount_required(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ApprovalCount", field.Name)
+}
+
 func (ec *executionContext) childFields_ApprovalDecision(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "principal":
@@ -11327,6 +11438,8 @@ func (ec *executionContext) childFields_AttentionItem(ctx context.Context, field
 		return ec.fieldContext_AttentionItem_planVersion(ctx, field)
 	case "stepId":
 		return ec.fieldContext_AttentionItem_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_AttentionItem_stepName(ctx, field)
 	case "logicalAttemptId":
 		return ec.fieldContext_AttentionItem_logicalAttemptId(ctx, field)
 	case "since":
@@ -12187,6 +12300,8 @@ func (ec *executionContext) childFields_InboxItem(ctx context.Context, field gra
 		return ec.fieldContext_InboxItem_runId(ctx, field)
 	case "stepId":
 		return ec.fieldContext_InboxItem_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_InboxItem_stepName(ctx, field)
 	case "logicalAttemptId":
 		return ec.fieldContext_InboxItem_logicalAttemptId(ctx, field)
 	case "projectId":
@@ -12265,6 +12380,8 @@ func (ec *executionContext) childFields_ManualTask(ctx context.Context, field gr
 		return ec.fieldContext_ManualTask_runId(ctx, field)
 	case "stepId":
 		return ec.fieldContext_ManualTask_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_ManualTask_stepName(ctx, field)
 	case "logicalAttemptId":
 		return ec.fieldContext_ManualTask_logicalAttemptId(ctx, field)
 	case "projectId":
@@ -13097,6 +13214,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_queue(ctx, field)
 	case "approval":
 		return ec.fieldContext_Run_approval(ctx, field)
+	case "waitsForApprovals":
+		return ec.fieldContext_Run_waitsForApprovals(ctx, field)
 	case "actions":
 		return ec.fieldContext_Run_actions(ctx, field)
 	case "lastGreen":
@@ -13209,6 +13328,8 @@ func (ec *executionContext) childFields_RunError(ctx context.Context, field grap
 	switch field.Name {
 	case "stepId":
 		return ec.fieldContext_RunError_stepId(ctx, field)
+	case "stepName":
+		return ec.fieldContext_RunError_stepName(ctx, field)
 	case "logicalAttemptId":
 		return ec.fieldContext_RunError_logicalAttemptId(ctx, field)
 	case "code":
@@ -13669,6 +13790,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_skip(ctx, field)
 	case "result":
 		return ec.fieldContext_Step_result(ctx, field)
+	case "keptFrom":
+		return ec.fieldContext_Step_keptFrom(ctx, field)
 	case "pendingRetry":
 		return ec.fieldContext_Step_pendingRetry(ctx, field)
 	case "attempts":
@@ -13771,6 +13894,10 @@ func (ec *executionContext) childFields_StepCounts(ctx context.Context, field gr
 		return ec.fieldContext_StepCounts_failed(ctx, field)
 	case "skipped":
 		return ec.fieldContext_StepCounts_skipped(ctx, field)
+	case "stopped":
+		return ec.fieldContext_StepCounts_stopped(ctx, field)
+	case "kept":
+		return ec.fieldContext_StepCounts_kept(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepCounts", field.Name)
 }
@@ -16375,6 +16502,52 @@ func (ec *executionContext) fieldContext_AddRunNotePayload_change(_ context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _ApprovalCount_given(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApprovalCount_given(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Given, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApprovalCount_given(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApprovalCount", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ApprovalCount_required(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApprovalCount_required(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Required, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApprovalCount_required(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApprovalCount", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _ApprovalDecision_principal(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalDecision) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16905,6 +17078,29 @@ func (ec *executionContext) _AttentionItem_stepId(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_AttentionItem_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_stepName(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -23498,6 +23694,29 @@ func (ec *executionContext) fieldContext_InboxItem_stepId(_ context.Context, fie
 	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _InboxItem_stepName(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _InboxItem_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24092,6 +24311,29 @@ func (ec *executionContext) _ManualTask_stepId(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_ManualTask_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_stepName(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -33843,6 +34085,38 @@ func (ec *executionContext) fieldContext_Run_approval(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Run_waitsForApprovals(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_waitsForApprovals(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WaitsForApprovals, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ApprovalCount) graphql.Marshaler {
+			return ec.marshalOApprovalCount2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalCount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_waitsForApprovals(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApprovalCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_actions(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34756,6 +35030,29 @@ func (ec *executionContext) _RunError_stepId(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_RunError_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunError", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunError_stepName(ctx context.Context, field graphql.CollectedField, obj *model.RunError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunError_stepName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunError_stepName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunError", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -38498,6 +38795,29 @@ func (ec *executionContext) fieldContext_Step_result(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Step", field, false, false, errors.New("field of type JSON does not have child fields"))
 }
 
+func (ec *executionContext) _Step_keptFrom(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_keptFrom(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.KeptFrom, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_keptFrom(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Step", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Step_pendingRetry(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -39506,6 +39826,52 @@ func (ec *executionContext) _StepCounts_skipped(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_StepCounts_skipped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepCounts_stopped(ctx context.Context, field graphql.CollectedField, obj *model.StepCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCounts_stopped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stopped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepCounts_stopped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepCounts_kept(ctx context.Context, field graphql.CollectedField, obj *model.StepCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCounts_kept(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kept, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepCounts_kept(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepCounts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -46421,6 +46787,49 @@ func (ec *executionContext) _AddRunNotePayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
+var approvalCountImplementors = []string{"ApprovalCount"}
+
+func (ec *executionContext) _ApprovalCount(ctx context.Context, sel ast.SelectionSet, obj *model.ApprovalCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, approvalCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ApprovalCount")
+		case "given":
+			out.Values[i] = ec._ApprovalCount_given(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "required":
+			out.Values[i] = ec._ApprovalCount_required(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var approvalDecisionImplementors = []string{"ApprovalDecision"}
 
 func (ec *executionContext) _ApprovalDecision(ctx context.Context, sel ast.SelectionSet, obj *model.ApprovalDecision) graphql.Marshaler {
@@ -46672,6 +47081,11 @@ func (ec *executionContext) _AttentionItem(ctx context.Context, sel ast.Selectio
 			}
 		case "stepId":
 			out.Values[i] = ec._AttentionItem_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "stepName":
+			out.Values[i] = ec._AttentionItem_stepName(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -49896,6 +50310,11 @@ func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "stepName":
+			out.Values[i] = ec._InboxItem_stepName(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "logicalAttemptId":
 			out.Values[i] = ec._InboxItem_logicalAttemptId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -50179,6 +50598,11 @@ func (ec *executionContext) _ManualTask(ctx context.Context, sel ast.SelectionSe
 		case "stepId":
 			out.Values[i] = ec._ManualTask_stepId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepName":
+			out.Values[i] = ec._ManualTask_stepName(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "logicalAttemptId":
@@ -54500,6 +54924,11 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "waitsForApprovals":
+			out.Values[i] = ec._Run_waitsForApprovals(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "actions":
 			field := field
 
@@ -55152,6 +55581,11 @@ func (ec *executionContext) _RunError(ctx context.Context, sel ast.SelectionSet,
 			out.Values[i] = graphql.MarshalString("RunError")
 		case "stepId":
 			out.Values[i] = ec._RunError_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "stepName":
+			out.Values[i] = ec._RunError_stepName(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -56806,6 +57240,11 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "keptFrom":
+			out.Values[i] = ec._Step_keptFrom(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "pendingRetry":
 			out.Values[i] = ec._Step_pendingRetry(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -57262,6 +57701,16 @@ func (ec *executionContext) _StepCounts(ctx context.Context, sel ast.SelectionSe
 			}
 		case "skipped":
 			out.Values[i] = ec._StepCounts_skipped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stopped":
+			out.Values[i] = ec._StepCounts_stopped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kept":
+			out.Values[i] = ec._StepCounts_kept(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -61936,6 +62385,13 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalOApprovalCount2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalCount(ctx context.Context, sel ast.SelectionSet, v *model.ApprovalCount) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ApprovalCount(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOApproveActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApproveActionInput(ctx context.Context, v any) (*model.ApproveActionInput, error) {

@@ -7,7 +7,7 @@ import (
 
 func mapManualTask(t runs.ManualTask) *model.ManualTask {
 	return &model.ManualTask{
-		RunID: t.Identity.RunID, StepID: t.StepID, LogicalAttemptID: t.LogicalAttempt,
+		RunID: t.Identity.RunID, StepID: t.StepID, StepName: Text(t.StepName), LogicalAttemptID: t.LogicalAttempt,
 		ProjectID: t.Identity.ProjectID, EnvironmentID: t.Identity.EnvironmentID,
 		Instructions: Text(t.Instructions), Evidence: t.Evidence, Since: t.Since, Deadline: t.Deadline,
 		Action: new(Action(t.Action)), Token: Text(t.Token),

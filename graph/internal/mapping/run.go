@@ -47,7 +47,7 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 		Cancellation: mapCancellation(h.Cancellation),
 		Artifacts:    []model.Artifact{},
 		Pause:        mapPause(h), RetryDeadline: h.RetryDeadline, Queue: Queue(v),
-		Available: available,
+		WaitsForApprovals: approvalCount(v), Available: available,
 	}
 	if w.Artifacts {
 		r.Artifacts = MapSlice(h.Artifacts, mapArtifact)
@@ -72,6 +72,21 @@ func statusMessage(v control.RunView) string {
 	return h.Message()
 }
 
+// approvalCount counts the approvals of a run that waits for them; nil for other runs.
+func approvalCount(v control.RunView) *model.ApprovalCount {
+	h := v.State.Header
+	if v.Approval == nil || h.Status != run.Pending || h.Queued || v.Past {
+		return nil
+	}
+	out := &model.ApprovalCount{Required: v.Approval.Required}
+	for _, d := range v.Approval.Decisions {
+		if d.Approved {
+			out.Given++
+		}
+	}
+	return out
+}
+
 func mapPlan(h run.Header) *model.PlanRef {
 	p := &model.PlanRef{PlanID: h.PlanID, PlanVersion: h.PlanVersion}
 	if h.PlanRef != nil {
@@ -91,6 +106,7 @@ func mapEngine(e *run.EngineRunRef) *model.EngineRunRef {
 func mapCounts(c run.StepCounts) *model.StepCounts {
 	return &model.StepCounts{
 		Total: c.Total, Pending: c.Pending, Running: c.Running, Success: c.Success, Failed: c.Failed, Skipped: c.Skipped,
+		Stopped: c.Stopped, Kept: c.Kept,
 	}
 }
 
@@ -98,7 +114,7 @@ func mapCounts(c run.StepCounts) *model.StepCounts {
 // An attempt that the cancellation of the run ended explains nothing. header adds the numbers of steps.
 func mapRootCause(s run.State) *model.RunError {
 	switch f := s.Failure; {
-	case f == nil && s.Status == run.Cancelled && s.RootCause != nil && endedByStop(s.RootCause.Error):
+	case f == nil && s.Status == run.Cancelled && s.RootCause != nil && s.RootCause.Error.IsStop():
 		return nil
 	case f != nil:
 		e := &model.RunError{
@@ -111,24 +127,21 @@ func mapRootCause(s run.State) *model.RunError {
 		}
 		if s.RootCause != nil {
 			e.FirstSeq = s.RootCause.Seq
+			if e.StepID != nil && *e.StepID == s.RootCause.StepID {
+				e.StepName = Text(s.RootCause.Name)
+			}
 		}
 		return e
 	case s.RootCause != nil && s.RootCause.Error != nil:
 		cause := s.RootCause.Error
 		return &model.RunError{
 			RunID: s.RunID, StepID: &s.RootCause.StepID, LogicalAttemptID: &s.RootCause.LogicalAttempt,
-			FirstSeq: s.RootCause.Seq,
-			Code:     cause.Code, Message: Text(cause.Message), Retryable: cause.Retryable,
+			FirstSeq: s.RootCause.Seq, StepName: Text(s.RootCause.Name),
+			Code: cause.Code, Message: Text(cause.Message), Retryable: cause.Retryable,
 			Category: optionalEnum[model.FailureCategory](cause.Category),
 		}
 	}
 	return nil
-}
-
-// endedByStop reports whether an attempt FAILED only because its run was stopped or paused.
-func endedByStop(e *run.StepError) bool {
-	return e != nil && (e.Code == string(run.CodeCancelled) || e.Code == string(run.CodeTerminated) ||
-		e.Code == string(run.CodeCancelledByPause))
 }
 
 func mapCancellation(c *run.Cancellation) *model.Cancellation {

@@ -62,6 +62,9 @@ func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 		mapAttempt(&a, &s.Attempts[n-1])
 		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = nonZero(&s.Attempts[n-1].EngineAttempt),
 			a.StartedAt, a.CompletedAt, a.DurationMs
+		if r := s.Attempts[n-1].Reused; r != nil {
+			out.KeptFrom = &r.RunID
+		}
 		out.Error, out.Skip, out.Result, out.Artifacts = a.Error, a.Skip, a.Result, a.Artifacts
 	}
 }

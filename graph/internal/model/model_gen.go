@@ -80,6 +80,11 @@ type AddRunNotePayload struct {
 	Change *ChangeReceipt `json:"change"`
 }
 
+type ApprovalCount struct {
+	Given    int `json:"given"`
+	Required int `json:"required"`
+}
+
 type ApprovalDecision struct {
 	Principal string    `json:"principal"`
 	Decision  Decision  `json:"decision"`
@@ -131,7 +136,9 @@ type AttentionItem struct {
 	PlanID        string        `json:"planId"`
 	PlanVersion   string        `json:"planVersion"`
 	// The failed step or the manual step; null for other kinds.
-	StepID           *string   `json:"stepId,omitempty"`
+	StepID *string `json:"stepId,omitempty"`
+	// The name of the step in the plan; null when it has none.
+	StepName         *string   `json:"stepName,omitempty"`
 	LogicalAttemptID *int      `json:"logicalAttemptId,omitempty"`
 	Since            time.Time `json:"since"`
 	// When dvt decides by itself; null: never.
@@ -866,7 +873,9 @@ type HealthSample struct {
 type InboxItem struct {
 	RunID string `json:"runId"`
 	// A MANUAL step; null: the run waits for approval.
-	StepID           *string   `json:"stepId,omitempty"`
+	StepID *string `json:"stepId,omitempty"`
+	// The name of the step in the plan; null when it has none.
+	StepName         *string   `json:"stepName,omitempty"`
 	LogicalAttemptID *int      `json:"logicalAttemptId,omitempty"`
 	ProjectID        string    `json:"projectId"`
 	EnvironmentID    string    `json:"environmentId"`
@@ -901,7 +910,9 @@ type InjectOverrideInput struct {
 type LogLine struct {
 	No int       `json:"no"`
 	At time.Time `json:"at"`
-	// stdout, stderr or dvt
+	// stdout, stderr, output or dvt. A program of a step writes both of its outputs into one pipe, output, which keeps their order.
+	// Docker carries stdout and stderr separately; the order of their lines to each other is then not known. Messages of dbt of
+	// level error are on stderr.
 	Stream          string `json:"stream"`
 	EngineAttemptID int    `json:"engineAttemptId"`
 	Text            string `json:"text"`
@@ -937,11 +948,13 @@ type LogSearchPlanInput struct {
 
 // A MANUAL step that waits for a person.
 type ManualTask struct {
-	RunID            string `json:"runId"`
-	StepID           string `json:"stepId"`
-	LogicalAttemptID int    `json:"logicalAttemptId"`
-	ProjectID        string `json:"projectId"`
-	EnvironmentID    string `json:"environmentId"`
+	RunID  string `json:"runId"`
+	StepID string `json:"stepId"`
+	// The name of the step in the plan; null when it has none.
+	StepName         *string `json:"stepName,omitempty"`
+	LogicalAttemptID int     `json:"logicalAttemptId"`
+	ProjectID        string  `json:"projectId"`
+	EnvironmentID    string  `json:"environmentId"`
 	// Instructions from the plan.
 	Instructions *string `json:"instructions,omitempty"`
 	// The evidence that the plan requests.
@@ -1639,6 +1652,8 @@ type Run struct {
 	Queue *QueueEntry `json:"queue,omitempty"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
 	Approval *RunApproval `json:"approval,omitempty"`
+	// The approvals of a run that waits for them; null for other runs. Not available in runUpdates.
+	WaitsForApprovals *ApprovalCount `json:"waitsForApprovals,omitempty"`
 	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
 	// The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
@@ -1730,7 +1745,9 @@ type RunEdge struct {
 }
 
 type RunError struct {
-	StepID           *string          `json:"stepId,omitempty"`
+	StepID *string `json:"stepId,omitempty"`
+	// The name of the step in the plan; null when it has none.
+	StepName         *string          `json:"stepName,omitempty"`
 	LogicalAttemptID *int             `json:"logicalAttemptId,omitempty"`
 	Code             string           `json:"code"`
 	Category         *FailureCategory `json:"category,omitempty"`
@@ -2144,6 +2161,8 @@ type Step struct {
 	Skip             *Skip          `json:"skip,omitempty"`
 	// The result of the step, at most 16 KiB.
 	Result json.RawMessage `json:"result,omitempty"`
+	// The run whose outputs a rerun took over instead of running the step; null: it did not.
+	KeptFrom *string `json:"keptFrom,omitempty"`
 	// A retry was accepted and has not started yet.
 	PendingRetry bool `json:"pendingRetry"`
 	// One entry for each logical attempt that started or was skipped.
@@ -2218,8 +2237,13 @@ type StepCounts struct {
 	Pending int `json:"pending"`
 	Running int `json:"running"`
 	Success int `json:"success"`
+	// Includes `stopped`.
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
+	// Failed steps that did not fail by themselves: the run was cancelled, stopped or paused while they ran.
+	Stopped int `json:"stopped"`
+	// Successful steps that a rerun did not run again: see Step.keptFrom.
+	Kept int `json:"kept"`
 }
 
 type StepDiff struct {
@@ -2260,9 +2284,10 @@ type StepLog struct {
 	// Line numbers that contain `find`, at most 1000.
 	Matches      []int `json:"matches"`
 	TotalMatches int   `json:"totalMatches"`
-	// The line at which to start reading why the attempt failed: the first line on stderr that its program marks as ERROR, FATAL,
-	// CRITICAL or PANIC, else the first on stderr that mentions an error or failure, else the first on stderr, else the last.
-	// dbt's messages of level error are on stderr. Null when the attempt has not failed or printed nothing.
+	// The line at which to start reading why the attempt failed. It is the line that the message of the attempt's error quotes, if
+	// it quotes one. Otherwise one rule chooses it: the line that the program marks as an error, the reason in a report of dbt, the
+	// exception at the end of a traceback, a line that mentions a failure, or else the last line. Null when the attempt has not
+	// failed, printed nothing, or printed so much that the line was dropped.
 	ErrorLine *int `json:"errorLine,omitempty"`
 }
 

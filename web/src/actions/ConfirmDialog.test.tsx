@@ -145,7 +145,7 @@ it("says what a pause does to the retry window, and not again what the failure h
 });
 
 it("preselects everything for a rerun of a run that succeeded, and says why the other choice is off", async () => {
-  const counts = { total: 3, pending: 0, running: 0, success: 3, failed: 0, skipped: 0 };
+  const counts = { total: 3, pending: 0, running: 0, success: 3, failed: 0, skipped: 0, stopped: 0, kept: 0 };
   const run = store(header({ status: "COMPLETED", stepCounts: counts }));
   const map = new Map([["RERUN", available("RERUN")] as const]);
   const { sent, user } = await show(

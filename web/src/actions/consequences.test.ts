@@ -6,7 +6,7 @@ it("says what a cancellation loses and what stays", () => {
   expect(consequences("CANCEL", header())).toEqual([
     "14 steps will never start. The results of 41 steps stay, and a rerun can use them.",
   ]);
-  const counts = { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0 };
+  const counts = { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0, stopped: 0, kept: 0 };
   expect(consequences("CANCEL", header({ stepCounts: counts }))).toEqual([]);
 });
 

@@ -13,6 +13,7 @@ const ITEM: AttentionItem = {
   planVersion: "1.4",
   stepId: "stg_orders",
   logicalAttemptId: 1,
+  stepName: null,
   since: "2026-11-22T02:50:00Z",
   deadline: "2026-11-22T03:01:30Z",
   expectedBy: null,

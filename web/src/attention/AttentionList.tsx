@@ -175,13 +175,17 @@ function Others({ item: { kind, actions, whoCould } }: { item: AttentionItem }) 
 function Cause({ item }: { item: AttentionItem }) {
   if (item.code !== null && item.stepId !== null) {
     return (
-      <p className={css.cause} title={item.message ?? undefined}>
-        {m.attention.failed(item.stepId, item.code)}
+      <p className={css.cause} title={`${item.stepId}\n${item.message ?? ""}`}>
+        {m.attention.failed(item.stepName ?? item.stepId, item.code)}
         {item.message !== null && <span className={css.message}> {item.message}</span>}
       </p>
     );
   }
-  return item.stepId === null ? null : <p className={css.cause}>{item.stepId}</p>;
+  return item.stepId === null ? null : (
+    <p className={css.cause} title={item.stepId}>
+      {item.stepName ?? item.stepId}
+    </p>
+  );
 }
 
 function clock(item: { kind: AttentionKind; expectedBy: string | null }, left: number | null, now: number): string {

@@ -18,7 +18,7 @@ const run = (n: number, { minutesAgo = n, planId = "nightly", stepId = "stg_orde
     createdAt: new Date(AT - minutesAgo * 60_000).toISOString(),
     completedAt: new Date(AT - minutesAgo * 60_000 + 1_000).toISOString(),
     plan: { planId, planVersion: "1.4" },
-    rootCause: { stepId, code: "EXIT_STATUS", message: "exit status 1" },
+    rootCause: { stepId, stepName: null, code: "EXIT_STATUS", message: "exit status 1" },
   },
 });
 

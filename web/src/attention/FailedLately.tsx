@@ -95,9 +95,9 @@ export function FailedLately({ of: { failures, runs, more } }: { of: FailedLatel
           {
             head: m.attention.cause,
             line: true,
-            cell: ({ stepId, code, message }) => (
-              <span title={message}>
-                {m.attention.failed(stepId, code)} {message}
+            cell: ({ stepId, stepName, code, message }) => (
+              <span title={[stepId, message].filter(Boolean).join("\n")}>
+                {m.attention.failed(stepName ?? stepId, code)} {message}
               </span>
             ),
           },
@@ -117,7 +117,7 @@ export function FailedLately({ of: { failures, runs, more } }: { of: FailedLatel
               <span className={css.rowButtons}>
                 <Button
                   refusal={refusal}
-                  label={m.attention.named(`${m.attention.rerun(of.runIds.length)}…`, `${of.planId}, ${of.stepId}`)}
+                  label={m.attention.named(`${m.attention.rerun(of.runIds.length)}…`, `${of.planId}, ${of.stepName ?? of.stepId}`)}
                   onClick={() => setAsking(of)}
                 >
                   {m.attention.rerun(of.runIds.length)}…

@@ -9,6 +9,7 @@ export interface Failure {
   projectId: string;
   environmentId: string;
   stepId: string;
+  stepName: string | null;
   code: string;
   message: string;
   /** The newest one first. */
@@ -36,7 +37,7 @@ export function toFailures({ failed, completed }: Answer, since: Instant): Failu
   for (const { node } of failed.edges) {
     const ended = instant(node.completedAt ?? node.createdAt);
     if (ended < since) continue;
-    const { stepId = null, code = "", message = null } = node.rootCause ?? {};
+    const { stepId = null, stepName = null, code = "", message = null } = node.rootCause ?? {};
     const plan = planKey(node);
     const key = [plan, stepId ?? "", code].join(" ");
     const failure = by.get(key);
@@ -51,6 +52,7 @@ export function toFailures({ failed, completed }: Answer, since: Instant): Failu
       projectId: node.projectId,
       environmentId: node.environmentId,
       stepId: stepId ?? "",
+      stepName,
       code,
       message: message ?? "",
       runIds: [node.runId],

@@ -8,6 +8,7 @@ const run = (stepId: string | null) => ({
       ? null
       : {
           stepId,
+          stepName: null,
           logicalAttemptId: 1,
           code: "X",
           category: null,

@@ -51,10 +51,11 @@ export const GraphNode = memo(function GraphNode({
   const took =
     runs && step.startedAt !== null
       ? `${store.frozen() ? "≥ " : ""}${ticking(store.now() - step.startedAt)}`
-      : step.durationMs === null || step.status === "SKIPPED"
+      : step.durationMs === null || step.status === "SKIPPED" || step.keptFrom
         ? null
         : duration(step.durationMs);
-  const below = [step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null, took]
+  const kept = step.keptFrom ? look.word.toLowerCase() : null;
+  const below = [kept, step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null, took]
     .filter((part) => part !== null)
     .join(" · ");
   const name = stepWords(step, blocked.count(i), behind, held, took);

@@ -1,4 +1,4 @@
-/** A step as people and commands know it: "Look for a file (need-file)", or its id when it has no other name. */
+/** A step as people know it: its name in the plan, or its id when it has none. The id stands in a title where it helps. */
 export function stepTitle(stepId: string, name: string | null | undefined): string {
-  return name && name !== stepId ? `${name} (${stepId})` : stepId;
+  return name || stepId;
 }

@@ -33,6 +33,7 @@ const TASK = {
   ...PLACE,
   runId: RUN,
   stepId: "sign_off",
+  stepName: "Sign off",
   logicalAttemptId: 1,
   instructions: "Compare the invoice with the ledger, then sign it off.",
   since: written(NOW - 600_000),
@@ -56,6 +57,7 @@ const TASKS = [
   TASK,
   {
     ...TASK,
+    stepName: null,
     stepId: "a_step_with_a_name_that_is_much_longer_than_any_column_of_any_list_here",
     instructions: null,
     deadline: null,

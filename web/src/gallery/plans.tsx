@@ -30,6 +30,7 @@ const FAILED: AttentionItem = {
   planVersion: "1.4.2",
   stepId: "stg_orders",
   logicalAttemptId: 1,
+  stepName: "Staging of orders",
   since: written(NOW - 600_000),
   deadline: written(NOW + 90_000),
   expectedBy: null,

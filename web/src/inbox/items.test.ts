@@ -27,6 +27,7 @@ const approval: Approval = {
 const task: TaskFieldsFragment = {
   runId: "r2",
   stepId: "check",
+  stepName: null,
   logicalAttemptId: 1,
   projectId: "shop",
   environmentId: "dev",

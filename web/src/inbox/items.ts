@@ -55,7 +55,7 @@ function ofTask(task: TaskFieldsFragment): Item {
     kind: "task",
     runId: task.runId,
     stepId: task.stepId,
-    name: task.stepId,
+    name: task.stepName ?? task.stepId,
     projectId: task.projectId,
     environmentId: task.environmentId,
     by: null,

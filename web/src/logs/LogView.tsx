@@ -211,6 +211,7 @@ function Lines({
         </Suspense>
       )}
       {next && <TryWaits next={next} />}
+      {log.unordered && <p className={css.note}>{m.log.unordered}</p>}
       {total === 0 ? (
         <p className={css.empty}>{running ? m.log.waiting : m.log.none}</p>
       ) : (

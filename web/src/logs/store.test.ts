@@ -64,6 +64,14 @@ describe("LogStore", () => {
     expect([log.total, log.line(4)?.text, log.complete]).toEqual([5, "line 4", true]);
   });
 
+  it("says that the order of lines is not known when two streams were read", async () => {
+    const log = new LogStore(server(2).fetch);
+    await log.ensure(1, 2);
+    expect(log.unordered).toBe(false);
+    log.append({ lines: [{ ...line(3), stream: "stderr" }], totalLines: 3, missing: null }, false);
+    expect(log.unordered).toBe(true);
+  });
+
   it("asks once for a window whose lines were dropped, also when more of them go", async () => {
     const missing = { from: 1_501, to: 9_500 };
     const kept = (no: number): boolean => no < missing.from || no >= missing.to;

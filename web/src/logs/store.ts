@@ -32,6 +32,7 @@ export class LogStore {
   #total: number | null = null;
   #missing: Gap | null = null;
   #errorLine: number | null = null;
+  readonly #streams = new Set<string>();
   #complete = false;
   #error: unknown = null;
   #version = 0;
@@ -63,6 +64,10 @@ export class LogStore {
   }
   get error(): unknown {
     return this.#error;
+  }
+  /** The lines were read from two streams, so the order of the lines of one to those of the other is not known. */
+  get unordered(): boolean {
+    return this.#streams.has("stdout") && this.#streams.has("stderr");
   }
   line(no: number): LogLine | undefined {
     return this.#windows.get(Math.floor((no - 1) / WINDOW))?.get(no);
@@ -147,6 +152,7 @@ export class LogStore {
       const index = Math.floor((line.no - 1) / WINDOW);
       const window = this.#windows.get(index) ?? new Map<number, LogLine>();
       window.set(line.no, line);
+      this.#streams.add(line.stream);
       this.#windows.set(index, window);
     }
     for (const index of this.#windows.keys()) {

@@ -32,6 +32,7 @@ export const grid = {
   find: "Find a step",
   group: "Group",
   allGroups: "All groups",
+  failedOrCancelled: "Failed or cancelled",
   failedFirst: "Failed first",
   held: "Held by a failure",
   blocked: "Need a failed step",

@@ -21,8 +21,8 @@ export const run = {
   windowClosed: "the retry window has closed",
   unknownMeans: "This page does not know this status: the server may be newer. Reload the page.",
   compensatingMeans: "dvt undoes the effects of the steps, one after another.",
-  failure: (step: string, code: string, others: number) =>
-    `${step} failed: ${code}${others > 0 ? `, and ${plural(others, "more step")}` : ""}`,
+  failure: (step: string, why: string, others: number) =>
+    `${step} failed: ${why}${others > 0 ? `, and ${plural(others, "more step")}` : ""}`,
   nobodyRetried: (within: string) => `nobody retried within ${within}`,
   stepsFailed: (n: number) => `${plural(n, "step")} failed`,
   draining: (n: number) => `Waiting for ${plural(n, "running step")}`,
@@ -88,7 +88,8 @@ export const run = {
     manual: "waiting for a person",
     pending: "pending",
     neverStarted: "never started",
-    stopped: "stopped",
+    stopped: "cancelled",
+    kept: "kept",
     skipped: "skipped",
   },
   afterRetries: (n: number, who: string) => `after ${plural(n, "retry", "retries")} by ${who}`,

@@ -87,8 +87,11 @@ export const runs = {
   notStarted: "not started",
   createdAt: (at: string) => `Created ${at} UTC`,
   failedSteps: (n: number) => `${count(n)} failed`,
-  stepsOf: (n: { success: number; failed: number; running: number; skipped: number; total: number }) =>
-    `${count(n.success)} of ${plural(n.total, "step")} succeeded, ${count(n.failed)} failed, ${count(n.running)} running, ${count(n.skipped)} skipped`,
+  approvals: (given: number, required: number) => `${count(given)} of ${plural(required, "approval")}`,
+  cancelledSteps: (n: number) => `${count(n)} cancelled`,
+  keptSteps: (n: number) => `${count(n)} kept`,
+  stepsOf: (n: Record<"success" | "failed" | "running" | "skipped" | "stopped" | "kept" | "total", number>) =>
+    `${count(n.success)} of ${plural(n.total, "step")} succeeded${n.kept > 0 ? ` (${count(n.kept)} kept from an earlier run)` : ""}, ${count(n.failed)} failed, ${count(n.running)} running, ${count(n.skipped)} skipped${n.stopped > 0 ? `, ${count(n.stopped)} cancelled` : ""}`,
   selectAll: "Select all runs shown",
   select: (run: string) => `Select ${run}`,
   menu: "More",

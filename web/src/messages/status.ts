@@ -13,6 +13,8 @@ export const status = {
   draining: (n: number) => `Paused · draining ${n}`,
   completed: "Completed",
   succeeded: "Succeeded",
+  keptFrom: (run: string) => `Kept from ${run}`,
+  waitsForApproval: "Waiting for approval",
   failed: "Failed",
   cancelled: "Cancelled",
   skipped: "Skipped",

@@ -102,6 +102,7 @@ export const step = {
 export const log = {
   find: "Find in log",
   none: "This attempt printed nothing.",
+  unordered: "stdout and stderr were read separately: the order of their lines to each other is not known.",
   waiting: "Nothing printed yet. New lines appear here.",
   tryBegins: (n: number, of: number | null) => `Try ${n}${of === null ? "" : ` of ${of}`}, started`,
   tryWaits: (n: number, of: number, time: string) => `Try ${n} of ${of} starts in ${time}`,

@@ -32,7 +32,7 @@ it("names the action, the step, and the run unless it is the shown one", async (
   expect(screen.queryByRole("link")).toBeNull();
 });
 
-it("names the step of the shown run by its name and id, and of another run by its id", async () => {
+it("names the step of the shown run by its name, and of another run by its id", async () => {
   const run = store(header(), {}, [step("stg_orders", { name: "Orders" })]);
   const { container, unmount } = await show(<ReceiptTitle signal={signal()} here />, { run });
   expect(container.textContent).toContain("Retry step Orders");

@@ -31,15 +31,17 @@ export function useCauseLines(
 }
 
 /**
- * The part of a message that the quoted lines do not say. A message such as "sh ended with exit status 1: at load.py"
- * ends in the last line of the log.
+ * The part of a message that the quoted lines do not say. A message such as "ERROR: no table (sh ended with exit status
+ * 1)" begins with a line of the log; those of earlier versions end with one.
  */
 export function besideQuote(lines: Lines | null | undefined, message: string): string | null {
   const quoted = (lines ?? []).map(({ text }) => plain(text).trim()).filter((text) => text !== "");
   const said = message.trim();
   if (quoted.some((text) => text.includes(said))) return null;
+  const first = quoted.filter((text) => said.startsWith(`${text} (`)).toSorted((a, b) => b.length - a.length)[0];
+  if (first !== undefined) return said.slice(first.length + 2).replace(/\)$/, "");
   const last = quoted.filter((text) => said.endsWith(text)).toSorted((a, b) => b.length - a.length)[0];
-  return last === undefined ? message : said.slice(0, -last.length).replace(/[:\s]+$/, "") || null;
+  return last === undefined ? message : said.slice(0, -last.length).replace(/(?:; its last line)?[:\s]+$/, "") || null;
 }
 
 /** The text of a line; null while it is unknown, or when it is blank. */
@@ -52,6 +54,7 @@ export function lineText(lines: Lines | null | undefined, line: number): string 
 export function CauseLog({ line, lines }: { line: number; lines: Lines | null | undefined }) {
   if (lines === undefined) return <div className={css.unread} />;
   if (!lines || lines.length === 0) return null;
+  const streams = new Set(lines.map(({ stream }) => stream));
   return (
     <pre className={`${prose.said} ${css.quoted}`} tabIndex={0} aria-label={m.run.logAround(line)}>
       {lines.map(({ no, text }) => (
@@ -60,6 +63,7 @@ export function CauseLog({ line, lines }: { line: number; lines: Lines | null | 
           <span>{plain(text)}</span>
         </span>
       ))}
+      {streams.has("stdout") && streams.has("stderr") && <span>{m.log.unordered}</span>}
     </pre>
   );
 }

@@ -66,7 +66,9 @@ it("copies the run's id and opens the list of all actions", async () => {
 it("names the failure in one line, counts down, and is urgent in the last minutes", async () => {
   const soon = header({ substatus: "AWAITING_OPERATOR", retryDeadline: NOW + 90_000 });
   await show(<RunHeaderView />, { run: store(soon) });
-  const words = screen.getByText("1 m 30 s left to retry · stg_orders failed: DBT_TEST_FAILED");
+  const words = screen.getByText(
+    "1 m 30 s left to retry · stg_orders failed: not_null_stg_orders_id: Got 3 results, configured to fail if != 0",
+  );
   expect(words.hasAttribute("data-urgent")).toBe(true);
 });
 
@@ -108,7 +110,10 @@ it("says after how many retries, and by whom, a run completed", async () => {
 it("says that the window closed unanswered", async () => {
   await show(<RunHeaderView />, { run: store(RUNS["failed"] ?? header()) });
   expect(
-    screen.getByText("stg_orders failed: DBT_TEST_FAILED · nobody retried within 10 m 0 s", { exact: false }),
+    screen.getByText(
+      "stg_orders failed: not_null_stg_orders_id: Got 3 results, configured to fail if != 0 · nobody retried within 10 m 0 s",
+      { exact: false },
+    ),
   ).toBeDefined();
 });
 
@@ -145,4 +150,12 @@ it("names the run that it is a rerun of, its tags, and that it has notes", async
   expect(origin.getAttribute("href")).toBe(`/runs/${RUN}parent`);
   await user.click(await screen.findByRole("link", { name: "reload, 1 note" }));
   await vi.waitFor(() => expect(search()).toMatchObject({ view: "details" }));
+});
+
+it("does not count cancelled steps as failed, nor kept ones as succeeded", async () => {
+  const stepCounts = { total: 12, pending: 6, running: 0, success: 2, failed: 4, skipped: 0, stopped: 3, kept: 2 };
+  await show(<RunFacts />, { run: store(header({ status: "CANCELLED", statusRaw: "CANCELLED", stepCounts })) });
+  for (const word of ["1 failed", "3 cancelled", "2 kept"])
+    expect(screen.getByText(word, { exact: false })).toBeDefined();
+  expect(screen.queryByText("succeeded", { exact: false })).toBeNull();
 });

@@ -31,7 +31,9 @@ import { SyncBanner, SyncChip } from "../freshness/Sync";
 const TASKS = 3;
 const COUNTS = [
   ["success", "success", m.run.counts.success],
+  ["kept", "skipped", m.run.counts.kept],
   ["failed", "failed", m.run.counts.failed],
+  ["stopped", "skipped", m.run.counts.stopped],
   ["running", "running", m.run.counts.running],
   ["manual", "person", m.run.counts.manual],
   ["pending", "pending", m.run.counts.pending],
@@ -210,9 +212,15 @@ function Facts({ header }: { header: RunHeader }) {
   useTick(1_000, !ended(header));
   const ran = useRunState((store) => (store.whole() ? store.tally().running : null));
   const manual = manualOf(header, ran);
-  // What the cancellation ended has not failed.
-  const stopped = header.cancellation !== null && header.rootCause === null;
-  const stepCounts = { ...header.stepCounts, running: header.stepCounts.running - manual, manual };
+  const { success, failed, running, stopped, kept } = header.stepCounts;
+  const stepCounts = {
+    ...header.stepCounts,
+    success: success - kept,
+    // What somebody stopped has not failed.
+    failed: failed - stopped,
+    running: running - manual,
+    manual,
+  };
   const total = took(header, store.now(), store.frozen());
   return (
     <p className={css.facts}>
@@ -222,14 +230,8 @@ function Facts({ header }: { header: RunHeader }) {
         <StepCount
           key={key}
           n={stepCounts[key]}
-          tone={key === "failed" && stopped ? "skipped" : tone}
-          word={
-            key === "pending" && ended(header)
-              ? m.run.counts.neverStarted
-              : key === "failed" && stopped
-                ? m.run.counts.stopped
-                : word
-          }
+          tone={tone}
+          word={key === "pending" && ended(header) ? m.run.counts.neverStarted : word}
         />
       ))}
       {stepCounts.total > 0 && <span>{m.run.ofSteps(stepCounts.total)}</span>}

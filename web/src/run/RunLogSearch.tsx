@@ -122,7 +122,7 @@ function FoundLog({ runId, text, log }: { runId: string; text: string; log: Log 
   return (
     <>
       <p className={css.form}>
-        <strong>{stepTitle(log.stepId, log.stepName)}</strong>
+        <strong title={log.stepId}>{stepTitle(log.stepId, log.stepName)}</strong>
         {log.attempt > 1 && <span>{attemptName(log.attempt)}</span>}
         {!own && (
           <span className={css.quiet}>

@@ -56,7 +56,11 @@ export function isUrgent({ retryDeadline }: Pick<RunHeader, "retryDeadline">, no
 /** The failed step with its error, and the number of other failed steps. */
 function failureWords({ rootCause, failedSteps }: RunHeader, nameOf: (stepId: string) => string): string {
   if (!rootCause?.stepId) return m.run.stepsFailed(failedSteps);
-  return m.run.failure(nameOf(rootCause.stepId), rootCause.code, failedSteps - 1);
+  return m.run.failure(nameOf(rootCause.stepId), firstLine(rootCause.message) ?? rootCause.code, failedSteps - 1);
+}
+
+function firstLine(message: string | null): string | null {
+  return message?.split("\n", 1)[0]?.trim() || null;
 }
 
 /** Why a run ended as failed. A run with a window that has a failed step ends because nobody answered within it. */

@@ -32,7 +32,9 @@ async function table(selected: ReadonlySet<string> = new Set(), over: Partial<Pa
 it("says for each run its status, its progress and its cause, and marks one that no longer matches", async () => {
   const { rows } = await table();
   expect(rows[0]?.textContent).toContain("Failed");
-  expect(rows[0]?.textContent).toContain("stg_orders: DBT_TEST_FAILED");
+  expect(rows[0]?.textContent).toContain(
+    "stg_orders: not_null_stg_orders_id: Got 3 results, configured to fail if != 0",
+  );
   expect(rows[0]?.textContent, "skipped steps are not done").toContain("41/60 · 1 failed");
   expect(rows[1]?.textContent).toContain("by ops: “warehouse maintenance”");
   expect(rows[1]?.textContent).toContain("no longer matches");
@@ -85,7 +87,9 @@ it("shows the columns that were chosen, in their order, and nothing of the other
     "Tags",
     "More",
   ]);
-  expect(screen.queryByText("stg_orders: DBT_TEST_FAILED")).toBeNull();
+  expect(
+    screen.queryByText("stg_orders: not_null_stg_orders_id: Got 3 results, configured to fail if != 0"),
+  ).toBeNull();
 });
 
 it("shows two tags of a run and the number of the others, and filters by a click", async () => {
@@ -96,4 +100,22 @@ it("shows two tags of a run and the number of the others, and filters by a click
   expect(screen.getByTitle("urgent, z").textContent).toBe("+2");
   await user.click(screen.getByRole("button", { name: "team:data" }));
   expect(onTag).toHaveBeenCalledExactlyOnceWith("team:data");
+});
+
+it("says of a cancelled run how many steps were cancelled, and of a rerun how many were kept", async () => {
+  const stepCounts = { total: 12, pending: 9, running: 0, success: 2, failed: 1, skipped: 0, stopped: 1, kept: 2 };
+  const { rows } = await table(new Set(), {
+    rows: ROWS.map(({ run, left }) => ({ run: { ...run, stepCounts }, left })),
+  });
+  expect(rows[0]?.textContent).toContain("2/12 · 1 cancelled · 2 kept");
+  expect(rows[0]?.textContent).not.toContain("1 failed");
+});
+
+it("says how many approvals a run waits for", async () => {
+  const waits = { status: "PENDING", waitsForApprovals: { given: 0, required: 2 }, rootCause: null } as const;
+  const stepCounts = { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0, stopped: 0, kept: 0 };
+  const { rows } = await table(new Set(), {
+    rows: ROWS.map(({ run, left }) => ({ run: { ...run, ...waits, stepCounts }, left })),
+  });
+  expect(rows[0]?.textContent).toMatch(/^Waiting for approval.*0 of 2 approvals/);
 });

@@ -220,7 +220,8 @@ function Took({ run }: { run: RunRow }) {
 function causeWords(run: RunRow): string | null {
   if (run.cancellation) return cancelledWords(run.cancellation);
   if (run.rootCause && (run.status === "FAILED" || run.failedSteps > 0)) {
-    return `${run.rootCause.stepId ? `${run.rootCause.stepId}: ` : ""}${run.rootCause.code}`;
+    const { stepId, stepName, code, message } = run.rootCause;
+    return `${stepId ? `${stepName ?? stepId}: ` : ""}${message ?? code}`;
   }
   if (run.pause) return m.run.pausedBy(run.pause.requestedBy ?? "?", run.pause.reason);
   return null;
@@ -241,14 +242,24 @@ export function widthsOf(counts: readonly number[], total: number): number[] {
 
 function Progress({ run }: { run: RunRow }) {
   const person = manualOf(run);
-  const counts = { ...run.stepCounts, person, running: run.stepCounts.running - person };
+  const { stopped, kept } = run.stepCounts;
+  const counts = {
+    ...run.stepCounts,
+    person,
+    running: run.stepCounts.running - person,
+    failed: run.stepCounts.failed - stopped,
+    skipped: run.stepCounts.skipped + stopped,
+  };
   const widths = widthsOf(
     PARTS.map((part) => counts[part]),
     counts.total,
   );
   let x = 0;
   return (
-    <span className={css.progress} title={counts.total > 0 ? m.runs.stepsOf(counts) : undefined}>
+    <span
+      className={css.progress}
+      title={counts.total > 0 ? m.runs.stepsOf({ ...counts, skipped: run.stepCounts.skipped }) : undefined}
+    >
       <svg className={css.bar} width="40" height="8" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
         <rect className={css.rest} width="100" height="8" />
         {PARTS.map((part, i) => {
@@ -262,7 +273,11 @@ function Progress({ run }: { run: RunRow }) {
         <span>
           {count(counts.success)}/{count(counts.total)}
           {counts.failed > 0 && <span className={css.failures}> · {m.runs.failedSteps(counts.failed)}</span>}
+          {stopped > 0 && ` · ${m.runs.cancelledSteps(stopped)}`}
+          {kept > 0 && ` · ${m.runs.keptSteps(kept)}`}
         </span>
+      ) : run.waitsForApprovals ? (
+        m.runs.approvals(run.waitsForApprovals.given, run.waitsForApprovals.required)
       ) : (
         "–"
       )}

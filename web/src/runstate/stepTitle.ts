@@ -1,4 +1,3 @@
-import { stepTitle } from "../format/stepTitle";
 import { useRunState } from "./context";
 import type { RunStore } from "./store";
 
@@ -24,7 +23,7 @@ function countsOf(store: Steps): ReadonlyMap<string, number> {
 export function titleOf(store: Steps, stepId: string): string {
   const name = store.step(stepId)?.name;
   if (!name) return stepId;
-  return (countsOf(store).get(name) ?? 0) > 1 ? stepTitle(stepId, name) : name;
+  return (countsOf(store).get(name) ?? 0) > 1 ? `${name} (${stepId})` : name;
 }
 
 /** The title of a step, which renders again when its name becomes known. */

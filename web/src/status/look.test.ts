@@ -24,3 +24,14 @@ it("gives each status a silhouette of its own", () => {
   const error = { code: "CANCELLED", message: null, retryable: true, category: null, source: null };
   expect(stepLook({ status: "FAILED", statusRaw: "FAILED", pendingRetry: false, error }).word).toBe("Cancelled");
 });
+
+it("does not show a step that a rerun kept as work done now", () => {
+  const kept = { status: "SUCCESS", statusRaw: "SUCCESS", pendingRetry: false, keptFrom: "c09db14f-1111" } as const;
+  expect(stepLook(kept)).toMatchObject({ word: "Kept from c09db14f", tone: "skipped" });
+});
+
+it("says that a run waits for approval", () => {
+  const run = { status: "PENDING", statusRaw: "PENDING", substatus: null, pause: null } as const;
+  expect(runLook({ ...run, waitsForApprovals: { given: 0, required: 2 } }).word).toBe("Waiting for approval");
+  expect(runLook({ ...run, waitsForApprovals: null }).word).toBe("Pending");
+});

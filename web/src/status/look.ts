@@ -16,17 +16,20 @@ import {
   UserCheck,
 } from "lucide-react";
 import type { RunRow, Step } from "../api/model";
+import { shortId } from "../format/format";
 import { m } from "../messages";
 import type { Look } from "../ui/tones";
 
 /** The errors of attempts that somebody stopped: they have not failed by themselves. */
 export const STOPPED: ReadonlySet<string> = new Set(["CANCELLED", "CANCELLED_BY_PAUSE", "TERMINATED"]);
 
-type RunState = Pick<RunRow, "status" | "statusRaw" | "substatus"> & { pause: { draining: number } | null };
+type RunState = Pick<RunRow, "status" | "statusRaw" | "substatus"> &
+  Partial<Pick<RunRow, "waitsForApprovals">> & { pause: { draining: number } | null };
 
 export function runLook(run: RunState): Look {
   switch (run.status) {
     case "PENDING":
+      if (run.waitsForApprovals) return { tone: "person", word: m.status.waitsForApproval, icon: UserCheck };
       return run.substatus === "QUEUED"
         ? { tone: "pending", word: m.status.queued, icon: Hourglass }
         : { tone: "pending", word: m.status.pending, icon: CircleDashed };
@@ -65,7 +68,7 @@ function runningLook(run: RunState): Look {
 }
 
 export function stepLook(
-  step: Pick<Step, "status" | "statusRaw" | "pendingRetry"> & Partial<Pick<Step, "substatus" | "error">>,
+  step: Pick<Step, "status" | "statusRaw" | "pendingRetry"> & Partial<Pick<Step, "substatus" | "error" | "keptFrom">>,
 ): Look {
   if (step.status === "FAILED" && !step.pendingRetry && STOPPED.has(step.error?.code ?? ""))
     return { tone: "cancelled", word: m.status.cancelled, icon: Ban };
@@ -78,6 +81,8 @@ export function stepLook(
     case "RUNNING":
       return { tone: "running", word: m.status.running, icon: CirclePlay };
     case "SUCCESS":
+      // A rerun took its outputs over: nothing ran now.
+      if (step.keptFrom) return { tone: "skipped", word: m.status.keptFrom(shortId(step.keptFrom)), icon: CircleCheck };
       return { tone: "success", word: m.status.succeeded, icon: CircleCheck };
     case "FAILED":
       return { tone: "failed", word: m.status.failed, icon: OctagonX };

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { manualOf } from "./stepGroup";
 
-const stepCounts = { total: 5, pending: 0, running: 3, success: 2, failed: 0, skipped: 0 };
+const stepCounts = { total: 5, pending: 0, running: 3, success: 2, failed: 0, skipped: 0, stopped: 0, kept: 0 };
 const run = { status: "RUNNING", substatus: null, pause: null, stepCounts } as const;
 
 it("counts steps that wait for a person apart from running ones, as far as known", () => {

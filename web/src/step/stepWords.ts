@@ -10,9 +10,10 @@ const NAMED = 3;
 
 /** The duration of the latest attempt; with "≥" when it runs and the view is stale. */
 export function stepTook(
-  step: Pick<Step, "startedAt" | "completedAt" | "durationMs" | "status">,
+  step: Pick<Step, "startedAt" | "completedAt" | "durationMs" | "status" | "keptFrom">,
   store: RunStore,
 ): string | null {
+  if (step.keptFrom) return null;
   if (step.durationMs !== null) return duration(step.durationMs);
   if (step.startedAt === null) return null;
   if (step.completedAt !== null) return duration(step.completedAt - step.startedAt);

@@ -54,6 +54,8 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
   const filters = STEP_FILTERS.filter(
     (filter) => (filter !== "HELD" && filter !== "BLOCKED") || counted(filter) > 0 || show.includes(filter),
   );
+  const { failed = 0, stopped = 0 } = header?.stepCounts ?? {};
+  const failedWord = stopped === 0 ? m.status.failed : stopped < failed ? m.grid.failedOrCancelled : m.status.cancelled;
   const hidesDone = show.length === NOT_DONE.length && NOT_DONE.every((filter) => show.includes(filter));
   return (
     <div className={`${pills.pills} ${css.filters}`} role="group" aria-label={m.grid.show}>
@@ -71,7 +73,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
             })
           }
         >
-          {WORDS[filter]} <span className={css.n}>{count(counted(filter))}</span>
+          {filter === "FAILED" ? failedWord : WORDS[filter]} <span className={css.n}>{count(counted(filter))}</span>
         </button>
       ))}
       <Button kind="quiet" pressed={hidesDone} onClick={() => setQuery({ ...query, show: hidesDone ? [] : NOT_DONE })}>

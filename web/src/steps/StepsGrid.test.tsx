@@ -75,3 +75,12 @@ it("leaves out the columns that are empty in every row", async () => {
   );
   expect(view.container.querySelector("[data-empty]")?.getAttribute("data-empty")).toBe("group attempt median");
 });
+
+it("does not call steps failed that were only cancelled", async () => {
+  const stepCounts = { total: 12, pending: 9, running: 0, success: 0, failed: 3, skipped: 0, stopped: 3, kept: 0 };
+  await show(<StepsGrid narrow={false} chosen={null} choose={() => {}} query={ALL} setQuery={() => {}} />, {
+    run: store(header({ status: "CANCELLED", statusRaw: "CANCELLED", stepCounts })),
+  });
+  expect(screen.getByRole("button", { name: "Cancelled 3" })).toBeDefined();
+  expect(screen.queryByRole("button", { name: /^Failed \d/ })).toBeNull();
+});

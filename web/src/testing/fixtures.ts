@@ -11,6 +11,7 @@ export const SEQ = 1284;
 
 const CAUSE: NonNullable<RunHeader["rootCause"]> = {
   stepId: "stg_orders",
+  stepName: null,
   logicalAttemptId: 2,
   code: "DBT_TEST_FAILED",
   category: "USER",
@@ -41,7 +42,7 @@ export function header(over: Partial<RunHeader> = {}): RunHeader {
     startedAt: NOW - 12 * 60_000 - 4_000,
     completedAt: null,
     totalDurationMs: null,
-    stepCounts: { total: 60, pending: 14, running: 2, success: 41, failed: 1, skipped: 2 },
+    stepCounts: { total: 60, pending: 14, running: 2, success: 41, failed: 1, skipped: 2, stopped: 0, kept: 0 },
     failedSteps: 1,
     rootCause: CAUSE,
     cancellation: null,
@@ -49,6 +50,7 @@ export function header(over: Partial<RunHeader> = {}): RunHeader {
     retryDeadline: null,
     retryWindowMs: 600_000,
     queue: null,
+    waitsForApprovals: null,
     engine: { provider: "TEMPORAL", workflowId: `dvt-${RUN}` },
     ...over,
   };
@@ -63,14 +65,14 @@ export const RUNS: Record<string, RunHeader> = {
     startedAt: null,
     rootCause: null,
     failedSteps: 0,
-    stepCounts: { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0 },
+    stepCounts: { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0, stopped: 0, kept: 0 },
   }),
   pending: header({ status: "PENDING", statusRaw: "PENDING", startedAt: null, rootCause: null, failedSteps: 0 }),
   approved: header({ status: "APPROVED", statusRaw: "APPROVED", startedAt: null, rootCause: null, failedSteps: 0 }),
   running: header({
     rootCause: null,
     failedSteps: 0,
-    stepCounts: { total: 60, pending: 17, running: 2, success: 41, failed: 0, skipped: 0 },
+    stepCounts: { total: 60, pending: 17, running: 2, success: 41, failed: 0, skipped: 0, stopped: 0, kept: 0 },
   }),
   awaitingOperator: header({ substatus: "AWAITING_OPERATOR", retryDeadline: NOW + 400_000 }),
   waitingManual: header({ substatus: "WAITING_MANUAL", rootCause: null, failedSteps: 0 }),
@@ -97,7 +99,7 @@ export const RUNS: Record<string, RunHeader> = {
     failedSteps: 0,
     completedAt: NOW - 60_000,
     totalDurationMs: 664_000,
-    stepCounts: { total: 60, pending: 0, running: 0, success: 58, failed: 0, skipped: 2 },
+    stepCounts: { total: 60, pending: 0, running: 0, success: 58, failed: 0, skipped: 2, stopped: 0, kept: 0 },
   }),
   failed: header({ status: "FAILED", statusRaw: "FAILED", completedAt: NOW - 60_000, totalDurationMs: 664_000 }),
   cancelled: header({
@@ -155,6 +157,7 @@ export function step(stepId: string, over: Partial<Step> = {}): Step {
     artifacts: [],
     skip: null,
     result: null,
+    keptFrom: null,
     pendingRetry: false,
     attempts: [attempt({ status: "SUCCESS", statusRaw: "SUCCESS", error: null })],
     taskQueue: "tq-data-prod",

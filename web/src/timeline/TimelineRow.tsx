@@ -101,6 +101,11 @@ export const TimelineRow = memo(function TimelineRow({
         {usual !== null && usual >= 0 && usual <= 100 && (
           <span className={css.usual} style={{ left: `${usual}%` }} aria-hidden="true" />
         )}
+        {step.keptFrom && (
+          <span className={css.took} style={{ left: 0 }} aria-hidden="true">
+            {stepLook(step).word}
+          </span>
+        )}
         {last && end > 0 && (
           <span
             className={css.took}

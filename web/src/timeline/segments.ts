@@ -35,6 +35,7 @@ export function readyAt(
 /** The segments in order of time: the wait before the first attempt, each attempt, and the waits between them. */
 export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
   const segments: Segment[] = [];
+  if (step.keptFrom) return segments; // its work was done in another run
   const begun = step.attempts.filter((attempt) => attempt.startedAt !== null);
   const first = begun[0]?.startedAt ?? null;
   if (ready !== null && (first === null ? step.status === "PENDING" : first > ready)) {

@@ -12,6 +12,9 @@ import (
 
 // Status returns the status of a run with its substatus.
 func Status(r client.RunRow) string {
+	if w := r.WaitsForApprovals; w != nil {
+		return fmt.Sprintf("%s (waits for approval, %d of %d)", r.StatusRaw, w.Given, w.Required)
+	}
 	return r.StatusRaw + Substatus(r.Substatus)
 }
 
@@ -35,14 +38,16 @@ func Words[T ~string](value T) string {
 	return strings.ToLower(strings.ReplaceAll(string(value), "_", " "))
 }
 
-// Steps returns how many steps of a run succeeded, of how many, and how many failed and were skipped.
+// Steps returns how many steps of a run succeeded, of how many, and how many failed, were cancelled, skipped and kept.
 func Steps(n client.RunRowStepCounts) string {
 	out := fmt.Sprintf("%d/%d", n.Success, n.Total)
-	if n.Failed > 0 {
-		out += fmt.Sprintf(", %d failed", n.Failed)
-	}
-	if n.Skipped > 0 {
-		out += fmt.Sprintf(", %d skipped", n.Skipped)
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{n.Failed - n.Stopped, "failed"}, {n.Stopped, "cancelled"}, {n.Skipped, "skipped"}, {n.Kept, "kept"}} {
+		if part.n > 0 {
+			out += fmt.Sprintf(", %d %s", part.n, part.word)
+		}
 	}
 	return out
 }
@@ -73,6 +78,11 @@ func Cause(r client.RunRow) string {
 		return ""
 	}
 	return strings.TrimPrefix(Deref(r.RootCause.StepId)+": "+r.RootCause.Code, ": ")
+}
+
+// IsStop reports whether an error code says that a step was cancelled, stopped or paused and has not failed by itself.
+func IsStop(code string) bool {
+	return code == "CANCELLED" || code == "CANCELLED_BY_PAUSE" || code == "TERMINATED"
 }
 
 // Deref returns the text, or "" for nil.

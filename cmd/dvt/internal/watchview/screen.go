@@ -68,7 +68,8 @@ func bar(r client.RunRow, manual, width int) console.Line {
 	for _, c := range []struct {
 		n    int
 		word string
-	}{{n.Failed, "failed"}, {manual, "waiting for a person"}, {running, "running"}, {n.Pending, "pending"}} {
+	}{{n.Failed - n.Stopped, "failed"}, {n.Stopped, "cancelled"}, {manual, "waiting for a person"}, {running, "running"},
+		{n.Pending, "pending"}} {
 		if c.n > 0 {
 			says += fmt.Sprintf(" · %d %s", c.n, c.word)
 		}

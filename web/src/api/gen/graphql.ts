@@ -807,7 +807,7 @@ export type WaitKind =
   | 'RETRY'
   | 'WORKER';
 
-export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> };
+export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> };
 
 export type AttentionCountSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -819,7 +819,7 @@ export type AttentionUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type AttentionUpdatesSubscription = { attentionUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string | null, count: number | null, items: Array<{ kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> }> | null } };
+export type AttentionUpdatesSubscription = { attentionUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string | null, count: number | null, items: Array<{ kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> }> | null } };
 
 export type LastFailureQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -886,21 +886,21 @@ export type FailedLatelyQueryVariables = Exact<{
 }>;
 
 
-export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { runId: string, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, code: string, message: string | null } | null } }> }, completed: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, createdAt: string, plan: { planId: string } } }> } };
+export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { runId: string, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null } }> }, completed: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, createdAt: string, plan: { planId: string } } }> } };
 
-export type FailedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, code: string, message: string | null } | null };
+export type FailedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
-export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null };
+export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null };
 
-export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
+export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
 export type RunLookFieldsFragment = { status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null };
 
 export type StepLookFieldsFragment = { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number };
 
-export type RunHeaderFragment = { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
+export type RunHeaderFragment = { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
 export type ActionFieldsFragment = { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength };
 
@@ -921,23 +921,23 @@ export type RunsQueryVariables = Exact<{
 }>;
 
 
-export type RunsQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+export type RunsQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
 export type RunOpeningQueryVariables = Exact<{
   runId: string;
 }>;
 
 
-export type RunOpeningQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
+export type RunOpeningQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
 
 export type RunWholeQueryVariables = Exact<{
   runId: string;
 }>;
 
 
-export type RunWholeQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
+export type RunWholeQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
 
-export type ManualTaskFieldsFragment = { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
+export type ManualTaskFieldsFragment = { stepId: string, stepName: string | null, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
 export type ActionsQueryVariables = Exact<{
   runId: string;
@@ -952,7 +952,7 @@ export type ActionsQueryVariables = Exact<{
 }>;
 
 
-export type ActionsQuery = { run: { runSeq: number, actions: Array<{ mayReject: boolean, action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null, slots: { scope: SlotScope, active: number | null, max: number | null } | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
+export type ActionsQuery = { run: { runSeq: number, actions: Array<{ mayReject: boolean, action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null, slots: { scope: SlotScope, active: number | null, max: number | null } | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, stepName: string | null, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
 
 export type PreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -1022,7 +1022,7 @@ export type RunAtQueryVariables = Exact<{
 }>;
 
 
-export type RunAtQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
+export type RunAtQuery = { run: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
 
 export type MomentsAfterQueryVariables = Exact<{
   runId: string;
@@ -1095,7 +1095,7 @@ export type RunUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }> } | null } };
+export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { retryWindowMs: number | null, tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, keptFrom: string | null, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }> } | null } };
 
 export type RunEventsSubscriptionVariables = Exact<{
   runId: string;
@@ -1112,7 +1112,7 @@ export type RunListSubscriptionVariables = Exact<{
 }>;
 
 
-export type RunListSubscription = { runListUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, removed: Array<string>, runs: Array<{ runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }> } };
+export type RunListSubscription = { runListUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, removed: Array<string>, runs: Array<{ runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }> } };
 
 export type SignalUpdatesSubscriptionVariables = Exact<{
   runId: string;
@@ -1280,9 +1280,9 @@ export type SlotHoldersQueryVariables = Exact<{
 }>;
 
 
-export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
+export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
 
-export type TaskFieldsFragment = { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
+export type TaskFieldsFragment = { runId: string, stepId: string, stepName: string | null, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
 export type TasksQueryVariables = Exact<{
   first: number;
@@ -1290,7 +1290,7 @@ export type TasksQueryVariables = Exact<{
 }>;
 
 
-export type TasksQuery = { manualTasks: { edges: Array<{ node: { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type TasksQuery = { manualTasks: { edges: Array<{ node: { runId: string, stepId: string, stepName: string | null, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type ApprovalFieldsFragment = { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> };
 
@@ -1706,6 +1706,7 @@ export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
   planVersion
   stepId
   logicalAttemptId
+  stepName
   since
   deadline
   expectedBy
@@ -1733,6 +1734,7 @@ export const FailedRunFieldsFragmentDoc = new TypedDocumentString(`
   }
   rootCause {
     stepId
+    stepName
     code
     message
   }
@@ -1776,6 +1778,7 @@ export const StepFieldsFragmentDoc = new TypedDocumentString(`
     reasonCode
   }
   result
+  keptFrom
   pendingRetry
   attempts {
     logicalAttemptId
@@ -1864,10 +1867,13 @@ export const RunRowFragmentDoc = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -1893,6 +1899,10 @@ export const RunRowFragmentDoc = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -1940,10 +1950,13 @@ export const RunHeaderFragmentDoc = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -1969,6 +1982,10 @@ export const RunHeaderFragmentDoc = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -2005,6 +2022,7 @@ export const ActionFieldsFragmentDoc = new TypedDocumentString(`
 export const ManualTaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment ManualTaskFields on ManualTask {
   stepId
+  stepName
   logicalAttemptId
   instructions
   evidence
@@ -2092,6 +2110,7 @@ export const TaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment TaskFields on ManualTask {
   runId
   stepId
+  stepName
   logicalAttemptId
   projectId
   environmentId
@@ -2494,6 +2513,7 @@ export const AttentionUpdatesDocument = new TypedDocumentString(`
   planVersion
   stepId
   logicalAttemptId
+  stepName
   since
   deadline
   expectedBy
@@ -2679,6 +2699,7 @@ export const FailedLatelyDocument = new TypedDocumentString(`
   }
   rootCause {
     stepId
+    stepName
     code
     message
   }
@@ -2781,10 +2802,13 @@ export const RunsDocument = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -2810,6 +2834,10 @@ export const RunsDocument = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -2851,10 +2879,13 @@ export const RunOpeningDocument = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -2880,6 +2911,10 @@ export const RunOpeningDocument = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -2941,6 +2976,7 @@ fragment StepFields on Step {
     reasonCode
   }
   result
+  keptFrom
   pendingRetry
   attempts {
     logicalAttemptId
@@ -3000,10 +3036,13 @@ fragment RunRow on Run {
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -3029,6 +3068,10 @@ fragment RunRow on Run {
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -3124,6 +3167,7 @@ export const ActionsDocument = new TypedDocumentString(`
 }
 fragment ManualTaskFields on ManualTask {
   stepId
+  stepName
   logicalAttemptId
   instructions
   evidence
@@ -3357,6 +3401,7 @@ fragment StepFields on Step {
     reasonCode
   }
   result
+  keptFrom
   pendingRetry
   attempts {
     logicalAttemptId
@@ -3416,10 +3461,13 @@ fragment RunRow on Run {
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -3445,6 +3493,10 @@ fragment RunRow on Run {
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -3699,6 +3751,7 @@ fragment StepFields on Step {
     reasonCode
   }
   result
+  keptFrom
   pendingRetry
   attempts {
     logicalAttemptId
@@ -3758,10 +3811,13 @@ fragment RunRow on Run {
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -3787,6 +3843,10 @@ fragment RunRow on Run {
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -3870,10 +3930,13 @@ export const RunListDocument = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -3899,6 +3962,10 @@ export const RunListDocument = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -4367,10 +4434,13 @@ export const SlotHoldersDocument = new TypedDocumentString(`
     success
     failed
     skipped
+    stopped
+    kept
   }
   failedSteps
   rootCause {
     stepId
+    stepName
     logicalAttemptId
     code
     category
@@ -4396,6 +4466,10 @@ export const SlotHoldersDocument = new TypedDocumentString(`
     draining
   }
   retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
   queue {
     status
     createdAt
@@ -4434,6 +4508,7 @@ fragment PageFields on PageInfo {
 fragment TaskFields on ManualTask {
   runId
   stepId
+  stepName
   logicalAttemptId
   projectId
   environmentId
