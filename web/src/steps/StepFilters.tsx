@@ -4,6 +4,8 @@ import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import { groupsOf, type StepQuery } from "./selection";
 import { STEP_FILTERS, type StepFilter } from "../address/views";
 import { Button } from "../ui/Button";
+import type { RunHeader } from "../api/model";
+import { ended } from "../status/look";
 import { holdOf } from "../topology/hold";
 import { count } from "../format/format";
 import { useKeys } from "../ui/keys";
@@ -32,6 +34,13 @@ const KEYS = {
   SKIPPED: "skipped",
 } as const;
 const NOT_DONE: readonly StepFilter[] = ["FAILED", "WAITING", "RUNNING", "PENDING"];
+
+/** The word of a filter. What a cancellation ended has not failed, and what has not started then never will. */
+function wordOf(filter: StepFilter, header: RunHeader | null): string {
+  if (header === null || !ended(header)) return WORDS[filter];
+  if (filter === "FAILED" && header.cancellation !== null && header.rootCause === null) return m.status.cancelled;
+  return filter === "PENDING" ? m.status.neverStarted : WORDS[filter];
+}
 
 /** The filters of the table of steps, which the address holds. */
 export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (query: StepQuery) => void }) {
@@ -71,7 +80,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
             })
           }
         >
-          {WORDS[filter]} <span className={css.n}>{count(counted(filter))}</span>
+          {wordOf(filter, header)} <span className={css.n}>{count(counted(filter))}</span>
         </button>
       ))}
       <Button kind="quiet" pressed={hidesDone} onClick={() => setQuery({ ...query, show: hidesDone ? [] : NOT_DONE })}>

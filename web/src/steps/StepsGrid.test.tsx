@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { header, step, store } from "../testing/fixtures";
+import { header, RUNS, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import type { StepQuery } from "./selection";
 import { StepsGrid } from "./StepsGrid";
@@ -13,12 +13,12 @@ beforeEach(() => {
 });
 afterEach(() => vi.restoreAllMocks());
 
-async function grid(query: StepQuery = ALL) {
+async function grid(query: StepQuery = ALL, run = store(header())) {
   const setQuery = vi.fn<(query: StepQuery) => void>();
   const choose = vi.fn<(stepId: string) => void>();
   const view = await show(
     <StepsGrid narrow={false} chosen={null} choose={choose} query={query} setQuery={setQuery} />,
-    { run: store(header()) },
+    { run },
   );
   return { ...view, setQuery, choose };
 }
@@ -74,4 +74,11 @@ it("leaves out the columns that are empty in every row", async () => {
     { run: store(header(), {}, [step("load", { group: null })]) },
   );
   expect(view.container.querySelector("[data-empty]")?.getAttribute("data-empty")).toBe("group attempt median");
+});
+
+it("does not say of a cancelled run that steps failed or are pending", async () => {
+  await grid(ALL, store(RUNS["cancelled"] ?? header()));
+  expect(screen.getByRole("button", { name: /^Cancelled \d/ })).toBeDefined();
+  expect(screen.getByRole("button", { name: /^Never started \d/ })).toBeDefined();
+  expect(screen.queryByRole("button", { name: /^(?:Failed|Pending) \d/ })).toBeNull();
 });

@@ -51,6 +51,7 @@ const route = getRouteApi("/runs/$runId");
 const ROW = 28;
 const MOVE = 0.2;
 const ZOOM = 0.7;
+const REASONS = ["person", "pause", "idle"] as const;
 const KINDS = m.timeline.kinds;
 const LEGEND = [
   { kind: "waiting", tone: "pending", words: KINDS.waiting },
@@ -311,14 +312,19 @@ function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
           {m.timeline.now}
         </li>
       )}
-      {breaks.map(({ from, to, why }) => (
-        <li key={from} data-testid="break">
-          <span className={css.sample}>
-            <span className={css.break} />
-          </span>
-          {m.timeline.breaks[why](duration(to - from))}
-        </li>
-      ))}
+      {REASONS.map((why) => {
+        const took = breaks.filter((one) => one.why === why).map(({ from, to }) => duration(to - from));
+        return (
+          took.length > 0 && (
+            <li key={why} data-testid="break">
+              <span className={css.sample}>
+                <span className={css.break} />
+              </span>
+              {m.timeline.breaks[why](took.join(", "))}
+            </li>
+          )
+        );
+      })}
     </ul>
   );
 }

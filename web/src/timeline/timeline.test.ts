@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Attempt, Step } from "../api/model";
+import { fits } from "./Axis";
 import {
   besideBar,
   breaksOf,
@@ -251,4 +252,8 @@ describe("a long wait in which nothing ran is shortened", () => {
     expect(at.length).toBeGreaterThan(3);
     expect(at.filter((time) => time > 3_000 && time < 503_000)).toEqual([]);
   });
+});
+
+it("leaves out a time whose label would be cut", () => {
+  expect([fits(0, 800), fits(92, 800), fits(92.1, 800), fits(100, 800)]).toEqual([true, true, false, false]);
 });
