@@ -242,7 +242,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
               <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
             ))}
             {(scale.breaks ?? []).map((one) => (
-              <span key={one.from} className={css.break} style={place(one.from, one.to)} />
+              <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)} />
             ))}
             {!ended(header) && now >= span.from && now <= span.to && (
               <span
@@ -318,7 +318,7 @@ function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
           took.length > 0 && (
             <li key={why} data-testid="break">
               <span className={css.sample}>
-                <span className={css.break} />
+                <span className={css.break} data-why={why} />
               </span>
               {m.timeline.breaks[why](took.join(", "))}
             </li>
