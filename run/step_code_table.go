@@ -1,7 +1,7 @@
 package run
 
-// StepCodeTable returns the codes of failed attempts that the executors of dvt write beside those of CodeTable, by name.
-// Executors of others may write further codes.
+// StepCodeTable returns the codes that the executors of dvt write into failed attempts, beside those of CodeTable, by
+// name. Executors of others may write further codes.
 func StepCodeTable() []CodeInfo {
 	return []CodeInfo{
 		{"ADDRESS_REFUSED", 0, false, "The step called an address that the worker does not permit.",
