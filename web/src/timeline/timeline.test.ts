@@ -234,6 +234,12 @@ describe("a long wait in which nothing ran is shortened", () => {
   it("only when it is long beside the work", () => {
     expect(breaks).toEqual([{ from: 3_000, to: 503_000, why: "person" }]);
     expect(breaksOf([], () => "idle")).toEqual([]);
+    const queued = [...working.slice(0, 2), { from: 13_000, to: 14_000 }];
+    expect(
+      breaksOf(queued, () => "idle"),
+      "steps that waited 10 s for a worker",
+    ).toEqual([]);
+    expect(breaksOf(queued, () => "person")).toHaveLength(1);
     expect(breaksOf([...working, { from: 4_000, to: 502_000 }], () => "idle")).toEqual([]);
   });
 
@@ -244,6 +250,12 @@ describe("a long wait in which nothing ran is shortened", () => {
     expect(percent(506_000, scale)).toBeCloseTo(100);
     for (const time of [0, 1_500, 3_000, 253_000, 503_000, 505_500, 506_000])
       expect(timeAt(percent(time, scale), scale)).toBeCloseTo(time);
+  });
+
+  it("and a run that waits again opens with what happened, not with the wait", () => {
+    const whole = { from: 0, to: 1_500_000 };
+    expect(openingSpan(whole, 506_000, 500_000)).toEqual({ from: 0, to: 506_900 });
+    expect(openingSpan(whole, 506_000).to).toBeCloseTo(581_900);
   });
 
   it("unless the span begins or ends in it, and without a tick in it", () => {
