@@ -31,7 +31,7 @@ var apiPage = template.Must(template.New("api").Funcs(template.FuncMap{
 <h1>dvt API</h1>
 <p>GraphQL at <code>POST /graphql</code>. The schema is at <a href="/schema.graphqls">/schema.graphqls</a>.</p>
 <nav aria-label="Contents">
-<p><a href="#errors">Error codes</a></p>
+<p><a href="#errors">Error codes</a> <a href="#step-errors">Error codes of steps</a></p>
 {{range .Groups}}<p>{{.Name}}: {{range .Types}}<a href="#{{.Name}}">{{.Name}}</a> {{end}}</p>
 {{end}}</nav>
 <main>
@@ -51,6 +51,13 @@ var apiPage = template.Must(template.New("api").Funcs(template.FuncMap{
 <dl>
 {{range .Codes}}<dt id="{{.Code}}"><a href="#{{.Code}}"><code>{{.Code}}</code></a>{{if .HTTPStatus}} <small>HTTP {{.HTTPStatus}}</small>{{end}}{{if .Retry}}
 <small>may succeed when it is repeated</small>{{end}}</dt>
+<dd><p>{{.Meaning}}</p><p>{{.WhatToDo}}</p></dd>
+{{end}}</dl>
+<h2 id="step-errors">Error codes of steps</h2>
+<p>The code of a failed attempt. Codes above occur too, for example TIMEOUT and CANCELLED.</p>
+<dl>
+{{range .StepCodes}}<dt id="{{.Code}}"><a href="#{{.Code}}"><code>{{.Code}}</code></a>{{if .Retry}}
+<small>may succeed when it is retried</small>{{end}}</dt>
 <dd><p>{{.Meaning}}</p><p>{{.WhatToDo}}</p></dd>
 {{end}}</dl>
 </main>
@@ -112,9 +119,9 @@ func APIPage() ([]byte, error) {
 	slices.SortFunc(codes, func(a, b run.CodeInfo) int { return cmp.Compare(a.Code, b.Code) })
 	var out bytes.Buffer
 	rendered := apiPage.Execute(&out, struct {
-		Groups []apiGroup
-		Codes  []run.CodeInfo
-	}{groups, codes})
+		Groups           []apiGroup
+		Codes, StepCodes []run.CodeInfo
+	}{groups, codes, run.StepCodeTable()})
 	return out.Bytes(), rendered
 }
 

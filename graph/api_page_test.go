@@ -24,7 +24,7 @@ func TestAPIPage_HasAnAnchorForEachTypeFieldAndCode(t *testing.T) {
 			t.Errorf("the page has no %s", want)
 		}
 	}
-	for _, code := range run.CodeTable() {
+	for _, code := range append(run.CodeTable(), run.StepCodeTable()...) {
 		if !strings.Contains(page, `<dt id="`+string(code.Code)+`">`) {
 			t.Errorf("the page has no anchor of %s", code.Code)
 		}

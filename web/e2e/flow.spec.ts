@@ -55,7 +55,7 @@ test("a broken step is found, mended and retried", async ({ page, url }) => {
   writeFileSync(file, "id\n1\n");
   await page.locator("main > div header").getByRole("button", { name: "Retry step…" }).click();
   const dialog = page.getByRole("dialog");
-  await expect(dialog).toContainText("The new attempt is shown as Retry #1");
+  await expect(dialog).toContainText("runs again as Retry #1");
   await dialog.getByLabel(/Reason/).fill("the file is there now");
   await dialog.getByRole("button", { name: "Retry step" }).click();
   await expect(page.locator('main [data-receipt="RETRY_STEP"]')).toContainText(/Applied at seq \d+/);

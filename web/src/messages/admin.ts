@@ -201,6 +201,6 @@ export const breakGlass = {
   minutes: (most: number) => `Minutes (at most ${most})`,
   take: (role: string) => `Take the ${role} role`,
   cancel: "Cancel",
-  left: (roles: string, left: string) => `Break-glass: ${roles}, ${left} left`,
-  end: "End now",
+  left: (roles: string, minutes: number, seconds: number) => `${roles} ${minutes}:${String(seconds).padStart(2, "0")}`,
+  end: "End",
 };

@@ -22,13 +22,12 @@ export const health = {
   /** What a person on call does next, and who can. */
   todos: {
     stateStore:
-      "Check that the database runs, that its disk has room and that dvt may write. Whoever runs the database can mend it; runs go on by themselves afterwards.",
+      "Check that the database runs, that its disk has room and that dvt may write. Ask the team of the database; runs go on by themselves afterwards.",
     engine:
-      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Whoever runs Temporal can mend it.",
+      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Ask the team of Temporal.",
     temporal:
-      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Whoever runs Temporal can mend it.",
-    eventBus:
-      "Check that Redis runs. Pages stay right, but show changes some seconds later. Whoever runs Redis can mend it.",
+      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Ask the team of Temporal.",
+    eventBus: "Check that Redis runs. Pages stay right, but show changes some seconds later. Ask the team of Redis.",
     artifactStore:
       "Check the bucket or the disk of logs and artifacts, and the rights of dvt. Steps go on, their logs may be lost.",
   } as Record<string, string>,

@@ -8,6 +8,7 @@ export const graph = {
   nextFailed: "Next failed",
   previousFailed: "Previous failed",
   whole: "All as a graph",
+  asGroups: "Groups as a graph",
   collapse: "Collapse groups",
   group: (name: string, n: number, tally: readonly string[]) =>
     `Group ${name}, ${plural(n, "step")}: ${tally.join(", ")}. Opens it.`,

@@ -72,7 +72,8 @@ export const plans = {
   stepOf: "step of",
   stepNone: "This step started no attempt in the newest runs of its plan, or you cannot see the plan.",
   attempts: (n: number) => (n === 1 ? "Duration of the last attempt" : `Durations of the last ${count(n)} attempts`),
-  ran: (ran: number, runs: number) => `Ran in ${count(ran)} of ${plural(runs, "run")}`,
+  ran: (succeeded: number, ran: number, runs: number) =>
+    `succeeded in ${count(succeeded)} of the ${plural(ran, "run")} in which it ran, of the last ${count(runs)}`,
   flaky: (n: number) =>
     n === 0 ? "Never needed a retry to succeed" : `Needed a retry to succeed in ${plural(n, "run")}`,
   failures: "Failures by error code",

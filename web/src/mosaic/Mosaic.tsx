@@ -40,12 +40,14 @@ interface MosaicProps {
   /** Shows the graph around a step. */
   focusOn: (stepId: string) => void;
   showWhole: () => void;
+  /** Opens the groups as a graph; without it the steps have none. */
+  showGroups?: () => void;
 }
 
 /**
  * Every step of a large run on one screen, as cells in the layers of the graph. Cells change in place and never move.
  */
-export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProps) {
+export function Mosaic({ shape, chosen, choose, focusOn, showWhole, showGroups }: MosaicProps) {
   const store = useRunStore();
   const tally = useSyncExternalStore(store.subscribe, store.tally);
   const [sorting, setSorting] = useState(0);
@@ -102,6 +104,11 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
           <Button kind="quiet" onClick={sort}>
             {m.mosaic.sort} <kbd>=</kbd>
           </Button>
+          {showGroups && (
+            <Button kind="quiet" onClick={showGroups}>
+              {m.graph.asGroups}
+            </Button>
+          )}
           <Button kind="quiet" onClick={showWhole}>
             {m.graph.whole}
           </Button>

@@ -15,7 +15,7 @@ import { useSignalSequel } from "./useSignalSequel";
 import css from "./Tray.module.css";
 
 const LISTED = 50;
-/** The first entries, of which what followed is asked for. */
+/** The number of entries, the first ones, whose sequel is asked for. */
 const ASKED = 10;
 const SLOW_MS = 5_000;
 const STUCK_MS = 30_000;

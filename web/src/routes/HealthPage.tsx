@@ -37,13 +37,18 @@ const checks: Column<Check>[] = [
   },
   { head: m.health.latency, cell: (check) => (check.latencyMs === null ? null : duration(check.latencyMs)) },
   { head: m.health.means, text: true, cell: (check) => check.message ?? m.health.fine[check.name] },
-  {
-    head: m.health.todo,
-    text: true,
-    cell: (check) =>
-      check.configured && check.status !== "HEALTHY" ? (m.health.todos[check.name] ?? m.health.tell) : null,
-  },
 ];
+const todo: Column<Check> = {
+  head: m.health.todo,
+  text: true,
+  cell: (check) => (isWell(check) ? null : (m.health.todos[check.name] ?? m.health.tell)),
+};
+
+/** A part that is not configured needs nothing either. */
+function isWell({ configured, status }: Check): boolean {
+  return !configured || status === "HEALTHY";
+}
+
 const abilities: Column<Capability>[] = [
   { head: m.health.ability, main: true, cell: (ability) => ability.name },
   { head: m.health.engine, cell: (ability) => ability.engine },
@@ -74,7 +79,12 @@ export function HealthPage() {
       {health ? (
         <section className={css.section}>
           <p>{m.health.says[health.status]}</p>
-          <Table label={m.health.title} columns={checks} rows={health.checks} rowKey={(check) => check.name} />
+          <Table
+            label={m.health.title}
+            columns={health.checks.every(isWell) ? checks : [...checks, todo]}
+            rows={health.checks}
+            rowKey={(check) => check.name}
+          />
         </section>
       ) : (
         error === null && <Skeleton rows={5} label={m.sync.LOADING} />

@@ -74,7 +74,7 @@ export function PlanStepPage() {
           <dt>{m.plans.rate}</dt>
           <dd>
             {step.ran > 0 && m.plans.percent(step.succeeded / step.ran)}{" "}
-            <span className={css.quiet}>{m.plans.ran(step.ran, step.countedRuns)}</span>
+            <span className={css.quiet}>{m.plans.ran(step.succeeded, step.ran, step.countedRuns)}</span>
           </dd>
         </div>
         {step.p90Ms !== null && (

@@ -30,9 +30,13 @@ export function Picture({ chosen, choose }: PictureProps) {
   const { focus, hops = HOPS.usual, whole } = route.useSearch();
   const navigate = route.useNavigate();
   const shape = useMemo(() => shapeOf(order.flatMap((id) => store.step(id) ?? [])), [store, order]);
-  const go = (to: { focus?: string; hops?: number; whole?: "yes" }): void =>
+  const go = (to: { focus?: string; hops?: number; whole?: "yes"; groups?: "collapsed" }): void =>
     void navigate({ search: (old) => ({ ...old, focus: undefined, hops: undefined, whole: undefined, ...to }) });
   const center = shape.index.get(focus ?? "");
+  const grouped = useMemo(() => {
+    const groups = new Set(shape.ids.map((id) => groupOf(store.step(id) ?? { stepId: id, group: null })));
+    return groups.size > 1 && groups.size < shape.ids.length;
+  }, [store, shape]);
 
   if (center !== undefined) {
     return <FocusGraph shape={shape} center={center} hops={hops} chosen={chosen} choose={choose} go={go} />;
@@ -45,6 +49,7 @@ export function Picture({ chosen, choose }: PictureProps) {
         choose={choose}
         focusOn={(id) => go({ focus: id })}
         showWhole={() => go({ whole: "yes" })}
+        {...(grouped ? { showGroups: () => go({ whole: "yes", groups: "collapsed" }) } : {})}
       />
     );
   }

@@ -4,6 +4,7 @@ import { LogSearchDocument, type LogSearchQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
+import { titleOf } from "../runstate/stepTitle";
 import { Problem } from "../page/Problem";
 import { useHeader, useRunStore } from "../runstate/context";
 import { RESET_STEP_PARAMS } from "../address/views";
@@ -122,7 +123,7 @@ function FoundLog({ runId, text, log }: { runId: string; text: string; log: Log 
   return (
     <>
       <p className={css.form}>
-        <strong title={log.stepId}>{stepTitle(log.stepId, log.stepName)}</strong>
+        <strong title={log.stepId}>{own ? titleOf(store, log.stepId) : stepTitle(log.stepId, log.stepName)}</strong>
         {log.attempt > 1 && <span>{attemptName(log.attempt)}</span>}
         {!own && (
           <span className={css.quiet}>

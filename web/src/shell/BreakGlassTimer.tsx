@@ -3,7 +3,6 @@ import { EndBreakGlassDocument } from "../api/gen/graphql";
 import { newId } from "../api/newId";
 import { request } from "../api/request";
 import { tellRightsChanged } from "../api/session";
-import { ticking } from "../format/format";
 import { m } from "../messages";
 import { recordDone } from "../session/done";
 import { Button } from "../ui/Button";
@@ -36,7 +35,9 @@ export function BreakGlassTimer() {
   const roles = breakGlassRoles.map((role) => m.role[role]).join(", ");
   return (
     <span className={css.timer} role="group" aria-label={m.breakGlass.title}>
-      <span role="timer">{m.breakGlass.left(roles, ticking(left))}</span>
+      <span role="timer" title={m.breakGlass.means}>
+        {m.breakGlass.left(roles, Math.floor(left / 60_000), Math.floor((left % 60_000) / 1_000))}
+      </span>
       <Button kind="quiet" onClick={end}>
         {m.breakGlass.end}
       </Button>

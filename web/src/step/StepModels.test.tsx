@@ -13,6 +13,10 @@ const NODE = {
   compiledSqlCut: false,
 };
 
+function node(name: string, status: string, message: string | null) {
+  return { node: { ...NODE, uniqueId: `model.shop.${name}`, name, status, message } };
+}
+
 it("lists dbt's nodes with their message and SQL, and filters by status on the server", async () => {
   const open = vi.fn<(to: StepMove) => void>();
   const { user, sent } = await show(
@@ -38,9 +42,6 @@ it("shows the rows that the step counted, and what the manifest says of lineage,
     sizeBytes: 9,
   };
   const marts = step("marts", { type: "DBT_RUN", artifacts: [artifact], result: { rows: { orders: 120 } } });
-  const node = (name: string, status: string, message: string | null) => ({
-    node: { ...NODE, uniqueId: `model.shop.${name}`, name, status, message },
-  });
   const nodes = {
     total: 3,
     byStatus: [],

@@ -148,7 +148,7 @@ function Entry({ node, known, counted, open }: EntryProps) {
   const rows = node.rowsAffected ?? counted ?? null;
   const facts = [
     m.step.models.types[node.resourceType] ?? node.resourceType,
-    known?.materialized ?? null,
+    node.resourceType === "operation" ? null : (known?.materialized ?? null),
     known?.file ?? null,
     // Most adapters say OK, or that it passed, of what went well.
     plain && node.message !== null && !/^OK$|passed$/i.test(node.message) ? node.message : null,

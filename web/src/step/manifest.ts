@@ -25,6 +25,10 @@ function text(value: unknown): string | null {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
+function isTest(uniqueId: string): boolean {
+  return /^(?:unit_)?test\./.test(uniqueId);
+}
+
 /** Reads the nodes of a manifest. What it does not understand it leaves out: versions of dbt differ. */
 export function manifestOf(document: unknown): Manifest {
   const nodes = Object.entries(record(record(document)["nodes"]));
@@ -39,7 +43,6 @@ export function manifestOf(document: unknown): Manifest {
   return new Map(
     nodes.map(([id, node]) => {
       const used = users.get(id) ?? [];
-      const isTest = (other: string): boolean => /^(?:unit_)?test\./.test(other);
       const kind = text(record(record(node)["config"])["materialized"]);
       return [
         id,

@@ -4,6 +4,8 @@ import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import { groupsOf, type StepQuery } from "./selection";
 import { STEP_FILTERS, type StepFilter } from "../address/views";
 import { Button } from "../ui/Button";
+import type { RunHeader } from "../api/model";
+import { ended } from "../status/look";
 import { holdOf } from "../topology/hold";
 import { count } from "../format/format";
 import { useKeys } from "../ui/keys";
@@ -33,6 +35,14 @@ const KEYS = {
 } as const;
 const NOT_DONE: readonly StepFilter[] = ["FAILED", "WAITING", "RUNNING", "PENDING"];
 
+/** The word of a filter. What a cancellation ended has not failed, and what has not started then never will. */
+function wordOf(filter: StepFilter, header: RunHeader | null): string {
+  if (header === null) return WORDS[filter];
+  const { failed, stopped } = header.stepCounts;
+  if (filter === "FAILED" && stopped > 0) return stopped < failed ? m.grid.failedOrCancelled : m.status.cancelled;
+  return filter === "PENDING" && ended(header) ? m.status.neverStarted : WORDS[filter];
+}
+
 /** The filters of the table of steps, which the address holds. */
 export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (query: StepQuery) => void }) {
   const store = useRunStore();
@@ -54,8 +64,6 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
   const filters = STEP_FILTERS.filter(
     (filter) => (filter !== "HELD" && filter !== "BLOCKED") || counted(filter) > 0 || show.includes(filter),
   );
-  const { failed = 0, stopped = 0 } = header?.stepCounts ?? {};
-  const failedWord = stopped === 0 ? m.status.failed : stopped < failed ? m.grid.failedOrCancelled : m.status.cancelled;
   const hidesDone = show.length === NOT_DONE.length && NOT_DONE.every((filter) => show.includes(filter));
   return (
     <div className={`${pills.pills} ${css.filters}`} role="group" aria-label={m.grid.show}>
@@ -73,7 +81,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
             })
           }
         >
-          {filter === "FAILED" ? failedWord : WORDS[filter]} <span className={css.n}>{count(counted(filter))}</span>
+          {wordOf(filter, header)} <span className={css.n}>{count(counted(filter))}</span>
         </button>
       ))}
       <Button kind="quiet" pressed={hidesDone} onClick={() => setQuery({ ...query, show: hidesDone ? [] : NOT_DONE })}>

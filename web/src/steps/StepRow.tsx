@@ -111,7 +111,9 @@ export const StepRow = memo(function StepRow({
       </span>
       <span role="cell" data-column="cause" className={prose.clip}>
         {step.status === "FAILED" && step.error ? (
-          <code title={step.error.message ?? ""}>{step.error.code}</code>
+          <span title={step.error.message ?? ""}>
+            <code>{step.error.code}</code> <span className={css.quiet}>{firstLine(step.error.message)}</span>
+          </span>
         ) : (
           <span className={css.quiet} title={wait ?? undefined}>
             {wait}
@@ -121,6 +123,10 @@ export const StepRow = memo(function StepRow({
     </div>
   );
 });
+
+function firstLine(message: string | null): string {
+  return message?.trim().split("\n", 1)[0] ?? "";
+}
 
 /** The comparison as a sign and a word; the colour only repeats them. */
 function PaceWords({ pace, median }: { pace: Pace | null; median: number | undefined }) {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { header, step, store } from "../testing/fixtures";
+import { header, RUNS, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import type { StepQuery } from "./selection";
 import { StepsGrid } from "./StepsGrid";
@@ -13,12 +13,12 @@ beforeEach(() => {
 });
 afterEach(() => vi.restoreAllMocks());
 
-async function grid(query: StepQuery = ALL) {
+async function grid(query: StepQuery = ALL, run = store(header())) {
   const setQuery = vi.fn<(query: StepQuery) => void>();
   const choose = vi.fn<(stepId: string) => void>();
   const view = await show(
     <StepsGrid narrow={false} chosen={null} choose={choose} query={query} setQuery={setQuery} />,
-    { run: store(header()) },
+    { run },
   );
   return { ...view, setQuery, choose };
 }
@@ -76,11 +76,12 @@ it("leaves out the columns that are empty in every row", async () => {
   expect(view.container.querySelector("[data-empty]")?.getAttribute("data-empty")).toBe("group attempt median");
 });
 
-it("does not call steps failed that were only cancelled", async () => {
+it("does not say of a cancelled run that steps failed or are pending", async () => {
   const stepCounts = { total: 12, pending: 9, running: 0, success: 0, failed: 3, skipped: 0, stopped: 3, kept: 0 };
   await show(<StepsGrid narrow={false} chosen={null} choose={() => {}} query={ALL} setQuery={() => {}} />, {
     run: store(header({ status: "CANCELLED", statusRaw: "CANCELLED", stepCounts })),
   });
   expect(screen.getByRole("button", { name: "Cancelled 3" })).toBeDefined();
-  expect(screen.queryByRole("button", { name: /^Failed \d/ })).toBeNull();
+  expect(screen.getByRole("button", { name: "Never started 9" })).toBeDefined();
+  expect(screen.queryByRole("button", { name: /^(?:Failed|Pending) \d/ })).toBeNull();
 });

@@ -183,7 +183,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
                   selected={meant.has(id)}
                   tabStop={item.index === at}
                   ready={readyAt(step, (other) => store.step(other), header?.startedAt ?? null)}
-                  wait={step.skip?.reason ?? step.skip?.reasonCode ?? waitWords(step, store)}
+                  wait={skipWords(step) ?? waitWords(step, store)}
                   blocks={blocks(id)}
                   median={medians?.get(id)}
                   choose={choose}
@@ -226,4 +226,9 @@ function SortButton({ words, by, query, setQuery }: SortButtonProps) {
       {words} {on && <span aria-hidden="true">↓</span>}
     </button>
   );
+}
+
+/** Why a step was skipped, in words; null for one that was not. */
+function skipWords({ skip }: Step): string | null {
+  return skip && (skip.reason ?? m.events.skipped[skip.reasonCode] ?? skip.reasonCode);
 }

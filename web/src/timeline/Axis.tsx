@@ -8,6 +8,14 @@ import css from "./Timeline.module.css";
 const APART = 96;
 const DRAG = 4;
 
+/** The room that the label of a time takes, in pixels. */
+const LABEL = 64;
+
+/** Whether a label at a position ends before the axis does, because one that is cut names another time. */
+export function fits(position: number, width: number): boolean {
+  return (position / 100) * width + LABEL <= width;
+}
+
 /** The axis, in the chosen time zone. Dragging over it zooms in. */
 export function Axis({ span, show }: { span: Scale; show: (span: Span) => void }) {
   const zone = useZone();
@@ -44,16 +52,18 @@ export function Axis({ span, show }: { span: Scale; show: (span: Span) => void }
       }}
       onPointerCancel={() => setBrush(null)}
     >
-      {at.map((time) => (
-        <time
-          key={time}
-          className={css.tick}
-          dateTime={new Date(time).toISOString()}
-          style={{ left: `${percent(time, span)}%` }}
-        >
-          {step < 1_000 ? preciseTime(time, zone).slice(0, -2) : clockTime(time, zone)}
-        </time>
-      ))}
+      {at
+        .filter((time) => fits(percent(time, span), width))
+        .map((time) => (
+          <time
+            key={time}
+            className={css.tick}
+            dateTime={new Date(time).toISOString()}
+            style={{ left: `${percent(time, span)}%` }}
+          >
+            {step < 1_000 ? preciseTime(time, zone).slice(0, -2) : clockTime(time, zone)}
+          </time>
+        ))}
       {brush && (
         <span
           className={css.brush}

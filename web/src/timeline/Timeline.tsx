@@ -51,6 +51,7 @@ const route = getRouteApi("/runs/$runId");
 const ROW = 28;
 const MOVE = 0.2;
 const ZOOM = 0.7;
+const REASONS = ["person", "pause", "idle"] as const;
 const KINDS = m.timeline.kinds;
 const LEGEND = [
   { kind: "waiting", tone: "pending", words: KINDS.waiting },
@@ -103,9 +104,6 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const whole = useSteady(
     wholeSpan(startedAt ?? now, header && ended(header) ? lastEnd(store, order, header.completedAt) : null, now),
   );
-  const idle = header !== null && !ended(header) && header.stepCounts.running === 0;
-  const opening = idle ? openingSpan(whole, lastEnd(store, order, null)) : whole;
-  const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? opening, whole));
   const [shorten, setShorten] = useState(true);
   const bands = pauseBands(pauses, header?.pause?.since ?? null, now);
   // Waits that have ended change only when a step does, and the header changes with every step.
@@ -120,6 +118,10 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
     );
     // oxlint-disable-next-line react/exhaustive-deps
   }, [store, order, header, pauses]);
+  const cut = shorten ? waits.reduce((sum, { from, to }) => sum + to - from, 0) : 0;
+  const idle = header !== null && !ended(header) && header.stepCounts.running === 0;
+  const opening = idle ? openingSpan(whole, lastEnd(store, order, null), cut) : whole;
+  const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? opening, whole));
   const scale = useMemo(() => scaleOf(span, shorten ? waits : []), [span, shorten, waits]);
   const along = path ? pathLength(path, order, (id) => store.step(id), now) : null;
   const firstOnPath = path ? rows.findIndex((id) => path.has(id)) : -1;
@@ -236,12 +238,14 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           </div>
         </div>
         <div role="rowgroup" className={css.body} style={{ height: virtual.getTotalSize() }}>
+          <div className={css.under} aria-hidden="true">
+            {(scale.breaks ?? []).map((one) => (
+              <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)} />
+            ))}
+          </div>
           <div className={css.over} aria-hidden="true">
             {bands.map(({ from, to }) => (
               <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
-            ))}
-            {(scale.breaks ?? []).map((one) => (
-              <span key={one.from} className={css.break} style={place(one.from, one.to)} />
             ))}
             {!ended(header) && now >= span.from && now <= span.to && (
               <span
@@ -311,14 +315,19 @@ function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
           {m.timeline.now}
         </li>
       )}
-      {breaks.map(({ from, to, why }) => (
-        <li key={from} data-testid="break">
-          <span className={css.sample}>
-            <span className={css.break} />
-          </span>
-          {m.timeline.breaks[why](duration(to - from))}
-        </li>
-      ))}
+      {REASONS.map((why) => {
+        const took = breaks.filter((one) => one.why === why).map(({ from, to }) => duration(to - from));
+        return (
+          took.length > 0 && (
+            <li key={why} data-testid="break">
+              <span className={css.sample}>
+                <span className={css.break} data-why={why} />
+              </span>
+              {m.timeline.breaks[why](took.join(", "))}
+            </li>
+          )
+        );
+      })}
     </ul>
   );
 }

@@ -20,6 +20,8 @@ const BREAK_WIDTH = 4;
 const MOST_BREAKS = 4;
 /** A wait is shortened when it lasts at least this long, and longer than half of the time in which something ran. */
 const LEAST_BREAK = 5_000;
+/** One that is neither for a person nor a pause is worth a look unless it is long: steps may have waited for a worker. */
+const LEAST_IDLE = 30_000;
 const LEAST_PART = 0.5;
 
 const SECOND = 1_000;
@@ -64,11 +66,11 @@ export function breaksOf(working: readonly Span[], why: (wait: Span) => Break["w
   }
   const least = Math.max(LEAST_BREAK, worked * LEAST_PART);
   return waits
-    .filter(({ from, to }) => to - from >= least)
+    .map((wait) => ({ ...wait, why: why(wait) }))
+    .filter((wait) => wait.to - wait.from >= (wait.why === "idle" ? Math.max(least, LEAST_IDLE) : least))
     .toSorted((a, b) => b.to - b.from - (a.to - a.from))
     .slice(0, MOST_BREAKS)
-    .toSorted((a, b) => a.from - b.from)
-    .map((wait) => ({ ...wait, why: why(wait) }));
+    .toSorted((a, b) => a.from - b.from);
 }
 
 /** A span with those breaks that lie in it. */
@@ -110,12 +112,12 @@ const IDLE_PART = 0.15;
 
 /**
  * The span that a run opens with: the whole, but for a long wait at its end in which nothing runs. Such a wait would
- * squeeze all bars into a corner.
+ * squeeze all bars into a corner. `cut` is the time that breaks take out of what happened before.
  */
-export function openingSpan(whole: Span, lastActivity: Instant | null): Span {
+export function openingSpan(whole: Span, lastActivity: Instant | null, cut = 0): Span {
   if (lastActivity === null) return whole;
-  const busy = Math.max(LEAST, lastActivity - whole.from);
-  const to = whole.from + busy * (1 + IDLE_PART);
+  const busy = Math.max(LEAST, lastActivity - whole.from - cut);
+  const to = whole.from + busy * (1 + IDLE_PART) + cut;
   return to < whole.to - busy ? { from: whole.from, to } : whole;
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Attempt, Step } from "../api/model";
+import { fits } from "./Axis";
 import {
   besideBar,
   breaksOf,
@@ -233,6 +234,12 @@ describe("a long wait in which nothing ran is shortened", () => {
   it("only when it is long beside the work", () => {
     expect(breaks).toEqual([{ from: 3_000, to: 503_000, why: "person" }]);
     expect(breaksOf([], () => "idle")).toEqual([]);
+    const queued = [...working.slice(0, 2), { from: 13_000, to: 14_000 }];
+    expect(
+      breaksOf(queued, () => "idle"),
+      "steps that waited 10 s for a worker",
+    ).toEqual([]);
+    expect(breaksOf(queued, () => "person")).toHaveLength(1);
     expect(breaksOf([...working, { from: 4_000, to: 502_000 }], () => "idle")).toEqual([]);
   });
 
@@ -245,10 +252,20 @@ describe("a long wait in which nothing ran is shortened", () => {
       expect(timeAt(percent(time, scale), scale)).toBeCloseTo(time);
   });
 
+  it("and a run that waits again opens with what happened, not with the wait", () => {
+    const whole = { from: 0, to: 1_500_000 };
+    expect(openingSpan(whole, 506_000, 500_000)).toEqual({ from: 0, to: 506_900 });
+    expect(openingSpan(whole, 506_000).to).toBeCloseTo(581_900);
+  });
+
   it("unless the span begins or ends in it, and without a tick in it", () => {
     expect(scaleOf({ from: 0, to: 100_000 }, breaks).breaks).toEqual([]);
     const { at } = ticks(scaleOf({ from: 0, to: 506_000 }, breaks), 800, 96);
     expect(at.length).toBeGreaterThan(3);
     expect(at.filter((time) => time > 3_000 && time < 503_000)).toEqual([]);
   });
+});
+
+it("leaves out a time whose label would be cut", () => {
+  expect([fits(0, 800), fits(92, 800), fits(92.1, 800), fits(100, 800)]).toEqual([true, true, false, false]);
 });

@@ -1,4 +1,4 @@
-/** What the engine and the executors write has no entry in the page of the API, nor has the UI's own NETWORK. */
+/** The own code of the UI for a lost connection has no entry there. */
 const EXPLAINED = /^(?!NETWORK$)[A-Z][A-Z_]+$/;
 
 /** A code with its explanation in the page of the API. */
