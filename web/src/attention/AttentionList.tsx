@@ -52,7 +52,7 @@ export function AttentionList({ items, now }: AttentionListProps) {
   const hidden = items.length - SHOWN;
   return (
     <>
-      <ul className={css.list}>
+      <ul className={css.list} data-bare={items.every(({ actions }) => actions.length === 0) || undefined}>
         {(all ? items : items.slice(0, SHOWN)).map((item) => (
           <Item
             key={keyOf(item)}

@@ -30,6 +30,7 @@ const NIGHTLY = {
   nextRunId: "r-new",
   runs: [run("r-new", "RUNNING", null), run("r-old", "FAILED", 61_000)],
 };
+const STARTER = { viewer: { actions: new Set(["START"] as const) } };
 const answer = (nodes: unknown[], hasNextPage = false) => ({
   plans: { edges: nodes.map((node) => ({ node })), pageInfo: { endCursor: hasNextPage ? "c1" : null, hasNextPage } },
 });
@@ -51,9 +52,17 @@ it("shows each plan with its last runs, the newest on the right", async () => {
 
 it("starts a plan that needs nothing else from its newest run", async () => {
   const calm = { ...NIGHTLY, next: "START", nextRunId: null };
-  await show(<PlansOverview />, { answers: { Plans: answer([calm]) } });
+  await show(<PlansOverview />, { ...STARTER, answers: { Plans: answer([calm]) } });
   const start = await screen.findByRole("link", { name: "Start a run" });
   expect(start.getAttribute("href")).toBe("/start?from=r-new&project=shop&env=prod");
+});
+
+it("leads who may start nothing to the last run", async () => {
+  const calm = { ...NIGHTLY, next: "START", nextRunId: null };
+  await show(<PlansOverview />, { answers: { Plans: answer([calm]) } });
+  const last = await screen.findByRole("link", { name: "Open the last run" });
+  expect(last.getAttribute("href")).toBe("/runs/r-new");
+  expect(screen.queryByRole("link", { name: "Start a run" })).toBeNull();
 });
 
 it("reads further pages, and filters on the server", async () => {
