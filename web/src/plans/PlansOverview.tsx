@@ -121,7 +121,7 @@ export function Next({ plan }: { plan: PlanSummaryFieldsFragment }) {
     );
   }
   if (!newest) return null;
-  // Who may start nothing reads what was.
+  // A viewer who may start nothing reads the last run.
   return refused === null ? (
     <StartLink plan={plan} />
   ) : (

@@ -1,5 +1,5 @@
-// What a person sees who opens dvt before anything has run: three ways to begin, each with something to copy. Who may
-// not start runs or create tokens reads whom to ask instead.
+// The three ways to begin in a dvt in which nothing has run, each with something to copy. A viewer who may not start
+// runs or create tokens reads whom to ask instead.
 import { Link } from "@tanstack/react-router";
 import { m } from "../messages";
 import { MayNot, useMay } from "../session/MayNot";
