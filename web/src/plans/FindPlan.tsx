@@ -9,7 +9,7 @@ import { Notice, Skeleton } from "../ui/Page";
 import { PlanLink, StepLink } from "./links";
 import css from "./Plans.module.css";
 
-/** More plans of which the id has this text are not searched. */
+/** The most plans with this text in their ids that are searched. */
 const SEARCHED = 50;
 
 interface FindPlanProps {
