@@ -46,6 +46,7 @@ export const plans = {
   recent: (took: string) => `the newest 5 took ${took}`,
   cell: (status: string, took: string, run: string) => `${status}${took === "" ? "" : `, ${took}`}, run ${run}`,
   durations: "Durations of the last runs",
+  waitsForApproval: "Waiting for approval",
   median: "Median",
   p90: "90 % within",
   grid: "Steps of the last runs",

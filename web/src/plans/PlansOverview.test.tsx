@@ -50,6 +50,13 @@ it("shows each plan with its last runs, the newest on the right", async () => {
   expect(screen.getByRole("link", { name: "Retry a failed step" }).getAttribute("href")).toBe("/runs/r-new");
 });
 
+it("shows a run that waits for approval as waiting for people, and one in the queue as pending", async () => {
+  const runs = [{ ...run("r-queue", "PENDING", null), substatus: "QUEUED" }, run("r-asks", "PENDING", null)];
+  await show(<PlansOverview />, { answers: { Plans: answer([{ ...NIGHTLY, runs }]) } });
+  expect((await screen.findByRole("link", { name: "Waiting for approval, run r-asks" })).textContent).toBe("◆");
+  expect(screen.getByRole("link", { name: `${m.status.queued}, run r-queue` }).textContent).toBe("○");
+});
+
 it("starts a plan that needs nothing else from its newest run", async () => {
   const calm = { ...NIGHTLY, next: "START", nextRunId: null };
   await show(<PlansOverview />, { ...STARTER, answers: { Plans: answer([calm]) } });
