@@ -47,6 +47,7 @@ export function AttentionList({ items, now }: AttentionListProps) {
         action,
         signalId: answer.signal?.signalId ?? null,
         decision: answer.decision ?? null,
+        attempt: item.logicalAttemptId,
       }),
     );
   const hidden = items.length - SHOWN;
@@ -122,7 +123,7 @@ function Item({ item, now, sent, ask }: ItemProps) {
         <Cause item={item} />
         <p className={css.facts}>{factsOf(item, now).join(" · ")}</p>
         <Others item={item} />
-        {sent && <Sent runId={item.runId} sent={sent} />}
+        {sent && <Sent runId={item.runId} attempt={item.logicalAttemptId} sent={sent} />}
       </div>
       <p className={css.clock}>
         <strong className={css.left} data-none={(left === null && item.expectedBy === null) || undefined}>

@@ -66,6 +66,7 @@ export const attention = {
     LATE: "Nobody may pause it.",
   } satisfies Record<AttentionKind, string>,
   sent: (action: string) => `${action}: sent`,
+  failedAgain: "it failed again",
   decided: { APPROVE: "You have approved the run.", REJECT: "You have rejected the run." } satisfies Record<
     Decision,
     string
