@@ -36,7 +36,10 @@ function keyOf({ kind, runId, stepId }: AttentionItem): string {
   return `${kind} ${runId} ${stepId ?? ""}`;
 }
 
-/** The items in the order of the server: the one with the least time left first. Their buttons open the dialog here. */
+/**
+ * The items in the order of the server: the one with the least time left first. Their buttons open the dialog here. It
+ * stays mounted without items: a dialog may be open, and a retried step may fail again.
+ */
 export function AttentionList({ items, now }: AttentionListProps) {
   const [all, setAll] = useState(false);
   const [asking, setAsking] = useState<{ item: AttentionItem; action: Offered } | null>(null);
@@ -53,17 +56,19 @@ export function AttentionList({ items, now }: AttentionListProps) {
   const hidden = items.length - SHOWN;
   return (
     <>
-      <ul className={css.list} data-bare={items.every(({ actions }) => actions.length === 0) || undefined}>
-        {(all ? items : items.slice(0, SHOWN)).map((item) => (
-          <Item
-            key={keyOf(item)}
-            item={item}
-            now={now}
-            sent={sent.get(keyOf(item)) ?? null}
-            ask={(action) => setAsking({ item, action })}
-          />
-        ))}
-      </ul>
+      {items.length > 0 && (
+        <ul className={css.list} data-bare={items.every(({ actions }) => actions.length === 0) || undefined}>
+          {(all ? items : items.slice(0, SHOWN)).map((item) => (
+            <Item
+              key={keyOf(item)}
+              item={item}
+              now={now}
+              sent={sent.get(keyOf(item)) ?? null}
+              ask={(action) => setAsking({ item, action })}
+            />
+          ))}
+        </ul>
+      )}
       {hidden > 0 && (
         <p className={css.rest}>
           <Button kind="quiet" expanded={all} onClick={() => setAll(!all)}>
