@@ -19,7 +19,10 @@ import (
 // `#RUN_MOVED`. It needs no script and no file from elsewhere.
 var apiPage = template.Must(template.New("api").Funcs(template.FuncMap{
 	"lines": func(text string) []string { return strings.Split(strings.TrimSpace(text), "\n\n") },
-}).Parse(`<!doctype html>
+	"parts": func(text string) []string { return strings.Split(text, "`") },
+	"odd":   func(i int) bool { return i%2 == 1 },
+}).Parse(`{{define "text"}}{{range $i, $part := parts .}}{{if odd $i}}<code>{{$part}}</code>{{else}}{{$part}}{{end}}{{end}}{{end -}}
+<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -31,19 +34,19 @@ var apiPage = template.Must(template.New("api").Funcs(template.FuncMap{
 <h1>dvt API</h1>
 <p>GraphQL at <code>POST /graphql</code>. The schema is at <a href="/schema.graphqls">/schema.graphqls</a>.</p>
 <nav aria-label="Contents">
-<p><a href="#errors">Error codes</a> <a href="#step-errors">Error codes of steps</a></p>
+<p><a href="#errors">Error codes</a> · <a href="#step-errors">Error codes of steps</a> · <a href="/graphiql">Explorer</a> · <a href="/docs">Documentation</a></p>
 {{range .Groups}}<p>{{.Name}}: {{range .Types}}<a href="#{{.Name}}">{{.Name}}</a> {{end}}</p>
 {{end}}</nav>
 <main>
 {{range .Groups}}<h2>{{.Name}}</h2>
 {{range .Types}}<section id="{{.Name}}">
 <h3><a href="#{{.Name}}">{{.Name}}</a> <small>{{.Kind}}</small></h3>
-{{range lines .Description}}<p>{{.}}</p>{{end}}
+{{range lines .Description}}<p>{{template "text" .}}</p>{{end}}
 <dl>
 {{$type := .Name}}{{range .Members}}<dt id="{{$type}}.{{.Name}}"><a href="#{{$type}}.{{.Name}}"><code>{{.Name}}{{.Arguments}}</code></a>
 {{if .Type}}<code>: {{if .Link}}<a href="#{{.Link}}">{{.Type}}</a>{{else}}{{.Type}}{{end}}</code>{{end}}{{with .Deprecated}}
 <em>Deprecated: {{.}}</em>{{end}}</dt>
-<dd>{{range lines .Description}}<p>{{.}}</p>{{end}}</dd>
+<dd>{{range lines .Description}}<p>{{template "text" .}}</p>{{end}}</dd>
 {{end}}</dl>
 </section>
 {{end}}{{end}}<h2 id="errors">Error codes</h2>
@@ -51,14 +54,14 @@ var apiPage = template.Must(template.New("api").Funcs(template.FuncMap{
 <dl>
 {{range .Codes}}<dt id="{{.Code}}"><a href="#{{.Code}}"><code>{{.Code}}</code></a>{{if .HTTPStatus}} <small>HTTP {{.HTTPStatus}}</small>{{end}}{{if .Retry}}
 <small>may succeed when it is repeated</small>{{end}}</dt>
-<dd><p>{{.Meaning}}</p><p>{{.WhatToDo}}</p></dd>
+<dd><p>{{template "text" .Meaning}}</p><p>What to do: {{template "text" .WhatToDo}}</p></dd>
 {{end}}</dl>
 <h2 id="step-errors">Error codes of steps</h2>
 <p>The code of a failed attempt. Codes above occur too, for example TIMEOUT and CANCELLED.</p>
 <dl>
 {{range .StepCodes}}<dt id="{{.Code}}"><a href="#{{.Code}}"><code>{{.Code}}</code></a>{{if .Retry}}
 <small>may succeed when it is retried</small>{{end}}</dt>
-<dd><p>{{.Meaning}}</p><p>{{.WhatToDo}}</p></dd>
+<dd><p>{{template "text" .Meaning}}</p><p>What to do: {{template "text" .WhatToDo}}</p></dd>
 {{end}}</dl>
 </main>
 </body>

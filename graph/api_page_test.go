@@ -18,7 +18,7 @@ func TestAPIPage_HasAnAnchorForEachTypeFieldAndCode(t *testing.T) {
 	for _, want := range []string{
 		`id="Query.audit"`, `id="Mutation.startRun"`, `id="AuditFilter.runId"`, `id="RunStatus.FAILED"`,
 		`<a href="#AuditConnection">AuditConnection!</a>`, "Part of the name of who acted, in any case.",
-		"first: Int = 50",
+		"first: Int = 50", "<p>What to do: Nothing.</p>", "<code>audit-heads</code>",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %s", want)
@@ -29,7 +29,7 @@ func TestAPIPage_HasAnAnchorForEachTypeFieldAndCode(t *testing.T) {
 			t.Errorf("the page has no anchor of %s", code.Code)
 		}
 	}
-	for _, bad := range []string{"<script", "http://", "https://", "style="} {
+	for _, bad := range []string{"<script", "`", "http://", "https://", "style="} {
 		if strings.Contains(page, bad) {
 			t.Errorf("the page contains %q, which its content policy refuses or which leads elsewhere", bad)
 		}

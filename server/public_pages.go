@@ -24,12 +24,42 @@ import (
 const publicPagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'"
 
+// docsIndex lists the pages that describe dvt to programmers.
+const docsIndex = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>dvt documentation</title>
+<link rel="stylesheet" href="/docs/api.css">
+</head>
+<body>
+<main>
+<h1>dvt documentation</h1>
+<dl>
+<dt><a href="/docs/api">API reference</a></dt><dd><p>Every type, field and argument of the GraphQL API.</p></dd>
+<dt><a href="/docs/api#errors">Error codes</a></dt><dd><p>What each code means and what to do.</p></dd>
+<dt><a href="/graphiql">API explorer</a></dt><dd><p>Write and send operations. Sign-in is required.</p></dd>
+<dt><a href="/schema.graphqls">GraphQL schema</a></dt><dd><p>For generators of clients.</p></dd>
+<dt><a href="/schemas/plan/v1.2.json">JSON Schema of plans</a></dt><dd><p>For editors and validators.</p></dd>
+</dl>
+<p><a href="/">Open dvt</a></p>
+</main>
+</body>
+</html>
+`
+
 // apiPageRoutes serves the page of the API. Like the schema it needs no sign-in, because it says nothing about tenants.
 func (p *parts) apiPageRoutes(mux *http.ServeMux) {
 	page, err := graph.APIPage()
 	if err != nil {
 		panic(err) // the schema of this binary does not parse; the test of the page finds that
 	}
+	docsRoutes(mux, page)
+}
+
+// docsRoutes serves the index of the documentation, the page of the API, and the addresses that people try.
+func docsRoutes(mux *http.ServeMux, apiPage []byte) {
 	serve := func(kind string, body []byte) http.Handler {
 		return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Security-Policy", publicPagePolicy)
@@ -37,7 +67,10 @@ func (p *parts) apiPageRoutes(mux *http.ServeMux) {
 			_, _ = w.Write(body)
 		}))
 	}
-	mux.Handle("GET /docs/api", serve("text/html; charset=utf-8", page))
+	mux.Handle("GET /docs", serve("text/html; charset=utf-8", []byte(docsIndex)))
+	mux.Handle("GET /docs/{$}", http.RedirectHandler("/docs", http.StatusPermanentRedirect))
+	mux.Handle("GET /docs/codes", http.RedirectHandler("/docs/api#errors", http.StatusPermanentRedirect))
+	mux.Handle("GET /docs/api", serve("text/html; charset=utf-8", apiPage))
 	mux.Handle("GET /docs/api.css", serve("text/css; charset=utf-8", []byte(graph.APIStyle)))
 }
 

@@ -31,7 +31,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   topology: "api runstate",
   dag: "api format messages runstate status topology ui",
   mosaic: "address format messages runstate status topology ui",
-  plans: "api api/gen format messages page status ui",
+  plans: "api api/gen format messages page session status ui",
   compare: "api api/gen format forms messages plans status ui",
   step: "actions address api api/gen format logs messages page plans runstate status topology ui",
   timeline: "address api api/gen format messages runstate status step topology ui",

@@ -33,7 +33,7 @@ it("says what failed, how much waits, how long is left and what one may do", asy
   const item = screen.getByRole("listitem");
   for (const words of [
     "stg_orders: DBT_TEST_FAILED",
-    "150 steps wait, of which 9 need this one",
+    "150 steps wait, and 9 of them need this one",
     "1 m 30 s left",
     "then the run fails",
   ]) {

@@ -36,7 +36,10 @@ function keyOf({ kind, runId, stepId }: AttentionItem): string {
   return `${kind} ${runId} ${stepId ?? ""}`;
 }
 
-/** The items in the order of the server: the one with the least time left first. Their buttons open the dialog here. */
+/**
+ * The items in the order of the server: the one with the least time left first. Their buttons open the dialog here. It
+ * stays mounted without items: a dialog may be open, and a retried step may fail again.
+ */
 export function AttentionList({ items, now }: AttentionListProps) {
   const [all, setAll] = useState(false);
   const [asking, setAsking] = useState<{ item: AttentionItem; action: Offered } | null>(null);
@@ -47,22 +50,25 @@ export function AttentionList({ items, now }: AttentionListProps) {
         action,
         signalId: answer.signal?.signalId ?? null,
         decision: answer.decision ?? null,
+        attempt: item.logicalAttemptId,
       }),
     );
   const hidden = items.length - SHOWN;
   return (
     <>
-      <ul className={css.list}>
-        {(all ? items : items.slice(0, SHOWN)).map((item) => (
-          <Item
-            key={keyOf(item)}
-            item={item}
-            now={now}
-            sent={sent.get(keyOf(item)) ?? null}
-            ask={(action) => setAsking({ item, action })}
-          />
-        ))}
-      </ul>
+      {items.length > 0 && (
+        <ul className={css.list} data-bare={items.every(({ actions }) => actions.length === 0) || undefined}>
+          {(all ? items : items.slice(0, SHOWN)).map((item) => (
+            <Item
+              key={keyOf(item)}
+              item={item}
+              now={now}
+              sent={sent.get(keyOf(item)) ?? null}
+              ask={(action) => setAsking({ item, action })}
+            />
+          ))}
+        </ul>
+      )}
       {hidden > 0 && (
         <p className={css.rest}>
           <Button kind="quiet" expanded={all} onClick={() => setAll(!all)}>
@@ -122,7 +128,7 @@ function Item({ item, now, sent, ask }: ItemProps) {
         <Cause item={item} />
         <p className={css.facts}>{factsOf(item, now).join(" · ")}</p>
         <Others item={item} />
-        {sent && <Sent runId={item.runId} sent={sent} />}
+        {sent && <Sent runId={item.runId} attempt={item.logicalAttemptId} sent={sent} />}
       </div>
       <p className={css.clock}>
         <strong className={css.left} data-none={(left === null && item.expectedBy === null) || undefined}>

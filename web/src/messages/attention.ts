@@ -36,7 +36,7 @@ export const attention = {
     const waits = `${plural(n, "step")} ${n === 1 ? "waits" : "wait"}`;
     if (needing === 0) return waits;
     if (needing >= n) return `${waits}, ${n === 1 ? "and needs" : "and all need"} this one`;
-    return `${waits}, of which ${count(needing)} ${needing === 1 ? "needs" : "need"} this one`;
+    return `${waits}, and ${count(needing)} of them ${needing === 1 ? "needs" : "need"} this one`;
   },
   failedSteps: (n: number) => `${count(n)} steps failed`,
   approvals: (given: number, needed: number) => `${given} of ${needed} approvals`,
@@ -66,6 +66,7 @@ export const attention = {
     LATE: "Nobody may pause it.",
   } satisfies Record<AttentionKind, string>,
   sent: (action: string) => `${action}: sent`,
+  failedAgain: "it failed again",
   decided: { APPROVE: "You have approved the run.", REJECT: "You have rejected the run." } satisfies Record<
     Decision,
     string

@@ -21,7 +21,7 @@ export const cause = {
   SLOW_CONSUMER: "This browser could not keep up with the updates. dvt is reading the newest state.",
   RECONNECTED: "The connection came back. dvt is comparing this page with the store.",
   BEHIND: "The store has newer events than this page shows. dvt is asking for them again.",
-  CONNECTION_LOST: "There is no connection to dvt. What you see was true then; the run may have moved on.",
+  CONNECTION_LOST: "There is no connection to dvt. The page shows the last state that arrived.",
 };
 
 export const banner = {

@@ -16,7 +16,11 @@ export const plans = {
   empty: "No plan has run here yet.",
   noMatch: "No plan with a run has this text in its name.",
   start: "Start a run",
-  none: "No run of this plan exists, or you cannot see it.",
+  openLast: "Open the last run",
+  none: "No run of this plan exists here, or you cannot see it.",
+  noneCalled: (plan: string) => `No run of the plan ${plan} exists, or you cannot see it.`,
+  noneMeans: "A plan is listed after its first run.",
+  several: (plan: string, n: number) => `${plan} runs in ${count(n)} places. Choose one:`,
   toPlans: "All plans",
   nexts: {
     RETRY: "Retry a failed step",
@@ -45,6 +49,7 @@ export const plans = {
   since: "since",
   sameVersion: (version: string, n: number) =>
     `Version ${version} has ${n} different contents: the plan was changed and its version was not. Two runs of ${version} may do different things. Increase planVersion with each change.`,
+  waitsForApproval: "Waiting for approval",
   median: "Median",
   p90: "90 % within",
   grid: "Steps of the last runs",

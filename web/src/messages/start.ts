@@ -69,6 +69,7 @@ export const start = {
   notJson: "This is not JSON:",
   first: {
     title: "No runs yet",
+    forReaders: "Runs appear here, live, as soon as somebody starts one.",
     sample: "Run the sample",
     sampleMeans: "A small dbt project with seeds, models and tests. In the directory in which dvt dev was started:",
     write: "Write a plan",

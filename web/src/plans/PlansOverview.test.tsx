@@ -30,6 +30,7 @@ const NIGHTLY = {
   nextRunId: "r-new",
   runs: [run("r-new", "RUNNING", null), run("r-old", "FAILED", 61_000)],
 };
+const STARTER = { viewer: { actions: new Set(["START"] as const) } };
 const answer = (nodes: unknown[], hasNextPage = false) => ({
   plans: { edges: nodes.map((node) => ({ node })), pageInfo: { endCursor: hasNextPage ? "c1" : null, hasNextPage } },
 });
@@ -49,11 +50,26 @@ it("shows each plan with its last runs, the newest on the right", async () => {
   expect(screen.getByRole("link", { name: "Retry a failed step" }).getAttribute("href")).toBe("/runs/r-new");
 });
 
+it("shows a run that waits for approval as waiting for people, and one in the queue as pending", async () => {
+  const runs = [{ ...run("r-queue", "PENDING", null), substatus: "QUEUED" }, run("r-asks", "PENDING", null)];
+  await show(<PlansOverview />, { answers: { Plans: answer([{ ...NIGHTLY, runs }]) } });
+  expect((await screen.findByRole("link", { name: "Waiting for approval, run r-asks" })).textContent).toBe("◆");
+  expect(screen.getByRole("link", { name: `${m.status.queued}, run r-queue` }).textContent).toBe("○");
+});
+
 it("starts a plan that needs nothing else from its newest run", async () => {
   const calm = { ...NIGHTLY, next: "START", nextRunId: null };
-  await show(<PlansOverview />, { answers: { Plans: answer([calm]) } });
+  await show(<PlansOverview />, { ...STARTER, answers: { Plans: answer([calm]) } });
   const start = await screen.findByRole("link", { name: "Start a run" });
   expect(start.getAttribute("href")).toBe("/start?from=r-new&project=shop&env=prod");
+});
+
+it("leads who may start nothing to the last run", async () => {
+  const calm = { ...NIGHTLY, next: "START", nextRunId: null };
+  await show(<PlansOverview />, { answers: { Plans: answer([calm]) } });
+  const last = await screen.findByRole("link", { name: "Open the last run" });
+  expect(last.getAttribute("href")).toBe("/runs/r-new");
+  expect(screen.queryByRole("link", { name: "Start a run" })).toBeNull();
 });
 
 it("reads further pages, and filters on the server", async () => {

@@ -6,6 +6,7 @@ import { useConnection } from "../api/useConnection";
 import { duration } from "../format/format";
 import { m } from "../messages";
 import { List } from "../page/List";
+import { useCan } from "../session/useCan";
 import { Where } from "../ui/Env";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
@@ -46,14 +47,24 @@ export function usePlans({ projectId, environmentId, text }: PlansFilter) {
   );
 }
 
-/**
- * Each plan with its last 30 runs. It reads its own data, so that other pages can show it. `none` is shown where no
- * plan has run.
- */
-export function PlansOverview({ filter = {}, none }: { filter?: PlansFilter; none?: ReactNode }) {
+interface PlansOverviewProps {
+  filter?: PlansFilter;
+  /** Stands above the list. */
+  title?: ReactNode;
+  /** Replaces the title and the list where no plan has run. */
+  none?: ReactNode;
+}
+
+/** Each plan with its last 30 runs. It reads its own data, so that other pages can show it. */
+export function PlansOverview({ filter = {}, title, none }: PlansOverviewProps) {
   const pages = usePlans(filter);
   if (none !== undefined && pages.rows?.length === 0) return none;
-  return <PlansTable pages={pages} searched={filter.text !== undefined} />;
+  return (
+    <>
+      {title}
+      <PlansTable pages={pages} searched={filter.text !== undefined} />
+    </>
+  );
 }
 
 export function PlansTable({ pages, searched }: { pages: ReturnType<typeof usePlans>; searched: boolean }) {
@@ -101,6 +112,7 @@ export function Typical({ plan }: { plan: Pick<PlanSummaryFieldsFragment, "media
 /** The next action, as a link to where one does it. */
 export function Next({ plan }: { plan: PlanSummaryFieldsFragment }) {
   const newest = plan.runs[0];
+  const refused = useCan("START");
   if (plan.nextRunId !== null) {
     return (
       <Link to="/runs/$runId" params={{ runId: plan.nextRunId }} search={{}} data-urgent={plan.next}>
@@ -108,7 +120,15 @@ export function Next({ plan }: { plan: PlanSummaryFieldsFragment }) {
       </Link>
     );
   }
-  return newest ? <StartLink plan={plan} /> : null;
+  if (!newest) return null;
+  // A viewer who may start nothing reads the last run.
+  return refused === null ? (
+    <StartLink plan={plan} />
+  ) : (
+    <Link to="/runs/$runId" params={{ runId: newest.runId }} search={{}}>
+      {m.plans.openLast}
+    </Link>
+  );
 }
 
 /** Opens the form of a start, filled in from the newest run of the plan. */

@@ -1,5 +1,6 @@
 // The glyphs of small cells: shape, word and colour, each readable without the others.
 import type { CSSProperties } from "react";
+import { m } from "../messages";
 import { runLook, stepLook } from "../status/look";
 import type { PlanRunFieldsFragment } from "../api/gen/graphql";
 import type { Step } from "../api/model";
@@ -25,6 +26,9 @@ export interface CellLook {
 }
 
 export function runCell(run: Pick<PlanRunFieldsFragment, "status" | "statusRaw" | "substatus">): CellLook {
+  // A run that has not started and is not in the queue waits for people (contract T36).
+  if (run.status === "PENDING" && run.substatus !== "QUEUED")
+    return { glyph: GLYPH.person, tone: "person", word: m.plans.waitsForApproval };
   const { tone, word } = runLook({ ...run, pause: null });
   return { glyph: GLYPH[tone], tone, word };
 }

@@ -43,12 +43,11 @@ export function AttentionPage() {
         </p>
       )}
       {count >= MANY && <p className={css.note}>{m.attention.more(MANY)}</p>}
-      {items !== null && items.length > 0 && <AttentionList items={items} now={Date.now() + offset} />}
+      {items !== null && <AttentionList items={items} now={Date.now() + offset} />}
       {items !== null && items.length === 0 && failed && <Nothing failed={failed.runs} />}
       {failed && <FailedLately of={failed} />}
-      <h2>{m.plans.title}</h2>
       <Suspense>
-        <PlansOverview none={<FirstSteps />} />
+        <PlansOverview title={<h2>{m.plans.title}</h2>} none={<FirstSteps />} />
       </Suspense>
     </>
   );

@@ -25,6 +25,7 @@ async function page() {
 it("stays on the page, without a reload, while its code cannot be fetched", async () => {
   const { server, reload } = await page();
   expect(screen.getByRole("alert").textContent).toContain("This page cannot be loaded now");
+  expect(screen.getByText(/TypeError/).closest("details")?.open, "the technical detail is folded").toBe(false);
   const before = server.loads;
   await act(() => vi.advanceTimersByTimeAsync(10_000));
   expect(reload).not.toHaveBeenCalled();

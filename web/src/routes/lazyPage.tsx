@@ -59,9 +59,10 @@ function MissingPage({ error, fetchAgain }: { error: unknown; fetchAgain: () => 
     <div role="alert">
       <Notice title={m.page.notNow}>
         <p>{m.page.notNowMeans}</p>
-        <p>
+        <details>
+          <summary>{m.page.technical}</summary>
           <code>{String(error)}</code>
-        </p>
+        </details>
         <Button onClick={() => void serverAnswers().then((answers) => answers && location.reload())}>
           {m.run.retry}
         </Button>

@@ -1,11 +1,10 @@
-import { createRootRoute, createRoute, createRouter, Link, notFound, redirect } from "@tanstack/react-router";
-import { m } from "../messages";
+import { createRootRoute, createRoute, createRouter, notFound, redirect } from "@tanstack/react-router";
 import type { Sendable } from "../actions/intent";
 import type { Zone } from "../format/format";
 import { lazyPage } from "./lazyPage";
 import { MissingPart } from "../ui/lazyPart";
-import { Notice } from "../ui/Page";
 import { Problem } from "../page/Problem";
+import { NotFound } from "./NotFound";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
 import {
@@ -30,11 +29,7 @@ const root = createRootRoute({
   validateSearch: (search): { tz?: Zone | undefined } => rootSearch.parse(search),
   // The time zone stays in the address from page to page.
   search: { middlewares: [({ search, next }) => ({ tz: search.tz, ...next(search) })] },
-  notFoundComponent: () => (
-    <Notice title={m.run.gone} heading>
-      <Link to="/runs">{m.run.toRuns}</Link>
-    </Notice>
-  ),
+  notFoundComponent: () => <NotFound />,
   errorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
 });
 
@@ -87,13 +82,13 @@ const plan = createRoute({
   getParentRoute: () => root,
   path: "/plans/$planId",
   validateSearch: (search) => planSearch.parse(search),
-  component: lazyPage(() => import("./PlanPage").then((part) => part.PlanPage)),
+  component: lazyPage(() => import("./ScopedPlan").then((part) => part.ScopedPlan)),
 });
 const planStep = createRoute({
   getParentRoute: () => root,
   path: "/plans/$planId/steps/$stepId",
   validateSearch: (search) => planSearch.parse(search),
-  component: lazyPage(() => import("./PlanStepPage").then((part) => part.PlanStepPage)),
+  component: lazyPage(() => import("./ScopedPlan").then((part) => part.ScopedPlanStep)),
 });
 const compare = createRoute({
   getParentRoute: () => root,

@@ -1,6 +1,8 @@
-// What a person sees who opens dvt before anything has run: three ways to begin, each with something to copy.
+// The three ways to begin in a dvt in which nothing has run, each with something to copy. A viewer who may not start
+// runs or create tokens reads whom to ask instead.
 import { Link } from "@tanstack/react-router";
 import { m } from "../messages";
+import { MayNot, useMay } from "../session/MayNot";
 import { useViewer } from "../session/viewer";
 import { CopyButton } from "../ui/CopyText";
 import css from "./FirstSteps.module.css";
@@ -14,7 +16,18 @@ function connecting(origin: string): string {
 
 export function FirstSteps() {
   const { tenantId } = useViewer();
+  const start = useMay("START");
+  const token = useMay("CREATE_TOKEN");
   const words = m.start.first;
+  if (start.refusal !== null) {
+    return (
+      <section className={css.first} aria-label={words.title}>
+        <h2>{words.title}</h2>
+        <p>{words.forReaders}</p>
+        <MayNot of={start} />
+      </section>
+    );
+  }
   return (
     <section className={css.first} aria-label={words.title}>
       <h2>{words.title}</h2>
@@ -25,7 +38,9 @@ export function FirstSteps() {
             {words.open}
           </Link>
         </Way>
-        <Way title={words.connect} means={words.connectMeans} text={connecting(globalThis.location.origin)} />
+        <Way title={words.connect} means={words.connectMeans} text={connecting(globalThis.location.origin)}>
+          <MayNot of={token} />
+        </Way>
       </ol>
     </section>
   );

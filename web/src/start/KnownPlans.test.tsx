@@ -49,7 +49,7 @@ it("says at the top who can start runs", async () => {
 });
 
 it("shows three ways to begin, each with something to copy", async () => {
-  const { user } = await show(<FirstSteps />);
+  const { user } = await show(<FirstSteps />, { viewer: { actions: new Set(["START", "CREATE_TOKEN"] as const) } });
   expect(screen.getAllByRole("heading", { level: 3 }).map(({ textContent }) => textContent)).toEqual([
     "Run the sample",
     "Write a plan",

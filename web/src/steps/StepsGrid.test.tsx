@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { header, RUNS, step, store } from "../testing/fixtures";
+import { header, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import type { StepQuery } from "./selection";
 import { StepsGrid } from "./StepsGrid";

@@ -55,9 +55,10 @@ export function MissingPart({ error }: { error: unknown }) {
     <div role="alert">
       <Notice title={m.run.failedToLoad}>
         <p>{m.page.missing}</p>
-        <p>
+        <details>
+          <summary>{m.page.technical}</summary>
           <code>{String(error)}</code>
-        </p>
+        </details>
         <p role="status">{down && m.page.stillDown}</p>
         <Button onClick={() => void reload()}>{m.page.reload}</Button>
       </Notice>
