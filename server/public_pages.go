@@ -24,6 +24,9 @@ import (
 const publicPagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'"
 
+// apiPagePolicy lets the page of the API also run its one script.
+const apiPagePolicy = publicPagePolicy + "; script-src 'self'; require-trusted-types-for 'script'"
+
 // apiPageRoutes serves the page of the API. Like the schema it needs no sign-in, because it says nothing about tenants.
 func (p *parts) apiPageRoutes(mux *http.ServeMux) {
 	page, err := graph.APIPage()
@@ -32,12 +35,13 @@ func (p *parts) apiPageRoutes(mux *http.ServeMux) {
 	}
 	serve := func(kind string, body []byte) http.Handler {
 		return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Security-Policy", publicPagePolicy)
+			w.Header().Set("Content-Security-Policy", apiPagePolicy)
 			w.Header().Set("Content-Type", kind)
 			_, _ = w.Write(body)
 		}))
 	}
 	mux.Handle("GET /docs/api", serve("text/html; charset=utf-8", page))
+	mux.Handle("GET /docs/api.js", serve("text/javascript; charset=utf-8", graph.APIScript))
 	mux.Handle("GET /docs/api.css", serve("text/css; charset=utf-8", []byte(graph.APIStyle)))
 }
 

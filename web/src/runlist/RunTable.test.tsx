@@ -32,7 +32,9 @@ async function table(selected: ReadonlySet<string> = new Set(), over: Partial<Pa
 it("says for each run its status, its progress and its cause, and marks one that no longer matches", async () => {
   const { rows } = await table();
   expect(rows[0]?.textContent).toContain("Failed");
-  expect(rows[0]?.textContent).toContain("stg_orders: DBT_TEST_FAILED");
+  expect(rows[0]?.textContent).toContain(
+    "stg_orders: not_null_stg_orders_id: Got 3 results, configured to fail if != 0",
+  );
   expect(rows[0]?.textContent, "skipped steps are not done").toContain("41/60 · 1 failed");
   expect(rows[1]?.textContent).toContain("by ops: “warehouse maintenance”");
   expect(rows[1]?.textContent).toContain("no longer matches");
@@ -86,6 +88,13 @@ it("shows the columns that were chosen, in their order, and nothing of the other
     "More",
   ]);
   expect(screen.queryByText("stg_orders: DBT_TEST_FAILED")).toBeNull();
+});
+
+it("says the cause as a sentence, with the code as a mark behind it, and shows tags beside the name", async () => {
+  const { rows } = await table(new Set(), { tags: new Map([[`fai${RUN}`, ["late"]]]) });
+  expect(screen.getByText("DBT_TEST_FAILED").tagName).toBe("CODE");
+  expect(rows[0]?.textContent).toMatch(/stg_orders: \S.* DBT_TEST_FAILED/);
+  expect(screen.getByRole("button", { name: "late" })).toBeDefined();
 });
 
 it("shows two tags of a run and the number of the others, and filters by a click", async () => {
