@@ -30,7 +30,8 @@ func TestAPIPage_HasAnAnchorForEachTypeFieldAndCode(t *testing.T) {
 			t.Errorf("the page has no anchor of %s", code.Code)
 		}
 	}
-	if n := strings.Count(page, "<script"); n != 1 || !strings.Contains(page, `<script src="/docs/api.js" defer></script>`) {
+	const own = `<script src="/docs/api.js" defer></script>`
+	if n := strings.Count(page, "<script"); n != 1 || !strings.Contains(page, own) {
 		t.Errorf("the page has %d scripts, want its own file only", n)
 	}
 	for _, bad := range []string{"`", "http://", "https://", "style="} {

@@ -15,7 +15,8 @@ export const runs = {
   saveViewTitle: "Save this view",
   shareView: (project: string) => `Share it with everybody who may read ${project}`,
   sharedBy: (owner: string) => `Shared by ${owner}`,
-  split: (failed: number, waiting: number) => `= ${count(failed)} failed + ${count(waiting)} waiting`,
+  split: (failed: number, waiting: number) =>
+    failed === 0 ? "all waiting" : `= ${count(failed)} failed + ${count(waiting)} waiting`,
   many: (n: number) => `${n}+`,
   viewName: "Name",
   keepView: "Save",
