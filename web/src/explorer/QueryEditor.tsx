@@ -34,8 +34,20 @@ const THEME = EditorView.theme({
   },
   ".cm-tooltip": { backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--border)" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--hover)", color: "var(--text)" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { maxHeight: "none" },
   ".cm-completionInfo": { maxWidth: "320px" },
 });
+
+/**
+ * Replaces selected text by what is typed. Chromium would merge the lines itself and write styles into them, which the
+ * content policy refuses.
+ */
+function replaceSelected(event: InputEvent, view: EditorView): boolean {
+  if (event.inputType !== "insertText" || event.data === null || view.state.selection.main.empty) return false;
+  event.preventDefault();
+  view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+  return true;
+}
 
 interface QueryEditorProps {
   text: string;
@@ -65,7 +77,8 @@ export function QueryEditor({ text, change, run }: QueryEditorProps) {
           indentOnInput(),
           bracketMatching(),
           closeBrackets(),
-          autocompletion(),
+          // All of them are in sight: a list that scrolls could not be scrolled by keys alone.
+          autocompletion({ maxRenderedOptions: 10 }),
           lintGutter(),
           syntaxHighlighting(COLOURS),
           THEME,
@@ -73,6 +86,7 @@ export function QueryEditor({ text, change, run }: QueryEditorProps) {
           // Tab leaves the editor, so that the page can be used by keys.
           keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
           EditorView.contentAttributes.of({ "aria-label": m.explorer.query }),
+          EditorView.domEventHandlers({ beforeinput: replaceSelected }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.change(update.state.doc.toString());
           }),
