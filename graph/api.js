@@ -27,6 +27,11 @@
       }
       part.hidden = !any;
     }
+    for (const head of document.querySelectorAll("main > h2")) {
+      let next = head.nextElementSibling;
+      while (next && next.tagName !== "H2" && (next.hidden || next.tagName === "P")) next = next.nextElementSibling;
+      head.hidden = next === null || next.tagName === "H2";
+    }
     nav.hidden = text !== "";
     status.textContent =
       text === "" ? "" : found === 0 ? "Nothing has this text." : found === 1 ? "1 entry" : `${found} entries`;
