@@ -85,7 +85,8 @@ export function QueryEditor({ text, change, run }: QueryEditorProps) {
           ...graphql(),
           // Tab leaves the editor, so that the page can be used by keys.
           keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
-          EditorView.contentAttributes.of({ "aria-label": m.explorer.query }),
+          EditorView.lineWrapping,
+          EditorView.contentAttributes.of({ "aria-label": m.explorer.query, tabindex: "0" }),
           EditorView.domEventHandlers({ beforeinput: replaceSelected }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.change(update.state.doc.toString());
