@@ -3,7 +3,9 @@ package graph
 import (
 	"bytes"
 	"cmp"
+	_ "embed"
 	"html/template"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,37 +18,37 @@ import (
 )
 
 // apiPage renders the types and fields of the schema, and the error codes. Each has an anchor: `#Run`, `#Run.steps`,
-// `#RUN_MOVED`. It needs no script and no file from elsewhere.
+// `#RUN_MOVED`. It is whole without its script, which only finds things on it, and needs no file from elsewhere.
 var apiPage = template.Must(template.New("api").Funcs(template.FuncMap{
 	"lines": func(text string) []string { return strings.Split(strings.TrimSpace(text), "\n\n") },
-	"parts": func(text string) []string { return strings.Split(text, "`") },
-	"odd":   func(i int) bool { return i%2 == 1 },
-}).Parse(`{{define "text"}}{{range $i, $part := parts .}}{{if odd $i}}<code>{{$part}}</code>{{else}}{{$part}}{{end}}{{end}}{{end -}}
-<!doctype html>
+	"prose": prose,
+}).Parse(`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>dvt API</title>
 <link rel="stylesheet" href="/docs/api.css">
+<script src="/docs/api.js" defer></script>
 </head>
 <body>
 <h1>dvt API</h1>
-<p>GraphQL at <code>POST /graphql</code>. The schema is at <a href="/schema.graphqls">/schema.graphqls</a>.</p>
+<p>GraphQL at <code>POST /graphql</code>. The schema is at <a href="/schema.graphqls">/schema.graphqls</a>. Try queries in
+the <a href="/graphiql">API explorer</a>.</p>
 <nav aria-label="Contents">
-<p><a href="#errors">Error codes</a> · <a href="#step-errors">Error codes of steps</a> · <a href="/graphiql">Explorer</a> · <a href="/docs">Documentation</a></p>
+<p><a href="#errors">Error codes</a> · <a href="#step-errors">Error codes of steps</a> · <a href="/docs">Documentation</a></p>
 {{range .Groups}}<p>{{.Name}}: {{range .Types}}<a href="#{{.Name}}">{{.Name}}</a> {{end}}</p>
 {{end}}</nav>
 <main>
 {{range .Groups}}<h2>{{.Name}}</h2>
 {{range .Types}}<section id="{{.Name}}">
 <h3><a href="#{{.Name}}">{{.Name}}</a> <small>{{.Kind}}</small></h3>
-{{range lines .Description}}<p>{{template "text" .}}</p>{{end}}
+{{range lines .Description}}<p>{{prose .}}</p>{{end}}
 <dl>
 {{$type := .Name}}{{range .Members}}<dt id="{{$type}}.{{.Name}}"><a href="#{{$type}}.{{.Name}}"><code>{{.Name}}{{.Arguments}}</code></a>
 {{if .Type}}<code>: {{if .Link}}<a href="#{{.Link}}">{{.Type}}</a>{{else}}{{.Type}}{{end}}</code>{{end}}{{with .Deprecated}}
 <em>Deprecated: {{.}}</em>{{end}}</dt>
-<dd>{{range lines .Description}}<p>{{template "text" .}}</p>{{end}}</dd>
+<dd>{{range lines .Description}}<p>{{prose .}}</p>{{end}}</dd>
 {{end}}</dl>
 </section>
 {{end}}{{end}}<h2 id="errors">Error codes</h2>
@@ -54,14 +56,14 @@ var apiPage = template.Must(template.New("api").Funcs(template.FuncMap{
 <dl>
 {{range .Codes}}<dt id="{{.Code}}"><a href="#{{.Code}}"><code>{{.Code}}</code></a>{{if .HTTPStatus}} <small>HTTP {{.HTTPStatus}}</small>{{end}}{{if .Retry}}
 <small>may succeed when it is repeated</small>{{end}}</dt>
-<dd><p>{{template "text" .Meaning}}</p><p>What to do: {{template "text" .WhatToDo}}</p></dd>
+<dd><p>{{prose .Meaning}}</p><p><strong>What to do:</strong> {{prose .WhatToDo}}</p></dd>
 {{end}}</dl>
 <h2 id="step-errors">Error codes of steps</h2>
 <p>The code of a failed attempt. Codes above occur too, for example TIMEOUT and CANCELLED.</p>
 <dl>
 {{range .StepCodes}}<dt id="{{.Code}}"><a href="#{{.Code}}"><code>{{.Code}}</code></a>{{if .Retry}}
 <small>may succeed when it is retried</small>{{end}}</dt>
-<dd><p>{{template "text" .Meaning}}</p><p>What to do: {{template "text" .WhatToDo}}</p></dd>
+<dd><p>{{prose .Meaning}}</p><p><strong>What to do:</strong> {{prose .WhatToDo}}</p></dd>
 {{end}}</dl>
 </main>
 </body>
@@ -118,13 +120,13 @@ func APIPage() ([]byte, error) {
 	for _, g := range groups[1:] {
 		slices.SortFunc(g.Types, func(a, b apiType) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	codes := run.CodeTable()
-	slices.SortFunc(codes, func(a, b run.CodeInfo) int { return cmp.Compare(a.Code, b.Code) })
+	table := run.CodeTable()
+	slices.SortFunc(table, func(a, b run.CodeInfo) int { return cmp.Compare(a.Code, b.Code) })
 	var out bytes.Buffer
 	rendered := apiPage.Execute(&out, struct {
 		Groups           []apiGroup
 		Codes, StepCodes []run.CodeInfo
-	}{groups, codes, run.StepCodeTable()})
+	}{groups, table, run.StepCodeTable()})
 	return out.Bytes(), rendered
 }
 
@@ -159,6 +161,45 @@ func deprecation(list ast.DirectiveList) string {
 	return "no longer supported"
 }
 
+var (
+	// quoted is a part of a description in backticks, or a word that may be an error code.
+	quoted = regexp.MustCompile("`([^`]+)`|[A-Z][A-Z_]+[A-Z]")
+	// codes are the known error codes.
+	codes = func() map[string]bool {
+		out := map[string]bool{}
+		for _, c := range run.CodeTable() {
+			out[string(c.Code)] = true
+		}
+		return out
+	}()
+)
+
+// prose returns a description as HTML: parts in backticks are code, and error codes are links to their entries.
+func prose(text string) template.HTML {
+	var out strings.Builder
+	end := 0
+	for _, at := range quoted.FindAllStringSubmatchIndex(text, -1) {
+		out.WriteString(template.HTMLEscapeString(text[end:at[0]]))
+		word := template.HTMLEscapeString(strings.Trim(text[at[0]:at[1]], "`"))
+		switch {
+		case codes[word]:
+			out.WriteString(`<a href="#` + word + `"><code>` + word + `</code></a>`)
+		case at[2] >= 0:
+			out.WriteString("<code>" + word + "</code>")
+		default:
+			out.WriteString(word)
+		}
+		end = at[1]
+	}
+	out.WriteString(template.HTMLEscapeString(text[end:]))
+	return template.HTML(out.String()) // every part is escaped above
+}
+
+// APIScript finds entries on APIPage.
+//
+//go:embed api.js
+var APIScript []byte
+
 // APIStyle is the style sheet of APIPage.
 const APIStyle = `:root { color-scheme: light dark; background: Canvas; color: CanvasText; font: 14px/22px system-ui, sans-serif; }
 body { max-width: 960px; margin: 0 auto; padding: 16px 20px 64px; overflow-wrap: anywhere; }
@@ -169,4 +210,7 @@ dd { margin: 0 0 0 20px; }
 dd p, section p { margin: 2px 0; }
 :target { outline: 2px solid; outline-offset: 4px; }
 small { opacity: 0.75; font-weight: normal; }
+[hidden] { display: none; }
+.find { position: sticky; top: 0; display: block; padding: 8px 0; background: Canvas; }
+.find input { font: inherit; width: min(100%, 320px); }
 `

@@ -48,6 +48,8 @@ const docsIndex = `<!doctype html>
 </body>
 </html>
 `
+// apiPagePolicy lets the page of the API also run its one script.
+const apiPagePolicy = publicPagePolicy + "; script-src 'self'; require-trusted-types-for 'script'"
 
 // apiPageRoutes serves the page of the API. Like the schema it needs no sign-in, because it says nothing about tenants.
 func (p *parts) apiPageRoutes(mux *http.ServeMux) {
@@ -62,7 +64,7 @@ func (p *parts) apiPageRoutes(mux *http.ServeMux) {
 func docsRoutes(mux *http.ServeMux, apiPage []byte) {
 	serve := func(kind string, body []byte) http.Handler {
 		return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Security-Policy", publicPagePolicy)
+			w.Header().Set("Content-Security-Policy", apiPagePolicy)
 			w.Header().Set("Content-Type", kind)
 			_, _ = w.Write(body)
 		}))
@@ -71,6 +73,7 @@ func docsRoutes(mux *http.ServeMux, apiPage []byte) {
 	mux.Handle("GET /docs/{$}", http.RedirectHandler("/docs", http.StatusPermanentRedirect))
 	mux.Handle("GET /docs/codes", http.RedirectHandler("/docs/api#errors", http.StatusPermanentRedirect))
 	mux.Handle("GET /docs/api", serve("text/html; charset=utf-8", apiPage))
+	mux.Handle("GET /docs/api.js", serve("text/javascript; charset=utf-8", graph.APIScript))
 	mux.Handle("GET /docs/api.css", serve("text/css; charset=utf-8", []byte(graph.APIStyle)))
 }
 

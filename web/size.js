@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 const KB = 1000;
-// "explorer" is the API explorer, which few people open. "start" is the form of a new run with its editor, which alone loads a parser of YAML; "all" is the rest.
-const budgets = { first: 200, run: 60, start: 60, explorer: 8, all: 400, css: 30 };
+// "explorer" is the API explorer with its editor, which few people open. "start" is the form of a new run with its editor, which alone loads a parser of YAML; "all" is the rest.
+const budgets = { first: 200, run: 60, start: 60, explorer: 240, all: 400, css: 30 };
 
 const dist = new URL("dist/", import.meta.url);
 const manifest = JSON.parse(readFileSync(new URL(".vite/manifest.json", dist), "utf8"));
@@ -23,14 +23,16 @@ const sum = (files) => [...files].reduce((total, file) => total + gzipped(file),
 const first = eager("src/app.tsx", eager("index.html"));
 const run = [...eager("src/routes/RunPage.tsx")].filter((file) => !first.has(file));
 const start = [...eager("src/routes/StartPage.tsx")].filter((file) => !first.has(file) && !run.includes(file));
-const explorer = [...eager("src/routes/ExplorerPage.tsx")].filter((file) => !first.has(file));
+const explorer = [...eager("src/explorer/QueryEditor.tsx", eager("src/routes/ExplorerPage.tsx"))].filter(
+  (file) => !first.has(file),
+);
 const assets = readdirSync(new URL("assets/", dist)).map((name) => `assets/${name}`);
 const figures = {
   first: sum(first),
   run: sum(run),
   start: sum(start),
   explorer: sum(explorer),
-  all: sum(assets.filter((file) => file.endsWith(".js") && !start.includes(file))),
+  all: sum(assets.filter((file) => file.endsWith(".js") && !start.includes(file) && !explorer.includes(file))),
   css: sum(assets.filter((file) => file.endsWith(".css"))),
 };
 let over = false;

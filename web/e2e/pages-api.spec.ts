@@ -22,6 +22,12 @@ test("the API explorer runs a query and a subscription with the session, and sho
   await query.press("Control+Enter");
   await expect(result.locator("pre")).toContainText("nothing");
 
+  await query.press("Control+A");
+  await query.pressSequentially("{ vie");
+  await expect(page.getByRole("option", { name: /^viewer/ })).toBeVisible();
+  await query.fill("{ nosuch }");
+  await expect(page.getByTestId("query-editor").locator(".cm-lintRange-error")).toHaveText("nosuch");
+
   const runId = await startRun(url, "explored", sleeps(1_500, 4));
   await query.fill("subscription S($id: String!) { runUpdates(runId: $id) { sync } }");
   await page.getByLabel("Variables (JSON)").fill(JSON.stringify({ id: runId }));

@@ -95,7 +95,7 @@ export function ActionMenu({ stepId, onClose, more }: ActionMenuProps) {
         <Actions list={ofRun} stepId={null} onClose={onClose} />
       </section>
       {more && (
-        <section>
+        <section className={css.more}>
           <h3>{m.compare.two}</h3>
           {more}
         </section>

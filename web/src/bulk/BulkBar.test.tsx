@@ -105,6 +105,19 @@ it("offers only what can apply to the selected runs, and says how many of each t
   expect(description(pause)).toBe("None of the selected runs is running.");
 });
 
+it("reruns everything of runs in which every step succeeded", async () => {
+  const green = header({ runId: "g", status: "COMPLETED", failedSteps: 0 });
+  const { user, sent } = await show(<BulkBar selected={[green]} filter={{}} more={false} clear={() => {}} />, {
+    answers: PREVIEW,
+  });
+  await user.click(screen.getByRole("button", { name: "Rerun…" }));
+  await vi.waitFor(() =>
+    expect(of(sent, "BulkPreview")[0]).toMatchObject({
+      action: { bulk: { action: { rerun: { from: { start: true } } } } },
+    }),
+  );
+});
+
 it("previews a rerun with other parameters and from a chosen step, and sends it", async () => {
   const { user, sent } = await show(
     <BulkDialog action={newAction("RERUN")} runs={{ ids: ["f"] }} onClose={() => {}} />,

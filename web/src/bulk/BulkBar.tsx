@@ -37,7 +37,11 @@ export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
   const of = (kind: BulkKind): readonly RunRow[] => selected.filter((run) => applies(kind, run));
   const ask = (kind: BulkKind): void =>
     setAsking({
-      action: newAction(kind, kind === "RETRY_STEP" ? commonFailure(of(kind)) : ""),
+      action: {
+        ...newAction(kind, kind === "RETRY_STEP" ? commonFailure(of(kind)) : ""),
+        // Runs in which every step succeeded have nothing to run again but all of it.
+        from: !everything && of(kind).every(({ status }) => status === "COMPLETED") ? "start" : "failed",
+      },
       runs: everything ? { filter } : { ids: of(kind).map((run) => run.runId) },
     });
   return (

@@ -1,5 +1,5 @@
-// An editor for the API with the viewer's own session. It is not the package GraphiQL: see decision 78.
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+// A page to write queries with the viewer's own session. It is not the package GraphiQL: see decision 78.
+import { type KeyboardEvent, Suspense, useEffect, useRef, useState } from "react";
 import { TypedDocumentString } from "../api/gen/graphql";
 import { subscribe } from "../api/live";
 import { answerTo } from "../api/request";
@@ -7,8 +7,12 @@ import { m } from "../messages";
 import form from "../styles/Form.module.css";
 import prose from "../styles/Prose.module.css";
 import { Button } from "../ui/Button";
+import { lazyPart } from "../ui/lazyPart";
+import { Skeleton } from "../ui/Page";
 import css from "./Explorer.module.css";
 import { SchemaDocs } from "./SchemaDocs";
+
+const QueryEditor = lazyPart(() => import("./QueryEditor").then((part) => part.QueryEditor));
 
 const FIRST = `query {
   viewer {
@@ -105,16 +109,13 @@ export function Explorer() {
   return (
     <div className={css.explorer}>
       <section className={css.ask}>
-        <label className={form.field}>
+        <div className={form.field}>
           <span>{m.explorer.query}</span>
-          <textarea
-            onKeyDown={onKeyDown}
-            rows={14}
-            value={query}
-            spellCheck={false}
-            onChange={(event) => setQuery(event.target.value)}
-          />
-        </label>
+          <Suspense fallback={<Skeleton rows={10} label={m.sync.LOADING} />}>
+            <QueryEditor text={query} change={setQuery} run={run} />
+          </Suspense>
+          <p className={css.quiet}>{m.explorer.keys}</p>
+        </div>
         <label className={form.field}>
           <span>{m.explorer.variables}</span>
           <textarea

@@ -8,6 +8,7 @@ export const explorer = {
   run: "Run",
   stop: "Stop",
   result: "Result",
+  keys: "Ctrl+Space lists what is allowed here. Ctrl+Enter runs it. Tab leaves the editor.",
   none: "Nothing has run yet. Press Ctrl Enter, or Run.",
   running: "Running…",
   stream: (n: number) => `${n} ${n === 1 ? "message" : "messages"}, the newest first`,

@@ -15,6 +15,8 @@ export const runs = {
   saveViewTitle: "Save this view",
   shareView: (project: string) => `Share it with everybody who may read ${project}`,
   sharedBy: (owner: string) => `Shared by ${owner}`,
+  split: (failed: number, waiting: number) =>
+    failed === 0 ? "all waiting" : `= ${count(failed)} failed + ${count(waiting)} waiting`,
   many: (n: number) => `${n}+`,
   viewName: "Name",
   keepView: "Save",
@@ -80,7 +82,7 @@ export const runs = {
     ended: "Only runs that have ended",
     longest: "Only runs that have ended",
     shortest: "Only runs that have ended",
-    left: "Only runs that await an operator",
+    left: "Only runs that failed and wait for a retry",
   },
   onlyTag: (tag: string) => `Only runs with the tag ${tag}`,
   moreTags: (n: number) => `+${n}`,

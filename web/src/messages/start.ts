@@ -1,5 +1,5 @@
 // The form that starts a run.
-import { plural } from "../format/format";
+import { count, plural } from "../format/format";
 
 export const start = {
   title: "Start a run",
@@ -60,9 +60,11 @@ export const start = {
   queued: "It would wait in the queue, because the quota is used up or all run slots are in use.",
   tenant: "the tenant",
   quota: (where: string, left: number, perMinute: number, active: number, maxActive: number) =>
-    `Quota of ${where}: ${left} of ${perMinute} starts a minute left; ${active} of ${maxActive} runs active.`,
+    `Quota of ${where}: ${count(left)} of ${count(perMinute)} starts a minute left; ${count(active)} of ${count(maxActive)} runs active.`,
   submit: "Start run",
   sendKey: /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "") ? "⌘ Enter" : "Ctrl Enter",
+  kept: "This is your draft from before, as this tab kept it.",
+  clear: "Clear",
   already: (run: string) => `This form has already started run ${run}.`,
   openIt: "Open it",
   another: "Start another",

@@ -188,7 +188,7 @@ interface RowsProps {
 function Rows({ list, query, change, menu, selection, columns, chosen }: RowsProps) {
   const { state, error, verdict, now, loadingMore, loadMore, refresh } = list;
   const runIds = useMemo(() => state.rows.map((row) => row.run.runId), [state.rows]);
-  const tags = useRowTags(runIds, columns.includes("tags"));
+  const tags = useRowTags(runIds);
   const latest = useRef(query);
   latest.current = query;
   const onTag = useCallback(

@@ -6,7 +6,7 @@ import { ApiError } from "../api/error";
 import { request } from "../api/request";
 import { m } from "../messages";
 import { CheckPanel } from "../start/CheckPanel";
-import { type Draft, edited, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "../start/draft";
+import { type Draft, edited, hasInput, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "../start/draft";
 import { ParamsField } from "../start/ParamsField";
 import { PlanField } from "../start/PlanField";
 import css from "../start/Start.module.css";
@@ -38,18 +38,18 @@ export function StartPage() {
   useDocumentStatus(m.start.title);
   const navigate = route.useNavigate();
   const { from, project = "", env = "", plan } = route.useSearch();
-  const { tenantId } = useViewer();
-  const [draft, setDraft] = useState<Draft>(
-    () =>
-      keptDraft(sessionStorage, at) ??
-      newDraft(at, {
-        source: from ? "run" : "inline",
-        from: from ?? "",
-        projectId: project,
-        environmentId: env,
-        ...(plan === "first" ? { plan: firstPlan(tenantId), projectId: FIRST.project, environmentId: FIRST.env } : {}),
-      }),
-  );
+  const { tenantId, places } = useViewer();
+  const fresh = (): Draft =>
+    newDraft(at, {
+      source: from ? "run" : "inline",
+      from: from ?? "",
+      projectId: project,
+      environmentId: env,
+      ...(plan === "first" ? { plan: firstPlan(tenantId), projectId: FIRST.project, environmentId: FIRST.env } : {}),
+    });
+  const [was] = useState(() => keptDraft(sessionStorage, at));
+  const [draft, setDraft] = useState<Draft>(() => was ?? fresh());
+  const [kept, setKept] = useState(was !== null && was.started === null && hasInput(was, fresh()));
   const [raw, setRaw] = useState(false);
   const { error, setError, refusal, send } = useSending();
   const planText = useRef<PlanEditorHandle>(null);
@@ -134,6 +134,20 @@ export function StartPage() {
           <Button onClick={() => setDraft(edited(draft, {}))}>{m.start.another}</Button>
         </p>
       )}
+      {kept && (
+        <p className={css.started} role="status">
+          {m.start.kept}
+          <Button
+            onClick={() => {
+              setKept(false);
+              setError(null);
+              setDraft(fresh());
+            }}
+          >
+            {m.start.clear}
+          </Button>
+        </p>
+      )}
       <PlanField
         draft={draft}
         change={change}
@@ -169,23 +183,34 @@ export function StartPage() {
                 <span>{m.start.project}</span>
                 <input
                   name="projectId"
+                  list={`${id}projects`}
+                  autoComplete="off"
                   maxLength={128}
                   value={draft.projectId}
                   spellCheck={false}
                   {...wrongProps(`${id}project`, wrong("projectId"))}
                   onChange={(event) => change({ projectId: event.target.value })}
                 />
+                <Names id={`${id}projects`} names={places.map((place) => place.projectId)} />
                 <Wrong id={`${id}project`} text={wrong("projectId")} />
               </label>
               <label className={form.field}>
                 <span>{m.start.environment}</span>
                 <input
                   name="environmentId"
+                  list={`${id}environments`}
+                  autoComplete="off"
                   maxLength={128}
                   value={draft.environmentId}
                   spellCheck={false}
                   {...wrongProps(`${id}environment`, wrong("environmentId"))}
                   onChange={(event) => change({ environmentId: event.target.value })}
+                />
+                <Names
+                  id={`${id}environments`}
+                  names={places
+                    .filter((place) => draft.projectId === "" || place.projectId === draft.projectId)
+                    .map((place) => place.environmentId)}
                 />
                 <Wrong id={`${id}environment`} text={wrong("environmentId")} />
               </label>
@@ -235,5 +260,18 @@ export function StartPage() {
         <kbd>{m.start.sendKey}</kbd>
       </p>
     </form>
+  );
+}
+
+/** Names that a field offers; it takes any other text too. */
+function Names({ id, names }: { id: string; names: readonly string[] }) {
+  return (
+    <datalist id={id}>
+      {[...new Set(names)].toSorted().map((name) => (
+        <option key={name} value={name}>
+          {name}
+        </option>
+      ))}
+    </datalist>
   );
 }

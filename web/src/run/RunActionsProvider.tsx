@@ -5,11 +5,11 @@ import type { Kept } from "../actions/intents";
 import type { Sendable } from "../actions/intent";
 import { useAvailability } from "../actions/useAvailability";
 import { intents } from "../actions/useSend";
-import { CompareLinks } from "../compare/CompareLinks";
 import { useHeader, useRunState, useRunStore } from "../runstate/context";
 import { lazyPart } from "../ui/lazyPart";
 
 const ActionMenu = lazyPart(() => import("../actions/ActionMenu").then((part) => part.ActionMenu));
+const CompareMenu = lazyPart(() => import("../compare/CompareMenu").then((part) => part.CompareMenu));
 const ConfirmDialog = lazyPart(() => import("../actions/ConfirmDialog").then((part) => part.ConfirmDialog));
 
 interface RunActionsProviderProps {
@@ -51,7 +51,7 @@ export function RunActionsProvider({ runId, chosen, children }: RunActionsProvid
             onClose={() => setMenu(false)}
             more={
               header && (
-                <CompareLinks run={header} greenId={actions?.lastGreen?.runId ?? null} onGo={() => setMenu(false)} />
+                <CompareMenu run={header} greenId={actions?.lastGreen?.runId ?? null} onGo={() => setMenu(false)} />
               )
             }
           />

@@ -82,3 +82,10 @@ it("counts runs that await an operator among the failed ones", async () => {
   const { filters } = of(sent, "RunCounts")[0] as { filters: unknown[] };
   expect(filters[1]).toEqual({ statuses: ["FAILED"], awaitingOperator: true });
 });
+
+it("says how many of the failed runs wait for somebody", async () => {
+  await show(<SavedViews query={{}} waiting={null} />, {
+    answers: { SavedViews: { savedViews: [] }, RunCounts: { runCounts: [0, 14, 14, 0, 5] } },
+  });
+  expect(await screen.findByRole("link", { name: "Failed 14 = 9 failed + 5 waiting" })).toBeDefined();
+});

@@ -26,6 +26,9 @@ const BUILT_IN: { name: string; query: RunQuery }[] = [
   { name: m.runs.failedToday, query: { status: ["AWAITING", "FAILED"], from: "today" } },
   { name: m.runs.mine, query: { by: "me" } },
 ];
+/** The part of the failed runs that still waits for somebody to retry. */
+const WAITING: RunQuery = { status: ["AWAITING"] };
+const FAILED = formatQuery({ status: ["AWAITING", "FAILED"] });
 const COUNT_MS = 15_000;
 /** The server counts exactly up to this number. */
 const COUNTED = 100;
@@ -61,11 +64,18 @@ export const SavedViews = memo(function SavedViews({ query, waiting }: { query: 
   const own = views.find((view) => view.query === now);
   const known = own !== undefined || BUILT_IN.some((view) => formatQuery(view.query) === now);
   const saved = views.map((view) => parseQuery(view.query).query);
-  const counts = useCounts([...BUILT_IN.map((view) => view.query), ...saved]);
+  const counts = useCounts([...BUILT_IN.map((view) => view.query), WAITING, ...saved]);
   return (
     <nav ref={nav} className={`${tabs.tabs} ${css.views}`} aria-label={m.runs.views}>
       {BUILT_IN.map(({ name, query: to }) => (
-        <View key={name} name={name} to={to} count={counts.get(formatQuery(to))} current={formatQuery(to) === now} />
+        <View
+          key={name}
+          name={name}
+          to={to}
+          count={counts.get(formatQuery(to))}
+          waiting={formatQuery(to) === FAILED ? counts.get(formatQuery(WAITING)) : undefined}
+          current={formatQuery(to) === now}
+        />
       ))}
       <Link to="/" className={tabs.tab}>
         {m.runs.attention}
@@ -109,11 +119,14 @@ interface ViewProps {
   name: string;
   to: RunQuery;
   count: number | undefined;
+  /** How many of them have failed steps and wait for somebody. */
+  waiting?: number | undefined;
   current: boolean;
   title?: string | undefined;
 }
 
-function View({ name, to, count, current, title }: ViewProps) {
+function View({ name, to, count, waiting = 0, current, title }: ViewProps) {
+  const split = count !== undefined && count <= COUNTED && waiting > 0 && waiting <= count;
   return (
     <Link
       to="/runs"
@@ -127,6 +140,7 @@ function View({ name, to, count, current, title }: ViewProps) {
       {count !== undefined && count > 0 && (
         <span className={prose.count}>{count > COUNTED ? m.runs.many(COUNTED) : count}</span>
       )}
+      {split && <span className={css.split}> {m.runs.split(count - waiting, waiting)}</span>}
     </Link>
   );
 }

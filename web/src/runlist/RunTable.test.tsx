@@ -92,6 +92,13 @@ it("shows the columns that were chosen, in their order, and nothing of the other
   ).toBeNull();
 });
 
+it("says the cause as a sentence, with the code as a mark behind it, and shows tags beside the name", async () => {
+  const { rows } = await table(new Set(), { tags: new Map([[`fai${RUN}`, ["late"]]]) });
+  expect(screen.getByText("DBT_TEST_FAILED").tagName).toBe("CODE");
+  expect(rows[0]?.textContent).toMatch(/stg_orders: \S.* DBT_TEST_FAILED/);
+  expect(screen.getByRole("button", { name: "late" })).toBeDefined();
+});
+
 it("shows two tags of a run and the number of the others, and filters by a click", async () => {
   const onTag = vi.fn<(tag: string) => void>();
   const tags = new Map([[`fai${RUN}`, ["late", "team:data", "urgent", "z"]]]);

@@ -145,6 +145,7 @@ const Row = memo(function Row({ run, left, selected, turn, menu, columns, tags, 
             <span className={css.quiet}>@{run.plan.planVersion}</span>{" "}
             <code className={css.id}>{shortId(run.runId)}</code>
           </Link>
+          {!columns.includes("tags") && tags.length > 0 && <Tags tags={tags} onTag={onTag} />}
           {left && <span className={css.left}>{m.runs.left}</span>}
         </span>
       </td>
@@ -190,8 +191,9 @@ function Cell({ column, run, tags, onTag }: CellProps) {
       case "took":
         return <Took run={run} />;
       case "by":
-      case "cause":
         return title;
+      case "cause":
+        return <Cause run={run} />;
       case "tags":
         return tags.length > 0 && <Tags tags={tags} onTag={onTag} />;
     }
@@ -217,12 +219,30 @@ function Took({ run }: { run: RunRow }) {
   return took(run, now, frozen);
 }
 
+/** The error of the run as a sentence; null when it has none that explains it. */
+function errorOf(run: RunRow): { step: string; sentence: string; code: string } | null {
+  const error = run.rootCause;
+  if (run.cancellation || !error || (run.status !== "FAILED" && run.failedSteps === 0)) return null;
+  const [sentence = ""] = (error.message ?? "").trim().split("\n");
+  return { step: error.stepId ? `${error.stepName ?? error.stepId}: ` : "", sentence, code: error.code };
+}
+
+/** The cause as people say it; the code is a small mark behind it. */
+function Cause({ run }: { run: RunRow }) {
+  const error = errorOf(run);
+  if (!error) return causeWords(run);
+  return (
+    <>
+      {error.step}
+      {error.sentence} <code className={css.code}>{error.code}</code>
+    </>
+  );
+}
+
 function causeWords(run: RunRow): string | null {
   if (run.cancellation) return cancelledWords(run.cancellation);
-  if (run.rootCause && (run.status === "FAILED" || run.failedSteps > 0)) {
-    const { stepId, stepName, code, message } = run.rootCause;
-    return `${stepId ? `${stepName ?? stepId}: ` : ""}${message ?? code}`;
-  }
+  const error = errorOf(run);
+  if (error) return `${error.step}${error.sentence} ${error.code}`;
   if (run.pause) return m.run.pausedBy(run.pause.requestedBy ?? "?", run.pause.reason);
   return null;
 }

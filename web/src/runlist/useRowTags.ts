@@ -10,14 +10,12 @@ const NONE: ReadonlyMap<string, readonly string[]> = new Map();
  * The tags of the shown runs, in one request for all rows that came together. They are decoration: without an answer
  * the rows have none.
  */
-export function useRowTags(runIds: readonly string[], wanted: boolean): ReadonlyMap<string, readonly string[]> {
+export function useRowTags(runIds: readonly string[]): ReadonlyMap<string, readonly string[]> {
   const [known, setKnown] = useState(NONE);
-  const missing = wanted
-    ? runIds
-        .filter((id) => !known.has(id))
-        .slice(0, MOST)
-        .join(" ")
-    : "";
+  const missing = runIds
+    .filter((id) => !known.has(id))
+    .slice(0, MOST)
+    .join(" ");
   useEffect(() => {
     if (missing === "") return;
     const abort = new AbortController();

@@ -30,7 +30,8 @@ export function Help({ close }: { close: () => void }) {
       </label>
       <p className={css.note}>{m.help.note}</p>
       <p className={css.note}>
-        <a href="/graphiql">{m.explorer.title}</a> · <a href="/docs/api">{m.explorer.reference}</a>
+        <a href="/graphiql">{m.explorer.title}</a> · <a href="/docs/api">{m.explorer.reference}</a> ·{" "}
+        <a href="/docs/api#errors">{m.explorer.codes}</a>
       </p>
       <p className={css.end}>
         <Button onClick={close}>{m.help.close}</Button>

@@ -39,6 +39,16 @@ it("finds pages, and runs by the start of their id, and goes there by keys", asy
   await vi.waitFor(() => expect(path()).toBe("/audit"));
 });
 
+it("leaves keys alone that are typed into an editor in a shadow root", async () => {
+  const { container } = await show(<Page />);
+  const host = container.appendChild(document.createElement("div"));
+  const field = host.attachShadow({ mode: "open" }).appendChild(document.createElement("textarea"));
+  fireEvent(field, new KeyboardEvent("keydown", { key: "?", bubbles: true, composed: true, cancelable: true }));
+  expect(screen.queryByText("Select the row")).toBeNull();
+  fireEvent.keyDown(host, { key: "?" });
+  expect(screen.getByText("Select the row")).toBeDefined();
+});
+
 const NO_RUNS = { runs: { edges: [], pageInfo: { hasNextPage: false, endCursor: null } } };
 const NIGHTLY = { planId: "nightly", projectId: "shop", environmentId: "dev", runs: [{ runId: "r9" }] };
 

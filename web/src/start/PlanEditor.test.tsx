@@ -65,3 +65,12 @@ it("marks the lines with problems", async () => {
   expect(mark?.textContent).toBe("✕ 1");
   expect(mark?.getAttribute("title")).toBe("steps: add at least one step");
 });
+
+it("replaces the text by a plan that is pasted, and inserts any other text", async () => {
+  const { user, text } = await edit();
+  await user.type(text, "steps: [[]");
+  await user.paste("schemaVersion: v1.2\nsteps:\n  - stepId: a\n");
+  expect(text.value).toBe("schemaVersion: v1.2\nsteps:\n  - stepId: a\n");
+  await user.paste("    name: b\n");
+  expect(text.value).toBe("schemaVersion: v1.2\nsteps:\n  - stepId: a\n    name: b\n");
+});

@@ -12,6 +12,7 @@ import {
 } from "react";
 import { m } from "../messages";
 import { complete, type Completions, loadSchema, type Schema } from "./complete";
+import { isWholePlan } from "./language";
 import css from "./Start.module.css";
 
 /** The height of a line and the padding of the text, as in the style sheet. */
@@ -170,6 +171,14 @@ export function PlanEditor({ text, change, problems, invalid, describedBy, onDro
         onKeyDown={onKeyDown}
         onClick={() => setOffer(null)}
         onBlur={() => setOffer(null)}
+        onPaste={(event) => {
+          const at = event.currentTarget;
+          const pasted = event.clipboardData.getData("text/plain");
+          // A plan within a plan is never meant. The browser can undo it.
+          if (at.value.trim() === "" || !isWholePlan(pasted)) return;
+          event.preventDefault();
+          change(write(at, 0, at.value.length, pasted));
+        }}
         onScroll={(event) => {
           gutter.current?.style.setProperty("transform", `translateY(${-event.currentTarget.scrollTop}px)`);
           setOffer(null);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { edited, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "./draft";
+import { hasInput, edited, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "./draft";
 
 function storage() {
   const kept = new Map<string, string>();
@@ -69,4 +69,10 @@ describe("the form of a new run", () => {
     expect(scopeOf(PLAN)).toEqual({ projectId: "shop", environmentId: "prod" });
     expect(scopeOf("{}")).toBeNull();
   });
+});
+
+it("knows a draft in which somebody has written from the one of the address", () => {
+  const fresh = newDraft("a", { projectId: "shop" });
+  expect(hasInput(newDraft("a", { projectId: "shop" }), fresh)).toBe(false);
+  expect(hasInput({ ...fresh, plan: "steps: []" }, fresh)).toBe(true);
 });

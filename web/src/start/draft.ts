@@ -69,6 +69,13 @@ export function keptDraft(storage: Pick<Storage, "getItem">, at: string): Draft 
   }
 }
 
+/** Whether a person has written into the draft: it differs from the one that the address gives. */
+export function hasInput(draft: Draft, fresh: Draft): boolean {
+  const written = ({ source, plan, ref, from, projectId, environmentId, params, priority }: Draft): string =>
+    JSON.stringify([source, plan, ref, from, projectId, environmentId, params, priority]);
+  return written(draft) !== written(fresh);
+}
+
 /** Plans above 1 MiB are not kept. */
 export function keepDraft(storage: Pick<Storage, "setItem">, draft: Draft): void {
   const text = JSON.stringify(draft);

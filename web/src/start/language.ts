@@ -68,3 +68,9 @@ function memberOf(parent: unknown, name: string): { at: Range; value: unknown } 
 export function lineOf(text: string, offset: number): number {
   return text.slice(0, offset).split("\n").length;
 }
+
+/** Whether the text is a plan by itself: a document with steps. */
+export function isWholePlan(text: string): boolean {
+  const plan = planOf(text);
+  return "value" in plan && typeof plan.value === "object" && plan.value !== null && "steps" in plan.value;
+}

@@ -58,7 +58,9 @@ export function keysInWords(): { keys: string; does: string }[] {
 function hear(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !keysOn())
     return;
-  if (event.target instanceof Element && event.target.closest(TYPED)) return;
+  // The target of an event from a shadow root, such as an editor, is only its host.
+  const [target] = event.composedPath();
+  if (target instanceof Element && target.closest(TYPED)) return;
   if (document.querySelector("dialog[open]")) return;
   const now = event.timeStamp; // when the key was pressed, not when the event is handled
   const keys = known();
