@@ -3026,6 +3026,8 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	// Code and message of the failed step's error.
 	Code    *string `json:"code"`
 	Message *string `json:"message"`
+	// What the viewer may do about it now; empty: it waits for somebody else.
+	Actions []Action `json:"actions"`
 }
 
 // GetKind returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Kind, and is useful for accessing the field via an interface.
@@ -3086,6 +3088,11 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 // GetMessage returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Message, and is useful for accessing the field via an interface.
 func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetMessage() *string {
 	return v.Message
+}
+
+// GetActions returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Actions, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetActions() []Action {
+	return v.Actions
 }
 
 // ListAttentionResponse is returned by ListAttention on success.
@@ -3173,6 +3180,39 @@ type ListDeadLettersResponse struct {
 func (v *ListDeadLettersResponse) GetDeadLetters() ListDeadLettersDeadLettersDeadLetterConnection {
 	return v.DeadLetters
 }
+
+// ListFailedResponse is returned by ListFailed on success.
+type ListFailedResponse struct {
+	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200 (default 50). An order other than by creation
+	// takes only filters that an index serves: never `text` or `tag`; by end and duration neither `triggeredBy` nor `createdFrom`
+	// and `createdTo`; by duration one `planId`. A cursor is of one order. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Runs ListFailedRunsRunConnection `json:"runs"`
+}
+
+// GetRuns returns ListFailedResponse.Runs, and is useful for accessing the field via an interface.
+func (v *ListFailedResponse) GetRuns() ListFailedRunsRunConnection { return v.Runs }
+
+// ListFailedRunsRunConnection includes the requested fields of the GraphQL type RunConnection.
+type ListFailedRunsRunConnection struct {
+	Edges    []ListFailedRunsRunConnectionEdgesRunEdge `json:"edges"`
+	PageInfo PageInfo                                  `json:"pageInfo"`
+}
+
+// GetEdges returns ListFailedRunsRunConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListFailedRunsRunConnection) GetEdges() []ListFailedRunsRunConnectionEdgesRunEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListFailedRunsRunConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListFailedRunsRunConnection) GetPageInfo() PageInfo { return v.PageInfo }
+
+// ListFailedRunsRunConnectionEdgesRunEdge includes the requested fields of the GraphQL type RunEdge.
+type ListFailedRunsRunConnectionEdgesRunEdge struct {
+	Node RunRow `json:"node"`
+}
+
+// GetNode returns ListFailedRunsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListFailedRunsRunConnectionEdgesRunEdge) GetNode() RunRow { return v.Node }
 
 // ListManualTasksManualTasksManualTaskConnection includes the requested fields of the GraphQL type ManualTaskConnection.
 type ListManualTasksManualTasksManualTaskConnection struct {
@@ -4737,6 +4777,8 @@ type PreviewActionPreview struct {
 	Code *string `json:"code"`
 	// Explanation for people.
 	Reason *string `json:"reason"`
+	// At most ten principals that may do it; empty unless the code is FORBIDDEN.
+	WhoCould []string `json:"whoCould"`
 	// Status of the run after the action if nothing else happens; null when refused.
 	Status *RunStatus `json:"status"`
 	// Steps that would still not be able to start.
@@ -4758,6 +4800,9 @@ func (v *PreviewActionPreview) GetCode() *string { return v.Code }
 
 // GetReason returns PreviewActionPreview.Reason, and is useful for accessing the field via an interface.
 func (v *PreviewActionPreview) GetReason() *string { return v.Reason }
+
+// GetWhoCould returns PreviewActionPreview.WhoCould, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetWhoCould() []string { return v.WhoCould }
 
 // GetStatus returns PreviewActionPreview.Status, and is useful for accessing the field via an interface.
 func (v *PreviewActionPreview) GetStatus() *RunStatus { return v.Status }
@@ -8996,6 +9041,18 @@ func (v *__ListDeadLettersInput) GetFirst() *int { return v.First }
 // GetAfter returns __ListDeadLettersInput.After, and is useful for accessing the field via an interface.
 func (v *__ListDeadLettersInput) GetAfter() *string { return v.After }
 
+// __ListFailedInput is used internally by genqlient
+type __ListFailedInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListFailedInput.First, and is useful for accessing the field via an interface.
+func (v *__ListFailedInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListFailedInput.After, and is useful for accessing the field via an interface.
+func (v *__ListFailedInput) GetAfter() *string { return v.After }
+
 // __ListManualTasksInput is used internally by genqlient
 type __ListManualTasksInput struct {
 	RunId *string `json:"runId"`
@@ -10943,6 +11000,7 @@ query ListAttention ($first: Int, $after: String) {
 				expectedBy
 				code
 				message
+				actions
 			}
 		}
 		pageInfo {
@@ -11101,6 +11159,97 @@ func ListDeadLetters(
 	}
 
 	data_ = &ListDeadLettersResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListFailed.
+const ListFailed_Operation = `
+query ListFailed ($first: Int, $after: String) {
+	runs(first: $first, after: $after, filter: {statuses:[FAILED]}, orderBy: ENDED_DESC) {
+		edges {
+			node {
+				... RunRow
+			}
+		}
+		pageInfo {
+			... PageInfo
+		}
+	}
+}
+fragment RunRow on Run {
+	runId
+	projectId
+	environmentId
+	status
+	statusRaw
+	substatus
+	message
+	runSeq
+	plan {
+		planId
+		planVersion
+	}
+	stepCounts {
+		total
+		pending
+		running
+		success
+		failed
+		skipped
+	}
+	triggeredBy
+	createdAt
+	startedAt
+	completedAt
+	totalDurationMs
+	retryDeadline
+	rootCause {
+		stepId
+		logicalAttemptId
+		code
+		message
+		retryable
+		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
+	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListFailed(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListFailedResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListFailed",
+		Query:  ListFailed_Operation,
+		Variables: &__ListFailedInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListFailedResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -11776,6 +11925,7 @@ query PreviewAction ($action: ActionInput!) {
 		outcome
 		code
 		reason
+		whoCould
 		status
 		blocked
 		warnings

@@ -164,6 +164,7 @@ type bulkOrder struct {
 func (o *bulkOrder) flags(c *cobra.Command, watch string) {
 	o.runs.flags(c)
 	c.Flags().StringVar(&o.reason, "reason", "", "why; kept in the audit")
+	cmdline.RequireReason(c)
 	c.Flags().StringVar(&o.requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&o.watch, "watch", false, watch)
@@ -173,9 +174,6 @@ func (o *bulkOrder) flags(c *cobra.Command, watch string) {
 // sendBulk shows what the action of verb would do to the runs of o, asks for confirmation and sends it.
 func (s *session) sendBulk(c *cobra.Command, o *bulkOrder, verb func(why string) client.BulkActionInput) error {
 	o.reason = cmdline.ReasonFor(c, o.reason)
-	if err := cmdline.NeedReason(o.reason); err != nil {
-		return err
-	}
 	in, err := o.runs.input(c)
 	if err != nil {
 		return err

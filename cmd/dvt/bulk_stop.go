@@ -14,9 +14,6 @@ func (s *session) bulkStopCommand() *cobra.Command {
 		Use: "stop BULK", Short: "Stop a bulk: send no more signals", Args: cmdline.ExactArgs(1),
 		Long: "Stop a bulk of yours. Waiting signals are not sent, and waiting runs are not rerun. Sent signals and new runs stay valid.",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cmdline.NeedReason(in.Reason); err != nil {
-				return err
-			}
 			if in.Id = args[0]; in.RequestId == "" {
 				in.RequestId = uuid.NewString()
 			}
@@ -32,6 +29,7 @@ func (s *session) bulkStopCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&in.Reason, "reason", "", "why; kept in the audit")
+	_ = c.MarkFlagRequired("reason") // cannot fail: the flag exists
 	c.Flags().StringVar(&in.RequestId, "request-id", "", "client key that makes repeating safe; default: a new one")
 	return c
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -152,10 +151,6 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 		Use: "set FILE", Short: "Replace " + what + " (JSON or YAML; - reads standard input) and print what changed",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if r.version < 0 {
-				return cmdline.Usage(errors.New("give --expected-version: the version that FILE is based on; see the first " +
-					"line of " + c.Parent().CommandPath() + " show"))
-			}
 			raw, err := document.Read(args[0], c.InOrStdin())
 			if err != nil {
 				return cmdline.Usage(err)
@@ -175,13 +170,13 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 			return nil
 		},
 	}
-	c.Flags().IntVar(&r.version, "expected-version", -1,
-		"the version that FILE is based on; the change is refused when "+
+	c.Flags().IntVar(&r.version, "expected-version", 0,
+		"the version that FILE is based on, which the command show prints; the change is refused when "+
 			moved+" changed since")
 	c.Flags().StringVar(&r.reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	c.Flags().Lookup("expected-version").DefValue = "0" // hides the default -1 in the help: the flag must be given
-	_ = c.MarkFlagRequired("reason")                    // cannot fail: the flag exists
+	_ = c.MarkFlagRequired("expected-version") // cannot fail: the flags exist
+	_ = c.MarkFlagRequired("reason")
 	return c
 }
 

@@ -105,7 +105,8 @@ func (s *session) listCommand() *cobra.Command {
 		"shortest need --plan; ended, longest and shortest list only runs that have ended, time-left only runs that await an "+
 		"operator")
 	c.Flags().BoolVar(&attention, "attention", false,
-		"what needs somebody: failed steps, approvals, manual steps and late runs, the most urgent first")
+		"what needs somebody: failed steps, approvals, manual steps and late runs, the most urgent first; then the runs "+
+			"that failed in the last 24 hours, by plan and cause")
 	c.MarkFlagsMutuallyExclusive("by", "mine")
 	c.MarkFlagsMutuallyExclusive("awaiting-approval", "attention")
 	for _, f := range []string{"status", "text", "by", "mine", "project", "environment", "plan", "from", "to", "since",

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -13,12 +12,16 @@ import (
 // verb describes a command that sends one signal.
 type verb struct {
 	use, short string
+	long       string // default: short
 	args       int
+	optional   int  // arguments that may be left out, at the end
 	reason     bool // --reason is required
 	strong     bool // needs a confirmation or --yes
 	watches    bool // has --watch, because the run continues
 	stops      bool // may be sent even if the server cannot preview it
 	flags      func(*cobra.Command)
+	// defaultStep returns the step of the run that the signal is for when the argument STEP is left out.
+	defaultStep func(c *cobra.Command, runID string) (string, error)
 	// input fills in the signal to the run args[0]. If it is nil, cancelRun is sent instead.
 	input func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error
 }
@@ -39,7 +42,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 				return nil
 			},
 		},
-		retryVerb(),
+		s.retryVerb(),
 		{
 			use: "skip RUN STEP", short: "Skip a step that is pending or failed; its dependants continue", args: 2,
 			input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
@@ -65,20 +68,6 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 		out = append(out, s.signalCommand(v))
 	}
 	return out
-}
-
-func retryVerb() verb {
-	var force bool
-	return verb{
-		use: "retry RUN STEP", short: "Retry a failed step", args: 2, watches: true,
-		flags: func(c *cobra.Command) {
-			c.Flags().BoolVar(&force, "force", false, "retry even if the policy forbids it (audited)")
-		},
-		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
-			in.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why}
-			return nil
-		},
-	}
 }
 
 func paramsVerb() verb {
@@ -108,11 +97,9 @@ func targetVerb() verb {
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&database, "database", "", "database; its profile reads it as var('dvt_target_database')")
 			c.Flags().StringVar(&schema, "schema", "", "schema; its profile reads it as var('dvt_target_schema')")
+			c.MarkFlagsOneRequired("database", "schema")
 		},
 		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
-			if database == "" && schema == "" {
-				return errors.New("give --database, --schema or both")
-			}
 			in.UpdateTarget = &client.UpdateTargetInput{StepId: args[1], Reason: *why}
 			if database != "" {
 				in.UpdateTarget.NewTarget.DestinationDb = &database
@@ -169,17 +156,21 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	var yes, watch bool
 	var how sendOptions
 	c := &cobra.Command{
-		Use: v.use, Short: v.short, Args: cmdline.ExactArgs(v.args),
+		Use: v.use, Short: v.short, Long: v.long, Args: cmdline.RangeArgs(v.args-v.optional, v.args),
 		RunE: func(c *cobra.Command, args []string) error {
 			if v.reason {
 				reason = cmdline.ReasonFor(c, reason)
-				if err := cmdline.NeedReason(reason); err != nil {
-					return err
-				}
 			}
 			var why *string
 			if reason != "" {
 				why = &reason
+			}
+			if v.defaultStep != nil && len(args) == 1 {
+				step, err := v.defaultStep(c, args[0])
+				if err != nil {
+					return err
+				}
+				args = append(args, step)
 			}
 			in := client.SignalRunInput{RunId: args[0]}
 			if v.input != nil {
@@ -212,6 +203,9 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
+	if v.reason {
+		cmdline.RequireReason(c)
+	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().Int64Var(&expected, "expected-run-seq", 0,
 		"refuse with RUN_MOVED if the target has changed since this seq; default: the seq that was shown when asking")

@@ -120,8 +120,22 @@ var Examples = map[string]string{
 	"dvt workflow replay": "temporal workflow show -w dvt/acme/4fec12ab -o json | dvt workflow replay -",
 }
 
-// AddExamples gives each command its examples.
+// otherNames are words that people type for a command, by its path. The error for such a word names the command.
+var otherNames = map[string][]string{
+	"dvt run list": {"ls", "ps"}, "dvt run show": {"status", "get", "describe", "info"},
+	"dvt run start": {"create", "submit", "launch", "trigger"}, "dvt run rerun": {"restart", "again", "repeat"},
+	"dvt run cancel": {"kill", "abort", "delete", "terminate"}, "dvt run approve": {"reject", "approvals"},
+	"dvt run resume": {"unpause", "continue"}, "dvt run watch": {"follow", "tail"}, "dvt run compare": {"cmp"},
+	"dvt run update-params": {"params", "set-params"}, "dvt run alert": {"escalate"}, "dvt run artifacts": {"files"},
+	"dvt manual complete": {"finish", "done"}, "dvt bulk signal": {"send", "pause", "cancel", "retry"},
+	"dvt plan validate": {"check", "lint"}, "dvt policy who": {"can", "could"}, "dvt policy set": {"apply", "edit"},
+	"dvt queue list": {"show"}, "dvt service status": {"show"}, "dvt token revoke": {"delete"},
+	"dvt token create": {"new"}, "dvt dead-letters redrive": {"retry"},
+}
+
+// AddExamples gives each command its examples, and the words that people type for it.
 func AddExamples(c *cobra.Command) {
+	c.SuggestFor = append(c.SuggestFor, otherNames[c.CommandPath()]...)
 	if text := Examples[c.CommandPath()]; text != "" {
 		c.Example = "  " + strings.ReplaceAll(text, "\n", "\n  ")
 	}
