@@ -69,7 +69,8 @@ func (s *session) noteCommand() *cobra.Command {
 				if s.output.IsData() {
 					return s.print(out.AddRunNote.Note)
 				}
-				_, err = fmt.Fprintf(s.out, "note %d is added\n", out.AddRunNote.Note.No)
+				_, err = fmt.Fprintf(s.out, "Added as note %d: dvt run note %s shows all.\n", out.AddRunNote.Note.No,
+					shortID(args[0]))
 				return err
 			}
 			out, err := client.ListNotes(c.Context(), s.client, args[0])

@@ -143,7 +143,7 @@ func TestRunSignal_WaitsForTheOutcome(t *testing.T) {
 		return out, func() error { return <-done }
 	}
 	out, end := send(t.Context(), "pause", "r1", "--signal-id", "p1")
-	out.await(t, `signal id p1\npause: accepted at seq 3\n`)
+	out.await(t, `pause: accepted at seq 3\n`)
 	appendOutcome(t, s, "p1", log.SignalApplied, runtest.Draft(log.RunPaused, "p1", 1))
 	if err := end(); err != nil || !strings.Contains(out.String(), "pause: applied at seq 4") {
 		t.Errorf("%v\n%s", err, out)

@@ -43,7 +43,7 @@ func TestRunRow_SkippedStepsAreNotDoneAndARunningRunHasALowerBound(t *testing.T)
 		"0/2, 2 skipped": {Total: 2, Skipped: 2}, "149/300, 1 failed, 150 skipped": {Total: 300, Success: 149, Failed: 1,
 			Skipped: 150}, "3/3": {Total: 3, Success: 3},
 	} {
-		if got := runtext.Steps(counts); got != want {
+		if got := runtext.Steps(client.RunRow{StepCounts: counts}); got != want {
 			t.Errorf("the steps are %q, want %q", got, want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestRunWatch_TellsTheNextCommands(t *testing.T) {
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1))
 	tty.Await(`retry dvt run retry r1 s1\nlog   dvt run logs r1 s1\nopen  ` + address + `/runs/r1\n`)
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
-	tty.Await(`rerun dvt run rerun r1 --from failed\n`)
+	tty.Await(`rerun dvt run rerun r1\n`)
 	_ = stop() // status 1: the run failed
 }
 

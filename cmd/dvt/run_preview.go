@@ -60,17 +60,19 @@ func refusal(action client.ActionInput, p *client.PreviewActionPreview) error {
 	if len(p.WhoCould) > 0 {
 		text += "\n  who can do this: " + strings.Join(p.WhoCould, ", ")
 	}
-	if next := nextAfterRefusal(action, runtext.Deref(p.Code)); next != "" {
+	if next := nextAfterRefusal(action, runtext.Deref(p.Code), runtext.Deref(p.Reason)); next != "" {
 		text += "\n  " + next
 	}
 	return &cmdline.Error{Status: 3, Code: runtext.Deref(p.Code), Err: errors.New(text)}
 }
 
-// nextAfterRefusal returns the command that people need after a refusal with that code; "" for none.
-func nextAfterRefusal(action client.ActionInput, code string) string {
+// nextAfterRefusal returns the command that people need after a refusal with that code and reason; "" for none.
+func nextAfterRefusal(action client.ActionInput, code, reason string) string {
 	rerun, signal := action.Rerun, action.Signal
 	switch {
-	case rerun != nil && rerun.From.Failed != nil && code == string(run.CodeInvalidRunState):
+	case rerun != nil && code == string(run.CodeInvalidRunState) && strings.Contains(reason, "has not ended"):
+		return "wait for its end: dvt run watch " + shortID(rerun.RunId)
+	case rerun != nil && code == string(run.CodeInvalidRunState) && rerun.From.Failed != nil:
 		return "run all of it again: dvt run rerun " + shortID(rerun.RunId) + " --from start"
 	case signal != nil && code == string(run.CodeRunTerminal):
 		return "run it again: dvt run rerun " + shortID(signal.RunId)

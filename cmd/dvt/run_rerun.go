@@ -104,7 +104,7 @@ func (s *session) noteRerun(changes []client.PreviewActionPreviewChangesStepChan
 func withNext(err error, action client.ActionInput) error {
 	var e *client.Error
 	if errors.As(client.AsAPIError(err), &e) {
-		if next := nextAfterRefusal(action, e.Code); next != "" {
+		if next := nextAfterRefusal(action, e.Code, e.Message); next != "" {
 			e.More = append(e.More, next)
 			return cmdline.Failure(e)
 		}

@@ -64,8 +64,8 @@ func TestRunRerun_SaysHowManyStepsRunAgainAndHowManyAreKept(t *testing.T) {
 func TestRunListAttention_GroupsTheRunsThatFailedInTheLastDay(t *testing.T) {
 	t.Parallel()
 	failed := func(id, step string, ago time.Duration) string {
-		return fmt.Sprintf(`{"node":{"runId":%q,"projectId":"shop","environmentId":"prod","status":"FAILED","completedAt":%q,`+
-			`"plan":{"planId":"nightly","planVersion":"1"},"rootCause":{"stepId":%q,"code":"EXIT_STATUS","message":"boom"}}}`,
+		return fmt.Sprintf(`{"node":{"runId":%q,"projectId":"shop","environmentId":"prod","status":"FAILED",`+
+			`"completedAt":%q,"plan":{"planId":"nightly","planVersion":"1"},"rootCause":{"stepId":%q,"code":"EXIT_STATUS","message":"boom"}}}`,
 			id, time.Now().Add(-ago).UTC().Format(time.RFC3339), step)
 	}
 	const waiting = `{"node":{"kind":"FAILED_WAITING","runId":"w1","projectId":"shop","environmentId":"prod",` +
@@ -78,7 +78,8 @@ func TestRunListAttention_GroupsTheRunsThatFailedInTheLastDay(t *testing.T) {
 		address, args string
 		want          []string
 	}{
-		{may, "run list --attention", []string{"dvt run retry w1 a ", "dvt run rerun r3 ", "  2 runs failed; build: EXIT_STATUS: boom",
+		{may, "run list --attention", []string{"dvt run retry w1 a ", "dvt run rerun r3 ",
+			"  2 runs failed; build: EXIT_STATUS: boom",
 			"  1 run failed; test: EXIT_STATUS: boom", "To rerun all of a plan: dvt bulk rerun"}},
 		{not, "run list --attention", []string{"dvt run show r3 "}},
 		{may, "run list --attention -o json", []string{`"kind": "FAILED"`, `"runs": 2`, `"next": "dvt run rerun r3"`}},

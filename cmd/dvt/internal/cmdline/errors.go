@@ -154,8 +154,8 @@ func NotFound(what string) error {
 // ExactArgs is cobra.ExactArgs with the exit status of a usage error.
 func ExactArgs(n int) cobra.PositionalArgs { return RangeArgs(n, n) }
 
-// RangeArgs is cobra.RangeArgs with a usage error that names the missing arguments, as the usage line calls them, or the
-// first argument too many.
+// RangeArgs is cobra.RangeArgs with a usage error that names the missing arguments, as the usage line calls them, or
+// the first argument too many.
 func RangeArgs(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch names := strings.Fields(c.Use)[1:]; {

@@ -97,6 +97,18 @@ func (p *planCommands) read(name string, stdin io.Reader) (plan.Plan, []byte, er
 	if err != nil {
 		return plan.Plan{}, nil, cmdline.Usage(err)
 	}
+	return p.parse(name, text)
+}
+
+// Check returns a usage error that names every violation of a plan and its line, or nil. It knows the usual queues of a
+// server only. name is that of the file, or "-".
+func Check(name string, text []byte) error {
+	p := planCommands{queues: plan.DefaultQueues()}
+	_, _, err := p.parse(name, text)
+	return err
+}
+
+func (p *planCommands) parse(name string, text []byte) (plan.Plan, []byte, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return plan.Plan{}, nil, cmdline.Usage(fmt.Errorf("%s is empty", document.Name(name)))
 	}

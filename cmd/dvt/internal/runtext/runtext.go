@@ -10,8 +10,12 @@ import (
 	"github.com/dvt-engine/dvt/client"
 )
 
-// Status returns the status of a run with its substatus.
+// Status returns the status of a run with its substatus, or with what it waits for.
 func Status(r client.RunRow) string {
+	// The API has no substatus for this wait, only the message for people.
+	if r.Status == client.RunStatusPending && r.Substatus == nil && strings.Contains(Deref(r.Message), "approval") {
+		return r.StatusRaw + " (waits for approval)"
+	}
 	return r.StatusRaw + Substatus(r.Substatus)
 }
 
@@ -35,10 +39,31 @@ func Words[T ~string](value T) string {
 	return strings.ToLower(strings.ReplaceAll(string(value), "_", " "))
 }
 
-// Steps returns how many steps of a run succeeded, of how many, and how many failed and were skipped.
-func Steps(n client.RunRowStepCounts) string {
+// codeStopped is the error code of a step that was stopped with its run.
+const codeStopped = "CANCELLED"
+
+// StepStatus returns the status of a step for people. The log says FAILED of a step that was stopped with its run, but
+// nothing failed there.
+func StepStatus(statusRaw string, code *string) string {
+	if statusRaw == string(client.StepStatusFailed) && Deref(code) == codeStopped {
+		return "STOPPED"
+	}
+	return statusRaw
+}
+
+// Steps returns how many steps of a run succeeded, of how many, and how many failed, were stopped with the run, and
+// were skipped. A cancelled run without a root cause has no step that failed by itself.
+func Steps(r client.RunRow) string {
+	n := r.StepCounts
+	if n.Total == 0 {
+		return "-"
+	}
 	out := fmt.Sprintf("%d/%d", n.Success, n.Total)
-	if n.Failed > 0 {
+	switch {
+	case n.Failed == 0:
+	case r.Status == client.RunStatusCancelled && r.RootCause == nil:
+		out += fmt.Sprintf(", %d stopped", n.Failed)
+	default:
 		out += fmt.Sprintf(", %d failed", n.Failed)
 	}
 	if n.Skipped > 0 {
@@ -151,7 +176,7 @@ func NextCommands(r client.RunRow, step string) []NextCommand {
 	next := NextCommand{"retry", "dvt run retry " + id + " " + step}
 	switch r.Status {
 	case client.RunStatusCompleted, client.RunStatusFailed, client.RunStatusCancelled:
-		next = NextCommand{"rerun", "dvt run rerun " + id + " --from failed"}
+		next = NextCommand{"rerun", "dvt run rerun " + id}
 	}
 	return []NextCommand{next, {"log", "dvt run logs " + id + " " + step}}
 }
