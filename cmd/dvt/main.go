@@ -89,10 +89,16 @@ func root() *cobra.Command {
 
   dvt dev                               run everything here, with a sample
   dvt run start nightly.yaml --watch    start a run and watch it
-  dvt run list --status failed          find the runs that failed
-  dvt run retry @failed build           retry the step build of the last one
+  dvt run list --attention              what needs somebody, and what failed
+  dvt run show @failed                  the run that failed last, and why
+  dvt run retry @failed                 retry the step that failed in it
 
-docs/cli.md in the repository describes each command.`,
+RUN in a usage line is the id of a run, its first 4 or more characters, @last
+(the newest run that you started) or @failed (the newest that failed).
+
+Exit status: 0 done, 1 failed, 2 wrong command line or document, 3 refused,
+4 not found, 130 interrupted. docs/cli.md in the repository describes each
+command.`,
 	}
 	for _, g := range groups {
 		c.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
@@ -53,6 +57,33 @@ func TestHelp_RefusesUnknownCommandsAndGroupsTheOthers(t *testing.T) {
 			t.Errorf("dvt %s: status %d, want %d and %q\n%s", args, status, want.status, want.says, said)
 		}
 	}
+}
+
+func TestHelp_FitsIntoEightyColumns(t *testing.T) {
+	t.Parallel()
+	all := root()
+	all.InitDefaultHelpCmd()
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		var b bytes.Buffer
+		c.SetOut(&b)
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
+		}
+		part := ""
+		for line := range strings.Lines(b.String()) {
+			if line = strings.TrimRight(line, "\n"); strings.HasSuffix(line, ":") && line[0] != ' ' {
+				part = line
+			}
+			if part != "Usage:" && part != "Examples:" && utf8.RuneCountInString(line) > 80 {
+				t.Errorf("%s --help: want at most 80 columns in\n%s", c.CommandPath(), line)
+			}
+		}
+		for _, child := range c.Commands() {
+			visit(child)
+		}
+	}
+	visit(all)
 }
 
 func TestPolicyWho_TakesAShortRunID(t *testing.T) {

@@ -207,6 +207,7 @@ func Guide(root *cobra.Command) {
 		"{{if and .Runnable (or (not .HasAvailableSubCommands) .HasExample)}}", 1))
 	guideGroup(root)
 	root.SetHelpCommand(helpCommand())
+	foldHelp(root)
 }
 
 // helpCommand returns the command help. It refuses a command that does not exist.

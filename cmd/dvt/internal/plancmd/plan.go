@@ -171,8 +171,8 @@ func (p *planCommands) testCommand() *cobra.Command {
 		Long: "Runs the plan on the interpreter that runs it in production, in memory and in virtual time. Every step " +
 			"succeeds at once\n" +
 			"unless the script says otherwise:\n\n" +
-			"  steps:\n    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]   # one entry per execution; load/2 is for " +
-			"attempt 2 only\n" +
+			"  steps:   # one entry per execution; load/2 is for attempt 2 only\n" +
+			"    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]\n" +
 			"  compensations:\n    load: [{fails: NO_ACCESS, retryable: false}]\n" +
 			"  signals:\n    - {after: \"StepFailed(load,1)\", at: 5m, signal: RETRY_STEP, step: load}\n" +
 			"  expect: COMPLETED\n\n" +
