@@ -37,12 +37,16 @@ func execute() int {
 	c.SetOut(console.NewCleanWriter(os.Stdout))
 	c.SetErr(console.NewCleanWriter(os.Stderr))
 	ran, err := c.ExecuteContextC(ctx)
-	return report(ran, err)
+	return report(ran, err, os.Args[1:])
 }
 
+// usageStatus is the exit status of a wrong command line.
+const usageStatus = 2
+
 // report prints the error of the command that ran, as a document with -o json and -o yaml, and returns the exit status.
-// It prints nothing for an error that the output shows already, and for Ctrl-C.
-func report(ran *cobra.Command, err error) int {
+// It prints nothing for an error that the output shows already, and for Ctrl-C. args are those of the program: behind an
+// unknown command or flag, -o was not parsed.
+func report(ran *cobra.Command, err error, args []string) int {
 	if err == nil {
 		return 0
 	}
@@ -51,7 +55,11 @@ func report(ran *cobra.Command, err error) int {
 	if said := errors.As(err, &e) && e.Said || status == cmdline.Interrupted; said {
 		return status
 	}
-	if format := document.FormatOf(ran); format.IsData() {
+	format := document.FormatOf(ran)
+	if status == usageStatus && !format.IsData() {
+		format = document.FormatIn(args)
+	}
+	if format.IsData() {
 		if format.Write(ran.ErrOrStderr(), cmdline.DescribeFailure(err)) == nil {
 			return status
 		}

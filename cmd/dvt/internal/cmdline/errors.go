@@ -377,13 +377,20 @@ func suggestion(c *cobra.Command, typed, before string) string {
 // elsewhere returns "; did you mean …?" with the commands of that name in other groups than c, or "". People often
 // leave the group out: dvt retry.
 func elsewhere(c *cobra.Command, typed string) string {
-	var found []string
+	var found, like []string
 	for _, group := range c.Root().Commands() {
 		for _, sub := range group.Commands() {
-			if group != c && sub.IsAvailableCommand() && (sub.Name() == typed || slices.Contains(sub.SuggestFor, typed)) {
+			switch {
+			case group == c || !sub.IsAvailableCommand():
+			case sub.Name() == typed:
 				found = append(found, sub.CommandPath())
+			case slices.Contains(sub.SuggestFor, typed):
+				like = append(like, sub.CommandPath())
 			}
 		}
+	}
+	if len(found) == 0 {
+		found = like
 	}
 	if len(found) == 0 {
 		return ""
