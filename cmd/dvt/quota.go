@@ -233,6 +233,7 @@ func (s *session) queueList() *cobra.Command {
 		Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListQueueQueueQueueEntryConnection
+			held := false // a run waits for a slot
 			err := s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
 				out, err := client.ListQueue(ctx, s.client, orNil(project), &first, after)
 				if err != nil {
@@ -252,7 +253,10 @@ func (s *session) queueList() *cobra.Command {
 					if q.WaitsFor != nil {
 						waits = waitWords(*q.WaitsFor)
 					}
-					if q.EstimatedWaitMs != nil {
+					switch {
+					case q.Slots != nil:
+						about, held = "until a run ends", true
+					case q.EstimatedWaitMs != nil:
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
 					}
 					t.Row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position, q.Priority,
@@ -262,6 +266,9 @@ func (s *session) queueList() *cobra.Command {
 			})
 			if err == nil && !s.output.IsData() {
 				fmt.Fprintf(s.err, "%s of the tenant waiting\n", cmdline.Count(all.Depth, "run"))
+				if held {
+					fmt.Fprintln(s.err, "All slots are in use: dvt run show RUN names the runs that hold them.")
+				}
 			}
 			return err
 		},

@@ -86,7 +86,7 @@ func (s *session) showQueue(ctx context.Context, run *client.ShowRunRun) {
 		s.showSlotHolders(ctx, run, q.Slots)
 	}
 	if q.ExpiresAt != nil {
-		fmt.Fprintf(s.out, "if it still waits then, the run fails %s\n", s.when(q.ExpiresAt))
+		fmt.Fprintf(s.out, "the run fails %s if it still waits then\n", s.when(q.ExpiresAt))
 	}
 	id := shortID(run.RunId)
 	fmt.Fprintf(s.out, "queue: dvt queue list --project %s\ncancel: dvt run cancel %s\n", run.ProjectId, id)
