@@ -43,9 +43,9 @@ func execute() int {
 // usageStatus is the exit status of a wrong command line.
 const usageStatus = 2
 
-// report prints the error of the command that ran, as a document with -o json and -o yaml, and returns the exit status.
-// It prints nothing for an error that the output shows already, and for Ctrl-C. args are those of the program: behind an
-// unknown command or flag, -o was not parsed.
+// report prints the error of the command that ran, as a document with -o json and -o yaml, and returns the exit
+// status. It prints nothing for an error that the output shows already, and for Ctrl-C. args are those of the program:
+// behind an unknown command or flag, -o was not parsed.
 func report(ran *cobra.Command, err error, args []string) int {
 	if err == nil {
 		return 0

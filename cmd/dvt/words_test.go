@@ -169,10 +169,10 @@ func TestUsageErrors_AreOneDocumentForPrograms(t *testing.T) {
 		status := report(ran, err, args)
 		d := json.NewDecoder(strings.NewReader(said.String()))
 		var doc cmdline.FailureDocument
-		if err := d.Decode(&doc); err != nil || d.More() || doc.Error.ExitStatus != 2 || status != 2 || doc.Error.Message == "" ||
-			out.Len() > 0 {
-			t.Errorf("dvt %s: status %d, %v; want one document with the status 2 and nothing else\n%s%s", strings.Join(args, " "),
-				status, err, out.String(), said.String())
+		if err := d.Decode(&doc); err != nil || d.More() || doc.Error.ExitStatus != 2 || status != 2 ||
+			doc.Error.Message == "" || out.Len() > 0 {
+			t.Errorf("dvt %s: status %d, %v; want one document with the status 2 and nothing else\n%s%s",
+				strings.Join(args, " "), status, err, out.String(), said.String())
 		}
 		checked++
 	}
