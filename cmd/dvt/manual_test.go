@@ -83,6 +83,9 @@ func serveManual(t *testing.T) (address, runID string, write func(...log.Draft))
 // contract: M02
 func TestManual_ListAndComplete(t *testing.T) {
 	address, id, write := serveManual(t)
+	if out, _, err := dvt(t, address, "dev-admin", "policy", "who", "complete", id); out != "dev-admin\n" {
+		t.Errorf("policy who complete: %q, %v, want dev-admin without dev-engineer, who started the run", out, err)
+	}
 	for _, c := range []struct {
 		token  string
 		args   []string
