@@ -3044,6 +3044,8 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	// Code and message of the failed step's error.
 	Code    *string `json:"code"`
 	Message *string `json:"message"`
+	// What the viewer may do about it now; empty: it waits for somebody else.
+	Actions []Action `json:"actions"`
 }
 
 // GetKind returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Kind, and is useful for accessing the field via an interface.
@@ -3109,6 +3111,11 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 // GetMessage returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Message, and is useful for accessing the field via an interface.
 func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetMessage() *string {
 	return v.Message
+}
+
+// GetActions returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Actions, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetActions() []Action {
+	return v.Actions
 }
 
 // ListAttentionResponse is returned by ListAttention on success.
@@ -3197,6 +3204,39 @@ func (v *ListDeadLettersResponse) GetDeadLetters() ListDeadLettersDeadLettersDea
 	return v.DeadLetters
 }
 
+// ListFailedResponse is returned by ListFailed on success.
+type ListFailedResponse struct {
+	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200 (default 50). An order other than by creation
+	// takes only filters that an index serves: never `text` or `tag`; by end and duration neither `triggeredBy` nor `createdFrom`
+	// and `createdTo`; by duration one `planId`. A cursor is of one order. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Runs ListFailedRunsRunConnection `json:"runs"`
+}
+
+// GetRuns returns ListFailedResponse.Runs, and is useful for accessing the field via an interface.
+func (v *ListFailedResponse) GetRuns() ListFailedRunsRunConnection { return v.Runs }
+
+// ListFailedRunsRunConnection includes the requested fields of the GraphQL type RunConnection.
+type ListFailedRunsRunConnection struct {
+	Edges    []ListFailedRunsRunConnectionEdgesRunEdge `json:"edges"`
+	PageInfo PageInfo                                  `json:"pageInfo"`
+}
+
+// GetEdges returns ListFailedRunsRunConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListFailedRunsRunConnection) GetEdges() []ListFailedRunsRunConnectionEdgesRunEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListFailedRunsRunConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListFailedRunsRunConnection) GetPageInfo() PageInfo { return v.PageInfo }
+
+// ListFailedRunsRunConnectionEdgesRunEdge includes the requested fields of the GraphQL type RunEdge.
+type ListFailedRunsRunConnectionEdgesRunEdge struct {
+	Node RunRow `json:"node"`
+}
+
+// GetNode returns ListFailedRunsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListFailedRunsRunConnectionEdgesRunEdge) GetNode() RunRow { return v.Node }
+
 // ListManualTasksManualTasksManualTaskConnection includes the requested fields of the GraphQL type ManualTaskConnection.
 type ListManualTasksManualTasksManualTaskConnection struct {
 	Edges    []ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge `json:"edges"`
@@ -3243,7 +3283,7 @@ type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManual
 	// The token that completes the step; null if the viewer may not complete it. A retry of the step makes it invalid.
 	Token *string `json:"token"`
 	// Whether the viewer may complete it, and why not.
-	Action ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability `json:"action"`
+	Action TaskAction `json:"action"`
 }
 
 // GetRunId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.RunId, and is useful for accessing the field via an interface.
@@ -3302,39 +3342,8 @@ func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeMa
 }
 
 // GetAction returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.Action, and is useful for accessing the field via an interface.
-func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetAction() ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability {
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetAction() TaskAction {
 	return v.Action
-}
-
-// ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability includes the requested fields of the GraphQL type ActionAvailability.
-type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability struct {
-	Outcome ActionOutcome `json:"outcome"`
-	// A code of the error table when refused, or why it would do nothing.
-	Code *string `json:"code"`
-	// For people: what to do.
-	Reason *string `json:"reason"`
-	// Principals of the tenant that could do it, as far as the viewer may know.
-	WhoCould []string `json:"whoCould"`
-}
-
-// GetOutcome returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability.Outcome, and is useful for accessing the field via an interface.
-func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability) GetOutcome() ActionOutcome {
-	return v.Outcome
-}
-
-// GetCode returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability.Code, and is useful for accessing the field via an interface.
-func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability) GetCode() *string {
-	return v.Code
-}
-
-// GetReason returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability.Reason, and is useful for accessing the field via an interface.
-func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability) GetReason() *string {
-	return v.Reason
-}
-
-// GetWhoCould returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability.WhoCould, and is useful for accessing the field via an interface.
-func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability) GetWhoCould() []string {
-	return v.WhoCould
 }
 
 // ListManualTasksResponse is returned by ListManualTasks on success.
@@ -4770,6 +4779,8 @@ type PreviewActionPreview struct {
 	Code *string `json:"code"`
 	// Explanation for people.
 	Reason *string `json:"reason"`
+	// At most ten principals that may do it; empty unless the code is FORBIDDEN.
+	WhoCould []string `json:"whoCould"`
 	// Status of the run after the action if nothing else happens; null when refused.
 	Status *RunStatus `json:"status"`
 	// Steps that would still not be able to start.
@@ -4791,6 +4802,9 @@ func (v *PreviewActionPreview) GetCode() *string { return v.Code }
 
 // GetReason returns PreviewActionPreview.Reason, and is useful for accessing the field via an interface.
 func (v *PreviewActionPreview) GetReason() *string { return v.Reason }
+
+// GetWhoCould returns PreviewActionPreview.WhoCould, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetWhoCould() []string { return v.WhoCould }
 
 // GetStatus returns PreviewActionPreview.Status, and is useful for accessing the field via an interface.
 func (v *PreviewActionPreview) GetStatus() *RunStatus { return v.Status }
@@ -4960,7 +4974,8 @@ type PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample struct {
 	Outcome ActionOutcome `json:"outcome"`
 	Reason  *string       `json:"reason"`
 	// Status of the run after the action; null when refused.
-	StatusAfter *RunStatus `json:"statusAfter"`
+	StatusAfter *RunStatus                                                                         `json:"statusAfter"`
+	Changes     []PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSampleChangesStepChange `json:"changes"`
 }
 
 // GetRunId returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample.RunId, and is useful for accessing the field via an interface.
@@ -4986,6 +5001,21 @@ func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetRea
 // GetStatusAfter returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample.StatusAfter, and is useful for accessing the field via an interface.
 func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetStatusAfter() *RunStatus {
 	return v.StatusAfter
+}
+
+// GetChanges returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample.Changes, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetChanges() []PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSampleChangesStepChange {
+	return v.Changes
+}
+
+// PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSampleChangesStepChange includes the requested fields of the GraphQL type StepChange.
+type PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSampleChangesStepChange struct {
+	Kind StepChangeKind `json:"kind"`
+}
+
+// GetKind returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSampleChangesStepChange.Kind, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSampleChangesStepChange) GetKind() StepChangeKind {
+	return v.Kind
 }
 
 // PreviewBulkResponse is returned by PreviewBulk on success.
@@ -5050,6 +5080,34 @@ var AllQuotaAction = []QuotaAction{
 	QuotaActionSignal,
 }
 
+// QuotaBucketRow includes the requested fields of the GraphQL type QuotaBucket.
+// The GraphQL type's documentation follows.
+//
+// A token bucket: it holds `perMinute` tokens and is filled evenly.
+type QuotaBucketRow struct {
+	Action          QuotaAction `json:"action"`
+	PerMinute       int         `json:"perMinute"`
+	TokensRemaining int         `json:"tokensRemaining"`
+	UsedPercent     float64     `json:"usedPercent"`
+	// When the next token is available; null: the bucket is full, or there will be none.
+	NextRefillAt *time.Time `json:"nextRefillAt"`
+}
+
+// GetAction returns QuotaBucketRow.Action, and is useful for accessing the field via an interface.
+func (v *QuotaBucketRow) GetAction() QuotaAction { return v.Action }
+
+// GetPerMinute returns QuotaBucketRow.PerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaBucketRow) GetPerMinute() int { return v.PerMinute }
+
+// GetTokensRemaining returns QuotaBucketRow.TokensRemaining, and is useful for accessing the field via an interface.
+func (v *QuotaBucketRow) GetTokensRemaining() int { return v.TokensRemaining }
+
+// GetUsedPercent returns QuotaBucketRow.UsedPercent, and is useful for accessing the field via an interface.
+func (v *QuotaBucketRow) GetUsedPercent() float64 { return v.UsedPercent }
+
+// GetNextRefillAt returns QuotaBucketRow.NextRefillAt, and is useful for accessing the field via an interface.
+func (v *QuotaBucketRow) GetNextRefillAt() *time.Time { return v.NextRefillAt }
+
 // From 0 to the limit of the tier. 0 permits nothing.
 type QuotaLimitsInput struct {
 	StartRunPerMinute   *int `json:"startRunPerMinute"`
@@ -5073,6 +5131,36 @@ func (v *QuotaLimitsInput) GetMaxActive() *int { return v.MaxActive }
 
 // GetMaxQueueDepth returns QuotaLimitsInput.MaxQueueDepth, and is useful for accessing the field via an interface.
 func (v *QuotaLimitsInput) GetMaxQueueDepth() *int { return v.MaxQueueDepth }
+
+// QuotaRow includes the requested fields of the GraphQL type QuotaSnapshot.
+type QuotaRow struct {
+	// Null: the whole tenant.
+	ProjectId *string `json:"projectId"`
+	// Runs that were admitted and have not ended.
+	Active        int              `json:"active"`
+	MaxActive     int              `json:"maxActive"`
+	QueueDepth    int              `json:"queueDepth"`
+	MaxQueueDepth int              `json:"maxQueueDepth"`
+	Buckets       []QuotaBucketRow `json:"buckets"`
+}
+
+// GetProjectId returns QuotaRow.ProjectId, and is useful for accessing the field via an interface.
+func (v *QuotaRow) GetProjectId() *string { return v.ProjectId }
+
+// GetActive returns QuotaRow.Active, and is useful for accessing the field via an interface.
+func (v *QuotaRow) GetActive() int { return v.Active }
+
+// GetMaxActive returns QuotaRow.MaxActive, and is useful for accessing the field via an interface.
+func (v *QuotaRow) GetMaxActive() int { return v.MaxActive }
+
+// GetQueueDepth returns QuotaRow.QueueDepth, and is useful for accessing the field via an interface.
+func (v *QuotaRow) GetQueueDepth() int { return v.QueueDepth }
+
+// GetMaxQueueDepth returns QuotaRow.MaxQueueDepth, and is useful for accessing the field via an interface.
+func (v *QuotaRow) GetMaxQueueDepth() int { return v.MaxQueueDepth }
+
+// GetBuckets returns QuotaRow.Buckets, and is useful for accessing the field via an interface.
+func (v *QuotaRow) GetBuckets() []QuotaBucketRow { return v.Buckets }
 
 // At most 1,000 projects.
 type QuotaSettingsInput struct {
@@ -6998,83 +7086,17 @@ type ShowPolicyResponse struct {
 // GetPolicy returns ShowPolicyResponse.Policy, and is useful for accessing the field via an interface.
 func (v *ShowPolicyResponse) GetPolicy() PolicyRow { return v.Policy }
 
-// ShowQuotaQuotasQuotaSnapshot includes the requested fields of the GraphQL type QuotaSnapshot.
-type ShowQuotaQuotasQuotaSnapshot struct {
-	// Null: the whole tenant.
-	ProjectId *string `json:"projectId"`
-	// Runs that were admitted and have not ended.
-	Active        int                                              `json:"active"`
-	MaxActive     int                                              `json:"maxActive"`
-	QueueDepth    int                                              `json:"queueDepth"`
-	MaxQueueDepth int                                              `json:"maxQueueDepth"`
-	Buckets       []ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket `json:"buckets"`
-}
-
-// GetProjectId returns ShowQuotaQuotasQuotaSnapshot.ProjectId, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshot) GetProjectId() *string { return v.ProjectId }
-
-// GetActive returns ShowQuotaQuotasQuotaSnapshot.Active, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshot) GetActive() int { return v.Active }
-
-// GetMaxActive returns ShowQuotaQuotasQuotaSnapshot.MaxActive, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshot) GetMaxActive() int { return v.MaxActive }
-
-// GetQueueDepth returns ShowQuotaQuotasQuotaSnapshot.QueueDepth, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshot) GetQueueDepth() int { return v.QueueDepth }
-
-// GetMaxQueueDepth returns ShowQuotaQuotasQuotaSnapshot.MaxQueueDepth, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshot) GetMaxQueueDepth() int { return v.MaxQueueDepth }
-
-// GetBuckets returns ShowQuotaQuotasQuotaSnapshot.Buckets, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshot) GetBuckets() []ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket {
-	return v.Buckets
-}
-
-// ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket includes the requested fields of the GraphQL type QuotaBucket.
-// The GraphQL type's documentation follows.
-//
-// A token bucket: it holds `perMinute` tokens and is filled evenly.
-type ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket struct {
-	Action          QuotaAction `json:"action"`
-	PerMinute       int         `json:"perMinute"`
-	TokensRemaining int         `json:"tokensRemaining"`
-	UsedPercent     float64     `json:"usedPercent"`
-	// When the next token is available; null: the bucket is full, or there will be none.
-	NextRefillAt *time.Time `json:"nextRefillAt"`
-}
-
-// GetAction returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.Action, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetAction() QuotaAction { return v.Action }
-
-// GetPerMinute returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.PerMinute, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetPerMinute() int { return v.PerMinute }
-
-// GetTokensRemaining returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.TokensRemaining, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetTokensRemaining() int {
-	return v.TokensRemaining
-}
-
-// GetUsedPercent returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.UsedPercent, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetUsedPercent() float64 {
-	return v.UsedPercent
-}
-
-// GetNextRefillAt returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.NextRefillAt, and is useful for accessing the field via an interface.
-func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetNextRefillAt() *time.Time {
-	return v.NextRefillAt
-}
-
 // ShowQuotaResponse is returned by ShowQuota on success.
 type ShowQuotaResponse struct {
 	// Limits and current usage: of the tenant first, then of the projects with limits of their own that the viewer
 	// may READ. Empty when nothing is limited.
-	Quotas []ShowQuotaQuotasQuotaSnapshot `json:"quotas"`
+	Quotas []QuotaRow `json:"quotas"`
 	// The tenant's own quota settings. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE.
 	QuotaSettings QuotaSettingsRow `json:"quotaSettings"`
 }
 
 // GetQuotas returns ShowQuotaResponse.Quotas, and is useful for accessing the field via an interface.
-func (v *ShowQuotaResponse) GetQuotas() []ShowQuotaQuotasQuotaSnapshot { return v.Quotas }
+func (v *ShowQuotaResponse) GetQuotas() []QuotaRow { return v.Quotas }
 
 // GetQuotaSettings returns ShowQuotaResponse.QuotaSettings, and is useful for accessing the field via an interface.
 func (v *ShowQuotaResponse) GetQuotaSettings() QuotaSettingsRow { return v.QuotaSettings }
@@ -7095,7 +7117,12 @@ type ShowRunRun struct {
 	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []ShowRunRunStepsStep `json:"steps"`
 	// Null unless the run is PAUSED.
-	Pause *ShowRunRunPausePauseInfo `json:"pause"`
+	Pause       *ShowRunRunPausePauseInfo `json:"pause"`
+	ParentRunId *string                   `json:"parentRunId"`
+	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
+	Approval *ApprovalRow `json:"approval"`
+	// Null unless the run waits to be started, and in lists and subscriptions.
+	Queue *ShowRunRunQueueQueueEntry `json:"queue"`
 	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	Request ShowRunRunRequest `json:"request"`
 	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
@@ -7107,6 +7134,15 @@ func (v *ShowRunRun) GetSteps() []ShowRunRunStepsStep { return v.Steps }
 
 // GetPause returns ShowRunRun.Pause, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetPause() *ShowRunRunPausePauseInfo { return v.Pause }
+
+// GetParentRunId returns ShowRunRun.ParentRunId, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetParentRunId() *string { return v.ParentRunId }
+
+// GetApproval returns ShowRunRun.Approval, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetApproval() *ApprovalRow { return v.Approval }
+
+// GetQueue returns ShowRunRun.Queue, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetQueue() *ShowRunRunQueueQueueEntry { return v.Queue }
 
 // GetRequest returns ShowRunRun.Request, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRequest() ShowRunRunRequest { return v.Request }
@@ -7203,6 +7239,12 @@ type __premarshalShowRunRun struct {
 
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
 
+	ParentRunId *string `json:"parentRunId"`
+
+	Approval *ApprovalRow `json:"approval"`
+
+	Queue *ShowRunRunQueueQueueEntry `json:"queue"`
+
 	Request ShowRunRunRequest `json:"request"`
 
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
@@ -7259,6 +7301,9 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 
 	retval.Steps = v.Steps
 	retval.Pause = v.Pause
+	retval.ParentRunId = v.ParentRunId
+	retval.Approval = v.Approval
+	retval.Queue = v.Queue
 	retval.Request = v.Request
 	retval.Actions = v.Actions
 	retval.RunId = v.RunRow.RunId
@@ -7325,6 +7370,60 @@ func (v *ShowRunRunPausePauseInfo) GetReason() *string { return v.Reason }
 
 // GetSince returns ShowRunRunPausePauseInfo.Since, and is useful for accessing the field via an interface.
 func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
+
+// ShowRunRunQueueQueueEntry includes the requested fields of the GraphQL type QueueEntry.
+// The GraphQL type's documentation follows.
+//
+// A run that waits to be started.
+type ShowRunRunQueueQueueEntry struct {
+	// Position among the waiting runs of its project, from 1; null when it does not wait.
+	Position *int `json:"position"`
+	// What the run waits for; null: it is being started.
+	WaitsFor *QueueWait `json:"waitsFor"`
+	// Expected remaining wait; null when unknown. It is unknown when an active run must end first, see `slots`. Among the runs of a project
+	// it never decreases with the position, and is null behind a null.
+	EstimatedWaitMs *float64 `json:"estimatedWaitMs"`
+	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// The slots that are all in use, so that an active run must end before this one starts; null: a slot is free for it.
+	Slots *ShowRunRunQueueQueueEntrySlotsSlotUse `json:"slots"`
+}
+
+// GetPosition returns ShowRunRunQueueQueueEntry.Position, and is useful for accessing the field via an interface.
+func (v *ShowRunRunQueueQueueEntry) GetPosition() *int { return v.Position }
+
+// GetWaitsFor returns ShowRunRunQueueQueueEntry.WaitsFor, and is useful for accessing the field via an interface.
+func (v *ShowRunRunQueueQueueEntry) GetWaitsFor() *QueueWait { return v.WaitsFor }
+
+// GetEstimatedWaitMs returns ShowRunRunQueueQueueEntry.EstimatedWaitMs, and is useful for accessing the field via an interface.
+func (v *ShowRunRunQueueQueueEntry) GetEstimatedWaitMs() *float64 { return v.EstimatedWaitMs }
+
+// GetExpiresAt returns ShowRunRunQueueQueueEntry.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ShowRunRunQueueQueueEntry) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetSlots returns ShowRunRunQueueQueueEntry.Slots, and is useful for accessing the field via an interface.
+func (v *ShowRunRunQueueQueueEntry) GetSlots() *ShowRunRunQueueQueueEntrySlotsSlotUse { return v.Slots }
+
+// ShowRunRunQueueQueueEntrySlotsSlotUse includes the requested fields of the GraphQL type SlotUse.
+// The GraphQL type's documentation follows.
+//
+// A limit of active runs whose slots are in use, or will be by the runs that are ahead in the queue.
+type ShowRunRunQueueQueueEntrySlotsSlotUse struct {
+	Scope SlotScope `json:"scope"`
+	// The runs that hold a slot, including those that the viewer may not see; null for INSTALLATION, whose runs have other tenants too.
+	Active *int `json:"active"`
+	// The number of slots; null for INSTALLATION.
+	Max *int `json:"max"`
+}
+
+// GetScope returns ShowRunRunQueueQueueEntrySlotsSlotUse.Scope, and is useful for accessing the field via an interface.
+func (v *ShowRunRunQueueQueueEntrySlotsSlotUse) GetScope() SlotScope { return v.Scope }
+
+// GetActive returns ShowRunRunQueueQueueEntrySlotsSlotUse.Active, and is useful for accessing the field via an interface.
+func (v *ShowRunRunQueueQueueEntrySlotsSlotUse) GetActive() *int { return v.Active }
+
+// GetMax returns ShowRunRunQueueQueueEntrySlotsSlotUse.Max, and is useful for accessing the field via an interface.
+func (v *ShowRunRunQueueQueueEntrySlotsSlotUse) GetMax() *int { return v.Max }
 
 // ShowRunRunRequest includes the requested fields of the GraphQL type RunRequest.
 type ShowRunRunRequest struct {
@@ -7487,6 +7586,16 @@ type ShowServiceResponse struct {
 
 // GetService returns ShowServiceResponse.Service, and is useful for accessing the field via an interface.
 func (v *ShowServiceResponse) GetService() ServiceRow { return v.Service }
+
+// ShowUsageResponse is returned by ShowUsage on success.
+type ShowUsageResponse struct {
+	// Limits and current usage: of the tenant first, then of the projects with limits of their own that the viewer
+	// may READ. Empty when nothing is limited.
+	Quotas []QuotaRow `json:"quotas"`
+}
+
+// GetQuotas returns ShowUsageResponse.Quotas, and is useful for accessing the field via an interface.
+func (v *ShowUsageResponse) GetQuotas() []QuotaRow { return v.Quotas }
 
 // ShowWorkersResponse is returned by ShowWorkers on success.
 type ShowWorkersResponse struct {
@@ -8147,6 +8256,29 @@ func (v *TargetInput) GetDestinationDb() *string { return v.DestinationDb }
 
 // GetSchema returns TargetInput.Schema, and is useful for accessing the field via an interface.
 func (v *TargetInput) GetSchema() *string { return v.Schema }
+
+// TaskAction includes the requested fields of the GraphQL type ActionAvailability.
+type TaskAction struct {
+	Outcome ActionOutcome `json:"outcome"`
+	// A code of the error table when refused, or why it would do nothing.
+	Code *string `json:"code"`
+	// For people: what to do.
+	Reason *string `json:"reason"`
+	// Principals of the tenant that could do it, as far as the viewer may know.
+	WhoCould []string `json:"whoCould"`
+}
+
+// GetOutcome returns TaskAction.Outcome, and is useful for accessing the field via an interface.
+func (v *TaskAction) GetOutcome() ActionOutcome { return v.Outcome }
+
+// GetCode returns TaskAction.Code, and is useful for accessing the field via an interface.
+func (v *TaskAction) GetCode() *string { return v.Code }
+
+// GetReason returns TaskAction.Reason, and is useful for accessing the field via an interface.
+func (v *TaskAction) GetReason() *string { return v.Reason }
+
+// GetWhoCould returns TaskAction.WhoCould, and is useful for accessing the field via an interface.
+func (v *TaskAction) GetWhoCould() []string { return v.WhoCould }
 
 type TokenGrantInput struct {
 	Role          Role   `json:"role"`
@@ -9144,6 +9276,18 @@ func (v *__ListDeadLettersInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListDeadLettersInput.After, and is useful for accessing the field via an interface.
 func (v *__ListDeadLettersInput) GetAfter() *string { return v.After }
+
+// __ListFailedInput is used internally by genqlient
+type __ListFailedInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListFailedInput.First, and is useful for accessing the field via an interface.
+func (v *__ListFailedInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListFailedInput.After, and is useful for accessing the field via an interface.
+func (v *__ListFailedInput) GetAfter() *string { return v.After }
 
 // __ListManualTasksInput is used internally by genqlient
 type __ListManualTasksInput struct {
@@ -11114,6 +11258,7 @@ query ListAttention ($first: Int, $after: String) {
 				expectedBy
 				code
 				message
+				actions
 			}
 		}
 		pageInfo {
@@ -11272,6 +11417,104 @@ func ListDeadLetters(
 	}
 
 	data_ = &ListDeadLettersResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListFailed.
+const ListFailed_Operation = `
+query ListFailed ($first: Int, $after: String) {
+	runs(first: $first, after: $after, filter: {statuses:[FAILED]}, orderBy: ENDED_DESC) {
+		edges {
+			node {
+				... RunRow
+			}
+		}
+		pageInfo {
+			... PageInfo
+		}
+	}
+}
+fragment RunRow on Run {
+	runId
+	projectId
+	environmentId
+	status
+	statusRaw
+	substatus
+	message
+	runSeq
+	plan {
+		planId
+		planVersion
+	}
+	stepCounts {
+		total
+		pending
+		running
+		success
+		failed
+		skipped
+		stopped
+		kept
+	}
+	triggeredBy
+	createdAt
+	startedAt
+	completedAt
+	totalDurationMs
+	retryDeadline
+	rootCause {
+		stepId
+		stepName
+		logicalAttemptId
+		code
+		message
+		retryable
+		blockedSteps
+		heldSteps
+	}
+	cancellation {
+		signalType
+		actor
+		reason
+		code
+		at
+	}
+	waitsForApprovals {
+		given
+		required
+	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListFailed(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListFailedResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListFailed",
+		Query:  ListFailed_Operation,
+		Variables: &__ListFailedInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListFailedResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -11955,6 +12198,7 @@ query PreviewAction ($action: ActionInput!) {
 		outcome
 		code
 		reason
+		whoCould
 		status
 		blocked
 		warnings
@@ -12019,6 +12263,9 @@ query PreviewBulk ($in: BulkPreviewInput!) {
 				outcome
 				reason
 				statusAfter
+				changes {
+					kind
+				}
 			}
 		}
 	}
@@ -13334,6 +13581,21 @@ query ShowRun ($runId: String!, $at: Seq) {
 			reason
 			since
 		}
+		parentRunId
+		approval {
+			... ApprovalRow
+		}
+		queue {
+			position
+			waitsFor
+			estimatedWaitMs
+			expiresAt
+			slots {
+				scope
+				active
+				max
+			}
+		}
 		request {
 			params
 		}
@@ -13420,6 +13682,16 @@ fragment StepRow on Step {
 		reasonCode
 	}
 }
+fragment ApprovalRow on RunApproval {
+	required
+	expiresAt
+	decisions {
+		principal
+		decision
+		reason
+		at
+	}
+}
 `
 
 func ShowRun(
@@ -13480,6 +13752,47 @@ func ShowService(
 	}
 
 	data_ = &ShowServiceResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowUsage.
+const ShowUsage_Operation = `
+query ShowUsage {
+	quotas {
+		projectId
+		active
+		maxActive
+		queueDepth
+		maxQueueDepth
+		buckets {
+			action
+			perMinute
+			tokensRemaining
+			usedPercent
+			nextRefillAt
+		}
+	}
+}
+`
+
+func ShowUsage(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ShowUsageResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowUsage",
+		Query:  ShowUsage_Operation,
+	}
+
+	data_ = &ShowUsageResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -291,6 +291,14 @@ func (c *auditCheck) unlinked(loose *client.CountLooseAuditResponse) {
 	}
 }
 
+// agrees returns the verb for a number of objects.
+func agrees(n int) string {
+	if n == 1 {
+		return "agrees with its record"
+	}
+	return "agree with their records"
+}
+
 func (s *session) printAuditCheck(check *auditCheck) error {
 	if s.output.IsData() {
 		if err := s.print(check); err != nil {
@@ -300,12 +308,21 @@ func (s *session) printAuditCheck(check *auditCheck) error {
 		for _, p := range check.Problems {
 			fmt.Fprintln(s.out, p)
 		}
-		fmt.Fprintf(s.out, "%s as recorded, including seals of logs\n", cmdline.Count(check.Objects, "object"))
+		if len(check.Problems) == 0 {
+			fmt.Fprintf(s.out, "OK: %s, the chain is intact.\n", cmdline.Count(int(check.Rows), "record"))
+		} else {
+			fmt.Fprintf(s.out, "%s read.\n", cmdline.Count(int(check.Rows), "record"))
+		}
+		fmt.Fprintf(s.out, "%s (tokens, policies, settings, decisions, runs, signals, seals of logs) %s.\n",
+			cmdline.Count(check.Objects, "object"), agrees(check.Objects))
 		if check.Heads > 0 {
 			fmt.Fprintf(s.out, "%s compared; the newest is of %s and covers rows up to %d\n",
 				cmdline.Count(check.Heads, "signed head"), check.newest.at.UTC().Format(time.RFC3339), check.newestNo)
 		}
-		fmt.Fprintf(s.out, "%d rows, %d waiting for their link; head %s\n", check.Rows, check.Waiting, check.Head)
+		if check.Waiting > 0 {
+			fmt.Fprintf(s.out, "%d waiting for a link of the chain, which takes some seconds.\n", check.Waiting)
+		}
+		fmt.Fprintf(s.out, "head %s (keep it, and give it to --head the next time)\n", check.Head)
 		if len(check.Problems) > 0 {
 			fmt.Fprintln(s.out, "To find what changed, compare each named row and object with a backup, as "+
 				"docs/operations.md#problems-of-the-audit says.")

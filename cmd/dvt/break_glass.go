@@ -32,9 +32,6 @@ func (s *session) breakGlassTake() *cobra.Command {
 			if in.Minutes < 1 {
 				return cmdline.Usage(errors.New("--minutes must be 1 or more"))
 			}
-			if err := cmdline.NeedReason(in.Reason); err != nil {
-				return err
-			}
 			in.RequestId = orNew(in.RequestId)
 			out, err := client.BreakGlass(c.Context(), s.client, in)
 			if err != nil {

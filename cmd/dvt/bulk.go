@@ -164,6 +164,7 @@ type bulkOrder struct {
 func (o *bulkOrder) flags(c *cobra.Command, watch string) {
 	o.runs.flags(c)
 	c.Flags().StringVar(&o.reason, "reason", "", "why; kept in the audit")
+	cmdline.RequireReason(c)
 	c.Flags().StringVar(&o.requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&o.watch, "watch", false, watch)
@@ -173,9 +174,6 @@ func (o *bulkOrder) flags(c *cobra.Command, watch string) {
 // sendBulk shows what the action of verb would do to the runs of o, asks for confirmation and sends it.
 func (s *session) sendBulk(c *cobra.Command, o *bulkOrder, verb func(why string) client.BulkActionInput) error {
 	o.reason = cmdline.ReasonFor(c, o.reason)
-	if err := cmdline.NeedReason(o.reason); err != nil {
-		return err
-	}
 	in, err := o.runs.input(c)
 	if err != nil {
 		return err
@@ -190,7 +188,7 @@ func (s *session) sendBulk(c *cobra.Command, o *bulkOrder, verb func(why string)
 	case cmdline.IsPreview(c) && s.output.IsData():
 		err = s.print(p)
 	case !s.output.IsData() || !o.yes && console.CanAnswer(c.InOrStdin()):
-		s.showBulkPreview(p)
+		s.showBulkPreview(action.Rerun != nil, p)
 	}
 	switch {
 	case err != nil:
@@ -224,7 +222,9 @@ func (s *session) sendBulk(c *cobra.Command, o *bulkOrder, verb func(why string)
 	return err
 }
 
-func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
+// showBulkPreview prints the number of runs, those that would refuse, and what would become of the first. rerun is for
+// a bulk that reruns.
+func (s *session) showBulkPreview(rerun bool, p client.PreviewBulkPreviewActionPreview) {
 	if p.Bulk == nil {
 		return
 	}
@@ -236,8 +236,20 @@ func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
 		fmt.Fprintf(s.err, "  %d would refuse: %s [%s]\n", r.Count, r.Reason, r.Code)
 	}
 	for _, r := range p.Bulk.Samples {
-		fmt.Fprintf(s.err, "  %s (%s): %s %s\n", r.RunId, runtext.Words(r.Status), outcomes[r.Outcome],
-			runtext.Deref(r.Reason))
+		says := strings.TrimSpace(outcomes[r.Outcome] + " " + runtext.Deref(r.Reason))
+		kept := 0
+		for _, change := range r.Changes {
+			if change.Kind == "REUSE" {
+				kept++
+			}
+		}
+		if rerun && len(r.Changes) > 0 {
+			says = rerunCounts(len(r.Changes)-kept, kept)
+		}
+		fmt.Fprintf(s.err, "  %s (%s): %s\n", r.RunId, runtext.Words(r.Status), says)
+	}
+	if more := p.Bulk.Count - len(p.Bulk.Samples); more > 0 {
+		fmt.Fprintf(s.err, "  and %s\n", cmdline.Count(more, "more run"))
 	}
 }
 

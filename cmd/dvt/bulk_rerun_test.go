@@ -50,7 +50,6 @@ func TestBulkRerun_PreviewsConfirmsAndCreatesRuns(t *testing.T) {
 		status      int
 		says        string
 	}{
-		{"dev-engineer", "--text r1 --reason x --yes", 2, "--from is missing: failed, start, or steps"},
 		{"dev-engineer", "--from failed --reason x --yes", 2, "give one of --status, --project"},
 		{"dev-engineer", "--from failed --text r1 --yes", 2, "give a --reason"},
 		{"dev-engineer", "--from failed --text r1 --reason x", 2, "dvt bulk rerun needs --yes without a terminal"},

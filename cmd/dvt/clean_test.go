@@ -67,7 +67,7 @@ func TestCommands_ReplaceControlCharactersOfTheServer(t *testing.T) {
 	c.SetOut(console.NewCleanWriter(&failed))
 	c.SetErr(console.NewCleanWriter(&failed))
 	c.SetArgs([]string{"run", "show", "00000000-0000-4000-8000-000000000000", "--server", address, "--token", "x"})
-	report(c, c.ExecuteContext(t.Context()))
+	report(c, c.ExecuteContext(t.Context()), nil)
 	if !strings.Contains(failed.String(), "error: ") {
 		t.Fatalf("%q, want the error of the command", failed.String())
 	}

@@ -26,7 +26,7 @@ func (s *session) completeArgs(c *cobra.Command) {
 			if err := s.expand(c, words, args); err != nil {
 				return err
 			}
-			return explainShortID(words, args, run(c, args))
+			return s.explainShortID(c, words, args, run(c, args))
 		}
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]cobra.Completion,
 			cobra.ShellCompDirective) {

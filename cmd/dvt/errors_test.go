@@ -84,6 +84,16 @@ func TestErrors_HaveAnExitStatusAndTellWhatToDo(t *testing.T) {
 		{address, "dev-viewer", "service mode normal", 2, []string{"give a --reason: it is kept in the audit"}},
 		{address, "dev-viewer", "run stop r1 --preview", 3, []string{"You need the Admin role on shop / sandbox to stop a run in an emergency."}},
 		{address, "dev-viewer", "run list --awaiting-approval --text a", 2, []string{"awaiting-approval"}},
+		{address, "dev-admin", "policy set", 2, []string{"give FILE, --expected-version and --reason\n",
+			"\n  --expected-version: the version that FILE is based on", "\n  usage: dvt policy set FILE"}},
+		{address, "dev-admin", "run set-target r1", 2, []string{"give STEP and --reason; give one of --database, --schema\n"}},
+		{address, "dev-engineer", "bulk signal pause", 2, []string{"give a --reason", "give one of --status, --project"}},
+		{address, "dev-admin", "service mode sideways", 2, []string{"MODE must be one of ", "give a --reason"}},
+		{address, "dev-viewer", "run restart r1", 2, []string{"did you mean rerun"}},
+		{address, "dev-viewer", "logs r1 --failed", 2, []string{`there is no command "dvt logs"; did you mean dvt run logs?`}},
+		{address, "dev-viewer", "run skip r1", 2, []string{"give STEP\n", "usage: dvt run skip RUN STEP"}},
+		{address, "dev-viewer", "run tag", 2, []string{"give RUN\n"}},
+		{address, "dev-viewer", "run list", 0, []string{"r1"}},
 		{address, "dev-viewer", "run", 0, []string{"Available Commands", "watch"}},
 	} {
 		out, status, err := dvt(t, c.address, c.token, strings.Fields(c.args)...)

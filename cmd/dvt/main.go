@@ -37,12 +37,16 @@ func execute() int {
 	c.SetOut(console.NewCleanWriter(os.Stdout))
 	c.SetErr(console.NewCleanWriter(os.Stderr))
 	ran, err := c.ExecuteContextC(ctx)
-	return report(ran, err)
+	return report(ran, err, os.Args[1:])
 }
 
-// report prints the error of the command that ran, as a document with -o json and -o yaml, and returns the exit status.
-// It prints nothing for an error that the output shows already, and for Ctrl-C.
-func report(ran *cobra.Command, err error) int {
+// usageStatus is the exit status of a wrong command line.
+const usageStatus = 2
+
+// report prints the error of the command that ran, as a document with -o json and -o yaml, and returns the exit
+// status. It prints nothing for an error that the output shows already, and for Ctrl-C. args are those of the program:
+// behind an unknown command or flag, -o was not parsed.
+func report(ran *cobra.Command, err error, args []string) int {
 	if err == nil {
 		return 0
 	}
@@ -51,7 +55,11 @@ func report(ran *cobra.Command, err error) int {
 	if said := errors.As(err, &e) && e.Said || status == cmdline.Interrupted; said {
 		return status
 	}
-	if format := document.FormatOf(ran); format.IsData() {
+	format := document.FormatOf(ran)
+	if status == usageStatus && !format.IsData() {
+		format = document.FormatIn(args)
+	}
+	if format.IsData() {
 		if format.Write(ran.ErrOrStderr(), cmdline.DescribeFailure(err)) == nil {
 			return status
 		}
@@ -89,10 +97,16 @@ func root() *cobra.Command {
 
   dvt dev                               run everything here, with a sample
   dvt run start nightly.yaml --watch    start a run and watch it
-  dvt run list --status failed          find the runs that failed
-  dvt run retry @failed build           retry the step build of the last one
+  dvt run list --attention              what needs somebody, and what failed
+  dvt run show @failed                  the run that failed last, and why
+  dvt run retry @failed                 retry the step that failed in it
 
-docs/cli.md in the repository describes each command.`,
+RUN in a usage line is the id of a run, its first 4 or more characters, @last
+(the newest run that you started) or @failed (the newest that failed).
+
+Exit status: 0 done, 1 failed, 2 wrong command line or document, 3 refused,
+4 not found, 130 interrupted. docs/cli.md in the repository describes each
+command.`,
 	}
 	for _, g := range groups {
 		c.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 func manualCommand() *cobra.Command {
@@ -37,14 +40,11 @@ func (s *session) tasksCommand() *cobra.Command {
 				all = out.ManualTasks
 				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
-				t := s.table("RUN", "STEP", "ATTEMPT", "SINCE", "UNTIL", "YOU", "WHAT TO DO")
+				t := s.table("RUN", "STEP", "ATTEMPT", "SINCE", "UNTIL", "WHO CAN", "WHAT TO DO")
 				for _, e := range all.Edges {
-					task, you := e.Node, "may complete it"
-					if task.Action.Outcome != client.ActionOutcomeApply {
-						you = runtext.Deref(task.Action.Code)
-					}
-					t.Row(task.RunId, task.StepId, task.LogicalAttemptId, s.when(&task.Since), s.when(task.Deadline), you,
-						runtext.Deref(task.Instructions))
+					task := e.Node
+					t.Row(task.RunId, task.StepId, task.LogicalAttemptId, s.when(&task.Since), s.when(task.Deadline),
+						whoCompletes(task.Action), runtext.Deref(task.Instructions))
 				}
 				return t
 			})
@@ -53,6 +53,22 @@ func (s *session) tasksCommand() *cobra.Command {
 	c.Flags().StringVar(&runID, "run", "", "only steps of this run")
 	l.flag(c, 50)
 	return c
+}
+
+// whoCompletes says who can complete a manual step, seen by the viewer.
+func whoCompletes(a client.TaskAction) string {
+	others := strings.Join(a.WhoCould, ", ")
+	switch {
+	case a.Outcome == client.ActionOutcomeApply:
+		return "you"
+	case runtext.Deref(a.Code) == string(run.CodeSOD):
+		return cmp.Or(others, "nobody") + "; not you, who requested or approved the run"
+	case others != "":
+		return others
+	case runtext.Deref(a.Code) == string(run.CodeForbidden):
+		return "nobody"
+	}
+	return "nobody now: " + runtext.Deref(a.Reason)
 }
 
 func (s *session) completeCommand() *cobra.Command {
@@ -75,6 +91,9 @@ func (s *session) completeCommand() *cobra.Command {
 			if notes != "" {
 				in.Notes = &notes
 			}
+			if cmdline.IsPreview(c) {
+				return s.preview(c, client.ActionInput{CompleteManualStep: &in})
+			}
 			out, err := client.CompleteManualStep(c.Context(), s.client, in)
 			if err != nil {
 				return cmdline.Failure(err)
@@ -83,6 +102,8 @@ func (s *session) completeCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&outcome, "outcome", "", "succeeded, failed or cancelled")
+	_ = c.MarkFlagRequired("outcome") // cannot fail: the flag exists
+	cmdline.AddPreview(c)
 	c.Flags().StringVar(&notes, "notes", "", "what others should know; kept in the log")
 	c.Flags().StringArrayVar(&evidence, "evidence", nil, "address of evidence; may be repeated")
 	how.flags(c)

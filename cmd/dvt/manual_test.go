@@ -83,14 +83,20 @@ func serveManual(t *testing.T) (address, runID string, write func(...log.Draft))
 // contract: M02
 func TestManual_ListAndComplete(t *testing.T) {
 	address, id, write := serveManual(t)
+	if out, _, err := dvt(t, address, "dev-admin", "policy", "who", "complete", id); out != "dev-admin\n" {
+		t.Errorf("policy who complete: %q, %v, want dev-admin without dev-engineer, who started the run", out, err)
+	}
 	for _, c := range []struct {
 		token  string
 		args   []string
 		status int
 		says   string
 	}{
-		{"dev-admin", []string{"manual", "list"}, 0, "may complete it  look at it"},
-		{"dev-engineer", []string{"manual", "list", "--run", id}, 0, "SOD_VIOLATION"},
+		{"dev-admin", []string{"manual", "list"}, 0, "  you      look at it"},
+		{"dev-engineer", []string{"manual", "list", "--run", id}, 0, "; not you, who requested or approved the run"},
+		{"dev-admin", []string{"policy", "who", "complete", id}, 0, "dev-admin\n"},
+		{"dev-admin", []string{"manual", "complete", id, "check", "--outcome", "succeeded", "--preview"}, 0,
+			"It would be applied."},
 		{"dev-admin", []string{"manual", "list", "-o", "json"}, 0, `"stepId": "check"`},
 		{"dev-mallory", []string{"manual", "list", "--run", id}, 4, ""},
 		{"dev-admin", []string{"manual", "complete", id, "check"}, 2, ""},
@@ -101,7 +107,7 @@ func TestManual_ListAndComplete(t *testing.T) {
 		{"dev-admin", []string{"run", "rerun", id, "--from", "failed"}, 3, ""},
 		{"dev-admin", []string{"manual", "complete", id, "check", "--outcome", "failed", "--notes", "no", "--no-wait"}, 0,
 			""},
-		{"dev-admin", []string{"run", "rerun", id}, 2, ""},
+		{"dev-admin", []string{"run", "rerun", id}, 3, ""},
 	} {
 		out, status, err := dvt(t, address, c.token, c.args...)
 		if status != c.status || !strings.Contains(out, c.says) || strings.Contains(out, "k1.") {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -142,10 +143,6 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 		Use: "set FILE", Short: "Replace " + what + " (JSON or YAML; - reads standard input) and print what changed",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if r.version < 0 {
-				return cmdline.Usage(errors.New("give --expected-version: the version that FILE is based on; see the first " +
-					"line of " + c.Parent().CommandPath() + " show"))
-			}
 			raw, err := document.Read(args[0], c.InOrStdin())
 			if err != nil {
 				return cmdline.Usage(err)
@@ -168,13 +165,13 @@ func (s *session) setCommand(what, moved string, do func(ctx context.Context, fi
 			return nil
 		},
 	}
-	c.Flags().IntVar(&r.version, "expected-version", -1,
-		"the version that FILE is based on; the change is refused when "+
+	c.Flags().IntVar(&r.version, "expected-version", 0,
+		"the version that FILE is based on, which the command show prints; the change is refused when "+
 			moved+" changed since")
 	c.Flags().StringVar(&r.reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	c.Flags().Lookup("expected-version").DefValue = "0" // hides the default -1 in the help: the flag must be given
-	_ = c.MarkFlagRequired("reason")                    // cannot fail: the flag exists
+	_ = c.MarkFlagRequired("expected-version") // cannot fail: the flags exist
+	_ = c.MarkFlagRequired("reason")
 	return c
 }
 
@@ -245,6 +242,46 @@ func (s *session) policyHistory() *cobra.Command {
 // maxNames is the greatest number of principals that the API returns.
 const maxNames = 10
 
+// commandActions has the action behind each command whose name is not that of the action.
+var commandActions = map[string]client.Action{
+	"show": client.ActionRead, "retry": client.ActionRetryStep, "skip": client.ActionSkipStep,
+	"override": client.ActionInjectOverride, "alert": client.ActionEscalateAlert, "set-target": client.ActionUpdateTarget,
+	"stop": client.ActionEmergencyStop, "complete": client.ActionCompleteManualStep,
+	"manual complete": client.ActionCompleteManualStep, "complete step": client.ActionCompleteManualStep,
+	"note": client.ActionAnnotate, "tag": client.ActionAnnotate, "dead-letters": client.ActionReadDeadLetters,
+	"audit": client.ActionReadAudit, "policy show": client.ActionReadPolicy, "policy set": client.ActionSetPolicy,
+	"token create": client.ActionCreateToken, "token revoke": client.ActionManageTokens,
+	"quota set": client.ActionSetQuota, "freeze": client.ActionFreezeTenant, "unfreeze": client.ActionFreezeTenant,
+	"mode": client.ActionSetEngineMode, "workflow debug": client.ActionDebug,
+}
+
+// actionNamed returns the action that people call by a name: that of a command, such as retry, or that of the API, in
+// any case and with - for _.
+func actionNamed(typed string) (client.Action, error) {
+	name := strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(typed, "dvt "), "run "))
+	if action, known := commandActions[name]; known {
+		return action, nil
+	}
+	action := client.Action(strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(name)))
+	if slices.Contains(client.AllAction, action) && cmdline.IsGiven(action) {
+		return action, nil
+	}
+	var names []string
+	for _, a := range client.AllAction {
+		if cmdline.IsGiven(a) {
+			names = append(names, strings.ToLower(strings.ReplaceAll(string(a), "_", "-")))
+		}
+	}
+	for command := range commandActions {
+		if !strings.Contains(command, " ") && !slices.Contains(names, command) {
+			names = append(names, command)
+		}
+	}
+	slices.Sort(names)
+	return "", cmdline.Usage(fmt.Errorf("there is no action %q%s\n  give the name of a command or of an action: %s", typed,
+		cmdline.DidYouMean(name, names), strings.Join(names, ", ")))
+}
+
 func (s *session) policyWho() *cobra.Command {
 	var project, environment string
 	c := &cobra.Command{
@@ -252,12 +289,21 @@ func (s *session) policyWho() *cobra.Command {
 		Args: cmdline.RangeArgs(1, 2),
 		Long: "Print principals of the tenant that may do ACTION to RUN, or in --project and --environment, at most ten, " +
 			"one per line.\n" +
-			"ACTION is a word such as CANCEL, retry-step or START; the error for a wrong one lists them all. You need the " +
-			"right to read\nthe policy there.",
+			"ACTION is the name of a command, such as retry, complete or start, or of an action of the API.\n" +
+			"For complete with a RUN the list leaves out people who may not complete a step that waits there, because\n" +
+			"they requested or approved the run. You need the right to read the policy there.",
 		RunE: func(c *cobra.Command, args []string) error {
-			action, err := cmdline.Word("ACTION", args[0], client.AllAction)
+			action, err := actionNamed(args[0])
 			if err != nil {
 				return err
+			}
+			placed := project != "" || environment != ""
+			switch {
+			case len(args) == 1 && (project == "" || environment == ""):
+				return cmdline.Usage(fmt.Errorf("give a RUN, or --project and --environment: dvt policy who %s --project shop "+
+					"--environment prod", args[0]))
+			case len(args) > 1 && placed:
+				return cmdline.Usage(errors.New("give a RUN, or --project and --environment, not both"))
 			}
 			where, runID := "in "+project+"/"+environment, (*string)(nil)
 			if len(args) > 1 {
@@ -267,15 +313,21 @@ func (s *session) policyWho() *cobra.Command {
 			if err != nil {
 				return cmdline.Failure(err)
 			}
-			if s.output.IsData() {
-				return s.print(out.WhoCould)
+			names := out.WhoCould
+			if runID != nil && action == client.ActionCompleteManualStep {
+				if names, err = s.whoCouldComplete(c.Context(), *runID, names); err != nil {
+					return err
+				}
 			}
-			for _, name := range out.WhoCould {
+			if s.output.IsData() {
+				return s.print(names)
+			}
+			for _, name := range names {
 				fmt.Fprintln(s.out, console.OneLine(name))
 			}
-			switch len(out.WhoCould) {
+			switch len(names) {
 			case 0:
-				fmt.Fprintf(s.err, "Nobody may do %s %s.\n", action, where)
+				fmt.Fprintf(s.err, "Nobody may do %s %s.\n", args[0], where)
 			case maxNames:
 				fmt.Fprintln(s.err, "There may be more: dvt policy show")
 			}
@@ -285,4 +337,32 @@ func (s *session) policyWho() *cobra.Command {
 	c.Flags().StringVar(&project, "project", "", "project, instead of RUN")
 	c.Flags().StringVar(&environment, "environment", "", "environment, instead of RUN")
 	return c
+}
+
+// whoCouldComplete returns those of names that may complete a manual step that waits in the run. When no step waits
+// there, it returns all.
+func (s *session) whoCouldComplete(ctx context.Context, runID string, names []string) ([]string, error) {
+	size := maxPage
+	tasks, err := client.ListManualTasks(ctx, s.client, &runID, &size, nil)
+	if err != nil {
+		return nil, cmdline.Failure(err)
+	}
+	if len(tasks.ManualTasks.Edges) == 0 {
+		s.note("No step of this run waits for a person now. " +
+			"A person who requested or approved the run may not complete its steps.\n")
+		return names, nil
+	}
+	out := []string{}
+	for _, e := range tasks.ManualTasks.Edges {
+		if a := e.Node.Action; a.Outcome == client.ActionOutcomeApply && len(a.WhoCould) == 0 {
+			return names, nil // an older server, which names nobody to those who may do it themselves
+		}
+		for _, name := range e.Node.Action.WhoCould {
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
 }

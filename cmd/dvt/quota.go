@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 func quotaCommand() *cobra.Command {
@@ -29,25 +31,12 @@ func (s *session) quotaShow() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowQuota(c.Context(), s.client)
 			if err != nil {
-				return cmdline.Failure(err)
+				return s.showUsage(c.Context(), cmdline.Failure(err))
 			}
 			if s.output.IsData() {
 				return s.print(*out)
 			}
-			t := s.table("PROJECT", "WHAT", "MOST", "USED", "NEXT TOKEN")
-			t.Before = "# "
-			for _, q := range out.Quotas {
-				project := "(tenant)"
-				if q.ProjectId != nil {
-					project = *q.ProjectId
-				}
-				for _, b := range q.Buckets {
-					t.Row(project, b.Action+" a minute", b.PerMinute, fmt.Sprintf("%.0f %%", b.UsedPercent), s.when(b.NextRefillAt))
-				}
-				t.Row(project, "active runs", q.MaxActive, q.Active)
-				t.Row(project, "waiting runs", q.MaxQueueDepth, q.QueueDepth)
-			}
-			if err := t.Print(); err != nil {
+			if err := s.quotaTable(out.Quotas).Print(); err != nil {
 				return err
 			}
 			doc, err := quotaDocument(out.QuotaSettings)
@@ -62,6 +51,47 @@ func (s *session) quotaShow() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// quotaNames say what a quota counts.
+var quotaNames = map[client.QuotaAction]string{client.QuotaActionStartRun: "starts of runs",
+	client.QuotaActionHeavyStep: "heavy steps", client.QuotaActionSignal: "signals"}
+
+func (s *session) quotaTable(quotas []client.QuotaRow) *console.Table {
+	t := s.table("PROJECT", "WHAT", "MOST", "USED", "NEXT TOKEN")
+	t.Before = "# "
+	for _, q := range quotas {
+		project := "(tenant)"
+		if q.ProjectId != nil {
+			project = *q.ProjectId
+		}
+		for _, b := range q.Buckets {
+			t.Row(project, quotaNames[b.Action]+" a minute", b.PerMinute, fmt.Sprintf("%.0f %%", b.UsedPercent),
+				s.when(b.NextRefillAt))
+		}
+		t.Row(project, "active runs", q.MaxActive, q.Active)
+		t.Row(project, "waiting runs", q.MaxQueueDepth, q.QueueDepth)
+	}
+	return t
+}
+
+// showUsage handles the refusal of the tenant's settings: people still see the limits and the usage, which more people
+// may read, and what they may not see. For programs, which expect both, it is an error.
+func (s *session) showUsage(ctx context.Context, refused error) error {
+	var e *client.Error
+	if !errors.As(refused, &e) || e.Code != string(run.CodeForbidden) {
+		return refused
+	}
+	e.Message = strings.Replace(e.Message, "to read the policy", "to read the settings of the quotas", 1)
+	out, err := client.ShowUsage(ctx, s.client)
+	if err != nil || s.output.IsData() {
+		return refused
+	}
+	if err := s.quotaTable(out.Quotas).Print(); err != nil {
+		return err
+	}
+	s.note("The tenant's own settings are not shown: %s\n", notYou(e.Message, e.Denial.WhoCould))
+	return nil
 }
 
 // quotaDocument returns the settings without the values that are not set.
@@ -192,6 +222,7 @@ func (s *session) queueList() *cobra.Command {
 		Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListQueueQueueQueueEntryConnection
+			held := false // a run waits for a slot
 			err := s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
 				out, err := client.ListQueue(ctx, s.client, orNil(project), &first, after)
 				if err != nil {
@@ -211,7 +242,10 @@ func (s *session) queueList() *cobra.Command {
 					if q.WaitsFor != nil {
 						waits = waitWords(*q.WaitsFor)
 					}
-					if q.EstimatedWaitMs != nil {
+					switch {
+					case q.Slots != nil:
+						about, held = "until a run ends", true
+					case q.EstimatedWaitMs != nil:
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
 					}
 					t.Row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position, q.Priority,
@@ -221,6 +255,9 @@ func (s *session) queueList() *cobra.Command {
 			})
 			if err == nil && !s.output.IsData() {
 				fmt.Fprintf(s.err, "%s of the tenant waiting\n", cmdline.Count(all.Depth, "run"))
+				if held {
+					fmt.Fprintln(s.err, "All slots are in use: dvt run show RUN names the runs that hold them.")
+				}
 			}
 			return err
 		},

@@ -61,7 +61,8 @@ func TestQuotaAndQueue_ShowSetHistoryAndList(t *testing.T) {
 	}
 	ask("dev-mallory", 0, "0 runs of the tenant waiting", "queue", "list")
 
-	ask("dev-engineer", 3, "FORBIDDEN", "quota", "show")
+	ask("dev-engineer", 0, "to read the settings of the quotas. Who can: dev-admin.", "quota", "show")
+	ask("dev-engineer", 3, "", "quota", "show", "-o", "json")
 	document := ask("dev-admin", 0, "version 0, tier default", "quota", "show")
 	same := file("same.yaml", document) // set must accept the output of show
 	ask("dev-admin", 0, "version 1 is in force", "quota", "set", same, "--expected-version", "0", "--reason", "none")

@@ -18,7 +18,9 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/contexts"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // session is the state that the client commands share: their flags and, after open, the connection and the outputs.
@@ -149,7 +151,11 @@ func (s *session) startCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "start FILE", Short: "Start a run of a plan (JSON or YAML; - reads standard input)", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			doc, err := document.Read(args[0], c.InOrStdin())
+			text, err := document.ReadText(args[0], c.InOrStdin())
+			if err != nil {
+				return cmdline.Usage(err)
+			}
+			doc, err := document.ToJSON(args[0], text)
 			if err != nil {
 				return cmdline.Usage(err)
 			}
@@ -179,11 +185,11 @@ func (s *session) startCommand() *cobra.Command {
 				in.RunRequestId = uuid.NewString()
 			}
 			if cmdline.IsPreview(c) {
-				return s.preview(c, client.ActionInput{Start: &in})
+				return s.withLines(s.preview(c, client.ActionInput{Start: &in}), args[0], text)
 			}
 			out, err := client.StartRun(c.Context(), s.client, in)
 			if err != nil {
-				return cmdline.Failure(err)
+				return s.withLines(cmdline.Failure(err), args[0], text)
 			}
 			return s.printStarted(c.Context(), watch, out.StartRun.Run, out.StartRun.Deduplicated, out.StartRun)
 		},
@@ -196,6 +202,21 @@ func (s *session) startCommand() *cobra.Command {
 	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
 	cmdline.AddPreview(c)
 	return c
+}
+
+// withLines returns the refusal of a plan for people, with the lines of the file and without fields of the request that
+// the file does not have. For programs it keeps the answer of the API, and also for a plan in which this program finds
+// no fault.
+func (s *session) withLines(err error, file string, text []byte) error {
+	var e *client.Error
+	if s.output.IsData() || !errors.As(err, &e) ||
+		e.Code != string(run.CodePlanInvalid) && e.Code != string(run.CodeBadInput) {
+		return err
+	}
+	if wrong := plancmd.Check(file, text); wrong != nil {
+		return wrong
+	}
+	return err
 }
 
 // printStarted prints the run that a request made, or watches it. payload is the whole answer, for programs.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -9,8 +8,6 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
-	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
-	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 // maxTags is the API's limit for the tags of a run.
@@ -72,7 +69,8 @@ func (s *session) noteCommand() *cobra.Command {
 				if s.output.IsData() {
 					return s.print(out.AddRunNote.Note)
 				}
-				_, err = fmt.Fprintf(s.out, "note %d is added\n", out.AddRunNote.Note.No)
+				_, err = fmt.Fprintf(s.out, "Added as note %d: dvt run note %s shows all.\n", out.AddRunNote.Note.No,
+					shortID(args[0]))
 				return err
 			}
 			out, err := client.ListNotes(c.Context(), s.client, args[0])
@@ -96,46 +94,6 @@ func (s *session) noteCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
 	return c
-}
-
-// attentionKinds say why a run needs somebody.
-var attentionKinds = map[client.AttentionKind]string{
-	client.AttentionKindFailedWaiting: "a step failed: retry or skip it",
-	client.AttentionKindApproval:      "waits for approval",
-	client.AttentionKindManualTask:    "a manual step waits for a person",
-	client.AttentionKindLate:          "takes longer than usual",
-}
-
-// listAttention lists what needs somebody, the most urgent first.
-func (s *session) listAttention(c *cobra.Command, l listing) error {
-	l.none = "Nothing needs you now."
-	var all client.ListAttentionAttentionAttentionConnection
-	return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
-		out, err := client.ListAttention(ctx, s.client, &first, after)
-		if err != nil {
-			return page{}, err
-		}
-		before := all.Edges
-		all = out.Attention
-		return prepend(before, &all.Edges, all.PageInfo), nil
-	}, func() *console.Table {
-		t := s.table("RUN", "PLAN", "SCOPE", "STEP", "SINCE", "DEADLINE", "WHY")
-		var ids []string
-		for _, e := range all.Edges {
-			ids = append(ids, e.Node.RunId)
-		}
-		id := s.shortIDs(ids)
-		for _, e := range all.Edges {
-			n := e.Node
-			why := attentionKinds[n.Kind]
-			if code := runtext.Deref(n.Code); code != "" {
-				why += " (" + strings.TrimSuffix(code+": "+runtext.Deref(n.Message), ": ") + ")"
-			}
-			t.Row(id(n.RunId), n.PlanId+"@"+n.PlanVersion, n.ProjectId+"/"+n.EnvironmentId, runtext.Deref(n.StepId),
-				s.when(&n.Since), s.when(n.Deadline), why)
-		}
-		return t
-	})
 }
 
 func (s *session) shareCommand() *cobra.Command {

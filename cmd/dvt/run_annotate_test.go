@@ -29,7 +29,7 @@ func TestRunTagAndNote_AnnotateARun(t *testing.T) {
 		{"dev-viewer", "run list --tag team:data", 0, "r1", ""},
 		{"dev-viewer", "run list --tag late", 0, "No run matches", "r1"},
 		{"dev-viewer", "run note r1", 0, "The run has no notes.", ""},
-		{"dev-engineer", "run note r1 checked", 0, "is added", ""},
+		{"dev-engineer", "run note r1 checked", 0, "Added as note 1: dvt run note r1 shows all.", ""},
 		{"dev-viewer", "run note r1", 0, "dev-engineer\n  checked\n", ""},
 		{"dev-viewer", "run tag nope", 4, "NOT_FOUND", ""},
 		{"dev-viewer", "run note nope", 4, "NOT_FOUND", ""},

@@ -96,7 +96,7 @@ func (s *session) showComparison(d *comparison, all bool) error {
 }
 
 // part returns a value of a comparison; "-" where it does not exist.
-func part(json *string) string { return cmp.Or(runtext.Deref(json), "-") }
+func part(doc *string) string { return cmp.Or(plainJSON(runtext.Deref(doc)), "-") }
 
 func (s *session) showPlanDifference(d *comparison) error {
 	p := d.Plan

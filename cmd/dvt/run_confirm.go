@@ -30,13 +30,14 @@ func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, st
 			fmt.Errorf("dvt %s needs --yes without a terminal: see what it would do with --preview first",
 				strings.TrimPrefix(c.CommandPath(), "dvt ")))
 	}
-	p, err := s.previewOf(c.Context(), signalAction(in, cancel))
+	action := signalAction(in, cancel)
+	p, err := s.previewOf(c.Context(), action)
 	switch {
 	case err == nil:
-		if err := s.showPreview(console.NewDisplay(s.err, s.colour), p); err != nil {
+		if err := s.showPreview(console.NewDisplay(s.err, s.colour), action, p); err != nil {
 			return 0, err
 		}
-		if err := refusal(p); err != nil {
+		if err := refusal(action, p); err != nil {
 			return 0, err
 		}
 		seq = p.BasedOnSeq

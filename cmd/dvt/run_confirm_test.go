@@ -58,7 +58,7 @@ func TestStrongSignals_AskForTheRunIDOnATerminal(t *testing.T) {
 	address, s := serveStarted(t)
 	for _, answer := range []string{"", "y", "r2", "r1x"} {
 		out, says, end := runTyping(t, t.Context(), address, "run", "cancel", "r1")
-		out.await(t, `Result: the run is cancelled.[\s\S]*To cancel the run, type r1: `)
+		out.await(t, `The run is cancelled. This cannot be undone\.[\s\S]*To cancel the run, type r1: `)
 		says(answer)
 		if err := end(); cmdline.ExitStatus(err) != 2 || !strings.Contains(err.Error(), "nothing was sent") {
 			t.Errorf("the answer %q: status %d, %v, want 2", answer, cmdline.ExitStatus(err), err)
@@ -143,7 +143,7 @@ func TestRunSignal_WaitsForTheOutcome(t *testing.T) {
 		return out, func() error { return <-done }
 	}
 	out, end := send(t.Context(), "pause", "r1", "--signal-id", "p1")
-	out.await(t, `signal id p1\npause: accepted at seq 3\n`)
+	out.await(t, `pause: accepted at seq 3\n`)
 	appendOutcome(t, s, "p1", log.SignalApplied, runtest.Draft(log.RunPaused, "p1", 1))
 	if err := end(); err != nil || !strings.Contains(out.String(), "pause: applied at seq 4") {
 		t.Errorf("%v\n%s", err, out)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,17 +76,21 @@ func (s *session) diff(d *client.DiffRunRunDiff) error {
 	} else {
 		fmt.Fprintf(s.out, "went from %s to %s\n", was, is)
 	}
-	if len(d.Steps) == 0 {
+	changed := slices.DeleteFunc(slices.Clone(d.Steps), isSame)
+	if added := len(d.Steps) - len(changed); added > 0 {
+		fmt.Fprintf(s.out, "%s of the plan became known, all pending\n", cmdline.Count(added, "more step"))
+	}
+	if len(changed) == 0 {
 		fmt.Fprintln(s.out, "no step changed")
 	} else {
 		fmt.Fprintln(s.out)
 		t := s.table("STEP", "WAS", "IS", "ATTEMPT", "ERROR")
-		for _, st := range d.Steps {
-			why := ""
+		for _, st := range changed {
+			is, why := st.To.StatusRaw, ""
 			if e := st.To.Error; e != nil {
-				why = console.OneLine(e.Code + ": " + runtext.Deref(e.Message))
+				is, why = runtext.StepStatus(is, &e.Code), console.OneLine(e.Code+": "+runtext.Deref(e.Message))
 			}
-			t.Row(st.StepId, before(st), console.Span{Text: st.To.StatusRaw, Style: watchview.StepSigns[st.To.Status].Style},
+			t.Row(st.StepId, before(st), console.Span{Text: is, Style: watchview.StepSigns[st.To.Status].Style},
 				nth(st.To.LogicalAttemptId), why)
 		}
 		if err := t.Print(); err != nil {
@@ -101,6 +106,16 @@ func (s *session) diff(d *client.DiffRunRunDiff) error {
 		t.Row(x.RunSeq, s.when(&x.PersistedAt), x.EventType+decisionText(x.Payload))
 	}
 	return t.Print()
+}
+
+// isSame reports whether a step looks the same at both moments. The API lists such steps when the run read its plan in
+// between.
+func isSame(st client.DiffRunRunDiffStepsStepDiff) bool {
+	attempt := 0
+	if st.From != nil {
+		attempt = st.From.LogicalAttemptId
+	}
+	return before(st) == st.To.StatusRaw && attempt == st.To.LogicalAttemptId
 }
 
 // before returns the earlier status of a step. A run that has not read its plan has no steps yet; they count as

@@ -167,7 +167,10 @@ func (s *session) event(ctx context.Context, e client.EventRow, steps *knownStep
 	}
 	says := ""
 	if e.Payload != nil && string(*e.Payload) != "{}" {
-		says = console.OneLine(string(*e.Payload))
+		says = console.OneLine(plainJSON(string(*e.Payload)))
+		if all := map[string]json.RawMessage{}; json.Unmarshal(*e.Payload, &all) == nil {
+			says = pairsInWords(all, "errorCode", "errorMessage", "signalType", "actor", "reason", "reasonCode")
+		}
 	}
 	l := console.Line{{Text: fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")),
 		Style: console.Dim},

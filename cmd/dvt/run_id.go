@@ -122,8 +122,11 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 
 // explainShortID adds to the error of an unknown run that a short id needs more characters, if the argument RUN has
 // fewer. Such beginnings are not looked up, because they match too many runs.
-func explainShortID(words, args []string, err error) error {
+func (s *session) explainShortID(c *cobra.Command, words, args []string, err error) error {
 	if cmdline.ExitStatus(err) != notFound {
+		return err
+	}
+	if err, named := s.explainPlanName(c, words, args); named {
 		return err
 	}
 	for i, arg := range args {
@@ -133,6 +136,28 @@ func explainShortID(words, args []string, err error) error {
 		}
 	}
 	return err
+}
+
+// explainPlanName returns the error for an argument RUN that is the name of a plan, with the command for its newest
+// run.
+func (s *session) explainPlanName(c *cobra.Command, words, args []string) (error, bool) {
+	for i, arg := range args {
+		if i >= len(words) || strings.Trim(words[i], "[]") != "RUN" {
+			continue
+		}
+		one := 1
+		found, err := client.ListRuns(c.Context(), s.client, &one, nil, &client.RunFilter{PlanId: &arg}, nil)
+		if err != nil || len(found.Runs.Edges) == 0 {
+			continue
+		}
+		newest := shortID(found.Runs.Edges[0].Node.RunId)
+		again := slices.Clone(args)
+		again[i] = newest
+		return &cmdline.Error{Status: notFound, Code: string(run.CodeNotFound), Err: fmt.Errorf(
+			"%s is a plan, not a run\n  its newest run: %s %s\n  all its runs: dvt run list --plan %s", arg, c.CommandPath(),
+			strings.Join(again, " "), arg)}, true
+	}
+	return nil, false
 }
 
 // notFound is the exit status for an object that does not exist.

@@ -42,7 +42,7 @@ func TestRunID_AUniquePrefixIsEnough(t *testing.T) {
 	}
 	for id, want := range map[string]int64{runC: 1, "cafe0000": 2} {
 		before := requests.Load()
-		if out, status, err := dvt(t, address, "dev-viewer", "run", "show", id); status != 0 {
+		if out, status, err := dvt(t, address, "dev-viewer", "run", "note", id); status != 0 {
 			t.Fatalf("%d, %v\n%s", status, err, out)
 		}
 		if n := requests.Load() - before; n != want {
@@ -92,7 +92,7 @@ func TestRunID_NamesStandForRuns(t *testing.T) {
 		{"dev-mallory", "run show @failed", 4, "NOT_FOUND"},
 		{"dev-engineer", "run show @first", 2, "no run is called @first; the names are:\n  @last"},
 		{"dev-engineer", "manual list --run @last", 0, "@last is " + runB},
-		{"dev-engineer", "run skip @failed load --preview", 0, "skip "},
+		{"dev-engineer", "run skip @failed load --preview", 0, "load  failed -> skipped"},
 	} {
 		out, status, err := dvt(t, address, c.token, strings.Fields(c.args)...)
 		if err != nil {

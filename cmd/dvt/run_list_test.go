@@ -44,7 +44,7 @@ func TestRunRow_SkippedStepsAreNotDoneAndARunningRunHasALowerBound(t *testing.T)
 			Skipped: 150}, "3/3": {Total: 3, Success: 3},
 		"2/12, 1 cancelled, 2 kept": {Total: 12, Success: 2, Failed: 1, Stopped: 1, Kept: 2},
 	} {
-		if got := runtext.Steps(counts); got != want {
+		if got := runtext.Steps(client.RunRow{StepCounts: counts}); got != want {
 			t.Errorf("the steps are %q, want %q", got, want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestRunWatch_TellsTheNextCommands(t *testing.T) {
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1))
 	tty.Await(`retry dvt run retry r1 s1\nlog   dvt run logs r1 s1\nopen  ` + address + `/runs/r1\n`)
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
-	tty.Await(`rerun dvt run rerun r1 --from failed\n`)
+	tty.Await(`rerun dvt run rerun r1\n`)
 	_ = stop() // status 1: the run failed
 }
 

@@ -109,7 +109,7 @@ func (s *session) failedStep(ctx context.Context, runID string) (string, error) 
 	case out.Run.RootCause == nil || out.Run.RootCause.StepId == nil:
 		return "", cmdline.Usage(errors.New("no step of that run has failed: name the STEP whose log you want"))
 	}
-	fmt.Fprintf(s.err, "step %s\n", *out.Run.RootCause.StepId)
+	s.note("log of step %s, which failed\n", *out.Run.RootCause.StepId)
 	return *out.Run.RootCause.StepId, nil
 }
 

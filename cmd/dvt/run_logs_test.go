@@ -66,7 +66,7 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 		}
 	}
 	out, status, err := dvt(t, s.URL, "t", "run", "logs", "r1")
-	if status != 0 || !strings.HasPrefix(out, "step s1\nline 1\n") {
+	if status != 0 || !strings.HasPrefix(out, "log of step s1, which failed\nline 1\n") {
 		t.Errorf("without a step: %d, %v\n%.200s", status, err, out)
 	}
 	out, status, err = dvt(t, s.URL, "t", "run", "logs", "r1", "s1")

@@ -72,19 +72,46 @@ func readObject(name string, stdin io.Reader) (json.RawMessage, error) {
 	return doc, err
 }
 
+// plainJSON returns a JSON text with <, > and & as themselves: the API escapes them, which people cannot read in a
+// command of a shell. A text that is not JSON stays.
+func plainJSON(doc string) string {
+	d := json.NewDecoder(strings.NewReader(doc))
+	d.UseNumber()
+	var v any
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if d.Decode(&v) != nil || e.Encode(v) != nil {
+		return doc
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// pairsInWords returns the members of an object as NAME=VALUE pairs, those of first before the others, which are sorted
+// by name. Text has no quotes.
+func pairsInWords(all map[string]json.RawMessage, first ...string) string {
+	names := slices.DeleteFunc(slices.Clone(first), func(name string) bool { return all[name] == nil })
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(first, name) {
+			names = append(names, name)
+		}
+	}
+	pairs := make([]string, len(names))
+	for i, name := range names {
+		value := plainJSON(string(all[name]))
+		if text := ""; json.Unmarshal(all[name], &text) == nil {
+			value = text
+		}
+		pairs[i] = console.OneLine(name + "=" + value)
+	}
+	return strings.Join(pairs, ", ")
+}
+
 // paramsInWords returns the parameters of a run as the NAME=VALUE pairs of --param, sorted by name.
 func paramsInWords(doc json.RawMessage) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(doc, &all) != nil {
 		return console.OneLine(string(doc)) // parameters need not be an object
 	}
-	pairs := make([]string, 0, len(all))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		value := string(all[name])
-		if text := ""; json.Unmarshal(all[name], &text) == nil {
-			value = text
-		}
-		pairs = append(pairs, console.OneLine(name+"="+value))
-	}
-	return strings.Join(pairs, ", ")
+	return pairsInWords(all)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // signalAction returns the action to preview for a signal or, with cancel, for cancelRun.
@@ -31,12 +34,12 @@ func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
 	if s.output.IsData() {
 		err = s.print(p)
 	} else {
-		err = s.showPreview(s.display, p)
+		err = s.showPreview(s.display, action, p)
 	}
 	if err != nil {
 		return err
 	}
-	return refusal(p)
+	return refusal(action, p)
 }
 
 func (s *session) previewOf(ctx context.Context, action client.ActionInput) (*client.PreviewActionPreview, error) {
@@ -47,13 +50,36 @@ func (s *session) previewOf(ctx context.Context, action client.ActionInput) (*cl
 	return &out.Preview, nil
 }
 
-// refusal returns the error of an action that would be refused or is not supported, according to its preview; otherwise
-// nil.
-func refusal(p *client.PreviewActionPreview) error {
-	if p.Outcome == client.ActionOutcomeRefused || p.Outcome == client.ActionOutcomeUnsupported {
-		return &cmdline.Error{Status: 3, Code: runtext.Deref(p.Code), Err: errors.New("the server would refuse it")}
+// refusal returns the error of an action that would be refused or is not supported, according to its preview, with the
+// next command if there is one; otherwise nil.
+func refusal(action client.ActionInput, p *client.PreviewActionPreview) error {
+	if p.Outcome != client.ActionOutcomeRefused && p.Outcome != client.ActionOutcomeUnsupported {
+		return nil
 	}
-	return nil
+	text := "the server would refuse it"
+	if len(p.WhoCould) > 0 {
+		text += "\n  who can do this: " + strings.Join(p.WhoCould, ", ")
+	}
+	if next := nextAfterRefusal(action, runtext.Deref(p.Code), runtext.Deref(p.Reason)); next != "" {
+		text += "\n  " + next
+	}
+	return &cmdline.Error{Status: 3, Code: runtext.Deref(p.Code), Err: errors.New(text)}
+}
+
+// nextAfterRefusal returns the command that people need after a refusal with that code and reason; "" for none.
+func nextAfterRefusal(action client.ActionInput, code, reason string) string {
+	rerun, signal := action.Rerun, action.Signal
+	switch {
+	case rerun != nil && code == string(run.CodeInvalidRunState) && strings.Contains(reason, "has not ended"):
+		return "wait for its end: dvt run watch " + shortID(rerun.RunId)
+	case rerun != nil && code == string(run.CodeInvalidRunState) && rerun.From.Failed != nil:
+		return "run all of it again: dvt run rerun " + shortID(rerun.RunId) + " --from start"
+	case signal != nil && code == string(run.CodeRunTerminal):
+		return "run it again: dvt run rerun " + shortID(signal.RunId)
+	case signal != nil && strings.HasPrefix(code, "STEP_"):
+		return "see the steps: dvt run show " + shortID(signal.RunId)
+	}
+	return ""
 }
 
 // outcomes says what an action would do.
@@ -63,24 +89,126 @@ var outcomes = map[client.ActionOutcome]string{
 	client.ActionOutcomeUnsupported: "This version cannot do it.",
 }
 
-func (s *session) showPreview(d console.Display, p *client.PreviewActionPreview) error {
-	out := d.Out
-	fmt.Fprintln(out, strings.TrimSpace(outcomes[p.Outcome]+" "+runtext.Deref(p.Reason)))
-	if p.Status != nil {
-		fmt.Fprintf(out, "Result: the run is %s.\n", strings.ToLower(string(*p.Status)))
-	}
-	t := &console.Table{Display: d, Whole: s.whole(), Before: "  "}
-	for _, c := range p.Changes {
-		t.Row(runtext.Words(c.Kind), c.StepId, runtext.Words(c.From)+" -> "+runtext.Words(c.To), c.Why)
-	}
-	if err := t.Print(); err != nil {
+// maxPreviewed bounds the steps that a preview lists.
+const maxPreviewed = 5
+
+// showPreview prints the server's sentence, the step of the action first, at most four other steps, and how many there
+// are besides.
+func (s *session) showPreview(d console.Display, action client.ActionInput, p *client.PreviewActionPreview) error {
+	out, reason := d.Out, runtext.Deref(p.Reason)
+	fmt.Fprintln(out, strings.TrimSpace(outcomes[p.Outcome]+" "+reason))
+	if action.Rerun != nil {
+		printRerun(out, p.Changes)
+	} else if err := s.printChanges(d, stepOf(action), p.Changes); err != nil {
 		return err
 	}
-	if len(p.Blocked) > 0 {
-		fmt.Fprintf(out, "Cannot start: %s\n", strings.Join(p.Blocked, ", "))
+	if n := len(p.Blocked); n > 0 {
+		fmt.Fprintf(out, "%s will not start: %s\n", cmdline.Count(n, "step"), firstSteps(p.Blocked))
+	}
+	switch {
+	case p.Status == nil:
+	case action.Rerun != nil:
+		fmt.Fprintln(out, "Result: a new run starts.")
+	default:
+		if is := strings.ToLower(string(*p.Status)); !strings.Contains(reason, "run is "+is) {
+			fmt.Fprintf(out, "Result: the run is %s.\n", is)
+		}
 	}
 	for _, warning := range p.Warnings {
 		fmt.Fprintf(out, "! %s\n", warning)
 	}
 	return nil
+}
+
+// stepOf returns the step that an action is on; "" for an action on a run.
+func stepOf(action client.ActionInput) string {
+	switch signal := action.Signal; {
+	case signal == nil:
+	case signal.Signal.RetryStep != nil:
+		return signal.Signal.RetryStep.StepId
+	case signal.Signal.SkipStep != nil:
+		return signal.Signal.SkipStep.StepId
+	case signal.Signal.InjectOverride != nil:
+		return signal.Signal.InjectOverride.StepId
+	case signal.Signal.UpdateTarget != nil:
+		return signal.Signal.UpdateTarget.StepId
+	}
+	if action.CompleteManualStep != nil {
+		return action.CompleteManualStep.StepId
+	}
+	return ""
+}
+
+func (s *session) printChanges(d console.Display, own string, changes []client.PreviewActionPreviewChangesStepChange,
+) error {
+	changes = slices.Clone(changes)
+	slices.SortStableFunc(changes, func(a, b client.PreviewActionPreviewChangesStepChange) int {
+		switch {
+		case a.StepId == own && b.StepId != own:
+			return -1
+		case b.StepId == own && a.StepId != own:
+			return 1
+		}
+		return 0
+	})
+	t := &console.Table{Display: d, Whole: s.whole(), Before: "  "}
+	for _, c := range changes[:min(len(changes), maxPreviewed)] {
+		to := runtext.Words(c.To)
+		if c.Kind == "CANCEL" { // the log says FAILED of a step that was stopped, but nothing failed
+			to = "cancelled"
+		}
+		t.Row(c.StepId, runtext.Words(c.From)+" -> "+to, c.Why)
+	}
+	if err := t.Print(); err != nil {
+		return err
+	}
+	if more := len(changes) - maxPreviewed; more > 0 {
+		fmt.Fprintf(d.Out, "  and %s; -o json lists them all\n", cmdline.Count(more, "more step"))
+	}
+	return nil
+}
+
+// printRerun prints how many steps run again and how many results are kept, and the first steps of both.
+func printRerun(out io.Writer, changes []client.PreviewActionPreviewChangesStepChange) {
+	var again, kept []string
+	for _, c := range changes {
+		if c.Kind == "REUSE" {
+			kept = append(kept, c.StepId)
+		} else {
+			again = append(again, c.StepId)
+		}
+	}
+	if len(again) == 0 && len(kept) == 0 {
+		return
+	}
+	fmt.Fprintln(out, rerunCounts(len(again), len(kept)))
+	for _, group := range []struct {
+		title string
+		steps []string
+	}{{"run again", again}, {"kept", kept}} {
+		if len(group.steps) > 0 {
+			fmt.Fprintf(out, "  %-9s  %s\n", group.title, firstSteps(group.steps))
+		}
+	}
+}
+
+// rerunCounts says how many steps of a rerun run again, and how many results it keeps.
+func rerunCounts(again, kept int) string {
+	runs, results := "steps run", "results are"
+	if again == 1 {
+		runs = "step runs"
+	}
+	if kept == 1 {
+		results = "result is"
+	}
+	return fmt.Sprintf("%d %s again, %d %s kept.", again, runs, kept, results)
+}
+
+// firstSteps returns the first steps, and how many more there are.
+func firstSteps(ids []string) string {
+	out := strings.Join(ids[:min(len(ids), maxPreviewed)], ", ")
+	if more := len(ids) - maxPreviewed; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
 }

@@ -36,7 +36,7 @@ func TestRunDryRun_ShowsTheEffectAndChangesNothing(t *testing.T) {
 	}{
 		{"dev-engineer", "pause r1 --dry-run", 0, "Result: the run is paused."},
 		{"dev-engineer", "pause r1 --dry-run -o json", 0, `"status": "PAUSED"`},
-		{"dev-engineer", "cancel r1 --dry-run", 0, "Result: the run is cancelled."},
+		{"dev-engineer", "cancel r1 --dry-run", 0, "The run is cancelled. This cannot be undone.\n  s1  pending -> cancelled  Asked to stop.\n"},
 		{"dev-engineer", "retry r1 s2 --dry-run", 3, "STEP_NOT_FAILED"},
 		{"dev-viewer", "pause r1 --dry-run", 3, "FORBIDDEN"},
 		{"dev-mallory", "pause r1 --dry-run", 4, "NOT_FOUND"},

@@ -39,13 +39,12 @@ func (g *sendOptions) idFlags(c *cobra.Command) {
 	g.flags(c)
 }
 
-// id returns the signal id, a new one if none was given, and prints it. A caller that does not learn the outcome can
-// repeat the command safely with this id.
-func (g *sendOptions) id(s *session) string {
+// id returns the signal id, a new one if none was given. A caller that does not learn the outcome can repeat the
+// command safely with this id, which the error then names.
+func (g *sendOptions) id() string {
 	if g.signalID == "" {
 		g.signalID = uuid.NewString()
 	}
-	s.note("signal id %s\n", g.signalID)
 	return g.signalID
 }
 
@@ -152,7 +151,7 @@ func sentence(r client.Receipt) string {
 	case r.Application != nil && *r.Application == client.SignalApplicationApplied && r.AppliedSeq != nil:
 		out := fmt.Sprintf("%s: applied at seq %d", name, *r.AppliedSeq)
 		if r.QuiescentSeq != nil {
-			out += fmt.Sprintf("; no step runs since seq %d", *r.QuiescentSeq)
+			out += "; no step is running"
 		}
 		return out + why
 	case r.Application != nil && isFinal(r):

@@ -20,7 +20,8 @@ func (s *session) rerunCommand() *cobra.Command {
 		Use: "rerun RUN", Short: "Run the plan of an ended run again, without the steps that need not run again",
 		Long: "Start a new run of the same plan, with the parameters of the earlier run or with others, and none of the\n" +
 			"changes made while the earlier one ran. The new run takes over the results and artifacts of steps that do not\n" +
-			"run again, but not the files in their workspace.",
+			"run again, but not the files in their workspace. Without --from, the steps that did not succeed run again, and\n" +
+			"their dependants.",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in := client.RerunInput{RunId: args[0], RunRequestId: request}
@@ -37,9 +38,13 @@ func (s *session) rerunCommand() *cobra.Command {
 			if cmdline.IsPreview(c) {
 				return s.preview(c, client.ActionInput{Rerun: &in})
 			}
+			action := client.ActionInput{Rerun: &in}
+			if p, err := s.previewOf(c.Context(), action); err == nil && p.Outcome == client.ActionOutcomeApply {
+				s.noteRerun(p.Changes)
+			}
 			out, err := client.Rerun(c.Context(), s.client, in)
 			if err != nil {
-				return cmdline.Failure(err)
+				return withNext(err, action)
 			}
 			return s.printStarted(c.Context(), watch, out.Rerun.Run, out.Rerun.Deduplicated, out.Rerun)
 		},
@@ -59,7 +64,7 @@ type rerunFlags struct {
 }
 
 func (r *rerunFlags) flags(c *cobra.Command) {
-	c.Flags().StringVar(&r.from, "from", "",
+	c.Flags().StringVar(&r.from, "from", "failed",
 		"failed (the steps that did not succeed, and their dependants), start, or steps separated by commas")
 	r.params.flags(c, "; they replace all those of the earlier run")
 }
@@ -68,8 +73,6 @@ func (r *rerunFlags) flags(c *cobra.Command) {
 func (r *rerunFlags) input(c *cobra.Command) (from client.RerunFromInput, params *json.RawMessage, _ error) {
 	yes := true
 	switch r.from {
-	case "":
-		return from, nil, cmdline.Usage(errors.New("--from is missing: failed, start, or steps like --from build,test"))
 	case "failed":
 		from.Failed = &yes
 	case "start":
@@ -82,4 +85,29 @@ func (r *rerunFlags) input(c *cobra.Command) (from client.RerunFromInput, params
 		return from, nil, cmdline.Usage(err)
 	}
 	return from, params, nil
+}
+
+// noteRerun tells people how many steps of the new run run again.
+func (s *session) noteRerun(changes []client.PreviewActionPreviewChangesStepChange) {
+	kept := 0
+	for _, c := range changes {
+		if c.Kind == "REUSE" {
+			kept++
+		}
+	}
+	if len(changes) > 0 {
+		s.note("%s\n", rerunCounts(len(changes)-kept, kept))
+	}
+}
+
+// withNext returns err as a failure, with the command that people need next if there is one.
+func withNext(err error, action client.ActionInput) error {
+	var e *client.Error
+	if errors.As(client.AsAPIError(err), &e) {
+		if next := nextAfterRefusal(action, e.Code, e.Message); next != "" {
+			e.More = append(e.More, next)
+			return cmdline.Failure(e)
+		}
+	}
+	return cmdline.Failure(err)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -45,12 +46,20 @@ func (s *session) showCommand() *cobra.Command {
 			if s.output.IsData() {
 				return s.print(out.Run)
 			}
-			return s.show(out.Run, titles, past != nil, failed)
+			return s.show(c.Context(), out.Run, titles, past != nil, failed)
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only the steps that failed")
 	c.Flags().Int64Var(&at, "at", 0, "the run as it was at this seq of its log (see dvt run events)")
 	return c
+}
+
+// stepStatus returns the status of a step for people.
+func stepStatus(st client.StepRow) string {
+	if st.Error == nil {
+		return st.StatusRaw
+	}
+	return runtext.StepStatus(st.StatusRaw, &st.Error.Code)
 }
 
 func hasFailed(st client.ShowRunRunStepsStep) bool { return st.Status == client.StepStatusFailed }
@@ -66,19 +75,24 @@ func stepTitles(run *client.ShowRunRun) map[string]string {
 
 // show prints a run. titles are those of all its steps, past is for an earlier moment, and failed for the failed steps
 // only.
-func (s *session) show(run *client.ShowRunRun, titles map[string]string, past, failed bool) error {
+func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[string]string, past, failed bool) error {
 	r, is := run.RunRow, "at seq"
 	if past {
 		is = "as it was at seq"
 	}
-	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId,
-		r.Plan.PlanVersion,
-		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, runtext.Deref(r.TriggeredBy), s.when(r.StartedAt),
-		runtext.Duration(r, time.Now()))
+	began := fmt.Sprintf("started %s, took %s", s.when(r.StartedAt), runtext.Duration(r, time.Now()))
+	if r.StartedAt == nil {
+		began = "requested " + s.when(&r.CreatedAt) + ", not started"
+	}
+	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, by %s, %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
+		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, runtext.Deref(r.TriggeredBy), began)
+	if parent := runtext.Deref(run.ParentRunId); parent != "" {
+		fmt.Fprintln(s.out, "rerun of", parent)
+	}
 	if run.Request.Params != nil {
 		fmt.Fprintln(s.out, "parameters:", paramsInWords(*run.Request.Params))
 	}
-	if r.Message != nil && *r.Message != "" {
+	if r.Message != nil && *r.Message != "" && run.Approval == nil {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
 	}
 	if r.RootCause != nil {
@@ -99,9 +113,13 @@ func (s *session) show(run *client.ShowRunRun, titles map[string]string, past, f
 	}
 	slices.SortStableFunc(run.Steps, compareByProgress)
 	if i := slices.IndexFunc(run.Steps, hasFailed); i >= 0 && !past {
-		for _, next := range runtext.NextCommands(r, run.Steps[i].StepId) {
-			fmt.Fprintf(s.out, "%s: %s\n", next.Name, next.Command)
-		}
+		s.showRetry(ctx, r, run.Steps[i].StepId)
+	}
+	if !past {
+		s.showWaiting(ctx, run)
+	}
+	if len(run.Steps) == 0 && !failed {
+		return nil // the run has not started, so its steps are not known yet
 	}
 	fmt.Fprintln(s.out)
 	if len(run.Steps) == 0 && failed {
@@ -150,13 +168,13 @@ func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, title
 	if st.Skip != nil {
 		why = st.Skip.ReasonCode
 	}
-	status := console.Span{Text: st.StatusRaw, Style: watchview.StepSigns[st.Status].Style}
+	status := console.Span{Text: stepStatus(st.StepRow), Style: watchview.StepSigns[st.Status].Style}
 	switch {
 	case st.KeptFrom != nil: // its work was done in another run
 		status, took = console.Span{Text: "KEPT", Style: console.Dim}, "-"
 		why = "kept from " + shortID(*st.KeptFrom)
 	case st.Error != nil && runtext.IsStop(st.Error.Code): // it has not failed by itself
-		status = console.Span{Text: "CANCELLED", Style: console.Dim}
+		status.Style = console.Dim
 		why = console.OneLine(runtext.Deref(st.Error.Message))
 	}
 	if st.Wait != nil {

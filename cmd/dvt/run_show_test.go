@@ -30,8 +30,8 @@ func TestRunShowAndDiff_ShowEarlierMoments(t *testing.T) {
 		says   []string
 		not    string
 	}{
-		{"run show r1", 0, []string{"PAUSED", "at seq 6", "retry: dvt run retry r1 s1\nlog: dvt run logs r1 s1\n", "FAILED",
-			"blocked by a failed step, waits for s1\n"}, "as it was"},
+		{"run show r1", 0, []string{"PAUSED", "at seq 6", "you cannot: You need the Engineer role",
+			"\nlog: dvt run logs r1 s1\n", "FAILED", "blocked by a failed step, waits for s1\n"}, "as it was"},
 		{"run show r1 --at 2", 0, []string{"  waits to be started\n", "  waits for s1\n"}, "blocked"},
 		{"run show r1 --at 3", 0, []string{"as it was at seq 3", "s1", "  waits for s1\n"}, "FAILED"},
 		{"run show r1 -o json", 0, []string{`"kind": "FAILED_STEP"`, `"pollerSeenAt": null`}, "blocked by"},
@@ -220,8 +220,8 @@ func TestPolicyWho_ListsPrincipals(t *testing.T) {
 		{"dev-admin", "policy who cancel r1", 0, "dev-admin\n"},
 		{"dev-admin", "policy who retry-step r1", 0, "dev-engineer\n"},
 		{"dev-admin", "policy who start --project shop --environment prod", 0, "dev-engineer\n"},
-		{"dev-admin", "policy who start", 2, "runId: give either a run, or a project and an environment"},
-		{"dev-admin", "policy who dance r1", 2, "ACTION must be one of READ, START"},
+		{"dev-admin", "policy who start", 2, "give a RUN, or --project and --environment"},
+		{"dev-admin", "policy who dance r1", 2, `there is no action "dance"`},
 		{"dev-admin", "policy who cancel r2", 4, "NOT_FOUND"},
 		{"dev-viewer", "policy who cancel r1", 3, "FORBIDDEN"},
 	} {

@@ -3,22 +3,31 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // verb describes a command that sends one signal.
 type verb struct {
 	use, short string
+	long       string // default: short
 	args       int
+	optional   int  // arguments that may be left out, at the end
 	reason     bool // --reason is required
 	strong     bool // needs a confirmation or --yes
 	watches    bool // has --watch, because the run continues
 	stops      bool // may be sent even if the server cannot preview it
 	flags      func(*cobra.Command)
+	// defaultStep returns the step of the run that the signal is for when the argument STEP is left out.
+	defaultStep func(c *cobra.Command, runID string) (string, error)
 	// input fills in the signal to the run args[0]. If it is nil, cancelRun is sent instead.
 	input func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error
 }
@@ -39,7 +48,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 				return nil
 			},
 		},
-		retryVerb(),
+		s.retryVerb(),
 		{
 			use: "skip RUN STEP", short: "Skip a step that is pending or failed; its dependants continue", args: 2,
 			input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
@@ -65,20 +74,6 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 		out = append(out, s.signalCommand(v))
 	}
 	return out
-}
-
-func retryVerb() verb {
-	var force bool
-	return verb{
-		use: "retry RUN STEP", short: "Retry a failed step", args: 2, watches: true,
-		flags: func(c *cobra.Command) {
-			c.Flags().BoolVar(&force, "force", false, "retry even if the policy forbids it (audited)")
-		},
-		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
-			in.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why}
-			return nil
-		},
-	}
 }
 
 func paramsVerb() verb {
@@ -108,11 +103,9 @@ func targetVerb() verb {
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&database, "database", "", "database; its profile reads it as var('dvt_target_database')")
 			c.Flags().StringVar(&schema, "schema", "", "schema; its profile reads it as var('dvt_target_schema')")
+			c.MarkFlagsOneRequired("database", "schema")
 		},
 		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
-			if database == "" && schema == "" {
-				return errors.New("give --database, --schema or both")
-			}
 			in.UpdateTarget = &client.UpdateTargetInput{StepId: args[1], Reason: *why}
 			if database != "" {
 				in.UpdateTarget.NewTarget.DestinationDb = &database
@@ -169,17 +162,21 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	var yes, watch bool
 	var how sendOptions
 	c := &cobra.Command{
-		Use: v.use, Short: v.short, Args: cmdline.ExactArgs(v.args),
+		Use: v.use, Short: v.short, Long: v.long, Args: cmdline.RangeArgs(v.args-v.optional, v.args),
 		RunE: func(c *cobra.Command, args []string) error {
 			if v.reason {
 				reason = cmdline.ReasonFor(c, reason)
-				if err := cmdline.NeedReason(reason); err != nil {
-					return err
-				}
 			}
 			var why *string
 			if reason != "" {
 				why = &reason
+			}
+			if v.defaultStep != nil && len(args) == 1 {
+				step, err := v.defaultStep(c, args[0])
+				if err != nil {
+					return err
+				}
+				args = append(args, step)
 			}
 			in := client.SignalRunInput{RunId: args[0]}
 			if v.input != nil {
@@ -200,10 +197,15 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 			if expected > 0 {
 				in.ExpectedRunSeq = &expected
 			}
-			in.SignalId = how.id(s)
+			in.SignalId = how.id()
 			receipt, err := s.send(c, in, v.input == nil, why)
 			if err != nil {
-				return s.explainMoved(c.Context(), in.RunId, expected, err)
+				err = s.explainMoved(c.Context(), in.RunId, expected, err)
+				if cmdline.ExitStatus(err) == 1 {
+					err = &cmdline.Error{Status: 1, Err: fmt.Errorf(
+						"%w\n  it may have arrived; to send it again without a second effect, add --signal-id %s", err, in.SignalId)}
+				}
+				return err
 			}
 			if err := s.receipt(c.Context(), receipt, how); err != nil || !watch {
 				return err
@@ -212,6 +214,9 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
+	if v.reason {
+		cmdline.RequireReason(c)
+	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().Int64Var(&expected, "expected-run-seq", 0,
 		"refuse with RUN_MOVED if the target has changed since this seq; default: the seq that was shown when asking")
@@ -240,4 +245,68 @@ func (s *session) send(c *cobra.Command, in client.SignalRunInput, cancel bool, 
 		return client.Receipt{}, err
 	}
 	return out.SignalRun.Signal, nil
+}
+
+func (s *session) retryVerb() verb {
+	var force bool
+	return verb{
+		use: "retry RUN [STEP]", short: "Retry a failed step; default: the one that failed", args: 2, optional: 1,
+		watches: true, defaultStep: s.stepToRetry,
+		long: "Retry a failed step of a run that waits for it. STEP can be left out when one step failed. When several\n" +
+			"failed, the error lists the command for each. A run that has ended is run again with dvt run rerun.",
+		flags: func(c *cobra.Command) {
+			c.Flags().BoolVar(&force, "force", false, "retry even if the policy forbids it (audited)")
+		},
+		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
+			in.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why}
+			return nil
+		},
+	}
+}
+
+// endWords says how a run ended.
+var endWords = map[client.RunStatus]string{client.RunStatusCompleted: "has completed",
+	client.RunStatusFailed: "has failed", client.RunStatusCancelled: "was cancelled"}
+
+// stepToRetry returns the one step of the run that failed, and prints it on standard error. When several failed, its
+// error has the whole command for each; when none did, or the run has ended, the error says what to do instead.
+func (s *session) stepToRetry(c *cobra.Command, runID string) (string, error) {
+	out, err := client.ShowRun(c.Context(), s.client, runID, nil)
+	switch {
+	case err != nil:
+		return "", cmdline.Failure(err)
+	case out.Run == nil:
+		return "", cmdline.NotFound("run")
+	}
+	short := shortID(runID)
+	var failed []client.ShowRunRunStepsStep
+	for _, st := range out.Run.Steps {
+		if hasFailed(st) {
+			failed = append(failed, st)
+		}
+	}
+	switch {
+	case watchview.HasEnded(out.Run.Status) && len(failed) > 0:
+		return "", &cmdline.Error{Status: 3, Code: string(run.CodeRunTerminal), Err: fmt.Errorf(
+			"run %s %s, and its steps cannot be retried any more\n  run it again: dvt run rerun %s", short,
+			endWords[out.Run.Status], short)}
+	case len(failed) == 0:
+		return "", cmdline.Usage(fmt.Errorf("no step of run %s has failed\n  see it: dvt run show %s", short, short))
+	case len(failed) == 1:
+		s.note("step %s\n", runtext.StepTitle(failed[0].StepId, runtext.Deref(failed[0].Name)))
+		return failed[0].StepId, nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d steps of run %s have failed; choose one:", len(failed), short)
+	for i, st := range failed {
+		if i == maxMoved {
+			fmt.Fprintf(&b, "\n  and %d more: dvt run show %s --failed", len(failed)-i, short)
+			break
+		}
+		fmt.Fprintf(&b, "\n  dvt run retry %s %s", short, st.StepId)
+		if name := runtext.Deref(st.Name); name != "" && name != st.StepId {
+			fmt.Fprintf(&b, "   # %s", name)
+		}
+	}
+	return "", cmdline.Usage(errors.New(b.String()))
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -188,10 +190,8 @@ func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
 	}
 	var is client.RunStatus
 	if f.Snapshot != nil {
-		for _, st := range f.Snapshot.Steps {
-			w.step(f.AsOf, st)
-		}
-		is = w.run(f.AsOf, f.Snapshot.RunRow)
+		w.past(f)
+		is = w.run(cmp.Or(endedAt(f.Snapshot.RunRow), f.AsOf), f.Snapshot.RunRow)
 	}
 	if f.Delta != nil {
 		for _, st := range f.Delta.Steps {
@@ -200,6 +200,33 @@ func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
 		is = w.run(f.AsOf, f.Delta.Header)
 	}
 	return is, nil
+}
+
+// endedAt returns when a run ended; the zero time while it has not.
+func endedAt(r client.RunRow) time.Time {
+	if r.CompletedAt == nil {
+		return time.Time{}
+	}
+	return *r.CompletedAt
+}
+
+// past prints the steps of a snapshot with the times at which they reached their states, in that order, because they
+// did not change now. A step without times has that of the view.
+func (w *changeLines) past(f watchview.Frame) {
+	at := func(st client.StepRow) time.Time {
+		switch {
+		case st.StartedAt == nil:
+			return f.AsOf
+		case st.DurationMs == nil || st.Status == client.StepStatusRunning:
+			return *st.StartedAt
+		}
+		return st.StartedAt.Add(time.Duration(*st.DurationMs * float64(time.Millisecond)))
+	}
+	steps := slices.Clone(f.Snapshot.Steps)
+	slices.SortStableFunc(steps, func(a, b client.StepRow) int { return at(a).Compare(at(b)) })
+	for _, st := range steps {
+		w.step(at(st), st)
+	}
 }
 
 func (w *changeLines) Lose(why error, next time.Time) {
@@ -227,13 +254,13 @@ func (w *changeLines) step(at time.Time, st client.StepRow) {
 	if st.Error != nil {
 		why = "  " + console.OneLine(st.Error.Code+": "+runtext.Deref(st.Error.Message))
 	}
-	w.line(at, st.StepId, st.StatusRaw, watchview.StepSigns[st.Status].Style, watchview.Attempt(st)+why)
+	w.line(at, st.StepId, stepStatus(st), watchview.StepSigns[st.Status].Style, watchview.Attempt(st)+why)
 }
 
 func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
 	if now := runtext.Status(r); w.status != now {
 		w.line(at, "run", now, watchview.RunSigns[r.Status].Style, fmt.Sprintf("  steps %s  seq %d",
-			runtext.Steps(r.StepCounts), r.RunSeq))
+			runtext.Steps(r), r.RunSeq))
 		w.status = now
 	}
 	if held := runtext.Held(r.RootCause); held != w.held {

@@ -68,6 +68,9 @@ func (s *session) serviceWorkers() *cobra.Command {
 	return &cobra.Command{
 		Use: "workers", Short: "List the data workers of the last 24 hours and the sandboxes that they can give",
 		Args: cmdline.ExactArgs(0),
+		Long: "List the data workers that reported in the last 24 hours. STATE is OK, FAILED when the worker's check of its\n" +
+			"sandbox failed, or SILENT when it has stopped reporting. SANDBOX LIMITS are the parts of a program's\n" +
+			"surroundings that the worker can limit; CANNOT LIMIT are the others, with the reason.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowWorkers(c.Context(), s.client)
 			if err != nil {
@@ -80,7 +83,7 @@ func (s *session) serviceWorkers() *cobra.Command {
 				_, err := fmt.Fprintln(s.out, "No data worker has reported in the last 24 hours.")
 				return err
 			}
-			t := s.table("QUEUE", "WORKER", "RUNTIME", "STATE", "REPORTED", "PARTS", "MISSING")
+			t := s.table("QUEUE", "WORKER", "RUNTIME", "STATE", "REPORTED", "SANDBOX LIMITS", "CANNOT LIMIT")
 			for _, w := range out.Workers {
 				t.Row(w.Queue, w.Account+"/"+w.Worker, w.Runtime, workerState(w), s.when(&w.ReportedAt), strings.Join(w.Parts, " "),
 					missingParts(w))

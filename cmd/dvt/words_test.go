@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
@@ -55,6 +60,33 @@ func TestHelp_RefusesUnknownCommandsAndGroupsTheOthers(t *testing.T) {
 	}
 }
 
+func TestHelp_FitsIntoEightyColumns(t *testing.T) {
+	t.Parallel()
+	all := root()
+	all.InitDefaultHelpCmd()
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		var b bytes.Buffer
+		c.SetOut(&b)
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
+		}
+		part := ""
+		for line := range strings.Lines(b.String()) {
+			if line = strings.TrimRight(line, "\n"); strings.HasSuffix(line, ":") && line[0] != ' ' {
+				part = line
+			}
+			if part != "Usage:" && part != "Examples:" && utf8.RuneCountInString(line) > 80 {
+				t.Errorf("%s --help: want at most 80 columns in\n%s", c.CommandPath(), line)
+			}
+		}
+		for _, child := range c.Commands() {
+			visit(child)
+		}
+	}
+	visit(all)
+}
+
 func TestPolicyWho_TakesAShortRunID(t *testing.T) {
 	t.Parallel()
 	address := serveRuns(t, 3)
@@ -72,7 +104,7 @@ func TestErrors_AreDocumentsForPrograms(t *testing.T) {
 		c.SetErr(&said)
 		c.SetArgs([]string{"run", "show", "r2", "-o", format, "--server", address, "--token", "dev-viewer"})
 		ran, err := c.ExecuteContextC(t.Context())
-		if status := report(ran, err); status != 4 {
+		if status := report(ran, err, nil); status != 4 {
 			t.Errorf("-o %s: status %d, want 4", format, status)
 		}
 		if format == "yaml" {
@@ -98,7 +130,7 @@ func TestErrors_AreDocumentsForPrograms(t *testing.T) {
 		c.SetOut(io.Discard)
 		c.SetArgs(append(strings.Fields(args), "-o", "json", "--server", address, "--token", "dev-viewer"))
 		ran, err := c.ExecuteContextC(t.Context())
-		report(ran, err)
+		report(ran, err, nil)
 		var doc cmdline.FailureDocument
 		if err := json.Unmarshal([]byte(said.String()), &doc); err != nil || doc.Error.Code != code ||
 			strings.Contains(doc.Error.Message, code) {
@@ -109,6 +141,43 @@ func TestErrors_AreDocumentsForPrograms(t *testing.T) {
 		Denial: client.Denial{WhoCould: []string{"ana"}}}))
 	if e := doc.Error; e.Code != "FORBIDDEN" || e.Message != "No." || len(e.WhoCould) != 1 || e.ExitStatus != 3 {
 		t.Errorf("the document is %+v, want FORBIDDEN with who could", doc)
+	}
+}
+
+// Every command that takes -o prints one document for a wrong command line, also where -o stands behind the mistake.
+func TestUsageErrors_AreOneDocumentForPrograms(t *testing.T) {
+	isolateEnvironment(t)
+	checked := 0
+	lines := [][]string{{"rnu", "-o", "json"}, {"retry", "r1", "--output=json"}, {"run", "retyr", "-ojson"}}
+	walk(root(), func(c *cobra.Command) {
+		if c.Flag("output") != nil {
+			path := strings.Fields(c.CommandPath())[1:]
+			lines = append(lines, append(slices.Clone(path), "--no-such-flag", "-o", "json"),
+				append(slices.Clone(path), "-o", "json", "a", "b", "c", "d", "e", "f", "g"))
+		}
+	})
+	for _, args := range lines {
+		c := root()
+		var out, said strings.Builder
+		c.SetOut(&out)
+		c.SetErr(&said)
+		c.SetArgs(args)
+		ran, err := c.ExecuteContextC(t.Context())
+		if err == nil || cmdline.ExitStatus(err) == 4 || cmdline.ExitStatus(err) == 1 {
+			continue // the command takes any number of arguments
+		}
+		status := report(ran, err, args)
+		d := json.NewDecoder(strings.NewReader(said.String()))
+		var doc cmdline.FailureDocument
+		if err := d.Decode(&doc); err != nil || d.More() || doc.Error.ExitStatus != 2 || status != 2 ||
+			doc.Error.Message == "" || out.Len() > 0 {
+			t.Errorf("dvt %s: status %d, %v; want one document with the status 2 and nothing else\n%s%s",
+				strings.Join(args, " "), status, err, out.String(), said.String())
+		}
+		checked++
+	}
+	if checked < 150 {
+		t.Errorf("%d command lines were checked, want at least 150", checked)
 	}
 }
 

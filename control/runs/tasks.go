@@ -204,6 +204,7 @@ func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, involved fun
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
 	default:
 		a.Outcome, a.Reason = "APPLY", "The step ends with your outcome, and the run continues."
+		a.WhoCould = s.rights.OthersWhoCould(a.Action, o, involved)
 	}
 	return a
 }

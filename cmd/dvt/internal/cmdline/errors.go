@@ -154,20 +154,43 @@ func NotFound(what string) error {
 // ExactArgs is cobra.ExactArgs with the exit status of a usage error.
 func ExactArgs(n int) cobra.PositionalArgs { return RangeArgs(n, n) }
 
-// RangeArgs is cobra.RangeArgs with the exit status of a usage error.
+// RangeArgs is cobra.RangeArgs with a usage error that names the missing arguments, as the usage line calls them, or
+// the first argument too many.
 func RangeArgs(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
-			return Usage(fmt.Errorf("usage: %s\n  see %s --help", c.UseLine(), c.CommandPath()))
+		switch names := strings.Fields(c.Use)[1:]; {
+		case len(args) < least:
+			return missingArgs(names[len(args):least])
+		case len(args) > most:
+			return fmt.Errorf("unexpected argument %q%s", args[most], suggestion(c, args[most], ""))
 		}
 		return nil
 	}
+}
+
+// missingArgs are the arguments that a command line lacks.
+type missingArgs []string
+
+func (m missingArgs) Error() string { return "give " + listed(m) }
+
+// listed joins names as a sentence does: "a, b and c".
+func listed(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // Guide gives root and the commands below it usage errors with exit status 2 that explain what is wrong and suggest
 // similar names.
 func Guide(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
+			if wrong := c.Args(c, args); wrong != nil { // the command is wrong, therefore its flags are unknown
+				return wrong
+			}
+		}
 		text := err.Error()
 		var unknown *pflag.NotExistError
 		var wrong *pflag.InvalidValueError
@@ -184,6 +207,7 @@ func Guide(root *cobra.Command) {
 		"{{if and .Runnable (or (not .HasAvailableSubCommands) .HasExample)}}", 1))
 	guideGroup(root)
 	root.SetHelpCommand(helpCommand())
+	foldHelp(root)
 }
 
 // helpCommand returns the command help. It refuses a command that does not exist.
@@ -205,21 +229,28 @@ func helpCommand() *cobra.Command {
 var kinds = map[string]string{"int": "a whole number", "int64": "a whole number",
 	"duration": `a duration such as "30s" or "10m"`, "bool": "true or false"}
 
-// checkRequiredFlags returns an error that names the required flags that are missing, or a violated group: some groups
-// need one of their flags, others allow at most one.
-func checkRequiredFlags(c *cobra.Command) error {
-	var names []string
+// requiredUnlessPreview marks a flag that a command needs unless it only previews.
+const requiredUnlessPreview = "dvt_required_unless_preview"
+
+// RequireReason makes --reason required, except with --preview, because a preview is not audited.
+func RequireReason(c *cobra.Command) {
+	_ = c.Flags().SetAnnotation("reason", requiredUnlessPreview, []string{"true"}) // cannot fail: the flag exists
+}
+
+// missingFlags returns the required flags that are not given. A blank reason counts as none.
+func missingFlags(c *cobra.Command) (out []*pflag.Flag) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if a := f.Annotations[cobra.BashCompOneRequiredFlag]; len(a) > 0 && a[0] == "true" && !f.Changed {
-			names = append(names, "--"+f.Name)
+		is := func(mark string) bool { return slices.Equal(f.Annotations[mark], []string{"true"}) }
+		needed := is(cobra.BashCompOneRequiredFlag) || is(requiredUnlessPreview) && !IsPreview(c)
+		if needed && (!f.Changed || f.Name == "reason" && strings.TrimSpace(f.Value.String()) == "") {
+			out = append(out, f)
 		}
 	})
-	switch {
-	case slices.Equal(names, []string{"--reason"}):
-		return NeedReason("")
-	case len(names) > 0:
-		return fmt.Errorf("give %s", strings.Join(names, " and "))
-	}
+	return out
+}
+
+// checkFlagGroups returns an error for a group of flags that needs one of its flags, or allows at most one.
+func checkFlagGroups(c *cobra.Command) error {
 	err := c.ValidateFlagGroups()
 	if err == nil {
 		return nil
@@ -235,10 +266,48 @@ func checkRequiredFlags(c *cobra.Command) error {
 	return err
 }
 
+// checkLine returns one usage error for everything that is wrong with the arguments and the flags of a command line, so
+// that a person corrects it once. args is the check of the arguments, or nil.
+func checkLine(c *cobra.Command, args cobra.PositionalArgs, given []string) error {
+	var problems, missing, about []string
+	if args != nil {
+		err := args(c, given)
+		var lacks missingArgs
+		switch {
+		case errors.As(err, &lacks):
+			missing = lacks
+		case err != nil:
+			problems = append(problems, err.Error())
+		}
+	}
+	flags := missingFlags(c)
+	if len(flags) == 1 && len(missing) == 0 && flags[0].Name == "reason" {
+		problems = append(problems, needReason)
+	} else {
+		for _, f := range flags {
+			missing = append(missing, "--"+f.Name)
+			about = append(about, fmt.Sprintf("\n  --%s: %s", f.Name, f.Usage))
+		}
+	}
+	if len(missing) > 0 {
+		problems = append([]string{missingArgs(missing).Error()}, problems...)
+	}
+	if err := checkFlagGroups(c); err != nil {
+		problems = append(problems, err.Error())
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return Usage(fmt.Errorf("%s%s\n  usage: %s\n  see %s --help", strings.Join(problems, "; "),
+		strings.Join(about, ""), c.UseLine(), c.CommandPath()))
+}
+
+const needReason = "give a --reason: it is kept in the audit"
+
 // NeedReason returns a usage error if reason is blank.
 func NeedReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return Usage(errors.New("give a --reason: it is kept in the audit"))
+		return Usage(errors.New(needReason))
 	}
 	return nil
 }
@@ -271,23 +340,19 @@ func guideGroup(c *cobra.Command) {
 			if len(args) == 0 {
 				return nil
 			}
-			return fmt.Errorf("there is no command %q%s\n  see %s --help", c.CommandPath()+" "+args[0],
-				suggestion(c, args[0], ""), c.CommandPath())
+			near := suggestion(c, args[0], "")
+			if near == "" {
+				near = elsewhere(c, args[0])
+			}
+			return Usage(fmt.Errorf("there is no command %q%s\n  see %s --help", c.CommandPath()+" "+args[0], near,
+				c.CommandPath()))
 		}
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		return
 	}
 	args := c.Args
 	c.Args = func(c *cobra.Command, given []string) error {
-		var err error
-		if args != nil {
-			err = args(c, given)
-		}
-		err = cmp.Or(err, checkRequiredFlags(c))
-		var e *Error
-		if err == nil || errors.As(err, &e) {
-			return err
-		}
-		return Usage(err)
+		return checkLine(c, args, given)
 	}
 }
 
@@ -307,6 +372,30 @@ func suggestion(c *cobra.Command, typed, before string) string {
 		out.WriteString("?")
 	}
 	return out.String()
+}
+
+// elsewhere returns "; did you mean …?" with the commands of that name in other groups than c, or "". People often
+// leave the group out: dvt retry.
+func elsewhere(c *cobra.Command, typed string) string {
+	var found, like []string
+	for _, group := range c.Root().Commands() {
+		for _, sub := range group.Commands() {
+			switch {
+			case group == c || !sub.IsAvailableCommand():
+			case sub.Name() == typed:
+				found = append(found, sub.CommandPath())
+			case slices.Contains(sub.SuggestFor, typed):
+				like = append(like, sub.CommandPath())
+			}
+		}
+	}
+	if len(found) == 0 {
+		found = like
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(found, " or ") + "?"
 }
 
 // DidYouMean returns "; did you mean …?" with the names that are similar to typed, or "".

@@ -42,21 +42,22 @@ var Examples = map[string]string{
 	"dvt dev sample":           "dvt dev sample broken > broken.json",
 	"dvt dev token":            "dvt dev token dev-viewer\ndvt dev token dev-engineer --data ./mine",
 	"dvt health":               "dvt health\ndvt health --context prod -o json",
-	"dvt manual complete":      "dvt manual complete 4fec12ab release --outcome succeeded --notes \"figures match\"",
-	"dvt manual list":          "dvt manual list\ndvt manual list --run 4fec12ab",
-	"dvt migrate":              "dvt migrate --store 'postgres://owner@db/dvt?sslmode=verify-full' --app-role dvt",
-	"dvt plan new":             "dvt plan new > plan.yaml\ndvt plan new nightly.yaml --type dbt",
-	"dvt plan test":            "dvt plan test nightly.yaml\ndvt plan test nightly.yaml --script fails.yaml",
-	"dvt plan validate":        "dvt plan validate nightly.yaml\nmake-plan | dvt plan validate - -o json",
-	"dvt policy history":       "dvt policy history --limit 5",
-	"dvt policy who":           "dvt policy who cancel 4fec12ab\ndvt policy who start --project shop --environment prod",
-	"dvt policy set":           "dvt policy set policy.yaml --expected-version 41 --reason \"ben joins shop\"",
-	"dvt policy show":          "dvt policy show > policy.yaml",
-	"dvt queue list":           "dvt queue list\ndvt queue list --project shop",
-	"dvt quota history":        "dvt quota history",
-	"dvt quota set":            "dvt quota set quota.yaml --expected-version 3 --reason \"month end\"",
-	"dvt quota show":           "dvt quota show > quota.yaml",
-	"dvt run alert":            "dvt run alert 4fec12ab --level high --note \"twice as slow as yesterday\"",
+	"dvt manual complete": "dvt manual complete 4fec12ab release --outcome succeeded --preview\ndvt manual complete 4fec12ab release " +
+		"--outcome succeeded --notes \"figures match\"",
+	"dvt manual list":    "dvt manual list\ndvt manual list --run 4fec12ab",
+	"dvt migrate":        "dvt migrate --store 'postgres://owner@db/dvt?sslmode=verify-full' --app-role dvt",
+	"dvt plan new":       "dvt plan new > plan.yaml\ndvt plan new nightly.yaml --type dbt",
+	"dvt plan test":      "dvt plan test nightly.yaml\ndvt plan test nightly.yaml --script fails.yaml",
+	"dvt plan validate":  "dvt plan validate nightly.yaml\nmake-plan | dvt plan validate - -o json",
+	"dvt policy history": "dvt policy history --limit 5",
+	"dvt policy who":     "dvt policy who retry 4fec12ab\ndvt policy who complete 4fec12ab\ndvt policy who start --project shop --environment prod",
+	"dvt policy set":     "dvt policy set policy.yaml --expected-version 41 --reason \"ben joins shop\"",
+	"dvt policy show":    "dvt policy show > policy.yaml",
+	"dvt queue list":     "dvt queue list\ndvt queue list --project shop",
+	"dvt quota history":  "dvt quota history",
+	"dvt quota set":      "dvt quota set quota.yaml --expected-version 3 --reason \"month end\"",
+	"dvt quota show":     "dvt quota show > quota.yaml",
+	"dvt run alert":      "dvt run alert 4fec12ab --level high --note \"twice as slow as yesterday\"",
 	"dvt run approve": "dvt run approve 4fec12ab --reason \"reviewed\"\ndvt run approve 4fec12ab --reject " +
 		"--reason \"wrong month\"",
 	"dvt run artifacts": "dvt run artifacts 4fec12ab\ndvt run artifacts 4fec12ab build --save ./artifacts",
@@ -75,10 +76,10 @@ var Examples = map[string]string{
 	"dvt run pause": "dvt run pause 4fec12ab --reason lunch\ndvt run pause 4fec12ab --no-wait " +
 		"--signal-id pause-1",
 	"dvt run plan": "dvt run plan 4fec12ab > plan.yaml\ndvt run plan @last -o json | jq '.steps[].stepId'",
-	"dvt run rerun": "dvt run rerun 4fec12ab --from failed --watch\ndvt run rerun 4fec12ab --from " +
+	"dvt run rerun": "dvt run rerun @failed --watch\ndvt run rerun 4fec12ab --from " +
 		"build,test --preview\ndvt run rerun 4fec12ab --from start --param day=2026-02-17",
 	"dvt run resume": "dvt run resume 4fec12ab",
-	"dvt run retry": "dvt run retry 4fec12ab build --preview\ndvt run retry 4fec12ab build --force --reason " +
+	"dvt run retry": "dvt run retry @failed --preview\ndvt run retry 4fec12ab build --force --reason " +
 		"\"the disk has room again\"",
 	"dvt run search":     "dvt run search @failed timeout\ndvt run search 4fec12ab \"out of memory\" --runs 10",
 	"dvt run set-target": "dvt run set-target 4fec12ab build --schema restored --reason \"keep the old one\"",
@@ -120,8 +121,22 @@ var Examples = map[string]string{
 	"dvt workflow replay": "temporal workflow show -w dvt/acme/4fec12ab -o json | dvt workflow replay -",
 }
 
-// AddExamples gives each command its examples.
+// otherNames are words that people type for a command, by its path. The error for such a word names the command.
+var otherNames = map[string][]string{
+	"dvt run list": {"ls", "ps"}, "dvt run show": {"status", "get", "describe", "info"},
+	"dvt run start": {"create", "submit", "launch", "trigger"}, "dvt run rerun": {"restart", "again", "repeat"},
+	"dvt run cancel": {"kill", "abort", "delete", "terminate"}, "dvt run approve": {"reject", "approvals"},
+	"dvt run resume": {"unpause", "continue"}, "dvt run watch": {"follow", "tail"}, "dvt run compare": {"cmp"},
+	"dvt run update-params": {"params", "set-params"}, "dvt run alert": {"escalate"}, "dvt run artifacts": {"files"},
+	"dvt manual complete": {"finish", "done"}, "dvt bulk signal": {"send", "pause", "cancel", "retry"},
+	"dvt plan validate": {"check", "lint"}, "dvt policy who": {"can", "could"}, "dvt policy set": {"apply", "edit"},
+	"dvt queue list": {"show"}, "dvt service status": {"show"}, "dvt token revoke": {"delete"},
+	"dvt token create": {"new"}, "dvt dead-letters redrive": {"retry"},
+}
+
+// AddExamples gives each command its examples, and the words that people type for it.
 func AddExamples(c *cobra.Command) {
+	c.SuggestFor = append(c.SuggestFor, otherNames[c.CommandPath()]...)
 	if text := Examples[c.CommandPath()]; text != "" {
 		c.Example = "  " + strings.ReplaceAll(text, "\n", "\n  ")
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
@@ -144,4 +145,26 @@ func convertNumbers(v any) (any, error) {
 		}
 	}
 	return v, nil
+}
+
+// FormatIn returns the format that the arguments of a program ask for, as far as that can be seen without parsing them;
+// that of a table if they ask for none.
+func FormatIn(args []string) Format {
+	for i, arg := range args {
+		value, given := strings.CutPrefix(arg, "--output=")
+		if !given {
+			value, given = strings.CutPrefix(arg, "-o")
+			value = strings.TrimPrefix(value, "=")
+		}
+		if arg == "-o" || arg == "--output" {
+			if i+1 == len(args) {
+				break
+			}
+			value, given = args[i+1], true
+		}
+		if f := Format(value); given && f.IsData() {
+			return f
+		}
+	}
+	return asTable
 }

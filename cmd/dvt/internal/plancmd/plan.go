@@ -97,6 +97,18 @@ func (p *planCommands) read(name string, stdin io.Reader) (plan.Plan, []byte, er
 	if err != nil {
 		return plan.Plan{}, nil, cmdline.Usage(err)
 	}
+	return p.parse(name, text)
+}
+
+// Check returns a usage error that names every violation of a plan and its line, or nil. It knows the usual queues of a
+// server only. name is that of the file, or "-".
+func Check(name string, text []byte) error {
+	p := planCommands{queues: plan.DefaultQueues()}
+	_, _, err := p.parse(name, text)
+	return err
+}
+
+func (p *planCommands) parse(name string, text []byte) (plan.Plan, []byte, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return plan.Plan{}, nil, cmdline.Usage(fmt.Errorf("%s is empty", document.Name(name)))
 	}
@@ -159,8 +171,8 @@ func (p *planCommands) testCommand() *cobra.Command {
 		Long: "Runs the plan on the interpreter that runs it in production, in memory and in virtual time. Every step " +
 			"succeeds at once\n" +
 			"unless the script says otherwise:\n\n" +
-			"  steps:\n    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]   # one entry per execution; load/2 is for " +
-			"attempt 2 only\n" +
+			"  steps:   # one entry per execution; load/2 is for attempt 2 only\n" +
+			"    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]\n" +
 			"  compensations:\n    load: [{fails: NO_ACCESS, retryable: false}]\n" +
 			"  signals:\n    - {after: \"StepFailed(load,1)\", at: 5m, signal: RETRY_STEP, step: load}\n" +
 			"  expect: COMPLETED\n\n" +

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 )
 
-// Status returns the status of a run with its substatus.
+// Status returns the status of a run with its substatus, or with what it waits for.
 func Status(r client.RunRow) string {
 	if w := r.WaitsForApprovals; w != nil {
 		return fmt.Sprintf("%s (waits for approval, %d of %d)", r.StatusRaw, w.Given, w.Required)
@@ -38,8 +38,21 @@ func Words[T ~string](value T) string {
 	return strings.ToLower(strings.ReplaceAll(string(value), "_", " "))
 }
 
+// StepStatus returns the status of a step for people. The log says FAILED of a step that was stopped with its run, but
+// it has not failed by itself.
+func StepStatus(statusRaw string, code *string) string {
+	if statusRaw == string(client.StepStatusFailed) && IsStop(Deref(code)) {
+		return string(client.RunStatusCancelled)
+	}
+	return statusRaw
+}
+
 // Steps returns how many steps of a run succeeded, of how many, and how many failed, were cancelled, skipped and kept.
-func Steps(n client.RunRowStepCounts) string {
+func Steps(r client.RunRow) string {
+	n := r.StepCounts
+	if n.Total == 0 {
+		return "-"
+	}
 	out := fmt.Sprintf("%d/%d", n.Success, n.Total)
 	for _, part := range []struct {
 		n    int
@@ -161,7 +174,7 @@ func NextCommands(r client.RunRow, step string) []NextCommand {
 	next := NextCommand{"retry", "dvt run retry " + id + " " + step}
 	switch r.Status {
 	case client.RunStatusCompleted, client.RunStatusFailed, client.RunStatusCancelled:
-		next = NextCommand{"rerun", "dvt run rerun " + id + " --from failed"}
+		next = NextCommand{"rerun", "dvt run rerun " + id}
 	}
 	return []NextCommand{next, {"log", "dvt run logs " + id + " " + step}}
 }

@@ -190,7 +190,7 @@ func (v *View) End() string {
 		fmt.Fprintf(&b, " after %s", ShortDuration(time.Duration(*r.TotalDurationMs*float64(time.Millisecond))))
 	}
 	n := r.StepCounts
-	fmt.Fprintf(&b, ": steps %s", runtext.Steps(n))
+	fmt.Fprintf(&b, ": steps %s", runtext.Steps(r))
 	if n.Pending > 0 {
 		fmt.Fprintf(&b, ", %d not run", n.Pending)
 	}
