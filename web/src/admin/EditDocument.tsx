@@ -3,6 +3,7 @@ import { newId } from "../api/newId";
 import { ApiError } from "../api/error";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
+import { ChangedLines } from "../page/ChangedLines";
 import { Dialog } from "../ui/Dialog";
 import css from "../styles/Form.module.css";
 import { useSending } from "../forms/useSending";
@@ -177,17 +178,6 @@ export function InWords({ changed, warnings, error }: Previewed) {
         </ul>
       )}
     </>
-  );
-}
-
-/** The lines of a change: what is gone, then what is new. */
-export function ChangedLines({ lines }: { lines: readonly string[] }) {
-  return (
-    <ul className={css.changes}>
-      {lines.map((line) => (
-        <li key={line}>{line.startsWith("- ") ? <del>{line}</del> : <ins>{line}</ins>}</li>
-      ))}
-    </ul>
   );
 }
 
