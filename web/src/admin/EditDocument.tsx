@@ -89,9 +89,24 @@ export function EditDocument({
     }
     send(() => save({ document, reason: reason.trim(), requestId }).then(onClose));
   };
+  const effect =
+    Preview && edited !== undefined && text !== original ? (
+      <section aria-label={m.admin.effect}>
+        <h3>{m.admin.effect}</h3>
+        <Preview document={edited} />
+        <details>
+          <summary>{m.admin.asJson}</summary>
+          <Changes before={before} after={edited} />
+        </details>
+      </section>
+    ) : (
+      <Changes before={before} after={edited} />
+    );
   return (
     <Dialog title={title} onClose={onClose} wide={Form !== undefined}>
       <form ref={form} className={css.stack} onSubmit={submit}>
+        {/* A draft is saved as it is, mostly: its effect stands before the fields. */}
+        {draft !== undefined && effect}
         {Form && (
           <div className={css.row} role="group" aria-label={m.admin.view}>
             {(["form", "json"] as const).map((name) => (
@@ -131,18 +146,7 @@ export function EditDocument({
           />
           <Wrong id={id} text={wrong} />
         </label>
-        {Preview && edited !== undefined && text !== original ? (
-          <section aria-label={m.admin.effect}>
-            <h3>{m.admin.effect}</h3>
-            <Preview document={edited} />
-            <details>
-              <summary>{m.admin.asJson}</summary>
-              <Changes before={before} after={edited} />
-            </details>
-          </section>
-        ) : (
-          <Changes before={before} after={edited} />
-        )}
+        {draft === undefined && effect}
         <Violations
           error={error}
           goTo={(path) => {
@@ -169,7 +173,8 @@ export function EditDocument({
 export function InWords({ changed, warnings, error }: Previewed) {
   return (
     <>
-      {error ? <p className={css.hint}>{m.admin.noEffect(error.message)}</p> : <ChangedLines lines={changed} />}
+      {error && <p className={css.hint}>{m.admin.noEffect(error.message)}</p>}
+      {!error && changed.length > 0 && <ChangedLines lines={changed} />}
       {warnings.length > 0 && (
         <ul className={css.warnings} aria-label={m.admin.warnings}>
           {warnings.map((warning) => (

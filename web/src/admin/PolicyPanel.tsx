@@ -84,6 +84,11 @@ function PolicyPreview({ document }: Parameters<DocumentPreview>[0]) {
   return <InWords changed={last?.changed ?? []} warnings={error ? [] : (last?.warnings ?? [])} error={error} />;
 }
 
+function PolicyWarnings({ document }: { document: PolicyInput }) {
+  const { answer } = useQuery(PreviewPolicyDocument, { document }, (r) => r.preview.warnings);
+  return <InWords changed={[]} warnings={answer ?? []} error={null} />;
+}
+
 export function PolicyPanel() {
   const policy = useQuery(PolicyDocument, {}, (result) => result.policy);
   const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
@@ -187,6 +192,8 @@ export function PolicyPanel() {
               </p>
             ))}
           </section>
+          {/* What nobody can fulfil now, such as more approvals than people who can give them. */}
+          <PolicyWarnings document={input(now)} />
           <details className={css.section}>
             <summary>
               {now.defaultRules ? m.policy.defaultRules(now.rules.length) : m.policy.rules(now.rules.length)}

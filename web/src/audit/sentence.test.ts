@@ -47,7 +47,7 @@ it("tells what a change of the policy changed, and leads to it", () => {
 
 it("says what was asked in vain, why, and how often", () => {
   expect(did("READ", { repeatedBefore: 2 }, "DENIED", "NOT_FOUND")).toEqual({
-    text: "Asked for “Read”; refused: no such run exists, or they may not see it. 2 more refusals like it in the minute before",
+    text: "Asked to see a run; refused: no such run exists, or they may not see it. 2 more refusals like it in the minute before",
     lines: [],
     to: null,
   });

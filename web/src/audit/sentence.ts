@@ -1,7 +1,7 @@
 // One sentence for an audit record: what it did, or what was asked and why it was refused.
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
-import { dateTime, type Zone } from "../format/format";
+import { dateTime, type Zone, zoneName } from "../format/format";
 import { m } from "../messages";
 import { actionWords, type Known, known, nameOf, objectWords } from "./words";
 
@@ -28,7 +28,7 @@ function number(value: unknown): number {
 }
 
 function time(value: unknown, zone: Zone): string {
-  return typeof value === "string" ? dateTime(instant(value), zone) : "";
+  return typeof value === "string" ? `${dateTime(instant(value), zone)} ${zoneName(zone)}` : "";
 }
 
 function role(value: unknown): string {
@@ -97,7 +97,8 @@ export function sentenceOf(row: Row, zone: Zone): Sentence {
   if (row.outcome !== "ACCEPTED") {
     const why = m.audit.why[row.code] ?? m.audit.whyOther;
     const more = number(detail.repeatedBefore) > 0 ? `. ${m.audit.more(number(detail.repeatedBefore))}` : "";
-    return { text: `${m.audit.asked(named)}; ${why}${more}`, lines: [], to: null };
+    const asked = row.action === "READ" ? m.audit.askedToSee : m.audit.asked(named);
+    return { text: `${asked}; ${why}${more}`, lines: [], to: null };
   }
   const lines = Array.isArray(detail.changed) ? detail.changed.map(String) : [];
   return { text: deed(row.action, detail, zone) ?? named, lines, to: target(row.action, detail) };

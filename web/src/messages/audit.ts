@@ -41,6 +41,7 @@ export const audit = {
     SIGNAL_RUNS: "Bulk action",
     CANCEL_BULK: "Stop a bulk action",
     SEAL_LOG: "Seal the log",
+    WORKER_ISOLATION: "Verify the sandbox of a worker",
     SWEEP: "Repair by dvt",
     BREAKER: "Breaker of starts",
     ENGINE_FORGERY: "Forged report of the engine",
@@ -73,6 +74,7 @@ export const audit = {
     bulk: (action: string, n: number) => `Asked for “${action}” on ${plural(n, "run")}`,
   },
   /** What somebody asked for in vain. */
+  askedToSee: "Asked to see a run",
   asked: (action: string) => `Asked for “${action}”`,
   why: {
     FORBIDDEN: "refused: they have no right to it",
