@@ -141,7 +141,8 @@ func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, trigg
 	if e := s.CheckMayDecide(p, triggeredBy, at, false); e != nil {
 		a.Outcome, a.Code, a.Reason = "REFUSED", e.Code, e.Message
 		if a.MayReject = s.CheckMayDecide(p, triggeredBy, at, true) == nil; a.MayReject {
-			a.Reason = strings.TrimSuffix(a.Reason, ".") + ". You can reject the run now. The time to approve it goes on and ends at " +
+			a.Reason = strings.TrimSuffix(a.Reason, ".") +
+				". You can reject the run now. The time to approve it goes on and ends at " +
 				control.TimeWords(at.ExpiresAt) + "."
 		}
 		return

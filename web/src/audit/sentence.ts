@@ -1,4 +1,4 @@
-// One sentence for an audit record: what it did, or what was asked and why it was refused.
+// One sentence for an audit record: its effect, or the request and the reason of its refusal.
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { dateTime, type Zone, zoneName } from "../format/format";

@@ -210,7 +210,7 @@ export const service = {
   shareRevoke: "Revoke all links",
   shareForbid: "Forbid share links",
   sharePermitMeans:
-    "Everybody who may see a run can make a link to its status. Who has the link needs no account. Links that were made before show nothing any more.",
+    "Everybody who may see a run can make a link to its status. A reader of the link needs no account. Links that were made before show nothing any more.",
   shareRevokeMeans: "All links that were made until now show nothing any more. New ones can be made.",
   shareForbidMeans: "All links show nothing any more, and nobody can make a new one.",
 };

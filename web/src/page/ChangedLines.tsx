@@ -1,6 +1,6 @@
 import css from "../styles/Form.module.css";
 
-/** The lines of a change: what is gone, then what is new. */
+/** The lines of a change: the old ones, then the new ones. */
 export function ChangedLines({ lines }: { lines: readonly string[] }) {
   return (
     <ul className={css.changes}>
