@@ -105,7 +105,7 @@ export function EditDocument({
   return (
     <Dialog title={title} onClose={onClose} wide={Form !== undefined}>
       <form ref={form} className={css.stack} onSubmit={submit}>
-        {/* A draft is saved as it is, mostly: its effect stands before the fields. */}
+        {/* People mostly save a draft unchanged, so its effect stands before the fields. */}
         {draft !== undefined && effect}
         {Form && (
           <div className={css.row} role="group" aria-label={m.admin.view}>

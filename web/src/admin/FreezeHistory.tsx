@@ -1,4 +1,4 @@
-// Who froze and unfroze the tenant, for those who may read the audit.
+// The freezes of the tenant with their reasons, for readers of the audit.
 import { AuditDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";

@@ -77,7 +77,7 @@ export function putBackInput(old: PolicyFieldsFragment, now: PolicyFieldsFragmen
 const TYPING_MS = 300;
 
 function PolicyPreview({ document }: Parameters<DocumentPreview>[0]) {
-  // The server checks the document; what it refuses is shown as the reason why there is no preview.
+  // The server checks the document; its refusal is shown as the reason for a missing preview.
   const { last, error } = useQuery(PreviewPolicyDocument, { document: document as PolicyInput }, (r) => r.preview, {
     after: TYPING_MS,
   });
