@@ -242,10 +242,15 @@ func (v *ApprovalRowDecisionsApprovalDecision) GetAt() time.Time { return v.At }
 
 type ApproveActionInput struct {
 	RunId string `json:"runId"`
+	// Which decision to preview.
+	Decision Decision `json:"decision"`
 }
 
 // GetRunId returns ApproveActionInput.RunId, and is useful for accessing the field via an interface.
 func (v *ApproveActionInput) GetRunId() string { return v.RunId }
+
+// GetDecision returns ApproveActionInput.Decision, and is useful for accessing the field via an interface.
+func (v *ApproveActionInput) GetDecision() Decision { return v.Decision }
 
 // ApproveRunApproveRunRunPayload includes the requested fields of the GraphQL type RunPayload.
 type ApproveRunApproveRunRunPayload struct {

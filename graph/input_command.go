@@ -131,7 +131,8 @@ func actionOf(in model.ActionInput) (runs.PreviewAction, error) {
 	case in.Start != nil:
 		return runs.PreviewAction{Start: new(startOf(*in.Start))}, nil
 	case in.Approve != nil:
-		return runs.PreviewAction{Approve: &runs.ApproveRun{RunID: in.Approve.RunID}}, nil
+		return runs.PreviewAction{Approve: &runs.ApproveRun{RunID: in.Approve.RunID,
+			Reject: in.Approve.Decision == model.DecisionReject}}, nil
 	}
 	return runs.PreviewAction{}, badInput("action", "MISSING", "choose an action, such as signal or cancel")
 }

@@ -23,13 +23,14 @@ func (s *session) approveCommand() *cobra.Command {
 					return err
 				}
 			}
-			if cmdline.IsPreview(c) {
-				return s.preview(c, client.ActionInput{Approve: &client.ApproveActionInput{RunId: args[0]}})
-			}
-			in := client.ApproveRunInput{RunId: args[0], RequestId: orNew(requestID), Decision: client.DecisionApprove}
+			decision := client.DecisionApprove
 			if reject {
-				in.Decision = client.DecisionReject
+				decision = client.DecisionReject
 			}
+			if cmdline.IsPreview(c) {
+				return s.preview(c, client.ActionInput{Approve: &client.ApproveActionInput{RunId: args[0], Decision: decision}})
+			}
+			in := client.ApproveRunInput{RunId: args[0], RequestId: orNew(requestID), Decision: decision}
 			if reason != "" {
 				in.Reason = &reason
 			}

@@ -40,8 +40,8 @@ func TestRunShow_SaysWhatARunWaitsForAndWhoCanEndIt(t *testing.T) {
 		"failed step that the viewer may not retry": {`{"data":{"run":{"runId":"r1","status":"RUNNING","steps":[{"stepId":"s",` +
 			`"status":"FAILED"}]},"preview":{"outcome":"REFUSED","reason":"You need the Engineer role.","whoCould":["eve"]}}}`,
 			[]string{"\nyou cannot: You need the Engineer role. Who can: eve.\nlog: dvt run logs r1 s\n"}},
-		"stopped steps of a cancelled run": {`{"data":{"run":{"runId":"r1","status":"CANCELLED","steps":[{"stepId":"s",` +
-			`"status":"FAILED","statusRaw":"FAILED","error":{"code":"CANCELLED"}}]}}}`, []string{"\ns           STOPPED  "}},
+		"cancelled steps of a cancelled run": {`{"data":{"run":{"runId":"r1","status":"CANCELLED","steps":[{"stepId":"s",` +
+			`"status":"FAILED","statusRaw":"FAILED","error":{"code":"CANCELLED"}}]}}}`, []string{"\ns           CANCELLED  "}},
 		"rerun": {`{"data":{"run":{"runId":"r1","parentRunId":"r0"}}}`, []string{"\nrerun of r0\n"}},
 	} {
 		out, said, status := runSplit(t, serveAnswer(t, 200, c.answer), "t", "run", "show", "r1")
@@ -53,12 +53,12 @@ func TestRunShow_SaysWhatARunWaitsForAndWhoCanEndIt(t *testing.T) {
 	}
 }
 
-func TestRunList_CountsTheStoppedStepsOfACancelledRunAsStopped(t *testing.T) {
+func TestRunList_CountsTheStepsThatACancellationStopped(t *testing.T) {
 	t.Parallel()
 	address := serveAnswer(t, 200, `{"data":{"runs":{"edges":[{"node":{"runId":"r1","status":"CANCELLED",`+
-		`"stepCounts":{"total":3,"success":1,"failed":2}}}],"pageInfo":{}}}}`)
-	if out, _, _ := runSplit(t, address, "t", "run", "list"); !strings.Contains(out, "1/3, 2 stopped") {
-		t.Errorf("want 1/3, 2 stopped in\n%s", out)
+		`"stepCounts":{"total":3,"success":1,"failed":2,"stopped":2}}}],"pageInfo":{}}}}`)
+	if out, _, _ := runSplit(t, address, "t", "run", "list"); !strings.Contains(out, "1/3, 2 cancelled") {
+		t.Errorf("want 1/3, 2 cancelled in\n%s", out)
 	}
 }
 

@@ -40,12 +40,12 @@ func (s *QuotaEditor) effectOf(ctx context.Context, tenantID string, before, aft
 	}
 	warn := func(whose string, l QuotaLimits, use store.LaneUsage) {
 		if most := l.MaxActive; most != nil && *most > 0 && int(use.Active) > *most {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("%s active in %s now; no new one starts until fewer than %d are.",
-				control.Plural(int(use.Active), "run is", "runs are"), whose, *most))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s active in %s now; no new one starts until %s.",
+				control.Plural(int(use.Active), "run is", "runs are"), whose, fewerThan(*most)))
 		}
 		if most := l.MaxQueueDepth; most != nil && int(use.Waiting) > *most {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("%s in the queue of %s now; they stay, and no other is accepted "+
-				"until fewer than %d wait.", control.Plural(int(use.Waiting), "run waits", "runs wait"), whose, max(*most, 1)))
+				"until there are fewer than %d.", control.Plural(int(use.Waiting), "run waits", "runs wait"), whose, max(*most, 1)))
 		}
 		if most := l.MaxActive; most != nil && *most == 0 {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("With 0 active runs nothing starts in %s.", whose))
@@ -56,6 +56,14 @@ func (s *QuotaEditor) effectOf(ctx context.Context, tenantID string, before, aft
 		warn("project "+project.ProjectID, project.Limits, u.Projects[project.ProjectID])
 	}
 	return out, nil
+}
+
+// fewerThan completes "no new one starts until …".
+func fewerThan(n int) string {
+	if n == 1 {
+		return "none is active"
+	}
+	return fmt.Sprintf("fewer than %d are", n)
 }
 
 // describeChanges fills in Changed of each version of a page, newest first. last is the version before the page's last

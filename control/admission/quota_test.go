@@ -171,7 +171,7 @@ func TestPreviewQuota_SaysWhatChangesAndWhatIsInUse(t *testing.T) {
 	want := admission.QuotaEffect{
 		Changed: []string{fmt.Sprintf("- active runs of the tenant: the tier's %d", *before.Most.MaxActive),
 			"+ active runs of the tenant: 1"},
-		Warnings: []string{"2 runs are active in the tenant now; no new one starts until fewer than 1 are."},
+		Warnings: []string{"2 runs are active in the tenant now; no new one starts until none is active."},
 	}
 	if diff := cmp.Diff(want, effect); diff != "" {
 		t.Errorf("the preview (-want +got):\n%s", diff)

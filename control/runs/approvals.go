@@ -141,7 +141,8 @@ func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, trigg
 	if e := s.CheckMayDecide(p, triggeredBy, at, false); e != nil {
 		a.Outcome, a.Code, a.Reason = "REFUSED", e.Code, e.Message
 		if a.MayReject = s.CheckMayDecide(p, triggeredBy, at, true) == nil; a.MayReject {
-			a.Reason += " You can reject the run now. The time to approve it goes on and ends at " +
+			a.Reason = strings.TrimSuffix(a.Reason, ".") +
+				". You can reject the run now. The time to approve it goes on and ends at " +
 				control.TimeWords(at.ExpiresAt) + "."
 		}
 		return
@@ -152,6 +153,19 @@ func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, trigg
 		a.Reason = fmt.Sprintf("It is approval %d of %d; after it %s must approve.", countApprovals(at)+1, at.Required,
 			control.Plural(left, "more person", "more people"))
 	}
+}
+
+// judgeRejection sets the outcome that a rejection by p would have now.
+func (s *Approver) judgeRejection(a *ActionAvailability, p authz.Principal, triggeredBy string, at store.Approval) {
+	if HasDecided(at, p) {
+		a.Outcome, a.Code, a.Reason = "NOOP", run.CodeAlreadyInState, "You have decided already; your decision stands."
+		return
+	}
+	if e := s.CheckMayDecide(p, triggeredBy, at, true); e != nil {
+		a.Outcome, a.Code, a.Reason = "REFUSED", e.Code, e.Message
+		return
+	}
+	a.Outcome, a.Reason = "APPLY", "The run is cancelled and never starts."
 }
 
 // addApproval changes the preview of a new run that needs approvals, and reports whether it does: the run would stay

@@ -545,6 +545,16 @@ func TestActions_ARunOfAFrozenTenantCanOnlyBeRejected(t *testing.T) {
 	if a := approve(w.Principal("dev-viewer")); a.MayReject {
 		t.Errorf("for a viewer it is %+v, want no rejection", a)
 	}
+	for reject, want := range map[bool]runs.ActionPreview{
+		true:  {Outcome: "APPLY", Reason: "The run is cancelled and never starts.", Status: run.Cancelled},
+		false: {Outcome: "REFUSED", Code: run.CodeTenantFrozen, Reason: a.Reason},
+	} {
+		in := runs.ApproveRun{RunID: id, RequestID: "p", Reject: reject, Reason: "late"}
+		got := controltest.Must[runs.ActionPreview](t)(w.PreviewAction(ctx, planner, runs.PreviewAction{Approve: &in}))
+		if got.Outcome != want.Outcome || got.Code != want.Code || got.Reason != want.Reason || got.Status != want.Status {
+			t.Errorf("the preview with reject=%v is %+v, want %+v", reject, got, want)
+		}
+	}
 	_, err := w.ApproveRun(ctx, planner, controltest.ApprovalOf(id, "a"))
 	controltest.Refusal(t, err, run.CodeTenantFrozen)
 	controltest.Must[control.RunView](t)(w.ApproveRun(ctx, planner, controltest.RejectionOf(id, "a2")))

@@ -130,9 +130,15 @@ func (s *Previewer) previewApproval(ctx context.Context, p authz.Principal, in A
 		at = &store.Approval{}
 	}
 	var a ActionAvailability
-	s.approver.judgeApproval(&a, p, r.TriggeredBy, *at)
+	if in.Reject {
+		s.approver.judgeRejection(&a, p, r.TriggeredBy, *at)
+	} else {
+		s.approver.judgeApproval(&a, p, r.TriggeredBy, *at)
+	}
 	out := ActionPreview{BasedOnSeq: v.State.Seq, Outcome: a.Outcome, Code: a.Code, Reason: a.Reason}
 	switch {
+	case a.Outcome == "APPLY" && in.Reject:
+		out.Status = run.Cancelled
 	case a.Outcome == "APPLY" && countApprovals(*at)+1 == at.Required:
 		out.Status = run.Approved
 	case a.Outcome != "REFUSED":

@@ -96,6 +96,12 @@ func TestShareRun_IsRefused(t *testing.T) {
 	controltest.Refusal(t, set("dev-engineer", 24), run.CodeForbidden)
 	controltest.Refusal(t, set("dev-admin", 169), run.CodeBadInput)
 	controltest.Refusal(t, set("dev-admin", -1), run.CodeBadInput)
+	for _, row := range []string{"dev-admin SET_SHARE_LINKS ACCEPTED",
+		"dev-admin SET_SHARE_LINKS REJECTED BAD_USER_INPUT"} {
+		if !w.HasAuditRow("acme", row) {
+			t.Errorf("the audit is %q, want %q", w.AuditRows("acme"), row)
+		}
+	}
 
 	off := newWorld(t, func(c *usecases.Config) { c.Seals = controltest.TicketKeys(t, "k1") })
 	own := off.CreateRunning("r", "s1")

@@ -62,7 +62,9 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   await expect(text).toHaveValue(/"completeManual": true/);
   const document = await text.inputValue();
   await text.fill(document.replace('"completeManual": true', '"completeManual": false'));
-  await expect(dialog.getByRole("region", { name: "1 change" })).toContainText("sod.completeManual: true → false");
+  await expect(dialog.getByRole("region", { name: "What this changes" })).toContainText(
+    "the requester of a run may complete its manual steps",
+  );
   await dialog.getByLabel(/Reason/).fill("two people are not always there");
   await dialog.getByRole("button", { name: "Save" }).click();
   await expect(dialog).toHaveCount(0);

@@ -45,7 +45,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   queue: "api api/gen format messages status ui",
   attention: "actions api api/gen bulk format messages plans receipts session ui",
   inbox: "actions api api/gen format messages ui",
-  audit: "api api/gen format messages ui",
+  audit: "api api/gen format messages page plans ui",
   health: "api api/gen format messages page session ui",
   admin: "api api/gen format forms messages page receipts session ui",
   explorer: "api api/gen messages ui",

@@ -10375,7 +10375,11 @@ input SignalActionInput {
   signal: SignalInput!
 }
 input CancelActionInput { runId: String! }
-input ApproveActionInput { runId: String! }
+input ApproveActionInput {
+  runId: String!
+  "Which decision to preview."
+  decision: Decision! = APPROVE
+}
 input BulkPreviewInput {
   runs: BulkRunsInput!
   action: BulkActionInput!
@@ -43480,7 +43484,11 @@ func (ec *executionContext) unmarshalInputApproveActionInput(ctx context.Context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"runId"}
+	if _, present := asMap["decision"]; !present {
+		asMap["decision"] = "APPROVE"
+	}
+
+	fieldsInOrder := [...]string{"runId", "decision"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -43494,6 +43502,13 @@ func (ec *executionContext) unmarshalInputApproveActionInput(ctx context.Context
 				return it, err
 			}
 			it.RunID = data
+		case "decision":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("decision"))
+			data, err := ec.unmarshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecision(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Decision = data
 		}
 	}
 	return it, nil

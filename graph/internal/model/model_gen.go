@@ -94,6 +94,8 @@ type ApprovalDecision struct {
 
 type ApproveActionInput struct {
 	RunID string `json:"runId"`
+	// Which decision to preview.
+	Decision Decision `json:"decision"`
 }
 
 type ApproveRunInput struct {

@@ -101,7 +101,7 @@ export function buildInput(intent: Intent, draft: Draft, token: string | null): 
     case "APPROVE":
       return draft.decision === "REJECT" && reason === null
         ? { missing: m.confirm.reasonRequired }
-        : { input: { approve: { runId } } };
+        : { input: { approve: { runId, decision: draft.decision } } };
     case "COMPLETE_MANUAL_STEP": {
       if (token === null) return { missing: m.confirm.taskGone };
       const evidenceRefs = draft.evidence.split("\n").flatMap((line) => (line.trim() === "" ? [] : [line.trim()]));

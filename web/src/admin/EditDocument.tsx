@@ -3,6 +3,7 @@ import { newId } from "../api/newId";
 import { ApiError } from "../api/error";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
+import { ChangedLines } from "../page/ChangedLines";
 import { Dialog } from "../ui/Dialog";
 import css from "../styles/Form.module.css";
 import { useSending } from "../forms/useSending";
@@ -88,9 +89,24 @@ export function EditDocument({
     }
     send(() => save({ document, reason: reason.trim(), requestId }).then(onClose));
   };
+  const effect =
+    Preview && edited !== undefined && text !== original ? (
+      <section aria-label={m.admin.effect}>
+        <h3>{m.admin.effect}</h3>
+        <Preview document={edited} />
+        <details>
+          <summary>{m.admin.asJson}</summary>
+          <Changes before={before} after={edited} />
+        </details>
+      </section>
+    ) : (
+      <Changes before={before} after={edited} />
+    );
   return (
     <Dialog title={title} onClose={onClose} wide={Form !== undefined}>
       <form ref={form} className={css.stack} onSubmit={submit}>
+        {/* People mostly save a draft unchanged, so its effect stands before the fields. */}
+        {draft !== undefined && effect}
         {Form && (
           <div className={css.row} role="group" aria-label={m.admin.view}>
             {(["form", "json"] as const).map((name) => (
@@ -130,18 +146,7 @@ export function EditDocument({
           />
           <Wrong id={id} text={wrong} />
         </label>
-        {Preview && edited !== undefined && text !== original ? (
-          <section aria-label={m.admin.effect}>
-            <h3>{m.admin.effect}</h3>
-            <Preview document={edited} />
-            <details>
-              <summary>{m.admin.asJson}</summary>
-              <Changes before={before} after={edited} />
-            </details>
-          </section>
-        ) : (
-          <Changes before={before} after={edited} />
-        )}
+        {draft === undefined && effect}
         <Violations
           error={error}
           goTo={(path) => {
@@ -168,7 +173,8 @@ export function EditDocument({
 export function InWords({ changed, warnings, error }: Previewed) {
   return (
     <>
-      {error ? <p className={css.hint}>{m.admin.noEffect(error.message)}</p> : <ChangedLines lines={changed} />}
+      {error && <p className={css.hint}>{m.admin.noEffect(error.message)}</p>}
+      {!error && changed.length > 0 && <ChangedLines lines={changed} />}
       {warnings.length > 0 && (
         <ul className={css.warnings} aria-label={m.admin.warnings}>
           {warnings.map((warning) => (
@@ -177,17 +183,6 @@ export function InWords({ changed, warnings, error }: Previewed) {
         </ul>
       )}
     </>
-  );
-}
-
-/** The lines of a change: what is gone, then what is new. */
-export function ChangedLines({ lines }: { lines: readonly string[] }) {
-  return (
-    <ul className={css.changes}>
-      {lines.map((line) => (
-        <li key={line}>{line.startsWith("- ") ? <del>{line}</del> : <ins>{line}</ins>}</li>
-      ))}
-    </ul>
   );
 }
 

@@ -23,6 +23,7 @@ import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { type DocumentPreview, EditDocument, InWords } from "./EditDocument";
+import { GrantDialog } from "./GrantDialog";
 import { PolicyForm } from "./PolicyForm";
 import { actionWords, roleWords, scopeWords } from "./scope";
 import { Versions } from "./Versions";
@@ -76,23 +77,53 @@ export function putBackInput(old: PolicyFieldsFragment, now: PolicyFieldsFragmen
 const TYPING_MS = 300;
 
 function PolicyPreview({ document }: Parameters<DocumentPreview>[0]) {
-  // The server checks the document; what it refuses is shown as the reason why there is no preview.
+  // The server checks the document; its refusal is shown as the reason for a missing preview.
   const { last, error } = useQuery(PreviewPolicyDocument, { document: document as PolicyInput }, (r) => r.preview, {
     after: TYPING_MS,
   });
   return <InWords changed={last?.changed ?? []} warnings={error ? [] : (last?.warnings ?? [])} error={error} />;
 }
 
+function PolicyWarnings({ document }: { document: PolicyInput }) {
+  const { answer } = useQuery(PreviewPolicyDocument, { document }, (r) => r.preview.warnings);
+  return <InWords changed={[]} warnings={answer ?? []} error={null} />;
+}
+
 export function PolicyPanel() {
   const policy = useQuery(PolicyDocument, {}, (result) => result.policy);
   const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
   const [editing, setEditing] = useState<Editing | null>(null);
+  // The policy that the dialog of a grant was opened with, so that a change by somebody else meanwhile is refused.
+  const [granting, setGranting] = useState<{ policy: PolicyFieldsFragment; remove: number | null } | null>(null);
   const may = useMay("SET_POLICY");
   const now = policy.answer;
   const refresh = (): void => {
     policy.again();
     history.refresh();
   };
+  const save =
+    (base: PolicyFieldsFragment) =>
+    async ({
+      document,
+      reason,
+      requestId,
+    }: {
+      document: unknown;
+      reason: string;
+      requestId: string;
+    }): Promise<void> => {
+      // The server checks the document and lists its violations.
+      const { setPolicy } = await request(SetPolicyDocument, {
+        input: { requestId, expectedVersion: base.version, reason, document: document as PolicyInput },
+      });
+      recordDone({
+        topic: "policy",
+        what: m.receipt.policySaved,
+        effect: { page: "policy" },
+        change: setPolicy.change,
+      });
+      refresh();
+    };
   return (
     <>
       <PageHead title={now ? m.policy.named(now.version) : m.policy.title} asOf={policy.asOf} refresh={refresh}>
@@ -114,10 +145,35 @@ export function PolicyPanel() {
             <h2>{m.policy.grants}</h2>
             <Table
               label={m.policy.grants}
-              columns={grants}
+              columns={[
+                ...grants,
+                {
+                  head: m.policy.removeOne,
+                  cell: (grant) => (
+                    <Button
+                      kind="quiet"
+                      refusal={may.refusal}
+                      saidBy={may.saidBy}
+                      label={m.policy.removeGrant(grant.principal, roleWords(grant.role))}
+                      onClick={() => setGranting({ policy: now, remove: now.grants.indexOf(grant) })}
+                    >
+                      {m.policy.removeOne}…
+                    </Button>
+                  ),
+                },
+              ]}
               rows={now.grants}
               rowKey={(grant) => JSON.stringify(grant)}
             />
+            <div className={css.row}>
+              <Button
+                refusal={may.refusal}
+                saidBy={may.saidBy}
+                onClick={() => setGranting({ policy: now, remove: null })}
+              >
+                {m.policy.addGrant}…
+              </Button>
+            </div>
           </section>
           <WhoCan />
           <section className={css.section}>
@@ -136,6 +192,8 @@ export function PolicyPanel() {
               </p>
             ))}
           </section>
+          {/* What nobody can fulfil now, such as more approvals than people who can give them. */}
+          <PolicyWarnings document={input(now)} />
           <details className={css.section}>
             <summary>
               {now.defaultRules ? m.policy.defaultRules(now.rules.length) : m.policy.rules(now.rules.length)}
@@ -171,20 +229,17 @@ export function PolicyPanel() {
             : {})}
           form={PolicyForm}
           preview={PolicyPreview}
-          save={async ({ document, reason, requestId }) => {
-            // The server checks the document and lists its violations.
-            const { setPolicy } = await request(SetPolicyDocument, {
-              input: { requestId, expectedVersion: editing.base.version, reason, document: document as PolicyInput },
-            });
-            recordDone({
-              topic: "policy",
-              what: m.receipt.policySaved,
-              effect: { page: "policy" },
-              change: setPolicy.change,
-            });
-            refresh();
-          }}
+          save={save(editing.base)}
           onClose={() => setEditing(null)}
+        />
+      )}
+      {granting && (
+        <GrantDialog
+          policy={input(granting.policy)}
+          remove={granting.remove}
+          preview={PolicyPreview}
+          save={save(granting.policy)}
+          onClose={() => setGranting(null)}
         />
       )}
     </>

@@ -68,16 +68,18 @@ interface NumberProps {
   /** Null when the field is empty. */
   set: (value: number | null) => void;
   min?: number;
+  max?: number | undefined;
   placeholder?: string | undefined;
 }
 
-export function NumberField({ label, value, set, min = 0, placeholder }: NumberProps) {
+export function NumberField({ label, value, set, min = 0, max, placeholder }: NumberProps) {
   return (
     <label className={css.field}>
       <span>{label}</span>
       <input
         type="number"
         min={min}
+        max={max}
         placeholder={placeholder}
         value={value ?? ""}
         onChange={(event) => set(event.target.value === "" ? null : Number(event.target.value))}

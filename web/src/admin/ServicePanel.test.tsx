@@ -12,6 +12,12 @@ const SERVICE = {
   degraded: false,
   retryAfterMs: null,
   activeRuns: null,
+  shareLinkHours: 0,
+};
+const FROZEN = {
+  no: 7,
+  id: "x",
+  row: { at: "2026-11-20T03:00:00Z", actor: "sid", reason: "month end", detail: '{"frozen":true}' },
 };
 const CHANGE = {
   action: "FREEZE_TENANT",
@@ -27,10 +33,14 @@ it("shows the receipt that the server answered: what, versions, who, and its rec
     viewer: { actions: new Set(["FREEZE_TENANT", "READ_AUDIT"]) },
     answers: {
       Service: { service: SERVICE },
+      Audit: { audit: { edges: [{ node: FROZEN }] } },
       RightHolders: { rightHolders: [{ action: "SET_ENGINE_MODE", names: ["sid"], more: false }] },
       Freeze: { freezeTenant: { service: { ...SERVICE, frozen: true }, change: CHANGE } },
     },
   });
+  const history = await screen.findByRole("region", { name: "Who froze and unfroze the tenant" });
+  expect(history.textContent).toContain("Frozesid");
+  expect(history.textContent).toContain("month end");
   await user.click(await screen.findByRole("button", { name: "Freeze the tenant…" }));
   await user.type(screen.getByLabelText(/^Reason/), "leak");
   await user.click(screen.getByRole("button", { name: "Freeze the tenant" }));

@@ -15,6 +15,9 @@ import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import { Time } from "../ui/Time";
+import { useCan } from "../session/useCan";
+import { FreezeHistory } from "./FreezeHistory";
+import { ShareLinks } from "./ShareLinks";
 
 const MODES = ["NORMAL", "READ_ONLY", "DRAINED"] as const satisfies readonly EngineMode[];
 
@@ -26,6 +29,7 @@ export function ServicePanel() {
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const mode = useMay("SET_ENGINE_MODE");
   const freeze = useMay("FREEZE_TENANT");
+  const mayReadAudit = useCan("READ_AUDIT") === null;
   const now = service.answer;
   const act = async (reason: string): Promise<void> => {
     if (!wanted) return;
@@ -110,7 +114,9 @@ export function ServicePanel() {
             </div>
             <MayNot of={freeze} />
             <DoneLine topic="freeze" />
+            {mayReadAudit && <FreezeHistory version={`${now.frozen} ${now.frozenSince}`} />}
           </section>
+          <ShareLinks hours={now.shareLinkHours} refresh={service.again} />
         </>
       )}
       {wanted && (

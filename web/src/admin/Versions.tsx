@@ -5,10 +5,11 @@ import { m } from "../messages";
 import { List } from "../page/List";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
+import { ChangedLines } from "../page/ChangedLines";
 import { Dialog } from "../ui/Dialog";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
-import { ChangedLines, Changes } from "./EditDocument";
+import { Changes } from "./EditDocument";
 
 /** One version of a document. */
 export interface Version {

@@ -5,10 +5,13 @@ import { shortId } from "../format/format";
 import { m } from "../messages";
 import css from "../styles/Form.module.css";
 import prose from "../styles/Prose.module.css";
+import { ChangedLines } from "../page/ChangedLines";
 import type { Column } from "../ui/Table";
-import { Time } from "../ui/Time";
+import { Time, useZone } from "../ui/Time";
 import type { AuditLine } from "./coalesce";
-import { actionWords, objectWords, reasonWords } from "./words";
+import { PlanLink } from "../plans/links";
+import { type Sentence, sentenceOf } from "./sentence";
+import { reasonWords } from "./words";
 
 export const auditColumns: Column<AuditLine>[] = [
   {
@@ -22,13 +25,9 @@ export const auditColumns: Column<AuditLine>[] = [
   },
   { head: m.audit.actor, main: true, cell: ({ entry }) => entry.row?.actor },
   {
-    head: m.audit.action,
-    cell: ({ entry: { row } }) =>
-      row && (
-        <span title={row.action}>
-          {actionWords(row)} <span className={css.hint}>{objectWords(row)}</span>
-        </span>
-      ),
+    head: m.audit.what,
+    text: true,
+    cell: ({ entry: { row } }) => row && <What row={row} />,
   },
   { head: m.audit.outcome, cell: (line) => line.entry.row && <Outcome row={line.entry.row} count={line.count} /> },
   { head: m.audit.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
@@ -43,6 +42,37 @@ export const auditColumns: Column<AuditLine>[] = [
 
 type Row = NonNullable<AuditFieldsFragment["row"]>;
 
+/** What the record did, the lines of a change, and a link to where more stands about it. */
+function What({ row }: { row: Row }) {
+  const { text, lines, to } = sentenceOf(row, useZone());
+  return (
+    <span title={row.action}>
+      <More to={to}>{text}</More>
+      {lines.length > 0 && <ChangedLines lines={lines} />}
+    </span>
+  );
+}
+
+function More({ to, children }: { to: Sentence["to"]; children: string }) {
+  if (to === null) return children;
+  switch (to.kind) {
+    case "plan":
+      return <PlanLink of={to}>{children}</PlanLink>;
+    case "bulk":
+      return (
+        <Link to="/bulk/$id" params={{ id: to.id }}>
+          {children}
+        </Link>
+      );
+    default:
+      return (
+        <Link to="/admin/$part" params={{ part: to.kind }}>
+          {children}
+        </Link>
+      );
+  }
+}
+
 function Outcome({ row, count }: { row: Row; count: number }) {
   const good = row.outcome === "ACCEPTED";
   return (
@@ -53,13 +83,11 @@ function Outcome({ row, count }: { row: Row; count: number }) {
   );
 }
 
-/** The detail of a record: one line, and the whole text when it is opened. */
+/** The detail of a record, which the sentence tells in words: the text when somebody asks for it. */
 function Detail({ text }: { text: string }) {
   return (
     <details className={css.detail}>
-      <summary>
-        <code>{text}</code>
-      </summary>
+      <summary>{m.admin.document}</summary>
       <pre className={prose.said}>{pretty(text)}</pre>
     </details>
   );

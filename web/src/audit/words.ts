@@ -5,7 +5,23 @@ import { m } from "../messages";
 type Row = NonNullable<AuditFieldsFragment["row"]>;
 
 /** The members of a detail that have words. The server writes them; other members stay in the detail. */
-interface Known {
+export interface Known {
+  projectId?: unknown;
+  environmentId?: unknown;
+  approvals?: unknown;
+  changed?: unknown;
+  role?: unknown;
+  minutes?: unknown;
+  until?: unknown;
+  hours?: unknown;
+  expiresAt?: unknown;
+  decision?: unknown;
+  outcome?: unknown;
+  principal?: unknown;
+  signal?: unknown;
+  runs?: unknown;
+  bulkId?: unknown;
+  repeatedBefore?: unknown;
   stepId?: unknown;
   force?: unknown;
   notes?: unknown;
@@ -17,7 +33,7 @@ interface Known {
   policyVersion?: unknown;
 }
 
-function known(detail: string): Known {
+export function known(detail: string): Known {
   if (detail === "") return {};
   try {
     const value: unknown = JSON.parse(detail);
@@ -28,7 +44,7 @@ function known(detail: string): Known {
 }
 
 /** The name of an action; an unknown one keeps the server's name, so that a filter by it works. */
-function nameOf(action: string): string {
+export function nameOf(action: string): string {
   const shared: Readonly<Record<string, string>> = m.action;
   return m.audit.actions[action] ?? shared[action] ?? action;
 }

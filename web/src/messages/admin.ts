@@ -16,6 +16,7 @@ export const admin = {
   add: (what: string) => `Add ${what}`,
   remove: (what: string) => `Remove ${what}`,
   unchanged: "Nothing was changed.",
+  incomplete: "Fill in the fields and the reason first.",
   changes: (n: number) => plural(n, "change"),
   effect: "What this changes",
   noEffect: (why: string) => `Nothing to show yet: ${why}`,
@@ -128,6 +129,7 @@ export const policy = {
   giveEnvironment: (project: string) => `${project} is a project. Add the environment: ${project}/dev.`,
   addGrant: "Add a grant",
   removeGrant: (principal: string, role: string) => `Remove the grant of ${principal} (${role})`,
+  removeOne: "Remove",
   removing: (principal: string) => `Remove the grant of ${principal}`,
   expiresOn: "Ends after this day (empty: never)",
   noHistory: "This tenant has no policy of its own. The server's settings apply.",
@@ -189,8 +191,28 @@ export const service = {
   notFrozen: "Not frozen",
   freeze: "Freeze the tenant",
   unfreeze: "Unfreeze the tenant",
-  freezeMeans: "No new run starts in this tenant. Runs in progress continue, and queued runs keep waiting.",
-  unfreezeMeans: "Runs start again, queued ones first.",
+  freezeMeans:
+    "No new run starts in this tenant, and no run can be approved. Runs in progress continue, queued runs keep waiting, and a waiting run can be rejected. The time to approve goes on.",
+  unfreezeMeans:
+    "Runs start again, queued ones first. Approvals are possible again, as far as their time has not ended.",
+  freezes: "Who froze and unfroze the tenant",
+  noFreezes: "Nobody has frozen the tenant yet.",
+  froze: "Froze",
+  unfroze: "Unfroze",
+  share: "Share links",
+  shareOn: (hours: number) => `A link shows the status of one run without sign-in, for ${plural(hours, "hour")}.`,
+  shareOff: "Nobody can make a link that shows a run without sign-in.",
+  shareCount: "dvt stores no links, so it cannot count them. The audit says who made which:",
+  shareMade: "links made",
+  shareHours: "Hours that a link is valid (1 to 168)",
+  sharePermit: "Permit share links",
+  shareChange: "Change the hours",
+  shareRevoke: "Revoke all links",
+  shareForbid: "Forbid share links",
+  sharePermitMeans:
+    "Everybody who may see a run can make a link to its status. A reader of the link needs no account. Links that were made before show nothing any more.",
+  shareRevokeMeans: "All links that were made until now show nothing any more. New ones can be made.",
+  shareForbidMeans: "All links show nothing any more, and nobody can make a new one.",
 };
 
 export const breakGlass = {

@@ -68,6 +68,8 @@ export type AlertLevel =
   | 'MEDIUM';
 
 export type ApproveActionInput = {
+  /** Which decision to preview. */
+  decision?: Decision;
   runId: string;
 };
 

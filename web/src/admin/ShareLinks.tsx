@@ -1,0 +1,97 @@
+// The setting of share links: whether people can show a run to somebody without an account.
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { newId } from "../api/newId";
+import { SetShareLinksDocument } from "../api/gen/graphql";
+import { request } from "../api/request";
+import { ReasonDialog } from "../forms/ReasonDialog";
+import { m } from "../messages";
+import { DoneLine } from "../receipts/DoneLine";
+import { recordDone } from "../session/done";
+import { MayNot, useMay } from "../session/MayNot";
+import css from "../styles/Form.module.css";
+import { Button } from "../ui/Button";
+import { NumberField } from "./Rows";
+
+const DAY_HOURS = 24;
+const MOST_HOURS = 168;
+
+/** What the dialog is about to do. */
+interface Wanted {
+  what: "permit" | "revoke" | "forbid";
+  requestId: string;
+}
+
+const WORDS = {
+  permit: { title: m.service.sharePermit, means: m.service.sharePermitMeans },
+  revoke: { title: m.service.shareRevoke, means: m.service.shareRevokeMeans },
+  forbid: { title: m.service.shareForbid, means: m.service.shareForbidMeans },
+} as const;
+
+export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: () => void }) {
+  const may = useMay("SET_POLICY");
+  const [wanted, setWanted] = useState<Wanted | null>(null);
+  const [hours, setHours] = useState<number | null>(null);
+  const open = (what: Wanted["what"]) => (): void => {
+    setHours(now === 0 ? DAY_HOURS : now);
+    setWanted({ what, requestId: `ui-${newId()}` });
+  };
+  const act = async (reason: string): Promise<void> => {
+    if (!wanted) return;
+    const { what, requestId } = wanted;
+    const chosen = what === "forbid" ? 0 : what === "revoke" ? now : (hours ?? 0);
+    const { setShareLinks } = await request(SetShareLinksDocument, { input: { requestId, hours: chosen, reason } });
+    recordDone({
+      topic: "share",
+      what: m.audit.did.links(chosen),
+      effect: { page: "service" },
+      change: setShareLinks.change,
+    });
+    refresh();
+  };
+  const permit = now === 0 ? m.service.sharePermit : m.service.shareChange;
+  return (
+    <section className={css.section}>
+      <h2>{m.service.share}</h2>
+      <p>{now === 0 ? m.service.shareOff : m.service.shareOn(now)}</p>
+      <p className={css.hint}>
+        {m.service.shareCount}{" "}
+        <Link to="/audit" search={{ action: "share run" }}>
+          {m.service.shareMade}
+        </Link>
+      </p>
+      <div className={css.row}>
+        <Button refusal={may.refusal} saidBy={may.saidBy} onClick={open("permit")}>
+          {permit}…
+        </Button>
+        {now > 0 && (
+          <>
+            <Button refusal={may.refusal} saidBy={may.saidBy} onClick={open("revoke")}>
+              {m.service.shareRevoke}…
+            </Button>
+            <Button refusal={may.refusal} saidBy={may.saidBy} onClick={open("forbid")}>
+              {m.service.shareForbid}…
+            </Button>
+          </>
+        )}
+      </div>
+      <MayNot of={may} />
+      <DoneLine topic="share" />
+      {wanted && (
+        <ReasonDialog
+          title={wanted.what === "permit" ? permit : WORDS[wanted.what].title}
+          verb={wanted.what === "permit" ? permit : WORDS[wanted.what].title}
+          reason="required"
+          danger={wanted.what !== "permit"}
+          act={act}
+          onClose={() => setWanted(null)}
+        >
+          <p>{WORDS[wanted.what].means}</p>
+          {wanted.what === "permit" && (
+            <NumberField label={m.service.shareHours} min={1} max={MOST_HOURS} value={hours} set={setHours} />
+          )}
+        </ReasonDialog>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,57 @@
+import { expect, it } from "vitest";
+import { sentenceOf } from "./sentence";
+
+const did = (action: string, detail: object, outcome = "ACCEPTED", code = "") =>
+  sentenceOf({ action, outcome, code, detail: JSON.stringify(detail) }, "utc");
+
+it("says what an accepted record did", () => {
+  for (const [action, detail, text] of [
+    [
+      "BREAK_GLASS",
+      { role: "ADMIN", minutes: 15, until: "2026-11-27T19:03:08Z" },
+      "Took the Admin role by break-glass for 15 minutes, until 2026-11-27 19:03:08",
+    ],
+    [
+      "END_BREAK_GLASS",
+      { role: "ADMIN", until: "2026-11-27T19:03:08Z" },
+      "Gave up the Admin role of break-glass, which would have ended at 2026-11-27 19:03:08",
+    ],
+    [
+      "START",
+      { planId: "nightly", planVersion: "1.0", projectId: "shop", environmentId: "dev", approvals: 2 },
+      "Started plan nightly@1.0 in shop / dev; it waits for 2 approvals",
+    ],
+    ["APPROVE", { decision: "REJECT" }, "Rejected the run"],
+    [
+      "COMPLETE_MANUAL_STEP",
+      { stepId: "release", outcome: "SUCCEEDED" },
+      "Completed the manual step release as Succeeded",
+    ],
+    ["FREEZE_TENANT", { frozen: false }, "Unfroze the tenant: runs start again"],
+    ["SET_SHARE_LINKS", { hours: 0 }, "Forbade share links; those that were made show nothing any more"],
+    ["PAUSE", {}, "Pause"],
+    ["RETRY_STEP", { stepId: "load" }, "Retry step: load"],
+  ] as const) {
+    expect(did(action, detail).text.replace(" UTC", "")).toBe(text);
+  }
+});
+
+it("tells what a change of the policy changed, and leads to it", () => {
+  const changed = ["- approvals needed in shop/prod: 2", "+ approvals needed in shop/prod: 5"];
+  expect(did("SET_POLICY", { policyVersion: 3, changed })).toEqual({
+    text: "Changed the policy to version 3",
+    lines: changed,
+    to: { kind: "policy" },
+  });
+});
+
+it("says what was asked in vain, why, and how often", () => {
+  expect(did("READ", { repeatedBefore: 2 }, "DENIED", "NOT_FOUND")).toEqual({
+    text: "Asked to see a run; refused: no such run exists, or they may not see it. 2 more refusals like it in the minute before",
+    lines: [],
+    to: null,
+  });
+  expect(did("RETRY_STEP", { stepId: "load" }, "REJECTED", "STRANGE").text).toBe(
+    "Asked for “Retry step: load”; refused",
+  );
+});

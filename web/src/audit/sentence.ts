@@ -1,0 +1,105 @@
+// One sentence for an audit record: its effect, or the request and the reason of its refusal.
+import type { AuditFieldsFragment } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { dateTime, type Zone, zoneName } from "../format/format";
+import { m } from "../messages";
+import { actionWords, type Known, known, nameOf, objectWords } from "./words";
+
+type Row = Pick<NonNullable<AuditFieldsFragment["row"]>, "action" | "outcome" | "code" | "detail">;
+
+export interface Sentence {
+  text: string;
+  /** What a change of the policy or of the quotas changed, a line each. */
+  lines: readonly string[];
+  /** Where more stands about the object of the record. */
+  to:
+    | { kind: "policy" | "quotas" | "tokens" | "service" }
+    | { kind: "plan"; planId: string; projectId: string; environmentId: string }
+    | { kind: "bulk"; id: string }
+    | null;
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function number(value: unknown): number {
+  return typeof value === "number" ? value : 0;
+}
+
+function time(value: unknown, zone: Zone): string {
+  return typeof value === "string" ? `${dateTime(instant(value), zone)} ${zoneName(zone)}` : "";
+}
+
+function role(value: unknown): string {
+  const roles: Readonly<Record<string, string>> = m.role;
+  return roles[text(value)] ?? text(value);
+}
+
+/** The sentence of an accepted record; null when its action and object say it. */
+function deed(action: string, detail: Known, zone: Zone): string | null {
+  const { did } = m.audit;
+  const modes: Readonly<Record<string, string>> = m.service.modes;
+  const outcomes: Readonly<Record<string, string>> = m.inbox.outcome;
+  const plan = m.audit.plan(text(detail.planId), text(detail.planVersion));
+  const where = `${text(detail.projectId)} / ${text(detail.environmentId)}`;
+  const needs = number(detail.approvals) > 0 ? did.needs(number(detail.approvals)) : "";
+  switch (action) {
+    case "SET_POLICY":
+      return did.policy(number(detail.policyVersion));
+    case "SET_QUOTA":
+      return did.quotas(number(detail.quotaVersion));
+    case "BREAK_GLASS":
+      return detail.role ? did.broke(role(detail.role), number(detail.minutes), time(detail.until, zone)) : null;
+    case "END_BREAK_GLASS":
+      return detail.role ? did.unbroke(role(detail.role), time(detail.until, zone)) : null;
+    case "START":
+      return detail.planId ? did.started(plan, where) + needs : null;
+    case "RERUN":
+      return detail.planId ? did.reran(plan, where) + needs : null;
+    case "FREEZE_TENANT":
+      return detail.frozen === false ? did.unfroze : did.froze;
+    case "SET_ENGINE_MODE":
+      return did.mode(modes[text(detail.mode)] ?? text(detail.mode));
+    case "SET_SHARE_LINKS":
+      return did.links(number(detail.hours));
+    case "SHARE_RUN":
+      return did.link(time(detail.expiresAt, zone));
+    case "APPROVE":
+      return detail.decision === "REJECT" ? did.rejected : did.approved;
+    case "COMPLETE_MANUAL_STEP":
+      return detail.outcome ? did.completed(text(detail.stepId), outcomes[text(detail.outcome)] ?? "") : null;
+    case "CREATE_TOKEN":
+      return detail.principal ? did.token(text(detail.principal), time(detail.expiresAt, zone)) : null;
+    case "REVOKE_TOKEN":
+      return did.revoked;
+    case "SIGNAL_RUNS":
+      return did.bulk(nameOf(text(detail.signal)), number(detail.runs));
+    default:
+      return null;
+  }
+}
+
+function target(action: string, detail: Known): Sentence["to"] {
+  if (["SET_POLICY", "BREAK_GLASS", "END_BREAK_GLASS"].includes(action)) return { kind: "policy" };
+  if (action === "SET_QUOTA") return { kind: "quotas" };
+  if (action === "CREATE_TOKEN" || action === "REVOKE_TOKEN") return { kind: "tokens" };
+  if (["FREEZE_TENANT", "SET_ENGINE_MODE", "SET_SHARE_LINKS"].includes(action)) return { kind: "service" };
+  if (typeof detail.bulkId === "string") return { kind: "bulk", id: detail.bulkId };
+  if (typeof detail.planId !== "string") return null;
+  const { planId } = detail;
+  return { kind: "plan", planId, projectId: text(detail.projectId), environmentId: text(detail.environmentId) };
+}
+
+export function sentenceOf(row: Row, zone: Zone): Sentence {
+  const detail = known(row.detail);
+  const named = [actionWords(row), objectWords(row)].filter((part) => part !== "").join(": ");
+  if (row.outcome !== "ACCEPTED") {
+    const why = m.audit.why[row.code] ?? m.audit.whyOther;
+    const more = number(detail.repeatedBefore) > 0 ? `. ${m.audit.more(number(detail.repeatedBefore))}` : "";
+    const asked = row.action === "READ" ? m.audit.askedToSee : m.audit.asked(named);
+    return { text: `${asked}; ${why}${more}`, lines: [], to: null };
+  }
+  const lines = Array.isArray(detail.changed) ? detail.changed.map(String) : [];
+  return { text: deed(row.action, detail, zone) ?? named, lines, to: target(row.action, detail) };
+}
