@@ -38,16 +38,17 @@ type Dispatcher struct {
 	runs       DispatchRuns
 	launcher   *Launcher
 	starter    *runs.Starter
+	stopper    *runs.Stopper
 	admission  *admission.Admission
 	background *control.Background
 }
 
 // NewDispatcher makes a Dispatcher.
 func NewDispatcher(queue DispatchQueue, runs DispatchRuns, launcher *Launcher, starter *runs.Starter,
-	admission *admission.Admission,
+	stopper *runs.Stopper, admission *admission.Admission,
 	background *control.Background) *Dispatcher {
-	return &Dispatcher{queue: queue, runs: runs, launcher: launcher, starter: starter, admission: admission,
-		background: background}
+	return &Dispatcher{queue: queue, runs: runs, launcher: launcher, starter: starter, stopper: stopper,
+		admission: admission, background: background}
 }
 
 // giveBackFrozen releases the leased start of a frozen tenant. It returns false when the tenant is not frozen.
@@ -142,6 +143,8 @@ func (s *Dispatcher) start(ctx context.Context, q store.QueueRow) error {
 	}
 	if err == nil {
 		err = s.queue.MarkStarted(ctx, q.RunID, q.Generation)
+	} else if isHopeless(q, err) {
+		err = s.failStart(ctx, q, err)
 	} else if !errors.Is(err, store.ErrConflict) {
 		delay := min(time.Second<<min(q.Attempts, 5), 30*time.Second)
 		err = errors.Join(err, s.queue.Release(ctx, q.RunID, q.Generation, delay, err.Error()))
