@@ -57,9 +57,9 @@ func (p *parts) routes() http.Handler {
 		mux.Handle("/", p.interfaceFiles())
 	}
 	if p.dev != nil {
-		return p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux)))
+		return withRequestID(p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux))))
 	}
-	return p.withHeaders(p.requireOwnOrigin(mux))
+	return withRequestID(p.withHeaders(p.requireOwnOrigin(mux)))
 }
 
 // planSchema serves the JSON Schema of a version of plans, such as /schemas/plan/v1.2.json, to editors. It is the same
@@ -106,7 +106,7 @@ func (p *parts) apiConfig() graph.Config {
 
 func (p *parts) graphQL() *graph.Handler {
 	cfg := p.apiConfig()
-	cfg.Logger, cfg.Introspection = p.log, true
+	cfg.Logger, cfg.Introspection, cfg.RequestID = p.log, true, requestID
 	cfg.Streams.Metrics = p.registry
 	cfg.Limits = limit.Limits{PerMinute: p.cfg.RequestsPerMinute, AddressPerMinute: p.cfg.AddressRequestsPerMinute}
 	if p.dev != nil {
