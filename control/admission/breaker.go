@@ -18,9 +18,10 @@ const (
 	maxSamples   = 1024 // only the newest are kept
 )
 
-// Breaker stops new runs while the engine does not answer or starts them too slowly. Each process has its own, which knows only the starts
-// of this process. While it is open, one start every probeEvery tests whether the engine has recovered; when no run
-// waits, a call to the engine takes its place. The breaker therefore never waits for samples that cannot come.
+// Breaker stops new runs while the engine does not answer or starts them too slowly. Each process has its own, which
+// knows only the starts of this process. While it is open, one start every probeEvery tests whether the engine has
+// recovered; when no run waits, a call to the engine takes its place. The breaker therefore never waits for samples
+// that cannot come.
 type Breaker struct {
 	now     func() time.Time
 	mu      sync.Mutex

@@ -38,17 +38,16 @@ type Dispatcher struct {
 	runs       DispatchRuns
 	launcher   *Launcher
 	starter    *runs.Starter
-	stopper    *runs.Stopper
 	admission  *admission.Admission
 	background *control.Background
 }
 
 // NewDispatcher makes a Dispatcher.
 func NewDispatcher(queue DispatchQueue, runs DispatchRuns, launcher *Launcher, starter *runs.Starter,
-	stopper *runs.Stopper, admission *admission.Admission,
+	admission *admission.Admission,
 	background *control.Background) *Dispatcher {
-	return &Dispatcher{queue: queue, runs: runs, launcher: launcher, starter: starter, stopper: stopper,
-		admission: admission, background: background}
+	return &Dispatcher{queue: queue, runs: runs, launcher: launcher, starter: starter, admission: admission,
+		background: background}
 }
 
 // giveBackFrozen releases the leased start of a frozen tenant. It returns false when the tenant is not frozen.

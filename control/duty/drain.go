@@ -14,9 +14,10 @@ import (
 // mostDrainingNamed is the number of attempts that an alert about a pause names.
 const mostDrainingNamed = 3
 
-// checkDrains raises PAUSE_DRAIN_TIMEOUT for each paused run whose attempts have not ended within PauseDrain (contract
-// R116, T46), once for each pause. It asks no engine, because a drain also hangs while the engine or the workers are
-// down. The workflow has no timer for this: a server that reads the log notices more, and recorded histories stay valid.
+// checkDrains raises PAUSE_DRAIN_TIMEOUT for each paused run whose attempts have not ended within PauseDrain
+// (contract R116, T46), once for each pause. It asks no engine, because a drain also hangs while the engine or the
+// workers are down. The workflow has no timer for this: a server that reads the log notices more, and recorded
+// histories stay valid.
 func (w *pass) checkDrains(ctx context.Context, rows []store.QuietRun) error {
 	return control.ForEach(ctx, rows, func(r store.QuietRun) error {
 		if r.Head.Gate&run.GatePaused == 0 || len(r.Running) == 0 {

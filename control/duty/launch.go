@@ -12,6 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -34,6 +35,9 @@ func NewLauncher(rights *control.Rights, probe *health.EngineProbe, queues plan.
 	foreign *Reconciler) *Launcher {
 	return &Launcher{rights: rights, probe: probe, queues: queues, modes: modes, alerts: alerts, foreign: foreign}
 }
+
+// stopper returns the Stopper that ends runs without the engine.
+func (s *Launcher) stopper() *runs.Stopper { return s.foreign.stopper }
 
 // startInEngine starts a run and reports the duration to the breaker.
 func (s *Launcher) startInEngine(ctx context.Context, id run.Identity) error {

@@ -213,7 +213,8 @@ func NewReconcileMetrics(r prometheus.Registerer) ReconcileMetrics {
 		}, []string{"kind"}),
 	}
 	for _, kind := range []string{
-		workflowGone, workflowMissing, workflowForeign, stopUnanswered, startStuck, stepStuck, logRegressed, noWorker, pauseDrains,
+		workflowGone, workflowMissing, workflowForeign, stopUnanswered, startStuck, stepStuck, logRegressed, noWorker,
+		pauseDrains,
 	} {
 		m.open.WithLabelValues(kind)
 	}

@@ -19,9 +19,9 @@ import (
 // minute, in which the operators may restore a namespace that was lost with the engine's database.
 const maxRejectedStarts = 6
 
-// isHopeless reports whether the engine refused the start of q with err and with the try before, and no try is left. The
-// row keeps the error of the last try, so the tries of all servers count. Tries during an outage alone are not enough,
-// because the engine may still refuse its first calls after it.
+// isHopeless reports whether the engine refused the start of q with err and with the try before, and no try is left.
+// The row keeps the error of the last try, so the tries of all servers count. Tries during an outage alone are not
+// enough, because the engine may still refuse its first calls after it.
 func isHopeless(q store.QueueRow, err error) bool {
 	return errors.Is(err, engine.ErrRejected) && q.Attempts >= maxRejectedStarts &&
 		strings.Contains(q.LastError, engine.ErrRejected.Error())
@@ -30,7 +30,7 @@ func isHopeless(q store.QueueRow, err error) bool {
 // failStart ends a run that the engine never starts with ENGINE_START_REJECTED, under the fence of its lease. An open
 // stop of the run wins. It returns store.ErrConflict when the lease was lost or the run has begun after all.
 func (s *Dispatcher) failStart(ctx context.Context, q store.QueueRow, cause error) error {
-	stop, stopping, err := s.stopper.OpenStop(ctx, q.RunID)
+	stop, stopping, err := s.launcher.stopper().OpenStop(ctx, q.RunID)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Dispatcher) failStart(ctx context.Context, q store.QueueRow, cause erro
 			return store.ErrConflict
 		}
 		if stopping {
-			return s.stopper.CompleteStop(ctx, tx, stop, runs.CutByKill(), "")
+			return s.launcher.stopper().CompleteStop(ctx, tx, stop, runs.CutByKill(), "")
 		}
 		now.Status = store.QueueFailed
 		if err := tx.SetQueue(ctx, now); err != nil {
@@ -70,7 +70,8 @@ func (s *Dispatcher) failStart(ctx context.Context, q store.QueueRow, cause erro
 	if err == nil {
 		s.admission.Usage.StartsGivenUp.Inc()
 		s.background.Log.WarnContext(ctx, "a run failed because the engine refused to start it",
-			slog.String("runId", q.RunID), slog.String("tenantId", q.TenantID), slog.Int("tries", q.Attempts), slog.Any("error", cause))
+			slog.String("runId", q.RunID), slog.String("tenantId", q.TenantID), slog.Int("tries", q.Attempts),
+			slog.Any("error", cause))
 	}
 	return err
 }

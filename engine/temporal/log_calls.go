@@ -90,8 +90,8 @@ func call[R any](d *driver, name string, local, in, remote any, done func(R)) {
 		var out R
 		err := f.Get(ctx, &out)
 		if err != nil && !isFinal(err) {
-			err = workflow.ExecuteActivity(workflow.WithActivityOptions(d.ctx, remoteOptions(d.ctx, name, id)), name, remote).Get(ctx,
-				&out)
+			options := workflow.WithActivityOptions(d.ctx, remoteOptions(d.ctx, name, id))
+			err = workflow.ExecuteActivity(options, name, remote).Get(ctx, &out)
 		}
 		if err != nil {
 			d.fail(err)

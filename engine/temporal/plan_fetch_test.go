@@ -29,8 +29,8 @@ func TestPlan_AHostThatHangsFailsTheRun(t *testing.T) {
 	}})
 	h.patience = 40 * time.Second
 	sum := sha256.Sum256([]byte("never read"))
-	ref := plan.Ref{PlanID: "p", PlanVersion: "1", SchemaVersion: "v1.2", URI: "http://" + silent.Addr().String() + "/plan",
-		SHA256: hex.EncodeToString(sum[:]), SizeBytes: 10}
+	ref := plan.Ref{PlanID: "p", PlanVersion: "1", SchemaVersion: "v1.2",
+		URI: "http://" + silent.Addr().String() + "/plan", SHA256: hex.EncodeToString(sum[:]), SizeBytes: 10}
 	started, err := h.control.StartRun(t.Context(), h.who, runs.StartRun{RequestID: "r", ProjectID: "shop",
 		EnvironmentID: "dev", Ref: &ref})
 	must(t, err)

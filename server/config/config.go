@@ -172,7 +172,8 @@ func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": q.Control, "data-queue": q.Data, "isolation-queue": q.Isolation,
-		"no-worker-after": "5m", "stop-within": "2m", "pause-drain-timeout": "5m", "audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
+		"no-worker-after": "5m", "stop-within": "2m", "pause-drain-timeout": "5m",
+		"audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
 		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,

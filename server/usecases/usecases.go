@@ -272,7 +272,7 @@ func New(cfg Config) *UseCases {
 		Plans: s.PlanReader, Pollers: s.Pollers, Settings: cfg.Reconcile, Metrics: duty.NewReconcileMetrics(cfg.Metrics),
 	})
 	launcher := duty.NewLauncher(s.Rights, probe, cfg.Queues, modes, s.Alerts, s.Reconciler)
-	s.Dispatcher = duty.NewDispatcher(st, st, launcher, s.Starter, stopper, admission, s.Background)
+	s.Dispatcher = duty.NewDispatcher(st, st, launcher, s.Starter, admission, s.Background)
 	s.Deliverer = duty.NewDeliverer(st, cfg.Engine, stopper, s.Background, cfg.Leases, judge.Deliveries)
 	return s
 }
