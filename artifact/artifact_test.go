@@ -33,7 +33,9 @@ func open(t *testing.T, url string, l artifact.Limits) *artifact.Store {
 	return s
 }
 
-func folder(t *testing.T) string { return "file://" + filepath.Join(t.TempDir(), "blobs") }
+func folder(t *testing.T) string {
+	return "file://" + filepath.Join(t.TempDir(), "blobs") + "?create_dir=true"
+}
 
 func text(from, to int) (ls []artifact.Line) {
 	for i := from; i <= to; i++ {
@@ -489,5 +491,17 @@ func TestBlobs_RoundTripAndBound(t *testing.T) {
 	}
 	if _, err := s.Open(t.Context(), artifact.URI("t1/large")); !errors.Is(err, artifact.ErrNotFound) {
 		t.Errorf("a refused artifact: %v, want ErrNotFound", err)
+	}
+}
+
+// A file system that was not mounted must not be replaced by an empty directory on the disk below it.
+func TestOpen_DoesNotCreateADirectoryUnlessAsked(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "missing")
+	if _, err := artifact.Open(t.Context(), "file://"+dir); err == nil || !strings.Contains(err.Error(), "mounted") {
+		t.Errorf("a missing directory: %v, want an error that says what to check", err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the directory was created, want none")
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"net/url"
+	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -88,7 +90,10 @@ func OpenWithLimits(ctx context.Context, bucketURL string, l Limits) (*Store, er
 	}
 	if u.Scheme == "file" {
 		q := u.Query()
-		q.Set("create_dir", "1")
+		if _, err := os.Stat(u.Path); errors.Is(err, fs.ErrNotExist) && !q.Has("create_dir") {
+			return nil, fmt.Errorf("artifact: the directory %s does not exist: create it, or check that its file system is "+
+				"mounted", u.Path)
+		}
 		q.Set("dir_file_mode", "0700")
 		q.Set("metadata", "skip")
 		q.Set("no_tmp_dir", "1")

@@ -27,6 +27,11 @@ var (
 // retry the start later.
 var ErrHeld = errors.New("engine: executions that dvt did not start hold the id of the run")
 
+// ErrRejected is returned by Start when the engine answered that it cannot run this input: it is malformed or too
+// large, names a queue that the engine does not accept, or the namespace does not exist. Repeating the start does not
+// help until somebody changes the settings of the engine.
+var ErrRejected = errors.New("engine: the engine refuses the run")
+
 // ErrUnanswered is returned by a Journal for a write that the store did not answer within the write budget: it may be
 // in the log now or later (contract T120). A store that refuses or cannot be reached causes another error.
 var ErrUnanswered = errors.New("engine: the store did not answer within the write budget")

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"slices"
@@ -57,9 +59,9 @@ func (p *parts) routes() http.Handler {
 		mux.Handle("/", p.interfaceFiles())
 	}
 	if p.dev != nil {
-		return p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux)))
+		return withRequestID(p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux))))
 	}
-	return p.withHeaders(p.requireOwnOrigin(mux))
+	return withRequestID(p.withHeaders(p.requireOwnOrigin(mux)))
 }
 
 // planSchema serves the JSON Schema of a version of plans, such as /schemas/plan/v1.2.json, to editors. It is the same
@@ -106,7 +108,7 @@ func (p *parts) apiConfig() graph.Config {
 
 func (p *parts) graphQL() *graph.Handler {
 	cfg := p.apiConfig()
-	cfg.Logger, cfg.Introspection = p.log, true
+	cfg.Logger, cfg.Introspection, cfg.RequestID = p.log, true, requestID
 	cfg.Streams.Metrics = p.registry
 	cfg.Limits = limit.Limits{PerMinute: p.cfg.RequestsPerMinute, AddressPerMinute: p.cfg.AddressRequestsPerMinute}
 	if p.dev != nil {
@@ -180,4 +182,42 @@ func (p *parts) metrics() http.Handler {
 		return 0
 	})
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+// requestIDHeader names a request to people and to logs. A proxy or a client may choose the id.
+const requestIDHeader = "X-Request-Id"
+
+// maxRequestID is the maximum length of an id that a caller chooses.
+const maxRequestID = 64
+
+type requestIDKey struct{}
+
+// withRequestID gives each request an id, which the answer repeats: that of the caller if it is a plain word, else a
+// new one. An id that is too long or has other characters is replaced, because it is copied into logs.
+func withRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestIDHeader)
+		if !isRequestID(id) {
+			id = rand.Text()
+		}
+		w.Header().Set(requestIDHeader, id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id)))
+	})
+}
+
+// requestID returns the id of the request that ctx belongs to, or "".
+func requestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
+
+func isRequestID(s string) bool {
+	for _, c := range []byte(s) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == ':':
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxRequestID
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
@@ -182,8 +183,9 @@ func assemble(
 		Redriver: p.projector, ManualKeys: keys, Seals: p.tickets, Now: now,
 		EngineTrouble: cfg.EngineTrouble,
 		Meter:         health.MeterSettings{Every: cfg.HealthInterval, Server: p.owner, ReadCounters: p.liveCounts},
-		Reconcile:     duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},
-		Sessions:      access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
+		Reconcile: duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin,
+			PauseDrain: cfg.PauseDrain},
+		Sessions: access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = journal.New(journal.Config{
 		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
@@ -259,11 +261,29 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return err
 	}
 	log.Info("dvt server listens", slog.String("listen", ln.Addr().String()))
+	defer logStop(ctx, log, "dvt server")()
 	if len(cfg.ManualKeys) == 0 {
 		log.Warn("no manual-keys are set, so steps that wait for a person cannot be completed through this server: set " +
 			"manual-keys to id:SECRET, the same on every server; make a secret with `openssl rand -base64 32`")
 	}
 	return p.serve(ctx, ln, p.routes(), nil)
+}
+
+// logStop logs why a process stops when ctx ends. The caller calls the returned function when it has stopped. A process
+// that ends by an error logs no line here, because its command prints the error.
+func logStop(ctx context.Context, log *slog.Logger, process string) (stopped func()) {
+	var began atomic.Pointer[time.Time]
+	forget := context.AfterFunc(ctx, func() {
+		now := time.Now()
+		began.Store(&now)
+		log.Info(process+" stops: it ends its work in order", slog.String("why", context.Cause(ctx).Error()))
+	})
+	return func() {
+		forget()
+		if at := began.Load(); at != nil {
+			log.Info(process+" has stopped", slog.Duration("took", time.Since(*at).Round(time.Millisecond)))
+		}
+	}
 }
 
 // need returns an error that names all missing settings. pairs alternate between the value and the name of a setting.
@@ -329,6 +349,8 @@ func RunWorker(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return errors.New("a worker serves control queues or data queues, not both, because only a worker of control queues " +
 			"may hold store credentials: start one worker for each kind")
 	}
+	log.Info("dvt worker starts", slog.Any("queues", cfg.Queues))
+	defer logStop(ctx, log, "dvt worker")()
 	if len(w.Control) > 0 {
 		return runControlWorker(ctx, cfg, w, log)
 	}

@@ -53,7 +53,7 @@ func whileGranted(ctx context.Context, j checker, log *slog.Logger, work func(co
 func watchAccess(ctx context.Context, j checker, log *slog.Logger) error {
 	tick := time.NewTicker(accessEvery)
 	defer tick.Stop()
-	denied := 0
+	denied, away := 0, outage{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -61,8 +61,12 @@ func watchAccess(ctx context.Context, j checker, log *slog.Logger) error {
 		case <-tick.C:
 		}
 		err := j.Check(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if !errors.Is(err, engine.ErrDenied) {
 			denied = 0
+			away.note(ctx, err, log)
 			continue
 		}
 		if denied++; denied == mostDenied {
@@ -70,5 +74,36 @@ func watchAccess(ctx context.Context, j checker, log *slog.Logger) error {
 		}
 		log.WarnContext(ctx, "the server denied access: this worker begins no steps, and ends if this continues; check its worker token",
 			slog.Any("error", err))
+	}
+}
+
+// outageLogEvery is the number of failed checks between two lines about one outage.
+const outageLogEvery = 30
+
+// outage is the time in which the server did not answer the checks of a worker. The zero value means that it answers.
+// One goroutine may use it.
+type outage struct {
+	since  time.Time
+	failed int
+}
+
+// note logs the begin of an outage, its end, and every outageLogEvery checks that it goes on. err is the result of the
+// newest check.
+func (o *outage) note(ctx context.Context, err error, log *slog.Logger) {
+	switch {
+	case err == nil && o.failed > 0:
+		log.InfoContext(ctx, "the server answers again: this worker begins steps", slog.Int("failedChecks", o.failed),
+			slog.Duration("after", time.Since(o.since).Round(time.Second)))
+		*o = outage{}
+	case err == nil:
+	default:
+		if o.failed == 0 {
+			o.since = time.Now()
+		}
+		if o.failed%outageLogEvery == 0 {
+			log.WarnContext(ctx, "the server does not answer: this worker begins no steps until it does; check the setting "+
+				"server, and let proxies pass /engine/journal", slog.Int("failedChecks", o.failed+1), slog.Any("error", err))
+		}
+		o.failed++
 	}
 }

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,5 +70,23 @@ func TestWorker_StartsWithoutItsServerButNotWithoutAccess(t *testing.T) {
 		if err := checkJournal(t.Context(), &accessChecks{[]error{answer}}, log); err != nil {
 			t.Errorf("%v: %v, want no error", answer, err)
 		}
+	}
+}
+
+func TestWorker_LogsAnOutageOfItsServerOnceWithACount(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	away := fmt.Errorf("%w: the server answered 502", store.ErrUnavailable)
+	answers := append(slices.Repeat([]error{away}, 10), nil)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_ = watchAccess(ctx, &accessChecks{answers}, slog.New(slog.NewTextHandler(&out, nil)))
+	})
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "502") ||
+		!strings.Contains(lines[0], "/engine/journal") || !strings.Contains(lines[1], "level=INFO") ||
+		!strings.Contains(lines[1], "failedChecks=10") {
+		t.Errorf("the log is %q, want one warning with the status and one line when it is over", lines)
 	}
 }

@@ -28,6 +28,8 @@ type Admissions interface {
 	Usage(ctx context.Context, tenantID string) (Usage, error)
 	// ActiveRuns counts the runs of the whole installation that hold a slot. It is one cheap read.
 	ActiveRuns(ctx context.Context) (int64, error)
+	// DueStarts counts the admitted runs of the whole installation that should have started by now and have not.
+	DueStarts(ctx context.Context) (int64, error)
 }
 
 // WaitingRun is the queue row of a waiting run, with facts of the run.

@@ -32,7 +32,7 @@ func serveLogs(t *testing.T) string {
 	createRun(t, s, "logged", runtest.Start("test<load", "load", "never<test"),
 		runtest.Draft(log.StepStartedEvent, "load", 1), runtest.Draft(log.StepCompletedEvent, "load", 1),
 		later)
-	logs, err := artifact.Open(t.Context(), "file://"+filepath.Join(dir, "artifacts"))
+	logs, err := artifact.Open(t.Context(), "file://"+filepath.Join(dir, "artifacts")+"?create_dir=true")
 	if err != nil {
 		t.Fatal(err)
 	}

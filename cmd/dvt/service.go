@@ -52,7 +52,7 @@ func serviceLines(r client.ServiceRow) []string {
 		out = append(out, "FROZEN: nothing new starts in this tenant"+why(r.FrozenSince, r.FrozenReason))
 	}
 	if r.Degraded {
-		line := "DEGRADED: the engine starts runs too slowly, new ones are refused"
+		line := "DEGRADED: the engine does not answer or starts runs too slowly, new ones are refused"
 		if r.RetryAfterMs != nil {
 			line += fmt.Sprintf("; again in %s", runtext.Milliseconds(*r.RetryAfterMs))
 		}

@@ -18,9 +18,10 @@ const (
 	maxSamples   = 1024 // only the newest are kept
 )
 
-// Breaker stops new runs while the engine starts them too slowly. Each process has its own, which knows only the starts
-// of this process. While it is open, one start every probeEvery tests whether the engine has recovered; when no run
-// waits, a call to the engine takes its place. The breaker therefore never waits for samples that cannot come.
+// Breaker stops new runs while the engine does not answer or starts them too slowly. Each process has its own, which
+// knows only the starts of this process. While it is open, one start every probeEvery tests whether the engine has
+// recovered; when no run waits, a call to the engine takes its place. The breaker therefore never waits for samples
+// that cannot come.
 type Breaker struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -28,6 +29,7 @@ type Breaker struct {
 	open    bool
 	probeAt time.Time // when the next probe is due, while open
 	probing bool      // the next observation is that of the probe
+	failing bool      // the newest observation is a failure: the engine does not answer
 	metrics breakerMetrics
 }
 
@@ -66,6 +68,13 @@ func (b *Breaker) refuses() (time.Duration, bool) {
 	return max(b.probeAt.Sub(b.now()), time.Second), true
 }
 
+// Failing reports whether the newest start or probe failed: the engine does not answer, rather than being slow.
+func (b *Breaker) Failing() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failing
+}
+
 // allows returns how many of at most n starts may be made now. An open breaker allows one probe each probeEvery.
 func (b *Breaker) allows(n int) int {
 	b.mu.Lock()
@@ -89,6 +98,7 @@ func (b *Breaker) Observe(took time.Duration, failed bool) (moved bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.failing = failed
 	now := b.now()
 	if b.open && !b.probing {
 		return false // the start began before the breaker opened

@@ -3,6 +3,7 @@ package admission_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,10 @@ func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 		return controltest.Must[admission.ServiceState](t)(w.ServiceState(ctx, w.Engineer())).Degraded
 	}
 	controltest.Eventually(t, "it opens", degraded)
+	if e := controltest.Refusal(t, w.start(w.Engineer(), "late"), run.CodeEngineDegraded); !strings.Contains(e.Message,
+		"does not answer") {
+		t.Errorf("the refusal says %q, want that the engine does not answer", e.Message)
+	}
 	total := func() (n int) {
 		for _, id := range ids {
 			n += w.Engine.StartsOf(id)

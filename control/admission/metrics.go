@@ -23,6 +23,8 @@ type Metrics struct {
 	Expired       *prometheus.CounterVec
 	leasesExpired prometheus.Counter
 	StartFailures prometheus.Counter
+	StartsGivenUp prometheus.Counter
+	pending       prometheus.Gauge
 
 	mu      sync.Mutex
 	tenants map[string]time.Time // tenants with their own label, and when they were last busy here
@@ -72,6 +74,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}),
 		StartFailures: register.NewCounter(prometheus.CounterOpts{Name: "run_queue_start_failures_total",
 			Help: "Starts that failed and are tried again."}),
+		StartsGivenUp: register.NewCounter(prometheus.CounterOpts{Name: "run_queue_starts_rejected_total",
+			Help: "Runs that failed because the engine refused to start them."}),
+		pending: register.NewGauge(prometheus.GaugeOpts{Name: "run_queue_pending_total",
+			Help: "Admitted runs of the whole installation that should have started by now and have not."}),
 	}
 }
 

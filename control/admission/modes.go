@@ -183,6 +183,10 @@ func (s *Modes) CheckAdmits(tenantID string) *control.Error {
 	case isFrozen:
 		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. Running runs continue.%s",
 			because(frozen.reason))
+	case slow && s.Breaker.Failing():
+		return control.Later(control.Refuse(run.CodeEngineDegraded,
+			"The engine does not answer, so new runs are refused. Runs that were accepted before wait in the queue. dvt "+
+				"tries a start every few seconds."), wait)
 	case slow:
 		return control.Later(control.Refuse(
 			run.CodeEngineDegraded,

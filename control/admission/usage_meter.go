@@ -17,6 +17,7 @@ import (
 // UsageStore reads what tenants use.
 type UsageStore interface {
 	Usage(ctx context.Context, tenantID string) (store.Usage, error)
+	DueStarts(ctx context.Context) (int64, error)
 }
 
 // UsageMeter shows and measures what tenants use. It is safe for concurrent use.
@@ -109,8 +110,8 @@ func bucketSnapshot(action store.BucketAction, perMinute int, full, now time.Tim
 	return b
 }
 
-// MeasureQuotas updates the metrics of quotas every 10 s until ctx ends. It reads only tenants that were busy on this
-// server within busyFor, at most maxTenantLabels, to bound the load.
+// MeasureQuotas updates the metrics of quotas and of due starts every 10 s until ctx ends. It reads only tenants that
+// were busy on this server within busyFor, at most maxTenantLabels, to bound the load.
 func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
@@ -128,6 +129,11 @@ func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
 }
 
 func (s *UsageMeter) measureQuotas(ctx context.Context) error {
+	due, err := s.store.DueStarts(ctx)
+	if err != nil {
+		return err
+	}
+	s.metrics.pending.Set(float64(due))
 	busy, idle := s.metrics.busy()
 	for _, tenant := range idle {
 		s.metrics.forget(tenant)

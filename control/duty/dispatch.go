@@ -142,6 +142,8 @@ func (s *Dispatcher) start(ctx context.Context, q store.QueueRow) error {
 	}
 	if err == nil {
 		err = s.queue.MarkStarted(ctx, q.RunID, q.Generation)
+	} else if isHopeless(q, err) {
+		err = s.failStart(ctx, q, err)
 	} else if !errors.Is(err, store.ErrConflict) {
 		delay := min(time.Second<<min(q.Attempts, 5), 30*time.Second)
 		err = errors.Join(err, s.queue.Release(ctx, q.RunID, q.Generation, delay, err.Error()))

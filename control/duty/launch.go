@@ -12,6 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -35,15 +36,17 @@ func NewLauncher(rights *control.Rights, probe *health.EngineProbe, queues plan.
 	return &Launcher{rights: rights, probe: probe, queues: queues, modes: modes, alerts: alerts, foreign: foreign}
 }
 
+// stopper returns the Stopper that ends runs without the engine.
+func (s *Launcher) stopper() *runs.Stopper { return s.foreign.stopper }
+
 // startInEngine starts a run and reports the duration to the breaker.
 func (s *Launcher) startInEngine(ctx context.Context, id run.Identity) error {
 	began := s.rights.Now()
 	started, err := s.probe.Engine.Start(ctx, id, s.queues.For(id.TenantID, id.EnvironmentID))
 	if ctx.Err() == nil {
 		trouble := err
-		if errors.Is(err,
-			engine.ErrHeld) { // the engine answered; somebody who holds up one run must not hold up all starts
-			trouble = nil
+		if errors.Is(err, engine.ErrHeld) || errors.Is(err, engine.ErrRejected) {
+			trouble = nil // the engine answered; one run must not hold up all starts
 		}
 		s.observeStart(ctx, s.rights.Now().Sub(began), trouble)
 	}
@@ -74,17 +77,22 @@ func (s *Launcher) observeStart(ctx context.Context, took time.Duration, err err
 	}
 	s.modes.State.Set(nil)
 	p95, n, open := s.modes.Breaker.Stats()
-	word, why := "CLOSED", "A start within the limit: new runs are accepted again."
-	if open {
-		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+
-			p95.Round(time.Millisecond).String()+": new runs are refused."
-	} else {
+	if !open {
 		control.Wake(s.modes.Waker.Starts)
+		why := "A start within the limit: new runs are accepted again."
+		s.rights.Log.InfoContext(ctx, "the engine starts runs in time again", slog.String("why", why))
+		s.auditBreaker(ctx, "CLOSED", why)
+		return
 	}
-	s.rights.Log.WarnContext(ctx, "the breaker of starts has changed", slog.String("state", word),
-		slog.String("why", why),
-		slog.Any("error", err))
-	s.auditBreaker(ctx, word, why)
+	why := "The P95 of the engine's last " + strconv.Itoa(n) + " starts within a minute is " +
+		p95.Round(time.Millisecond).String() + ": new runs are refused."
+	if err != nil {
+		why = "The engine does not answer: the last of " + strconv.Itoa(n) + " starts within a minute failed. New runs are " +
+			"refused."
+	}
+	s.rights.Log.WarnContext(ctx, "new runs are refused until the engine starts runs in time again",
+		slog.String("why", why), slog.Any("error", err))
+	s.auditBreaker(ctx, "OPENED", why)
 }
 
 // auditBreaker writes an audit row for the operators, at most one a minute for each direction.

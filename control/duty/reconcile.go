@@ -81,6 +81,8 @@ type ReconcileSettings struct {
 	NoWorkerAfter time.Duration
 	// StopWithin is how long the engine may take to carry out a stop before the Reconciler ends the run; 2 min.
 	StopWithin time.Duration
+	// PauseDrain is how long a paused run may drain before people are told; 5 min (contract R116).
+	PauseDrain time.Duration
 	// Batch is the number of quiet runs that one round checks; 500.
 	Batch int
 }
@@ -99,6 +101,7 @@ func (c ReconcileSettings) WithDefaults() ReconcileSettings {
 	def(&c.StepSlack, 10*time.Minute)
 	def(&c.NoWorkerAfter, 5*time.Minute)
 	def(&c.StopWithin, 2*time.Minute)
+	def(&c.PauseDrain, 5*time.Minute)
 	if c.Batch <= 0 || c.Batch > store.MaxPage {
 		c.Batch = 500
 	}
@@ -118,6 +121,7 @@ const (
 	stepStray        = "step_stray"        // an attempt that is RUNNING in the log but that the engine does not execute
 	logRegressed     = "log_regressed"     // the engine knows later events than the log has
 	noWorker         = "no_worker"         // a queue with waiting runs that no worker serves
+	pauseDrains      = "pause_drains"      // a paused run whose attempts have not ended in time
 )
 
 // Actions of the Reconciler. They are labels of metrics.
@@ -164,6 +168,7 @@ type reconcilableEngine interface {
 //   - A queue with waiting runs that no worker serves: an alert is raised, if the engine implements engine.Pollers.
 //   - An attempt that runs for longer than all its tries may take: it fails when the engine does not execute it, else
 //     an alert is raised. PAUSED runs and steps that wait for a person are skipped (contract H06).
+//   - A paused run whose attempts have not ended within PauseDrain: an alert is raised, also when no RESUME came.
 //   - An attempt of a stopping run that the engine does not execute: it ends, so that the run can end.
 //
 // An engine that does not answer causes no finding. A run whose log is shorter than the engine knows is never ended,
@@ -209,6 +214,7 @@ func NewReconcileMetrics(r prometheus.Registerer) ReconcileMetrics {
 	}
 	for _, kind := range []string{
 		workflowGone, workflowMissing, workflowForeign, stopUnanswered, startStuck, stepStuck, logRegressed, noWorker,
+		pauseDrains,
 	} {
 		m.open.WithLabelValues(kind)
 	}
@@ -231,6 +237,7 @@ type pass struct {
 	known      int // quiet runs of the last cycle that the engine executes
 	knows      int // the same in this cycle so far
 	stuck      int // stuck steps found in this cycle
+	draining   int // paused runs found in this cycle that drain for too long
 
 	runningPage string // next page of the engine's open executions
 
@@ -341,7 +348,10 @@ func (w *pass) checkQuiet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var broken error
+	broken := w.checkDrains(ctx, rows)
+	if broken != nil && control.IsOutage(ctx, broken) {
+		return broken
+	}
 	var handed []store.QuietRun
 	for _, r := range rows {
 		// The engine does not have a pending start yet. A run without a queue row was never given to an engine by this
@@ -378,7 +388,8 @@ func (w *pass) checkQuiet(ctx context.Context) error {
 	}
 	if len(rows) < w.cfg.Batch { // the end of the cycle
 		w.metrics.open.WithLabelValues(stepStuck).Set(float64(w.stuck))
-		w.cursor, w.stuck, w.known, w.knows = "", 0, w.knows, 0
+		w.metrics.open.WithLabelValues(pauseDrains).Set(float64(w.draining))
+		w.cursor, w.stuck, w.draining, w.known, w.knows = "", 0, 0, w.knows, 0
 		w.cycle++
 		return broken
 	}

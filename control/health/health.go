@@ -166,7 +166,11 @@ func (s *Checks) checkEngine(ctx context.Context) string {
 	if s.engine.Trouble != nil {
 		trouble = cmp.Or(s.engine.Trouble(), trouble)
 	}
-	return trouble + " Signals stay accepted, runs wait in the queue."
+	trouble += " Signals stay accepted, runs wait in the queue."
+	if _, _, open := s.modes.Breaker.Stats(); open {
+		trouble += " New runs are refused until a probe succeeds."
+	}
+	return trouble
 }
 
 func (s *Checks) checkStore(ctx context.Context) string {

@@ -118,6 +118,7 @@ func (s *Meter) MeasureHealth(ctx context.Context) error {
 	tick := time.NewTicker(s.settings.Every)
 	defer tick.Stop()
 	before, at := s.settings.ReadCounters(), s.rights.Now()
+	broken := brokenChecks{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -129,6 +130,7 @@ func (s *Meter) MeasureHealth(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // checks that were cancelled say nothing
 		}
+		broken.note(ctx, health, now, s.rights.Log)
 		s.samples.add(SampleOf(health, before, counted, now, now.Sub(at)))
 		before, at = counted, now
 	}

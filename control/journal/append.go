@@ -32,8 +32,12 @@ func (j *Journal) append(ctx context.Context, a store.Append, unlessPaused bool)
 				return err
 			}
 		}
+		fetch := j.cfg.Fetch.Fetch
+		if has(run.RunFailed) {
+			fetch = withoutFetch // the tries to fetch the plan are used up, and this append must not wait for more
+		}
 		for i := range a.Events {
-			if err := j.complete(ctx, a.RunID, &a.Events[i]); err != nil {
+			if err := j.complete(ctx, a.RunID, &a.Events[i], fetch); err != nil {
 				return err
 			}
 		}
@@ -205,10 +209,10 @@ func (j *Journal) checkStart(ctx context.Context, runID string) error {
 }
 
 // complete adds the facts to an event of the interpreter that only the store has.
-func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) error {
+func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft, fetch fetchFunc) error {
 	switch d.Type {
 	case run.RunStarted:
-		return j.completeStarted(ctx, runID, d)
+		return j.completeStarted(ctx, runID, d, fetch)
 	case run.RunPaused, run.RunResumed:
 		return completeFromReceipt(ctx, j.cfg.Store.Signals, runID, d, func(p *run.PausePayload, r run.SignalReceipt) {
 			p.PauseRequestedBy, p.Reason = r.Actor, r.Reason
@@ -241,7 +245,7 @@ func completeFromReceipt[P any](ctx context.Context, s SignalStore, runID string
 	return err
 }
 
-func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draft) error {
+func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draft, fetch fetchFunc) error {
 	r, err := j.cfg.Store.Runs.Get(ctx, runID)
 	if err != nil {
 		return err
@@ -255,7 +259,7 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 		PlanVersion: r.PlanVersion,
 	}
 	p.Policy = r.Policy
-	f, err := j.facts(ctx, runID)
+	f, err := j.factsBy(ctx, runID, fetch)
 	var broken *PlanError
 	switch {
 	case errors.As(err, &broken): // without its plan a run starts without steps and then fails, contract T144

@@ -56,6 +56,13 @@ type Fetcher struct {
 // fetchAttempts is the number of tries before the run fails with PLAN_FETCH_FAILED (contract T144).
 const fetchAttempts = 3
 
+// fetchTry is the time of one try, and fetchPause the pause before the second one, which doubles. All tries together
+// take less than the activity in which the engine makes them; see engine/temporal.
+const (
+	fetchTry   = 15 * time.Second
+	fetchPause = 500 * time.Millisecond
+)
+
 const maxRedirects = 5
 
 // NewFetcher makes a Fetcher. A nil guard permits public addresses only. With a guard that permits private networks,
@@ -68,7 +75,7 @@ func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
 		}
 	}
 	f.client = &http.Client{
-		Timeout:   30 * time.Second,
+		Timeout:   fetchTry,
 		Transport: guard.Transport(egress.Timeouts{Dial: 5 * time.Second}),
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects {
@@ -79,6 +86,9 @@ func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
 	}
 	return f
 }
+
+// SetTry sets the time of one try of an http fetch. Call it before the first Fetch.
+func (f *Fetcher) SetTry(d time.Duration) { f.client.Timeout = d }
 
 // Fetch returns the document of a reference for a run of the tenant, after checking its digest. The result has the
 // stored form: it may be compressed. A document with another digest is fetched once more and then fails the run
@@ -93,7 +103,7 @@ func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte,
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(time.Duration(attempt) * 250 * time.Millisecond):
+		case <-time.After(pauseBefore(attempt)):
 		}
 		doc, err := f.get(ctx, r.URI)
 		if err == nil {
@@ -112,6 +122,14 @@ func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte,
 	}
 	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.",
 		Category: run.CategorySystem}
+}
+
+// pauseBefore returns the pause before a try, counted from 0.
+func pauseBefore(attempt int) time.Duration {
+	if attempt == 0 {
+		return 0
+	}
+	return fetchPause << (attempt - 1)
 }
 
 func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {

@@ -177,6 +177,20 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 
 // facts returns the run and its plan, from the cache when possible. Errors: store.ErrNotFound, *PlanError.
 func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
+	return j.factsBy(ctx, runID, j.cfg.Fetch.Fetch)
+}
+
+// fetchFunc fetches the document of a reference for a run of a tenant.
+type fetchFunc func(ctx context.Context, tenant string, r plan.Ref) ([]byte, error)
+
+// withoutFetch is a fetchFunc for the end of a run whose document could not be fetched: it is not tried again.
+func withoutFetch(context.Context, string, plan.Ref) ([]byte, error) {
+	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document is not stored.",
+		Category: run.CategorySystem}
+}
+
+// factsBy is facts with fetch in place of the Fetcher.
+func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*RunFacts, error) {
 	if f, ok := j.runs.Get(runID); ok {
 		return f, nil
 	}
@@ -184,7 +198,7 @@ func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	pl, size, err := j.plan(ctx, r)
+	pl, size, err := j.plan(ctx, r, fetch)
 	if err != nil {
 		return nil, err
 	}
@@ -198,10 +212,10 @@ func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
 
 // plan reads the document of a run's plan, of size bytes. It fetches and stores a plan by reference that is not stored
 // yet.
-func (j *Journal) plan(ctx context.Context, r store.Run) (pl plan.Plan, size int, err error) {
+func (j *Journal) plan(ctx context.Context, r store.Run, fetch fetchFunc) (pl plan.Plan, size int, err error) {
 	doc, err := j.cfg.Store.Runs.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
-		if doc, err = j.cfg.Fetch.Fetch(ctx, r.TenantID, r.PlanRef); err != nil {
+		if doc, err = fetch(ctx, r.TenantID, r.PlanRef); err != nil {
 			return plan.Plan{}, 0, err
 		}
 		if err := j.cfg.Store.Runs.PutPlan(ctx, r.PlanRef.SHA256, doc); err != nil {

@@ -49,8 +49,8 @@ type Config struct {
 //   - It rotates only when nothing is in flight. The machine that Resume builds from Carry continues as this one would
 //     (contract T105, T195).
 //
-// If the machine answers Fired(TimerDrain) with an Append of RunResumed, the run did not drain in time, and the driver
-// raises PAUSE_DRAIN_TIMEOUT (contract T46).
+// If the machine answers Fired(TimerDrain) with an Append of RunResumed, the run did not drain in time (contract T46).
+// The reconciler of a server raises PAUSE_DRAIN_TIMEOUT, with and without a RESUME; see control/duty.
 type Machine struct {
 	sk   plan.Skeleton
 	cfg  Config

@@ -8,8 +8,6 @@ import (
 	"net"
 
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/temporal"
 	"google.golang.org/grpc"
 )
 
@@ -30,7 +28,7 @@ type Connection struct {
 
 // options returns the options of a client for this connection.
 func (to Connection) options(log *slog.Logger) client.Options {
-	o := client.Options{HostPort: to.HostPort, Namespace: to.Namespace, Logger: sdkLogger{sdklog.NewStructuredLogger(log)}}
+	o := client.Options{HostPort: to.HostPort, Namespace: to.Namespace, Logger: newSDKLogger(log)}
 	if onThisMachine(to.HostPort) {
 		o.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	}
@@ -48,21 +46,6 @@ func (to Connection) options(log *slog.Logger) client.Options {
 		o.DataConverter, o.FailureConverter = to.Payloads.converter(), to.Payloads.failures()
 	}
 	return o
-}
-
-// sdkLogger writes the lines of the SDK. The SDK reports every execution that returns an error as an error of the
-// worker. A step that was stopped as requested is no fault of dvt, and the log of the run has it, so its line has the
-// level DEBUG.
-type sdkLogger struct{ sdklog.Logger }
-
-func (l sdkLogger) Error(msg string, keyvals ...any) {
-	for _, v := range keyvals {
-		if err, ok := v.(error); ok && temporal.IsCanceledError(err) {
-			l.Debug(msg, keyvals...)
-			return
-		}
-	}
-	l.Logger.Error(msg, keyvals...)
 }
 
 // Connect returns a client. The client connects at its first call, so that a dvt server can start, read and stream

@@ -196,7 +196,23 @@ func (l *logActivities) report(ctx context.Context, runID, what string) {
 	}
 }
 
+// skeleton loads the plan of a run, which may fetch its document. It sends heartbeats meanwhile; those of a local
+// activity go nowhere.
 func (l *logActivities) skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
+	beating, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		tick := time.NewTicker(loadBeat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-beating.Done():
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(beating)
+			}
+		}
+	}()
 	sk, err := l.journal.Skeleton(ctx, runID)
 	return sk, retryError(err)
 }

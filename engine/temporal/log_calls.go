@@ -54,6 +54,24 @@ func logOptions(ctx workflow.Context, id string) workflow.ActivityOptions {
 	}
 }
 
+// loadTime is the time of one try to load a plan. It covers three tries to fetch a document of a host that hangs, 15 s
+// each. A worker that sends no heartbeat for loadSilence counts as lost.
+const (
+	loadTime    = time.Minute
+	loadBeat    = 3 * time.Second
+	loadSilence = 4 * loadBeat
+)
+
+// remoteOptions returns the options of a log activity by its name. The timeouts of an activity are no decision that a
+// replay compares.
+func remoteOptions(ctx workflow.Context, name, id string) workflow.ActivityOptions {
+	o := logOptions(ctx, id)
+	if name == activityStart || name == activitySkeleton {
+		o.StartToCloseTimeout, o.HeartbeatTimeout = loadTime, loadSilence
+	}
+	return o
+}
+
 func localOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout: localTry, ScheduleToCloseTimeout: localFor,
@@ -72,8 +90,8 @@ func call[R any](d *driver, name string, local, in, remote any, done func(R)) {
 		var out R
 		err := f.Get(ctx, &out)
 		if err != nil && !isFinal(err) {
-			err = workflow.ExecuteActivity(workflow.WithActivityOptions(d.ctx, logOptions(d.ctx, id)), name, remote).Get(ctx,
-				&out)
+			options := workflow.WithActivityOptions(d.ctx, remoteOptions(d.ctx, name, id))
+			err = workflow.ExecuteActivity(options, name, remote).Get(ctx, &out)
 		}
 		if err != nil {
 			d.fail(err)

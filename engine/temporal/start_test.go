@@ -2,11 +2,14 @@ package temporal_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -54,5 +57,26 @@ func TestStart_FindsTheExecutionOfTheRun(t *testing.T) {
 	at.RunID = uuid.NewString()
 	if err := h.engine.Signal(t.Context(), at, engine.Signal{No: 1}); !errors.Is(err, engine.ErrNotStarted) {
 		t.Errorf("a signal to a run that was never started returned %v, want ErrNotStarted", err)
+	}
+}
+
+// A start that Temporal refuses is not the silence of Temporal: repeating it does not help.
+// contract: R357
+func TestStart_SaysThatTemporalRefusesTheInput(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{workers: -1})
+	at := run.Identity{TenantID: "acme", ProjectID: "p", EnvironmentID: "dev", RunID: uuid.NewString()}
+	long := h.queues
+	long.Control = strings.Repeat("q", 2000)
+	if _, err := h.engine.Start(t.Context(), at, long); !errors.Is(err, engine.ErrRejected) {
+		t.Errorf("a start on a queue with a name of 2,000 bytes returned %v, want ErrRejected", err)
+	}
+	server := testserver.Temporal(t)
+	c, err := temporal.Dial(server.Addr, "no-such-namespace", quietLog)
+	must(t, err)
+	t.Cleanup(c.Close)
+	elsewhere := temporal.New(c, "no-such-namespace", temporal.Config{Tickets: h.keys})
+	if _, err := elsewhere.Start(t.Context(), at, h.queues); !errors.Is(err, engine.ErrRejected) {
+		t.Errorf("a start in a namespace that does not exist returned %v, want ErrRejected", err)
 	}
 }

@@ -100,7 +100,7 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, q plan.Queues) (eng
 			return out, nil
 		}
 		if !errors.As(err, &taken) {
-			return out, translate(err)
+			return out, translateStart(err)
 		}
 		info, err := e.latest(ctx, id)
 		if errors.Is(err, engine.ErrNotStarted) {
@@ -223,6 +223,17 @@ func (e *Engine) Capabilities() []engine.Capability {
 		{Name: "retries", Support: "native"},
 		{Name: "replay", Support: "native"},
 	}
+}
+
+// translateStart is translate for the error of a start. A refusal of the input, or of the namespace, is
+// engine.ErrRejected.
+func translateStart(err error) error {
+	var input *serviceerror.InvalidArgument
+	var namespace *serviceerror.NamespaceNotFound
+	if errors.As(err, &input) || errors.As(err, &namespace) {
+		return fmt.Errorf("%w: %w", engine.ErrRejected, err)
+	}
+	return translate(err)
 }
 
 // translate converts an error of Temporal to engine.ErrNotStarted or engine.ErrUnavailable. It returns context.Canceled

@@ -91,6 +91,8 @@ type Config struct {
 	NoWorkerAfter time.Duration `koanf:"no-worker-after"`
 	// how long the engine may take to stop a run before dvt ends it
 	StopWithin time.Duration `koanf:"stop-within"`
+	// how long a paused run may drain before dvt raises an alert
+	PauseDrain time.Duration `koanf:"pause-drain-timeout"`
 
 	Server      string `koanf:"server"`       // URL of the server whose Journal a data worker uses
 	WorkerToken Secret `koanf:"worker-token"` // the token of a data worker
@@ -170,7 +172,8 @@ func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": q.Control, "data-queue": q.Data, "isolation-queue": q.Isolation,
-		"no-worker-after": "5m", "stop-within": "2m", "audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
+		"no-worker-after": "5m", "stop-within": "2m", "pause-drain-timeout": "5m",
+		"audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
 		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
@@ -201,6 +204,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"data-queue":    "queue of data steps", "isolation-queue": "data queue of each of --isolation-tenants",
 		"no-worker-after":      "how long a queue with waiting steps may have no worker before dvt reports it",
 		"stop-within":          "how long the engine may take to stop a run before dvt ends it",
+		"pause-drain-timeout":  "how long a paused run may drain before dvt raises an alert",
 		"audit-heads":          "bucket URL or directory of the signed heads of the audit; none by default",
 		"audit-heads-key":      "PEM file of the Ed25519 private key that signs them",
 		"audit-heads-interval": "time between two signed heads",
@@ -376,7 +380,8 @@ func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary temporal-port temporal-ui-port
 		artifacts workspace project-root dbt
-		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within concurrency
+		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within
+		pause-drain-timeout concurrency
 		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
@@ -449,6 +454,9 @@ func (c *Config) verify() (errs []error) {
 	if c.StopWithin < 10*time.Second || c.StopWithin > time.Hour || c.StopWithin < 2*c.Heartbeat {
 		bad("stop-within must be between 10s and 1h, and at least twice the heartbeat (%s): a worker that is lost is noticed "+
 			"after one heartbeat, and the run stops in order then", c.Heartbeat)
+	}
+	if c.PauseDrain < 10*time.Second || c.PauseDrain > 24*time.Hour {
+		bad("pause-drain-timeout must be between 10s and 24h")
 	}
 	if (c.AuditHeads == "") != (c.AuditHeadsKey == "") {
 		bad("audit-heads and audit-heads-key must be given together")

@@ -112,3 +112,12 @@ func (s *Store) ActiveRuns(ctx context.Context) (n int64, err error) {
 	})
 	return n, err
 }
+
+// DueStarts implements store.Admissions.
+func (s *Store) DueStarts(ctx context.Context) (n int64, err error) {
+	err = s.do(ctx, "due starts", func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `SELECT count(*) FROM run_queue WHERE NOT waiting AND status IN ('PENDING', 'LOCKED')
+			AND not_before <= clock_timestamp()`).Scan(&n)
+	})
+	return n, err
+}

@@ -100,3 +100,9 @@ func (s *Store) Usage(ctx context.Context, tenantID string) (store.Usage, error)
 func (s *Store) ActiveRuns(ctx context.Context) (int64, error) {
 	return readOne(ctx, s, "active runs", value[int64], `SELECT active FROM lane WHERE tenant_id = '' AND project_id = ''`)
 }
+
+// DueStarts implements store.Admissions.
+func (s *Store) DueStarts(ctx context.Context) (int64, error) {
+	return readOne(ctx, s, "due starts", value[int64], `SELECT count(*) FROM run_queue
+		WHERE waiting = 0 AND status IN ('PENDING', 'LOCKED') AND not_before <= ?`, micros(s.now()))
+}

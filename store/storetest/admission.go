@@ -76,6 +76,9 @@ func testThirdRunOfTwoTokensWaits(f *fixture) {
 	}
 	other := f.mustRequest("t2", "p1", two)
 	f.equal(false, other.waiting, "another tenant")
+	due, err := f.store.DueStarts(f.ctx())
+	f.ok(err)
+	f.equal(int64(3), due, "due starts: waiting runs are not due")
 	f.equal(3, len(f.lease("w", time.Minute, 10)), "leased rows: waiting runs are not leased")
 	stuck, err := f.store.ListStuckStarts(f.ctx(), 0, 10)
 	f.ok(err)

@@ -54,7 +54,7 @@ export const serviceBanner = {
     still: "Runs in progress continue and take signals; queued runs keep waiting.",
   },
   DEGRADED: {
-    text: "The engine starts runs too slowly: new ones are refused.",
+    text: "The engine does not answer or starts runs too slowly: new ones are refused.",
     still: "Runs in progress continue. dvt tries again every few seconds; this ends by itself.",
   },
   because: (reason: string) => `Reason: ${reason}.`,

@@ -49,7 +49,8 @@ func Server() *cobra.Command {
 	}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
-		"no-worker-after", "stop-within", "allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
+		"no-worker-after", "stop-within", "pause-drain-timeout",
+		"allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
 		"write-budget", "rotate-after",
 		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key",
 		"temporal-tls-server-name",
