@@ -14,7 +14,8 @@ func TestRunShow_SaysWhatARunWaitsForAndWhoCanEndIt(t *testing.T) {
 	t.Parallel()
 	const pending = `"runId":"r1","projectId":"shop","status":"PENDING","statusRaw":"PENDING",`
 	approval := func(action string) string {
-		return `{"data":{"run":{` + pending + `"message":"The run waits for approval.","approval":{"required":2,` +
+		return `{"data":{"run":{` + pending + `"message":"The run waits for approval.","waitsForApprovals":{"given":1,` +
+			`"required":2},"approval":{"required":2,` +
 			`"expiresAt":"2026-11-28T02:00:00Z","decisions":[{"principal":"ana","decision":"APPROVE","at":` +
 			`"2026-11-27T02:00:00Z"}]},"actions":[{"action":"APPROVE",` + action + `}]}}}`
 	}
@@ -23,7 +24,7 @@ func TestRunShow_SaysWhatARunWaitsForAndWhoCanEndIt(t *testing.T) {
 		want   []string
 	}{
 		"approval by the viewer": {approval(`"outcome":"APPLY"`), []string{
-			"PENDING (waits for approval) at seq", "not started\n",
+			"PENDING (waits for approval, 1 of 2) at seq", "not started\n",
 			"1 of 2 approvals; without a decision the run is cancelled 2026-11-28", "\n  ana: approve, ", "\napprove: dvt run approve r1\n"}},
 		"approval by others": {approval(`"outcome":"REFUSED","reason":"You need the Planner role.","whoCould":["ben"]`),
 			[]string{"\nyou cannot: You need the Planner role. Who can: ben.\n"}},

@@ -212,7 +212,7 @@ func TestOverlay_ARealCommandSeesIt(t *testing.T) {
 		l := controltest.Must[reads.StepLog](t)(
 			w.StepLog(t.Context(), w.Engineer(), reads.StepLogQuery{RunID: id, StepID: "s1", Attempt: logicalAttempt}))
 		for _, line := range slices.Backward(l.Lines) {
-			if line.Stream == "stdout" {
+			if line.Stream == "output" {
 				return line.Text
 			}
 		}

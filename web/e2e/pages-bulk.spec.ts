@@ -115,7 +115,7 @@ test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, an
     await stop.getByLabel(/Reason/).fill("the wrong runs");
     await send.click();
     await expect(progress(page)).toHaveAttribute("data-state", "STOPPED");
-    await expect(progress(page)).toContainText("Stopped: 0 of 2 done");
+    await expect(progress(page)).toContainText("Stopped: 0 of 2 sent");
     await expect(page.locator("[data-result=NOT_SENT]")).toHaveCount(2);
     await expect(page.getByRole("link", { name: "Stopped before 2" })).toBeVisible();
     await expect(page.getByRole("button", { name: "Stop the bulk action…" })).toHaveAccessibleDescription(

@@ -117,7 +117,10 @@ export function FailedLately({ of: { failures, runs, more } }: { of: FailedLatel
               <span className={css.rowButtons}>
                 <Button
                   refusal={refusal}
-                  label={m.attention.named(`${m.attention.rerun(of.runIds.length)}…`, `${of.planId}, ${of.stepName ?? of.stepId}`)}
+                  label={m.attention.named(
+                    `${m.attention.rerun(of.runIds.length)}…`,
+                    `${of.planId}, ${of.stepName ?? of.stepId}`,
+                  )}
                   onClick={() => setAsking(of)}
                 >
                   {m.attention.rerun(of.runIds.length)}…

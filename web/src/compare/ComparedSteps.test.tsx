@@ -30,10 +30,10 @@ it("names the difference of each step, with both statuses as links", async () =>
     expect(row.textContent).toContain(word);
   expect(screen.getByRole("link", { name: "Succeeded" }).getAttribute("href")).toBe("/runs/green?step=load");
   expect(screen.getByRole("link", { name: "Failed" }).getAttribute("href")).toBe("/runs/broken?step=load");
-  expect(screen.getByRole("link", { name: "Log of Load (load) in A" }).getAttribute("href")).toBe(
+  expect(screen.getByRole("link", { name: "Log of Load in A" }).getAttribute("href")).toBe(
     "/runs/green?step=load&tab=log",
   );
-  expect(screen.getByRole("link", { name: "Log of Load (load) in B" }).getAttribute("href")).toBe(
+  expect(screen.getByRole("link", { name: "Log of Load in B" }).getAttribute("href")).toBe(
     "/runs/broken?step=load&tab=log",
   );
   expect(screen.getByRole("row", { name: /gone/ }).textContent).toContain("only in A");

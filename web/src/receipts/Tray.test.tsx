@@ -58,7 +58,7 @@ it("lies over nothing until it is opened: then it lists receipts, a bulk as one 
   expect(entries).toHaveLength(5);
   expect(entries[0], "the refused one is first").toContain("Skip step");
   expect(entries.join()).toContain("Rerun 20 runs");
-  expect(entries.join()).toContain("5 of 20 done");
+  expect(entries.join()).toContain("5 of 20 sent");
   expect(entries.join()).toContain("Froze the tenant");
   expect(tray.queryByText(/Retry step.*bulk/)).toBeNull();
   await user.click(tray.getByRole("button", { name: "Dismiss" }));

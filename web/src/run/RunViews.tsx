@@ -10,12 +10,12 @@ import { lazyPart } from "../ui/lazyPart";
 import { useNarrow } from "../ui/narrow";
 import { PendingPlan } from "./PendingPlan";
 import css from "./RunViews.module.css";
-import { StepsGrid } from "../steps/StepsGrid";
 
 const Details = lazyPart(() => import("./Details").then((part) => part.default));
 const Events = lazyPart(() => import("../events/Events").then((part) => part.default));
 const RunLogSearch = lazyPart(() => import("./RunLogSearch").then((part) => part.default));
 const RunArtifacts = lazyPart(() => import("./RunArtifacts").then((part) => part.default));
+const StepsGrid = lazyPart(() => import("../steps/StepsGrid").then((part) => part.StepsGrid));
 const Timeline = lazyPart(() => import("../timeline/Timeline").then((part) => part.Timeline));
 const RunReceipts = lazyPart(() => import("./RunReceipts").then((part) => part.default));
 
