@@ -43,7 +43,7 @@ test("28 what is for others is listed with the reason", async ({ page, url }) =>
   await become(page, "dev-engineer");
   // dev-engineer has started the run: somebody else must complete its steps.
   await page.getByRole("link", { name: /^All/ }).click();
-  await expect(item(page, runId)).toContainText(/requested or approved/i);
+  await expect(item(page, runId)).toContainText(/you started the run/i);
   await expect(item(page, runId).getByRole("button", { name: "Complete: sign_off" })).toHaveAttribute(
     "aria-disabled",
     "true",

@@ -268,9 +268,7 @@ function Names({ id, names }: { id: string; names: readonly string[] }) {
   return (
     <datalist id={id}>
       {[...new Set(names)].toSorted().map((name) => (
-        <option key={name} value={name}>
-          {name}
-        </option>
+        <option key={name} value={name} />
       ))}
     </datalist>
   );
