@@ -56,7 +56,7 @@ test("34 keys go to pages, the help lists them, and they can be turned off", asy
   await expect(help).toHaveCount(0);
   await expect(page).toHaveURL(/\/runs/);
   await page.keyboard.press("Control+k");
-  await page.getByRole("combobox", { name: /^Page, action/ }).fill("turn single");
+  await page.getByRole("combobox", { name: /^Page, plan/ }).fill("turn single");
   await page.keyboard.press("Enter");
   await page.keyboard.press("c");
   await expect(page).toHaveURL(/\/start/);
