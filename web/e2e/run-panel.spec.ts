@@ -42,7 +42,7 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
 
   await page.getByRole("button", { name: "List of errors" }).click();
   const errors = page.getByRole("list", { name: "Lines that mention an error" });
-  await expect(errors.getByRole("button", { name: /ERROR one/ })).toBeVisible();
+  await expect(errors.getByRole("button", { name: "3 ERROR one" })).toBeVisible();
   await errors.getByRole("button", { name: /an error too/ }).click();
   await expect(page).toHaveURL(/line=304/);
   await page.getByRole("button", { name: "Copy link to line 304" }).click();
@@ -87,11 +87,11 @@ test("39 a plan is compared with the one before it, in the run and where it is a
     );
     await page.goto(`${url}/runs/${second}?view=details`);
     const diff = page.getByTestId("plan-diff");
-    await expect(diff).toContainText("+1 −1 ~1");
+    await expect(diff).toContainText("1 step added, 1 removed, 1 changed");
     await expect(diff).toContainText("inputs.ms: 100 → 4000");
     await page.goto(`${url}/inbox`);
     await become(page, "dev-planner");
-    const words = "2 steps · compared with 1.0: +1 −1 ~1";
+    const words = "2 steps · compared with 1.0: 1 step added, 1 removed, 1 changed";
     const entry = page.locator(`li[data-run="${second}"]`);
     await expect(entry.getByTestId("plan-change")).toContainText(words);
     await entry.getByRole("button", { name: /^Approve/ }).click();

@@ -122,7 +122,10 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const idle = header !== null && !ended(header) && header.stepCounts.running === 0;
   const opening = idle ? openingSpan(whole, lastEnd(store, order, null), cut) : whole;
   const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? opening, whole));
-  const scale = useMemo(() => scaleOf(span, shorten ? waits : []), [span, shorten, waits]);
+  // The waits are found again with every change of a step, and rows are drawn again only when the waits differ.
+  const waited = waits.map(({ from, to, why }) => `${from} ${to} ${why}`).join();
+  // oxlint-disable-next-line react/exhaustive-deps
+  const scale = useMemo(() => scaleOf(span, shorten ? waits : []), [span, shorten, waited]);
   const along = path ? pathLength(path, order, (id) => store.step(id), now) : null;
   const firstOnPath = path ? rows.findIndex((id) => path.has(id)) : -1;
   useEffect(() => {
