@@ -268,7 +268,7 @@ function Names({ id, names }: { id: string; names: readonly string[] }) {
   return (
     <datalist id={id}>
       {[...new Set(names)].toSorted().map((name) => (
-        <option key={name} value={name} />
+        <option key={name} value={name} aria-label={name} />
       ))}
     </datalist>
   );
