@@ -55,6 +55,8 @@ func TestLimits_HostileDocumentsAreRejected(t *testing.T) {
 		"costly": {`{ runs(first: 200) { edges { node { artifacts { uri kind sha256 sizeBytes } } } } ` +
 			many(25, ` a%d: runs(first: 200) { edges { node { artifacts { uri kind sha256 sizeBytes } } } }`) + `}`,
 			"QUERY_TOO_COMPLEX"},
+		"three effects of a policy": {
+			`{` + many(3, ` a%d: previewPolicy(document: {grants: [], approvals: []}) { changed }`) + `}`, "QUERY_TOO_COMPLEX"},
 		"introspection": {
 			`{ __schema { types { fields { type { fields { type { fields { type { fields { type { name } } } } } } } } } }`,
 			"BAD_USER_INPUT"},

@@ -142,7 +142,7 @@ func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolic
 	}
 	var effect PolicyEffect
 	if known { // else the store refuses the version
-		if effect, err = s.effectOf(p.TenantID, before, in.Document); err != nil {
+		if effect, err = s.effectOf(ctx, p.TenantID, before, in.Document); err != nil {
 			return Policy{}, control.Translate(err)
 		}
 	}

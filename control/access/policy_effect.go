@@ -18,8 +18,14 @@ type PolicyEffect struct {
 	Warnings []string // who loses a right, which break-glass ends, and approvals that too few people could give
 }
 
-// maxNamed bounds the names in one warning.
-const maxNamed = 5
+// Limits of an effect. A policy may have 10,000 grants and as many rules, and the names of those who could approve are
+// searched for each rule, so a whole check could take seconds.
+const (
+	maxNamed    = 5     // names in one warning
+	maxWarnings = 50    // without the line that counts the others
+	maxCompared = 1_000 // principals and groups whose rights are compared
+	maxRules    = 200   // approval rules that are checked
+)
 
 // PreviewPolicy says what a document would do as the next policy of the caller's tenant. A nil Sandbox keeps the one in
 // force. It changes nothing. Errors: FORBIDDEN without READ_POLICY on the whole tenant; BAD_USER_INPUT with all
@@ -36,12 +42,12 @@ func (s *Policies) PreviewPolicy(ctx context.Context, p authz.Principal, doc aut
 	if vs := s.violations(p.TenantID, doc); len(vs) > 0 {
 		return PolicyEffect{}, control.BadInput(vs)
 	}
-	effect, err := s.effectOf(p.TenantID, now.Document, doc)
+	effect, err := s.effectOf(ctx, p.TenantID, now.Document, doc)
 	return effect, control.Translate(err)
 }
 
-// effectOf compares two valid policies of a tenant.
-func (s *Policies) effectOf(tenantID string, before, after authz.Document) (PolicyEffect, error) {
+// effectOf compares two valid policies of a tenant. Its work is bounded, and it ends with ctx.
+func (s *Policies) effectOf(ctx context.Context, tenantID string, before, after authz.Document) (PolicyEffect, error) {
 	was, err := s.rights.WithPolicy(tenantID, before)
 	if err != nil {
 		return PolicyEffect{}, err
@@ -50,10 +56,20 @@ func (s *Policies) effectOf(tenantID string, before, after authz.Document) (Poli
 	if err != nil {
 		return PolicyEffect{}, err
 	}
-	out := PolicyEffect{Changed: control.ChangedLines(policyLines(before), policyLines(after))}
-	out.Warnings = append(out.Warnings, endedBreakGlass(before, after, s.rights.Now())...)
-	out.Warnings = append(out.Warnings, lostRights(was.Authz, is.Authz, tenantID, before)...)
-	out.Warnings = append(out.Warnings, missingApprovers(is, tenantID, after)...)
+	out := PolicyEffect{Changed: control.ChangedLines(policyLines(before), policyLines(after)),
+		Warnings: endedBreakGlass(before, after, s.rights.Now())}
+	lost, err := lostRights(ctx, was.Authz, is.Authz, tenantID, before)
+	if err != nil {
+		return PolicyEffect{}, err
+	}
+	missing, err := missingApprovers(ctx, is, tenantID, after)
+	if err != nil {
+		return PolicyEffect{}, err
+	}
+	out.Warnings = slices.Concat(out.Warnings, lost, missing)
+	if more := len(out.Warnings) - maxWarnings; more > 0 {
+		out.Warnings = append(out.Warnings[:maxWarnings], fmt.Sprintf("and %d more warnings", more))
+	}
 	return out, nil
 }
 
@@ -75,27 +91,38 @@ func endedBreakGlass(before, after authz.Document, now time.Time) (out []string)
 	return out
 }
 
-// lostRights says how many principals and groups lose a right that they have now.
-func lostRights(was, is *authz.Authorizer, tenantID string, before authz.Document) []string {
+// lostRights counts the principals and groups that lose a right that they have now, of the first maxCompared.
+func lostRights(ctx context.Context, was, is *authz.Authorizer, tenantID string, before authz.Document) ([]string,
+	error) {
 	var names []string
 	seen := map[string]bool{}
 	for _, g := range before.Grants {
-		if p := (authz.Principal{ID: g.Principal, TenantID: tenantID}); !seen[g.Principal] {
-			seen[g.Principal] = true
-			if loses(was, is, p) {
-				names = append(names, g.Principal)
-			}
+		if seen[g.Principal] {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if seen[g.Principal] = true; len(seen) > maxCompared {
+			break
+		}
+		if loses(was, is, authz.Principal{ID: g.Principal, TenantID: tenantID}) {
+			names = append(names, g.Principal)
 		}
 	}
 	if len(names) == 0 {
-		return nil
+		return nil, nil
 	}
 	verb := "lose"
 	if len(names) == 1 {
 		verb = "loses"
 	}
-	return []string{fmt.Sprintf("%s %s a right: %s.", control.Plural(len(names), "principal", "principals"), verb,
-		someNames(names))}
+	least := ""
+	if len(seen) > maxCompared {
+		least = "At least "
+	}
+	return []string{fmt.Sprintf("%s%s %s a right: %s.", least, control.Plural(len(names), "principal", "principals"), verb,
+		someNames(names))}, nil
 }
 
 // loses reports whether p has a right now that it would not have.
@@ -112,10 +139,14 @@ func loses(was, is *authz.Authorizer, p authz.Principal) bool {
 	return false
 }
 
-// missingApprovers says where fewer people can approve a run than must. A group counts as enough people, because dvt
-// does not know its members.
-func missingApprovers(is *control.Rights, tenantID string, doc authz.Document) (out []string) {
-	for _, rule := range doc.Approvals {
+// missingApprovers names the first maxRules rules by which fewer people can approve a run than must. A group counts as
+// enough people, because dvt does not know its members.
+func missingApprovers(ctx context.Context, is *control.Rights, tenantID string, doc authz.Document) (out []string,
+	err error) {
+	for _, rule := range doc.Approvals[:min(len(doc.Approvals), maxRules)] {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		o := authz.Object{TenantID: tenantID, ProjectID: rule.ProjectID, EnvironmentID: rule.EnvironmentID}
 		could, cut := is.WhoCouldApprove(o, "")
 		if rule.Required == 0 || cut || slices.ContainsFunc(could, authz.IsGroup) {
@@ -135,7 +166,10 @@ func missingApprovers(is *control.Rights, tenantID string, doc authz.Document) (
 				needed, who))
 		}
 	}
-	return out
+	if more := len(doc.Approvals) - maxRules; more > 0 {
+		out = append(out, fmt.Sprintf("%d more approval rules were not checked.", more))
+	}
+	return out, nil
 }
 
 func isOrAre(n int) string {

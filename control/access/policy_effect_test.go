@@ -1,6 +1,8 @@
 package access_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +106,28 @@ func TestSetPolicy_WarnsThatABreakGlassEnds(t *testing.T) {
 	if len(got) != 2 || !strings.HasPrefix(got[0], "The break-glass of dev-engineer (Admin until ") ||
 		!strings.HasSuffix(got[0], "ends at once.") || !strings.HasPrefix(got[1], "1 principal loses a right: dev-engineer") {
 		t.Errorf("the warnings are %q, want that the break-glass ends and who loses rights", got)
+	}
+}
+
+// A policy of thousands of rules has an answer of bounded size after bounded work, which ends with the request.
+func TestPreviewPolicy_IsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	doc := w.Document(func(d *authz.Document) {
+		for i := range 3_000 {
+			project := fmt.Sprintf("p%d", i)
+			d.Approvals = append(d.Approvals, authz.Approval{ProjectID: project, EnvironmentID: "prod", Required: 3})
+			d.Grants = append(d.Grants, grantOf(project, authz.Viewer, project, "*"))
+		}
+	})
+	said := controltest.Must[access.PolicyEffect](t)(w.PreviewPolicy(t.Context(), w.Principal("dev-admin"), doc))
+	if n := len(said.Warnings); n != 51 || said.Warnings[50] != "and 151 more warnings" {
+		t.Errorf("there are %d warnings, want 50 and the number of the others; the last is %q", n, said.Warnings[n-1])
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := w.PreviewPolicy(gone, w.Principal("dev-admin"), doc); err == nil {
+		t.Error("the preview went on after its request had ended")
 	}
 }
 

@@ -38,6 +38,7 @@ const (
 	notesOfRun        = 100
 	viewsOfViewer     = 100
 	attentionItems    = 50
+	policyEffect      = 20_000 // up to half a second of CPU time
 )
 
 // Weights returns the cost of each field. A list costs the cost of one row times the maximum number of its rows.
@@ -125,6 +126,9 @@ func Weights() exec.ComplexityRoot {
 	c.Query.RunCounts = func(_ int, filters []model.RunFilter) int { return countReads / 10 * max(1, len(filters)) }
 	c.Query.RunTags = func(child int, ids []string) int { return 1 + len(ids)*child }
 	c.Query.BulkRunCounts = func(child int, ids []string) int { return countReads + len(ids)*child }
+	c.Query.PreviewPolicy = func(child int, _ model.PolicyInput) int { return policyEffect + child }
+	c.Mutation.SetPolicy = func(child int, _ model.SetPolicyInput) int { return policyEffect + child }
+	c.Query.PreviewQuota = func(child int, _ model.QuotaSettingsInput) int { return countReads + child }
 	c.Query.RunNotes = func(child int, _ string) int { return 1 + notesOfRun*child }
 	c.Query.SavedViews = times(viewsOfViewer)
 	c.RunEventUpdate.Events = times(eventsOfFrame)
