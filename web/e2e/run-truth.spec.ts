@@ -407,5 +407,5 @@ test("a view whose code is not to be had says so, and the page stays", async ({ 
   await expect(status(page)).toHaveText("Completed");
   await page.unroute("**/assets/Events-*");
   await page.getByRole("button", { name: "Reload the page" }).click();
-  await expect(page.getByText("RunCompleted").first()).toBeVisible();
+  await expect(page.locator('[data-event="RunCompleted"]')).toBeVisible();
 });
