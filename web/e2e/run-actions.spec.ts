@@ -112,7 +112,7 @@ test("23 a manual step is completed by another person, and why not by oneself is
   await page.keyboard.press(".");
   const entry = page.locator('[data-action="COMPLETE_MANUAL_STEP"]');
   await expect(entry).toHaveAttribute("data-off", "true");
-  await expect(entry).toContainText("may not complete this step");
+  await expect(entry).toContainText("You started the run");
   await page.keyboard.press("Escape");
   await become(page, "dev-admin");
   await confirm(page, "COMPLETE_MANUAL_STEP", {

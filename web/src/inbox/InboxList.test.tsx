@@ -70,7 +70,7 @@ it("says how many have approved, until when, who requested it, how large it is a
   expect(screen.getByTestId("approvals").textContent).toMatch(/^1 of 2 approvals \(eva\) · expires in 59 m /);
   expect(screen.getByRole("listitem").textContent).toContain("requested by ana · waiting for 14 m");
   const change = await screen.findByTestId("plan-change");
-  expect(change.textContent).toContain("60 steps · compared with 1.4.2: +3 −1 ~5");
+  expect(change.textContent).toContain("60 steps · compared with 1.4.2: 3 steps added, 1 removed, 5 changed");
 });
 
 const PENDING = {
@@ -98,7 +98,7 @@ it("shows what is approved, with its parameters, in the dialog of the run's page
   await decided(true);
   const dialog = screen.getByRole("dialog");
   await vi.waitFor(() => expect(dialog.textContent).toContain("1 of 2 approvals (eva)"));
-  expect(dialog.textContent).toContain("60 steps · compared with 1.4.2: +3 −1 ~5");
+  expect(dialog.textContent).toContain("60 steps · compared with 1.4.2: 3 steps added, 1 removed, 5 changed");
   expect(dialog.textContent).toContain("day2026-11-21");
   expect(screen.getByRole<HTMLInputElement>("radio", { name: /^Approve/ }).checked).toBe(true);
 });

@@ -1,6 +1,7 @@
 // Items that wait for people.
 import type { Decision, ManualOutcome } from "../api/gen/graphql";
-import { count, plural } from "../format/format";
+import { plural } from "../format/format";
+import { planDiff } from "./planDiff";
 
 const next = {
   SUCCEEDED: "completed as succeeded. The steps that wait for it start now.",
@@ -47,7 +48,7 @@ export const inbox = {
   steps: (n: number) => plural(n, "step"),
   stepsUnknown: "The plan is fetched when the run starts; its steps are not known yet.",
   change: (version: string, added: number, removed: number, changed: number) =>
-    `compared with ${version}: +${count(added)} −${count(removed)} ~${count(changed)}`,
+    `compared with ${version}: ${planDiff.counts(added, removed, changed)}`,
   firstRun: "no earlier run of this plan here",
   unchanged: (version: string) => `the same steps as ${version}`,
   toPlan: "Open the plan",
