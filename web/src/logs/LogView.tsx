@@ -287,7 +287,12 @@ function useKeptPlace(
     rows.measure();
     const line = kept.current;
     kept.current = null;
-    if (line !== null) rows.scrollToIndex(rowAt(line), { align: line === wanted ? "center" : "start" });
+    if (line === null) return;
+    const restore = (): void => rows.scrollToIndex(rowAt(line), { align: line === wanted ? "center" : "start" });
+    restore();
+    // The rows before it are measured when they are drawn, which moves it.
+    const drawn = requestAnimationFrame(() => requestAnimationFrame(restore));
+    return () => cancelAnimationFrame(drawn);
     // The place is restored once for each change of the layout.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [layout]);
