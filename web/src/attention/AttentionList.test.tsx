@@ -98,12 +98,15 @@ it("opens the dialog of a button in place, for the run of the item", async () =>
   expect(path()).toBe("/");
 });
 
+function shown(): (string | undefined)[] {
+  return screen.getAllByRole("listitem").map((item) => item.dataset["run"]);
+}
+
 it("shows first what the viewer can act on, and keeps the order of time among the rest", async () => {
   const others = ["o1", "o2", "o3", "o4"].map((runId): AttentionItem => ({ ...ITEM, runId, actions: [] }));
   const cancel: AttentionItem = { ...ITEM, runId: "c1", actions: ["CANCEL"] };
   const manual: AttentionItem = { ...ITEM, runId: "m1", kind: "MANUAL_TASK", actions: ["COMPLETE_MANUAL_STEP"] };
   const { user } = await show(<AttentionList items={[...others, cancel, manual]} now={NOW} />);
-  const shown = () => screen.getAllByRole("listitem").map((item) => item.dataset["run"]);
   expect(shown()).toEqual(["m1", "c1", "o1", "o2"]);
   await user.click(screen.getByRole("button", { name: "Show 2 more" }));
   expect(shown()).toEqual(["m1", "c1", "o1", "o2", "o3", "o4"]);

@@ -16,7 +16,10 @@ it("offers what can be done about the failed step when no step is chosen", async
     </RunActionsProvider>,
     {
       run: store(header()),
-      answers: { Actions: { run: { runSeq: SEQ, actions: [available("PAUSE")], cause, queue: null, approval: null } } },
+      answers: {
+        Actions: { run: { runSeq: SEQ, actions: [available("PAUSE")], cause, queue: null, approval: null } },
+        Runs: { runs: { edges: [] } },
+      },
     },
   );
   await user.click(screen.getByRole("button", { name: "Actions" }));
