@@ -408,7 +408,7 @@ type RunRow struct {
 	Steps  []*run.Step // in plan order; nil unless RunFilter.Steps
 	Head   run.Seq     // head of the log; above Header.Seq when the checkpoint lags
 	OpsRev int64
-	// ParentRunID is the run of which this one is a rerun; "" for others.
+	// ParentRunID is the run that this one reruns; "" for others.
 	ParentRunID string
 	Tags        []string // sorted; set only by Feed.ListChanged
 	Pos         RunPos   // in a list that has a Sort; the zero value in others
