@@ -7,8 +7,8 @@ import (
 
 // RowView returns the view of a row of a list. It has steps only if the list was asked for them.
 func RowView(row store.RunRow, epoch string) RunView {
-	return RunView{State: run.State{Header: row.Header, Steps: row.Steps}, Epoch: epoch, OpsRev: row.OpsRev,
-		Approval: row.Approval}
+	return RunView{Run: store.Run{ParentRunID: row.ParentRunID},
+		State: run.State{Header: row.Header, Steps: row.Steps}, Epoch: epoch, OpsRev: row.OpsRev, Approval: row.Approval}
 }
 
 // Complete fills in facts of the run that its log does not contain before RunStarted.

@@ -408,8 +408,10 @@ type RunRow struct {
 	Steps  []*run.Step // in plan order; nil unless RunFilter.Steps
 	Head   run.Seq     // head of the log; above Header.Seq when the checkpoint lags
 	OpsRev int64
-	Tags   []string // sorted; set only by Feed.ListChanged
-	Pos    RunPos   // in a list that has a Sort; the zero value in others
+	// ParentRunID is the run that this one reruns; "" for others.
+	ParentRunID string
+	Tags        []string // sorted; set only by Feed.ListChanged
+	Pos         RunPos   // in a list that has a Sort; the zero value in others
 	// Approval is that of a run that waits for approval; set only by decorate.WithApprovals.
 	Approval *Approval
 }

@@ -78,9 +78,17 @@ func newOutput(now func() time.Time, redact *strings.Replacer, to func(context.C
 		ready: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 }
 
-// print queues one line. Safe for concurrent use.
+// print queues a text as one line, or as several where it has line breaks: readers of the log expect one line in a
+// row. Safe for concurrent use.
 func (o *output) print(stream, text string) {
-	text = cutLine(strings.ToValidUTF8(o.redact.Replace(text), "\uFFFD"))
+	// A secret may have line breaks, so the whole text is redacted.
+	text = strings.TrimRight(strings.ToValidUTF8(o.redact.Replace(text), "\uFFFD"), "\r\n")
+	for line := range strings.SplitSeq(text, "\n") {
+		o.printLine(stream, cutLine(strings.TrimSuffix(line, "\r")))
+	}
+}
+
+func (o *output) printLine(stream, text string) {
 	line := engine.LogLine{At: o.now().UTC(), Stream: stream, Text: text}
 	o.mu.Lock()
 	defer o.mu.Unlock()

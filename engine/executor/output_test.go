@@ -29,6 +29,25 @@ func TestRunner_ShipsLinesWhileTheStepWorks(t *testing.T) {
 	}))
 }
 
+func TestRunner_SplitsATextWithLineBreaks(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Noop, struct{}{})
+	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task,
+		h executor.Host) (executor.Result, error) {
+		h.Print("dvt", "Binder Error\r\n\n  LINE 11\n")
+		h.Print("stdout", "")
+		return executor.Result{}, nil
+	}))
+	if got, want := j.log(), "dvt: Binder Error\ndvt: \ndvt:   LINE 11\nstdout: \n"; got != want {
+		t.Errorf("log = %q, want %q", got, want)
+	}
+	for i, line := range j.lines {
+		if line.No != int64(i)+1 {
+			t.Errorf("line %d has the number %d", i+1, line.No)
+		}
+	}
+}
+
 // contract: T229
 func TestRunner_DropsLinesWhileTheJournalIsSilent(t *testing.T) {
 	t.Parallel()

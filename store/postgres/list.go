@@ -15,7 +15,7 @@ import (
 
 // listColumns are the columns of a row of a list: the run, its checkpoint if it has one, and its head.
 const listColumns = `r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
-  r.created_at, r.triggered_by, st.header, h.last_seq, h.ops_rev`
+  r.created_at, r.triggered_by, st.header, h.last_seq, h.ops_rev, r.parent_run_id`
 
 // listSQL reads the rows of a page. listStepsSQL also reads their steps, one more than the maximum, so that List can
 // detect an excess.
@@ -109,7 +109,7 @@ func scanListed(row pgx.Row, more ...any) (store.RunRow, error) {
 	var header json.RawMessage
 	h := &r.Header
 	targets := append([]any{&h.RunID}, identityTargets(&h.Identity)...)
-	targets = append(targets, utc{&h.CreatedAt}, &h.TriggeredBy, verbatim{&header}, &r.Head, &r.OpsRev)
+	targets = append(targets, utc{&h.CreatedAt}, &h.TriggeredBy, verbatim{&header}, &r.Head, &r.OpsRev, &r.ParentRunID)
 	if err := row.Scan(append(targets, more...)...); err != nil {
 		return store.RunRow{}, err
 	}

@@ -16,10 +16,11 @@ import (
 const changedSQL = `WITH here (epoch, newest) AS MATERIALIZED (
   SELECT (SELECT value FROM meta WHERE name = 'epoch'), (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'change'))
 SELECT NULL AS header, 0 AS created_at, 0 AS last_seq, 0 AS ops_rev, newest AS change, '' AS run_id, epoch,
-	0 AS kind, NULL AS tags FROM here
+	0 AS kind, NULL AS tags, '' AS parent_run_id FROM here
 UNION ALL SELECT * FROM (
   SELECT st.header, st.created_at, h.last_seq, h.ops_rev, st.change, st.run_id, '', 1,
-    (SELECT json_group_array(tag) FROM (SELECT tag FROM run_tag g WHERE g.run_id = st.run_id ORDER BY tag))
+    (SELECT json_group_array(tag) FROM (SELECT tag FROM run_tag g WHERE g.run_id = st.run_id ORDER BY tag)),
+    (SELECT parent_run_id FROM run WHERE run_id = st.run_id)
   FROM run_state st INDEXED BY run_state_change JOIN run_head h ON h.run_id = st.run_id
   WHERE (st.change, st.run_id) > (SELECT iif(epoch = ?1 AND newest + 1 >= ?2, ?2, 0), ?3 FROM here) AND `
 
@@ -47,7 +48,8 @@ func (s *Store) ListChanged(ctx context.Context, f store.RunFilter, cursor strin
 				var created, change int64
 				var id, of string
 				var kind int
-				if err := row.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &id, &of, &kind, &tags); err != nil {
+				if err := row.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &id, &of, &kind, &tags,
+					&r.ParentRunID); err != nil {
 					return err
 				}
 				if kind == 0 {

@@ -54,7 +54,8 @@ func inScopes(table string, s store.Scopes) (term string, args []any) {
 }
 
 const (
-	listColumns = `st.header, st.created_at, h.last_seq, h.ops_rev`
+	listColumns = `st.header, st.created_at, h.last_seq, h.ops_rev,
+		(SELECT parent_run_id FROM run WHERE run_id = st.run_id)`
 
 	// listedSteps selects the steps of a row as a JSON array.
 	listedSteps = `, (SELECT '[' || group_concat(body) || ']' FROM (SELECT body FROM step_state WHERE run_id = p.run_id ORDER BY ord))`
@@ -128,7 +129,7 @@ func list(ctx context.Context, c *conn, f store.RunFilter, found store.TextMatch
 func scanListed(row scanner, more ...any) (r store.RunRow, err error) {
 	var header []byte
 	var created int64
-	if err := row.Scan(append([]any{&header, &created, &r.Head, &r.OpsRev}, more...)...); err != nil {
+	if err := row.Scan(append([]any{&header, &created, &r.Head, &r.OpsRev, &r.ParentRunID}, more...)...); err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal(header, &r.Header); err != nil {

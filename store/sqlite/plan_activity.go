@@ -100,7 +100,7 @@ func runsOfPlans(ctx context.Context, c *conn, plans []store.PlanRow, n int) err
 		var r store.RunRow
 		var i, created int64
 		var header []byte
-		if err := at.Scan(&i, &header, &created, &r.Head, &r.OpsRev); err != nil {
+		if err := at.Scan(&i, &header, &created, &r.Head, &r.OpsRev, &r.ParentRunID); err != nil {
 			return err
 		}
 		if err := json.Unmarshal(header, &r.Header); err != nil {

@@ -17,6 +17,7 @@ var listCases = []testCase{
 	// contract: T101
 	{"ListReadsOneTenant", testListReadsOneTenant},
 	{"ListShowsCheckpointAndHead", testListShowsCheckpointAndHead},
+	{"ListNamesTheRunThatARunReruns", testListNamesTheRunThatARunReruns},
 	{"ListEqualsAFilterInGo", testListEqualsAFilterInGo},
 	{"CountEqualsACountInGo", testCountEqualsACountInGo},
 	{"ListReturnsTheStepsOfTheCheckpoint", testListReturnsTheStepsOfTheCheckpoint},
@@ -219,6 +220,15 @@ func testListShowsCheckpointAndHead(f *fixture) {
 	f.save(f.load(id))
 	row = f.list(store.RunFilter{Limit: 1})[0]
 	f.equal([]any{run.Seq(4), run.Seq(4), f.head(id).OpsRev}, []any{row.Header.Seq, row.Head, row.OpsRev}, "row")
+}
+
+func testListNamesTheRunThatARunReruns(f *fixture) {
+	first := f.run()
+	again := newRun(identity(2), runtest.Draft(run.RunApproved, "", 1))
+	again.Run.ParentRunID = first.RunID
+	f.create(again)
+	rows := f.list(store.RunFilter{Limit: 10})
+	f.equal([]string{first.RunID, ""}, []string{rows[0].ParentRunID, rows[1].ParentRunID}, "parents of the runs")
 }
 
 // List returns the steps of the same checkpoint as the header, in the order of the plan.

@@ -56,7 +56,8 @@ it("says what waits for others, and by how much a run is late", async () => {
       now={NOW}
     />,
   );
-  const [first, second] = screen.getAllByRole("listitem");
+  // The viewer can act on the late run.
+  const [second, first] = screen.getAllByRole("listitem");
   expect(first?.textContent).toContain("0 of 2 approvals");
   expect(first?.textContent).toContain("Waits for dev-admin, ben");
   expect(first?.dataset["urgency"]).toBeUndefined();
@@ -95,4 +96,18 @@ it("opens the dialog of a button in place, for the run of the item", async () =>
   );
   await vi.waitFor(() => expect(of(sent, "RunOpening")).toEqual([{ runId: "7f3a0000" }]));
   expect(path()).toBe("/");
+});
+
+function shown(): (string | undefined)[] {
+  return screen.getAllByRole("listitem").map((item) => item.dataset["run"]);
+}
+
+it("shows first what the viewer can act on, and keeps the order of time among the rest", async () => {
+  const others = ["o1", "o2", "o3", "o4"].map((runId): AttentionItem => ({ ...ITEM, runId, actions: [] }));
+  const cancel: AttentionItem = { ...ITEM, runId: "c1", actions: ["CANCEL"] };
+  const manual: AttentionItem = { ...ITEM, runId: "m1", kind: "MANUAL_TASK", actions: ["COMPLETE_MANUAL_STEP"] };
+  const { user } = await show(<AttentionList items={[...others, cancel, manual]} now={NOW} />);
+  expect(shown()).toEqual(["m1", "c1", "o1", "o2"]);
+  await user.click(screen.getByRole("button", { name: "Show 2 more" }));
+  expect(shown()).toEqual(["m1", "c1", "o1", "o2", "o3", "o4"]);
 });

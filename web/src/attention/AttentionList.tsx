@@ -36,8 +36,14 @@ function keyOf({ kind, runId, stepId }: AttentionItem): string {
   return `${kind} ${runId} ${stepId ?? ""}`;
 }
 
+/** What the viewer can end comes first, then what they can do something else about, then what only others can do. */
+function rank({ kind, actions }: AttentionItem): number {
+  if (actions.includes(m.attention.answers[kind].action)) return 0;
+  return actions.length > 0 ? 1 : 2;
+}
+
 /**
- * The items in the order of the server: the one with the least time left first. Their buttons open the dialog here. It
+ * What the viewer can act on first, else in the order of the server: the least time left first. The buttons open the dialog here. It
  * stays mounted without items: a dialog may be open, and a retried step may fail again.
  */
 export function AttentionList({ items, now }: AttentionListProps) {
@@ -53,12 +59,13 @@ export function AttentionList({ items, now }: AttentionListProps) {
         attempt: item.logicalAttemptId,
       }),
     );
+  const ordered = items.toSorted((a, b) => rank(a) - rank(b));
   const hidden = items.length - SHOWN;
   return (
     <>
       {items.length > 0 && (
         <ul className={css.list} data-bare={items.every(({ actions }) => actions.length === 0) || undefined}>
-          {(all ? items : items.slice(0, SHOWN)).map((item) => (
+          {(all ? ordered : ordered.slice(0, SHOWN)).map((item) => (
             <Item
               key={keyOf(item)}
               item={item}

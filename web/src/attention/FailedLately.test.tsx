@@ -8,11 +8,13 @@ interface Failed {
   minutesAgo?: number;
   planId?: string;
   stepId?: string;
+  rerunOf?: number;
 }
 
-const run = (n: number, { minutesAgo = n, planId = "nightly", stepId = "stg_orders" }: Failed = {}) => ({
+const run = (n: number, { minutesAgo = n, planId = "nightly", stepId = "stg_orders", rerunOf }: Failed = {}) => ({
   node: {
     runId: `f${n}000000`,
+    parentRunId: rerunOf === undefined ? null : `f${rerunOf}000000`,
     projectId: "shop",
     environmentId: "prod",
     createdAt: new Date(AT - minutesAgo * 60_000).toISOString(),
@@ -36,9 +38,13 @@ function Lately() {
 
 const PREVIEW = { count: 3, samples: [], refusals: [], excluded: [] };
 
-function answers(failed: unknown[], completed: unknown[] = [], hasNextPage = false) {
+function answers(failed: unknown[], completed: unknown[] = [], hasNextPage = false, open: unknown[] = []) {
   return {
-    FailedLately: { failed: { pageInfo: { hasNextPage }, edges: failed }, completed: { edges: completed } },
+    FailedLately: {
+      failed: { pageInfo: { hasNextPage }, edges: failed },
+      completed: { edges: completed },
+      open: { edges: open },
+    },
     BulkPreview: { preview: { bulk: PREVIEW } },
   };
 }
@@ -59,6 +65,35 @@ it("shows one row for each plan and cause, with the number of runs and a rerun o
   await user.click(screen.getByRole("button", { name: "Rerun 3… nightly, stg_orders" }));
   const dialog = await screen.findByRole("dialog", {}, { timeout: 5_000 });
   expect(dialog.textContent).toContain("Rerun");
+});
+
+it("counts and reruns only the newest run of a chain of reruns, and says so", async () => {
+  // 1 and 3 are reruns of 4, 2 is the rerun of a run that was not read, 6 is the rerun of 5.
+  const failed = [
+    run(1, { rerunOf: 4 }),
+    run(2, { rerunOf: 9 }),
+    run(3, { rerunOf: 4 }),
+    run(4, { stepId: "stg_payments" }),
+    run(5),
+    run(6, { minutesAgo: 2, rerunOf: 5 }),
+  ];
+  const { user, sent } = await show(<Lately />, { ...MAY, answers: answers(failed) });
+  expect(await screen.findByText("3 failed in 24 h")).toBeTruthy();
+  const [row, more] = screen.getAllByRole("row").slice(1);
+  expect(more, "the first try with another cause has no row").toBeUndefined();
+  expect(row?.textContent).toContain("3 runs, 3 left out: rerun since");
+  await user.click(screen.getByRole("button", { name: "Rerun 3… nightly, stg_orders" }));
+  await vi.waitFor(() => expect(JSON.stringify(sent)).toContain('["f1000000","f2000000","f6000000"]'));
+});
+
+it("does not offer to rerun a run whose rerun runs or has succeeded", async () => {
+  const green = run(7, { minutesAgo: 0, rerunOf: 1 });
+  const running = run(8, { minutesAgo: 0, rerunOf: 2 });
+  const failed = [run(1), run(2, { planId: "weekly" }), run(3, { planId: "monthly" })];
+  await show(<Lately />, { ...MAY, answers: answers(failed, [green], false, [running]) });
+  expect(await screen.findByText("1 failed in 24 h")).toBeTruthy();
+  expect(screen.getAllByRole("button", { name: /^Rerun/ })).toHaveLength(1);
+  expect(screen.getByRole("button", { name: "Rerun… monthly, stg_orders" })).toBeTruthy();
 });
 
 it("says which failures a newer run has repaired, and puts them last", async () => {

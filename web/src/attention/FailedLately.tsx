@@ -101,7 +101,7 @@ export function FailedLately({ of: { failures, runs, more } }: { of: FailedLatel
               </span>
             ),
           },
-          { head: m.attention.runs, cell: ({ runIds }) => m.attention.times(runIds.length) },
+          { head: m.attention.runs, cell: ({ runIds, rerun }) => m.attention.times(runIds.length, rerun) },
           {
             head: m.attention.failedAt,
             cell: ({ last, recovered }) => (

@@ -236,13 +236,16 @@ function Lines({
               const row = folded?.[item.index];
               const no = lineAt(item.index);
               const before = item.index === 0 ? 0 : folded ? no - 1 : lineOf(item.index - 1, gap);
-              const divided = beginsTry(log.line(no), log.line(before)) !== null;
+              const line = log.line(no);
+              const divided = beginsTry(line, log.line(before)) !== null;
+              // Earlier versions stored a message with its line breaks as one line.
+              const broken = line?.text.includes("\n") ?? false;
               // The line that one came for is read whole.
               const wraps = wrap || no === wanted;
               return (
                 <div
                   key={item.key}
-                  ref={wraps || divided ? rows.measureElement : undefined}
+                  ref={wraps || divided || broken ? rows.measureElement : undefined}
                   data-index={item.index}
                   className={css.row}
                   data-wrap={wraps || undefined}

@@ -87,7 +87,8 @@ export const attention = {
   inTheList: "Show in the list of runs",
   cause: "Cause",
   runs: "Runs",
-  times: (n: number) => plural(n, "run"),
+  times: (n: number, rerun: number) =>
+    rerun === 0 ? plural(n, "run") : `${plural(n, "run")}, ${count(rerun)} left out: rerun since`,
   failedAt: "Last failure",
   recovered: "a newer run succeeded",
   next: "Next",

@@ -146,6 +146,7 @@ export const logSearch = {
   hint: "Searches the output of all steps. Case-sensitive.",
   searching: "Searching…",
   none: (text: string) => `No log contains “${text}”. Capital and small letters must match.`,
+  instead: (text: string) => `Search “${text}”`,
   results: "Logs with matches",
   matches: (n: number) => plural(n, "match", "matches"),
   partial: "searched up to 64 MiB",

@@ -93,6 +93,32 @@ it("does not say twice what the quoted log says", async () => {
   expect(screen.getByLabelText("What the step said").textContent).toBe("sh ended with exit status 1");
 });
 
+it("names the model of a dbt error once, and leaves its report to the quoted log", async () => {
+  const broken = header();
+  const message = "model.shop.customers: Binder Error: no column nam\n  Candidate bindings: name\n  LINE 11: nam";
+  const rootCause = broken.rootCause && { ...broken.rootCause, message };
+  const lines = ["  Binder Error: no column nam", "  Candidate bindings: name"].map((text, i) => ({
+    no: 40 + i,
+    at: "2026-11-21T03:08:00Z",
+    stream: "stderr",
+    text,
+  }));
+  await show(<CauseCard />, {
+    run: store({ ...broken, rootCause }),
+    actions: { causeLine: 40 },
+    answers: { ...NODES, StepLog: { stepLog: { lines } } },
+  });
+  await screen.findByLabelText("The log around line 40");
+  expect(screen.getByLabelText("What the step said").textContent).toBe("model.shop.customers");
+});
+
+it("does not call the error of a run that has ended retryable", async () => {
+  const over = header({ status: "FAILED" });
+  const rootCause = over.rootCause && { ...over.rootCause, retryable: true };
+  await show(<CauseCard />, { run: store({ ...over, rootCause }), answers: NODES });
+  expect(screen.getByRole("region", { name: "Root cause" }).textContent).not.toContain("retryable");
+});
+
 it("says in sight why the viewer may not retry, and who may", async () => {
   const denied = available("RETRY_STEP", {
     outcome: "REFUSED",
@@ -125,13 +151,30 @@ it("is one line, which says the error, in a view that needs the height of the wi
   expect(screen.getByLabelText("What the step said")).toBeDefined();
 });
 
-it("folds beside an open step, and stays folded once it was read", async () => {
+it("folds beside an open step, and is whole again without it", async () => {
   const first = await show(<CauseCard folded />, { run: store(header()), answers: NODES });
   expect(screen.queryByText(/Also failed/)).toBeNull();
   expect(screen.getByTestId("held")).toBeDefined();
   first.unmount();
+  await show(<CauseCard />, { run: store(header()), answers: NODES });
+  expect(screen.getByText(/Also failed/)).toBeDefined();
+});
+
+it("stays folded on later visits once a person folded it", async () => {
+  const first = await show(<CauseCard />, { run: store(header()), answers: NODES });
+  await first.user.click(screen.getByRole("button", { name: "Less" }));
+  first.unmount();
   const { user } = await show(<CauseCard />, { run: store(header()), answers: NODES });
   expect(screen.queryByText(/Also failed/)).toBeNull();
   await user.click(screen.getByRole("button", { name: "More" }));
+  expect(screen.getByText(/Also failed/)).toBeDefined();
+});
+
+it("does not remember a fold in a view that opens the card folded", async () => {
+  const first = await show(<CauseCard brief />, { run: store(header()), answers: NODES });
+  await first.user.click(screen.getByRole("button", { name: "More" }));
+  await first.user.click(screen.getByRole("button", { name: "Less" }));
+  first.unmount();
+  await show(<CauseCard />, { run: store(header()), answers: NODES });
   expect(screen.getByText(/Also failed/)).toBeDefined();
 });

@@ -1,12 +1,13 @@
 import { Link } from "@tanstack/react-router";
 import { Copy, OctagonX } from "lucide-react";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { useRunActions } from "../actions/context";
 import { explain } from "../actions/refusal";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useCauseNodes } from "./causeNodes";
 import { useHeader, useStep } from "../runstate/context";
+import { ended } from "../status/look";
 import { DBT_FAILING, type Failing, isDbt } from "../step/dbt";
 import { RESET_STEP_PARAMS, readLog } from "../address/views";
 import { Button } from "../ui/Button";
@@ -22,9 +23,11 @@ import { HeldLinks } from "./HeldLinks";
 
 type Cause = NonNullable<RunHeader["rootCause"]>;
 
+const FOLDED = "folded";
+
 /**
  * The root cause: the step and its error, the steps that it holds, and the next action. It folds to its first lines
- * while a step is open, which shows more of it, and stays folded once it was read. When `brief`, in views that need the
+ * while a step is open, which shows more of it, and stays folded once a person folded it. When `brief`, in views that need the
  * height of the window, it folds to one line that still says the error.
  */
 export function CauseCard({ folded = false, brief = false }: { folded?: boolean; brief?: boolean }) {
@@ -39,19 +42,16 @@ export function CauseCard({ folded = false, brief = false }: { folded?: boolean;
 }
 
 /**
- * Whether the card is folded, and how to turn it. The tab of the browser remembers what was read. A view in which the
- * card is `brief` opens it folded, and is not remembered.
+ * Whether the card is folded, and how to turn it. The tab of the browser remembers only that a person folded the whole
+ * card. A card that opens folded, because it is `brief` or beside a step, is not remembered.
  */
-function useFolding(key: string, besideStep: boolean, brief: boolean): [boolean, () => void] {
+function useFolding(key: string, opensFolded: boolean): [boolean, () => void] {
   const [wanted, setWanted] = useState<boolean | null>(null);
-  const [read] = useState(() => sessionStorage.getItem(key) !== null);
-  useEffect(() => {
-    if (besideStep) sessionStorage.setItem(key, "read");
-  }, [key, besideStep]);
-  const folded = wanted ?? (besideStep || brief || read);
+  const [remembered] = useState(() => sessionStorage.getItem(key) === FOLDED);
+  const folded = wanted ?? (opensFolded || remembered);
   const turn = (): void => {
     if (folded) sessionStorage.removeItem(key);
-    else sessionStorage.setItem(key, "read");
+    else if (!opensFolded) sessionStorage.setItem(key, FOLDED);
     setWanted(!folded);
   };
   return [folded, turn];
@@ -78,10 +78,12 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
     logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
   const line = useRunActions().actions?.causeLine ?? null;
   const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
-  const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep, brief);
+  const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep || brief);
   const said = message !== null && !folded ? besideQuote(lines, message) : message;
   // The line that the log button names says more than the end of the output.
   const errorLine = line === null ? null : lineText(lines, line);
+  // A run that has ended can only be rerun.
+  const canRetry = !retryable ? m.run.notRetryable : ended(header) ? null : m.run.retryable;
   const turner = (
     <Button kind="quiet" expanded={!folded} onClick={turn}>
       {folded ? m.run.more : m.run.less}
@@ -124,16 +126,13 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         {stepId && step?.name && <code className={css.id}>{stepId}</code>}
         {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
         <code className={css.code}>{code}</code>
-        <span className={css.facts}>
-          <span title={[category, `seq ${firstSeq}`].filter((fact) => fact !== null).join(" · ")}>
-            {retryable ? m.run.retryable : m.run.notRetryable}
-          </span>
+        <span className={css.facts} title={[category, `seq ${firstSeq}`].filter((fact) => fact !== null).join(" · ")}>
+          {canRetry !== null && <span>{canRetry} · </span>}
           {stepId && (
             // The time comes with the steps, after the header. It has its place before, because a line that grows would
             // wrap.
             <span data-awaited={failedAt === null || undefined}>
-              {" "}
-              · <Time at={failedAt ?? header.createdAt} format="clock" />
+              <Time at={failedAt ?? header.createdAt} format="clock" />
             </span>
           )}
         </span>

@@ -32,16 +32,29 @@ export function useCauseLines(
 
 /**
  * The part of a message that the quoted lines do not say. A message such as "ERROR: no table (sh ended with exit status
- * 1)" begins with a line of the log; those of earlier versions end with one.
+ * 1)" begins with a line of the log; those of earlier versions end with one. A report of several lines, such as one of dbt,
+ * follows its quoted first line in the log too.
  */
 export function besideQuote(lines: Lines | null | undefined, message: string): string | null {
   const quoted = (lines ?? []).map(({ text }) => plain(text).trim()).filter((text) => text !== "");
   const said = message.trim();
   if (quoted.some((text) => text.includes(said))) return null;
-  const first = quoted.filter((text) => said.startsWith(`${text} (`)).toSorted((a, b) => b.length - a.length)[0];
+  const first = longest(quoted.filter((text) => said.startsWith(`${text} (`)));
   if (first !== undefined) return said.slice(first.length + 2).replace(/\)$/, "");
-  const last = quoted.filter((text) => said.endsWith(text)).toSorted((a, b) => b.length - a.length)[0];
-  return last === undefined ? message : said.slice(0, -last.length).replace(/(?:; its last line)?[:\s]+$/, "") || null;
+  const [head = said] = said.split("\n", 1);
+  const report = head === said ? undefined : longest(quoted.filter((text) => head.trim().endsWith(text)));
+  if (report !== undefined) return withoutEnd(head.trim(), report);
+  const last = longest(quoted.filter((text) => said.endsWith(text)));
+  return last === undefined ? message : withoutEnd(said, last);
+}
+
+function longest(texts: readonly string[]): string | undefined {
+  return texts.toSorted((a, b) => b.length - a.length)[0];
+}
+
+/** What a text says before its end, without the words that introduce that. */
+function withoutEnd(text: string, end: string): string | null {
+  return text.slice(0, -end.length).replace(/(?:; its last line)?[:\s]+$/, "") || null;
 }
 
 /** The text of a line; null while it is unknown, or when it is blank. */

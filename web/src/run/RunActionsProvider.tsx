@@ -6,6 +6,7 @@ import type { Sendable } from "../actions/intent";
 import { useAvailability } from "../actions/useAvailability";
 import { intents } from "../actions/useSend";
 import { useHeader, useRunState, useRunStore } from "../runstate/context";
+import { ended } from "../status/look";
 import { lazyPart } from "../ui/lazyPart";
 
 const ActionMenu = lazyPart(() => import("../actions/ActionMenu").then((part) => part.ActionMenu));
@@ -47,7 +48,7 @@ export function RunActionsProvider({ runId, chosen, children }: RunActionsProvid
       <Suspense>
         {menu && (
           <ActionMenu
-            stepId={chosen}
+            stepId={chosen ?? (header && !ended(header) ? (header.rootCause?.stepId ?? null) : null)}
             onClose={() => setMenu(false)}
             more={
               header && (

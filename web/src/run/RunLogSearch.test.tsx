@@ -64,3 +64,22 @@ it("searches the plan's newest runs, and names the run of each log", async () =>
   expect(line.getAttribute("href")).toContain("/runs/0199aaaa-0000-7000-8000-000000000000?");
   expect(of(sent, "LogSearch").at(-1)?.in).toMatchObject({ plan: { planId: "nightly", newest: 20 } });
 });
+
+it("offers to search in other letters what it did not find", async () => {
+  const { user, sent } = await show(<RunLogSearch runId={RUN} />, {
+    path: `/runs/${RUN}?view=logs&text=error`,
+    answers: {
+      LogSearch: ({ find }: { find: string }) => ({
+        logSearch: {
+          edges: find === "ERROR" ? [log("stg_orders")] : [],
+          pageInfo: { endCursor: null, hasNextPage: false },
+        },
+      }),
+    },
+  });
+  await screen.findByText(/No log contains/);
+  expect(screen.getByRole("button", { name: "Search “Error”" })).toBeDefined();
+  await user.click(screen.getByRole("button", { name: "Search “ERROR”" }));
+  expect(await screen.findByRole("link", { name: /needle in hay/ })).toBeDefined();
+  expect(of(sent, "LogSearch").at(-1)?.find).toBe("ERROR");
+});

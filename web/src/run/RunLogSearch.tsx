@@ -23,6 +23,13 @@ const RUNS = [5, 10, 20] as const;
 type Search = NonNullable<LogSearchQuery["logSearch"]>;
 type Log = Search["edges"][number]["node"];
 
+/** The text in other letters: the search distinguishes capital and small ones, and people type small ones. */
+function inOtherLetters(text: string): string[] {
+  const lower = text.toLowerCase();
+  const capital = lower.replace(/\p{L}/u, (letter) => letter.toUpperCase());
+  return [...new Set([text.toUpperCase(), capital, lower])].filter((other) => other !== text);
+}
+
 /** Searches a text in the logs of all steps of the run, or of the plan's newest runs. */
 export default function RunLogSearch({ runId }: { runId: string }) {
   const header = useHeader();
@@ -73,6 +80,7 @@ export default function RunLogSearch({ runId }: { runId: string }) {
           key={`${runs ?? ""} ${text}`}
           runId={runId}
           text={text}
+          search={setTyped}
           within={runs === undefined ? { runId } : { plan: { ...plan, newest: runs } }}
         />
       )}
@@ -83,10 +91,11 @@ export default function RunLogSearch({ runId }: { runId: string }) {
 interface FoundProps {
   runId: string;
   text: string;
+  search: (text: string) => void;
   within: { runId: string } | { plan: { planId: string; projectId: string; environmentId: string; newest: number } };
 }
 
-function Found({ runId, text, within }: FoundProps) {
+function Found({ runId, text, search, within }: FoundProps) {
   const { rows, error, hasMore, loading, more, refresh } = useConnection(
     LogSearchDocument,
     { in: within, find: text },
@@ -97,7 +106,17 @@ function Found({ runId, text, within }: FoundProps) {
   if (rows === null) return <Skeleton rows={4} label={m.logSearch.searching} />;
   return (
     <>
-      {rows.length === 0 && !hasMore && <Notice title={m.logSearch.none(text)} />}
+      {rows.length === 0 && !hasMore && (
+        <Notice title={m.logSearch.none(text)}>
+          <p className={css.form}>
+            {inOtherLetters(text).map((other) => (
+              <Button key={other} onClick={() => search(other)}>
+                {m.logSearch.instead(other)}
+              </Button>
+            ))}
+          </p>
+        </Notice>
+      )}
       <ol className={css.found} aria-label={m.logSearch.results}>
         {rows.map((log) => (
           <li key={`${log.runId} ${log.stepId} ${log.attempt}`}>

@@ -20,12 +20,12 @@ import { Axis } from "./Axis";
 import {
   type Break,
   breaksOf,
-  openingSpan,
   percent,
   scaleOf,
   type Span,
   spanOf,
   spanText,
+  waitingSpan,
   wholeSpan,
   within,
   zoomedSpan,
@@ -41,6 +41,7 @@ import {
   readyAt,
   worked,
   workingSpans,
+  worksNow,
 } from "./segments";
 import frame from "../styles/Frame.module.css";
 import css from "./Timeline.module.css";
@@ -101,27 +102,38 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   });
 
   const startedAt = header?.startedAt ?? null;
-  const whole = useSteady(
-    wholeSpan(startedAt ?? now, header && ended(header) ? lastEnd(store, order, header.completedAt) : null, now),
-  );
   const [shorten, setShorten] = useState(true);
   const bands = pauseBands(pauses, header?.pause?.since ?? null, now);
-  // Waits that have ended change only when a step does, and the header changes with every step.
+  const awaits = header?.substatus === "AWAITING_OPERATOR";
+  // Asked once for each change of a step, because the header changes with every step.
+  const works = useMemo(
+    () => worksNow(order.flatMap((id) => store.step(id) ?? [])),
+    // oxlint-disable-next-line react/exhaustive-deps
+    [store, order, header],
+  );
+  // The wait that goes on ends now. The other waits change only when a step does.
+  const waitsUpTo = header !== null && !ended(header) && !works ? now : null;
   const waits = useMemo(() => {
     const steps = order.flatMap((id) => store.step(id) ?? []);
-    return breaksOf(workingSpans(steps, store.now()), ({ from, to }) =>
-      awaitedPerson(steps, from, to)
+    const working = workingSpans(steps, store.now());
+    if (waitsUpTo !== null && working.length > 0) working.push({ from: waitsUpTo, to: waitsUpTo });
+    return breaksOf(working, ({ from, to }) =>
+      awaitedPerson(steps, from, to, awaits)
         ? "person"
         : bands.some((band) => band.from < to && (band.to ?? to) > from)
           ? "pause"
           : "idle",
     );
     // oxlint-disable-next-line react/exhaustive-deps
-  }, [store, order, header, pauses]);
+  }, [store, order, header, pauses, waitsUpTo]);
   const cut = shorten ? waits.reduce((sum, { from, to }) => sum + to - from, 0) : 0;
-  const idle = header !== null && !ended(header) && header.stepCounts.running === 0;
-  const opening = idle ? openingSpan(whole, lastEnd(store, order, null), cut) : whole;
-  const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? opening, whole));
+  const waiting = shorten && waitsUpTo !== null && waits.at(-1)?.to === waitsUpTo;
+  const whole = useSteady(
+    waiting
+      ? waitingSpan(startedAt ?? now, now, cut)
+      : wholeSpan(startedAt ?? now, header && ended(header) ? lastEnd(store, order, header.completedAt) : null, now),
+  );
+  const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? whole, whole));
   // The waits are found again with every change of a step, and rows are drawn again only when the waits differ.
   const waited = waits.map(({ from, to, why }) => `${from} ${to} ${why}`).join();
   // oxlint-disable-next-line react/exhaustive-deps
@@ -138,8 +150,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
       search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }),
       replace: true,
     });
-  // The whole of a moving run grows, so the address has it only when the timeline would open with less.
-  const showWhole = (): void => show(opening === whole ? null : whole);
+  const showWhole = (): void => show(null);
   const length = span.to - span.from;
   const zoom = (factor: number): void =>
     show(zoomedSpan(span, factor, now < span.to && now > span.from ? now : (span.from + span.to) / 2, whole));
@@ -270,7 +281,8 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
                 index={item.index}
                 top={item.start}
                 span={scale}
-                now={goesOn(step, ready) ? now : 0}
+                now={goesOn(step, ready, awaits) ? now : 0}
+                awaits={awaits}
                 ready={ready}
                 blocks={blocks(id)}
                 critical={path?.has(id) ?? false}

@@ -22,6 +22,8 @@ interface TimelineRowProps {
   /** 0 for a row that does not change with time, so that it is not drawn again. */
   now: Instant;
   ready: Instant | null;
+  /** The run waits for an operator now. */
+  awaits: boolean;
   /** The number of steps that wait behind it when it failed. */
   blocks: number;
   critical: boolean;
@@ -41,6 +43,7 @@ export const TimelineRow = memo(function TimelineRow({
   span,
   now,
   ready,
+  awaits,
   blocks,
   critical,
   dimmed,
@@ -51,8 +54,10 @@ export const TimelineRow = memo(function TimelineRow({
   const store = useRunStore();
   const step = useStep(id);
   if (!step) return null;
-  const segments = segmentsOf(step, ready).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
-  const last = segments.findLast(({ kind }) => kind === "running" || kind === "person");
+  const segments = segmentsOf(step, ready, awaits).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
+  // The duration is that of the work, and of a wait for a person only when there is no other.
+  const last =
+    segments.findLast(({ kind }) => kind === "running") ?? segments.findLast(({ kind }) => kind === "person");
   // The number stands behind all bars, so that it covers none.
   const behind = Math.max(...segments.map(({ to }) => percent(to ?? now, span)));
   const end = last ? Math.min(100, behind) : 0;

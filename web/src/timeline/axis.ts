@@ -107,18 +107,15 @@ export function wholeSpan(startedAt: Instant, endedAt: Instant | null, now: Inst
   return { from: startedAt, to: startedAt + room };
 }
 
-/** The part of an idle wait that is shown after the last thing that happened. */
-const IDLE_PART = 0.15;
+/** The part of the work before it that is shown after now, while a run waits. */
+const AHEAD_PART = 0.15;
 
 /**
- * The span that a run opens with: the whole, but for a long wait at its end in which nothing runs. Such a wait would
- * squeeze all bars into a corner. `cut` is the time that breaks take out of what happened before.
+ * The span of a run in which nothing runs now: up to now, with little room ahead. Its wait is shortened, so more room
+ * would squeeze all bars into a corner. `cut` is the time that the shortened waits take.
  */
-export function openingSpan(whole: Span, lastActivity: Instant | null, cut = 0): Span {
-  if (lastActivity === null) return whole;
-  const busy = Math.max(LEAST, lastActivity - whole.from - cut);
-  const to = whole.from + busy * (1 + IDLE_PART) + cut;
-  return to < whole.to - busy ? { from: whole.from, to } : whole;
+export function waitingSpan(startedAt: Instant, now: Instant, cut: number): Span {
+  return { from: startedAt, to: now + Math.max(LEAST, (now - startedAt - cut) * AHEAD_PART) };
 }
 
 /** A span within another, not shorter than the shortest span. */

@@ -32,8 +32,11 @@ export function readyAt(
   return ready;
 }
 
-/** The segments in order of time: the wait before the first attempt, each attempt, and the waits between them. */
-export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
+/**
+ * The segments in order of time: the wait before the first attempt, each attempt, and the waits between them. `awaits`
+ * says that the run waits for an operator now, so a failed step ends with that wait.
+ */
+export function segmentsOf(step: Step, ready: Instant | null, awaits = false): Segment[] {
   const segments: Segment[] = [];
   if (step.keptFrom) return segments; // its work was done in another run
   const begun = step.attempts.filter((attempt) => attempt.startedAt !== null);
@@ -54,12 +57,14 @@ export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
       logicalAttemptId: attempt.logicalAttemptId,
     });
     const next = begun[i + 1]?.startedAt ?? null;
-    if (to !== null && (next !== null ? next > to : step.pendingRetry)) {
+    const backoff = next === null && step.pendingRetry;
+    const awaited = next === null && awaits && step.status === "FAILED";
+    if (to !== null && (next !== null ? next > to : backoff || awaited)) {
       // Automatic tries are within one attempt: a further one starts because a person retried the step, or resumed the
       // run.
       segments.push({
-        kind: next === null ? "backoff" : "person",
-        tone: next === null ? "pending" : "person",
+        kind: backoff ? "backoff" : "person",
+        tone: backoff ? "pending" : "person",
         from: to,
         to: next,
         logicalAttemptId: attempt.logicalAttemptId,
@@ -70,8 +75,8 @@ export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
 }
 
 /** Whether the row of a step changes with time: it waits, runs, or waits for its next attempt. */
-export function goesOn(step: Step, ready: Instant | null): boolean {
-  return segmentsOf(step, ready).some(({ to }) => to === null);
+export function goesOn(step: Step, ready: Instant | null, awaits = false): boolean {
+  return segmentsOf(step, ready, awaits).some(({ to }) => to === null);
 }
 
 /** The first start of a step, and its total running time. */
@@ -107,10 +112,21 @@ export function workingSpans(steps: readonly Step[], now: Instant): { from: Inst
   return steps.flatMap((step) => (step.type === "MANUAL" ? [] : attemptsOf(step, now)));
 }
 
+/** Whether something works now: an attempt that has not ended, other than a manual step. */
+export function worksNow(steps: readonly Step[]): boolean {
+  return steps.some(
+    ({ type, attempts }) =>
+      type !== "MANUAL" &&
+      attempts.some(
+        ({ startedAt, completedAt, durationMs }) => startedAt !== null && completedAt === null && durationMs === null,
+      ),
+  );
+}
+
 /** Whether a person was awaited between two times: to retry a step, or to complete a manual one. */
-export function awaitedPerson(steps: readonly Step[], from: Instant, to: Instant): boolean {
+export function awaitedPerson(steps: readonly Step[], from: Instant, to: Instant, awaits = false): boolean {
   return steps.some((step) =>
-    segmentsOf(step, null).some(
+    segmentsOf(step, null, awaits).some(
       (segment) => segment.kind === "person" && segment.from < to && (segment.to ?? to) > from,
     ),
   );

@@ -4,18 +4,28 @@ import { fits } from "./Axis";
 import {
   besideBar,
   breaksOf,
-  openingSpan,
   percent,
   scaleOf,
   spanOf,
   spanText,
   ticks,
   timeAt,
+  waitingSpan,
   wholeSpan,
   within,
   zoomedSpan,
 } from "./axis";
-import { criticalPath, goesOn, pathLength, pauseBands, readyAt, segmentsOf, worked } from "./segments";
+import {
+  awaitedPerson,
+  criticalPath,
+  goesOn,
+  pathLength,
+  pauseBands,
+  readyAt,
+  segmentsOf,
+  worked,
+  worksNow,
+} from "./segments";
 
 function attempt(
   logicalAttemptId: number,
@@ -81,6 +91,18 @@ describe("segmentsOf", () => {
     });
     const manual = step("a", { status: "RUNNING", substatus: "WAITING_MANUAL", attempts: [attempt(1, 5, null)] });
     expect(segmentsOf(manual, 5)).toEqual([{ kind: "person", tone: "person", from: 5, to: null, logicalAttemptId: 1 }]);
+  });
+
+  it("shows that a failed step waits for a person only while the run does", () => {
+    const failed = step("a", { status: "FAILED", attempts: [attempt(1, 0, 10, "FAILED")] });
+    expect(segmentsOf(failed, 0).at(-1)?.kind).toBe("running");
+    const wait = { kind: "person", tone: "person", from: 10, to: null, logicalAttemptId: 1 };
+    expect(segmentsOf(failed, 0, true).at(-1)).toEqual(wait);
+    expect([goesOn(failed, 0), goesOn(failed, 0, true)]).toEqual([false, true]);
+    expect(awaitedPerson([failed], 20, 30)).toBe(false);
+    expect(awaitedPerson([failed], 20, 30, true)).toBe(true);
+    expect(worksNow([failed, step("m", { type: "MANUAL", attempts: [attempt(1, 5, null)] })])).toBe(false);
+    expect(worksNow([step("b", { attempts: [attempt(1, 5, null)] })])).toBe(true);
   });
 
   it("goes on only where now matters, so that the other rows are not drawn again", () => {
@@ -197,12 +219,6 @@ describe("the axis", () => {
     expect(wholeSpan(0, null, 60_500)).toEqual(first);
     expect(wholeSpan(0, 42_000, 99_000)).toEqual({ from: 0, to: 42_000 });
   });
-  it("opens without the idle wait at its end, which would squeeze the bars", () => {
-    const hour = wholeSpan(0, null, 3_600_000);
-    expect(openingSpan(hour, 20_000)).toEqual({ from: 0, to: 23_000 });
-    expect(openingSpan({ from: 0, to: 30_000 }, 20_000)).toEqual({ from: 0, to: 30_000 });
-    expect(openingSpan(hour, null)).toEqual(hour);
-  });
   it("zooms around a time, within the whole, and no closer than can be read", () => {
     const whole = { from: 0, to: 100_000 };
     const half = zoomedSpan(whole, 0.5, 80_000, whole);
@@ -252,10 +268,15 @@ describe("a long wait in which nothing ran is shortened", () => {
       expect(timeAt(percent(time, scale), scale)).toBeCloseTo(time);
   });
 
-  it("and a run that waits again opens with what happened, not with the wait", () => {
-    const whole = { from: 0, to: 1_500_000 };
-    expect(openingSpan(whole, 506_000, 500_000)).toEqual({ from: 0, to: 506_900 });
-    expect(openingSpan(whole, 506_000).to).toBeCloseTo(581_900);
+  it("also the one that goes on now, up to now", () => {
+    const now = 1_500_000;
+    const current = breaksOf([...working, { from: now, to: now }], () => "person");
+    expect(current.at(-1)).toEqual({ from: 506_000, to: now, why: "person" });
+    const span = waitingSpan(0, now, 500_000 + 994_000);
+    expect(span).toEqual({ from: 0, to: now + 900 });
+    const scale = scaleOf(span, current);
+    expect(percent(506_000, scale), "the bars keep their size").toBeGreaterThan(75);
+    expect(percent(now, scale)).toBeLessThan(100);
   });
 
   it("unless the span begins or ends in it, and without a tick in it", () => {

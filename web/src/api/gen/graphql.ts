@@ -888,9 +888,9 @@ export type FailedLatelyQueryVariables = Exact<{
 }>;
 
 
-export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { runId: string, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null } }> }, completed: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, createdAt: string, plan: { planId: string } } }> } };
+export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null } }> }, completed: { edges: Array<{ node: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, plan: { planId: string } } }> }, open: { edges: Array<{ node: { runId: string, parentRunId: string | null, createdAt: string } }> } };
 
-export type FailedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null };
+export type FailedRunFieldsFragment = { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
@@ -1726,6 +1726,7 @@ export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
 export const FailedRunFieldsFragmentDoc = new TypedDocumentString(`
     fragment FailedRunFields on Run {
   runId
+  parentRunId
   projectId
   environmentId
   createdAt
@@ -2679,6 +2680,7 @@ export const FailedLatelyDocument = new TypedDocumentString(`
     edges {
       node {
         runId
+        parentRunId
         projectId
         environmentId
         createdAt
@@ -2688,9 +2690,23 @@ export const FailedLatelyDocument = new TypedDocumentString(`
       }
     }
   }
+  open: runs(
+    first: $first
+    filter: {statuses: [PENDING, APPROVED, RUNNING, PAUSED], createdFrom: $createdFrom}
+    orderBy: CREATED_DESC
+  ) {
+    edges {
+      node {
+        runId
+        parentRunId
+        createdAt
+      }
+    }
+  }
 }
     fragment FailedRunFields on Run {
   runId
+  parentRunId
   projectId
   environmentId
   createdAt
