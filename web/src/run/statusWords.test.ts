@@ -14,6 +14,9 @@ function words(slots: Slots, over: object = {}): string | null {
 it("promises no time when the start depends on the end of another run", () => {
   const before = "position 1 in the queue of its project · waiting for 3 m 0 s · All run slots are in use";
   expect(words({ scope: "TENANT", active: 2, max: 2 })).toBe(`${before} · starts when one of 2 active runs ends`);
+  expect(words({ scope: "TENANT", active: 11, max: 3 }), "the limit was lowered").toBe(
+    `${before} · starts when 9 of 11 active runs have ended`,
+  );
   expect(words({ scope: "INSTALLATION", active: null, max: null })).toBe(`${before} · starts when another run ends`);
 });
 

@@ -92,6 +92,9 @@ function waitingWords(header: RunHeader, now: number, actions: AvailableActions 
     queue.waitsFor && m.queue.waits[queue.waitsFor],
     queue.estimatedWaitMs !== null
       ? m.run.startsIn(ticking(queue.estimatedWaitMs))
-      : queue.position === 1 && queue.waitsFor !== "HOLD" && queue.slots && m.run.startsAfter(queue.slots.active),
+      : queue.position === 1 &&
+        queue.waitsFor !== "HOLD" &&
+        queue.slots &&
+        m.run.startsAfter(queue.slots.active, queue.slots.max),
   ]);
 }
