@@ -9,6 +9,7 @@ import { RunHistogram } from "../runlist/RunHistogram";
 import { obstacleOf } from "../runlist/sorts";
 import { RunTable } from "../runlist/RunTable";
 import { useRowTags } from "../runlist/useRowTags";
+import { useWaits } from "../runlist/useWaits";
 import { toRunsSearch } from "../runlist/runsSearch";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
 import { useRowKeys, useSelection, useSelectKeys } from "../ui/useSelection";
@@ -189,6 +190,7 @@ function Rows({ list, query, change, menu, selection, columns, chosen }: RowsPro
   const { state, error, verdict, now, loadingMore, loadMore, refresh } = list;
   const runIds = useMemo(() => state.rows.map((row) => row.run.runId), [state.rows]);
   const tags = useRowTags(runIds);
+  const waits = useWaits(useMemo(() => state.rows.map(({ run }) => run), [state.rows]));
   const latest = useRef(query);
   latest.current = query;
   const onTag = useCallback(
@@ -212,6 +214,7 @@ function Rows({ list, query, change, menu, selection, columns, chosen }: RowsPro
           columns={columns}
           chosen={chosen}
           tags={tags}
+          waits={waits}
           onTag={onTag}
         />
         {error !== null && <Problem error={error} retry={loadMore} />}
