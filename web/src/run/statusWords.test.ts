@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { header, NOW } from "../testing/fixtures";
+import { available, header, NOW } from "../testing/fixtures";
 import { AVAILABLE } from "../testing/render";
 import { statusWords } from "./statusWords";
 
@@ -31,6 +31,14 @@ it("says nothing of slots to a run behind others, or on hold", () => {
   const slots = { scope: "TENANT", active: 2, max: 2 } as const;
   expect(words(slots, { position: 4, waitsFor: "TURN" })).not.toContain("starts");
   expect(words(slots, { waitsFor: "HOLD" })).not.toContain("starts");
+});
+
+it("says when nobody else can give the missing approval", () => {
+  const approval = { required: 2, expiresAt: new Date(NOW + 7_200_000).toISOString(), decisions: [] };
+  const run = new Map([["APPROVE", available("APPROVE", { whoCould: [] })] as const]);
+  expect(statusWords(WAITING, NOW, { ...AVAILABLE, approval, run }, undefined)).toContain(
+    "Nobody else can give the missing approval.",
+  );
 });
 
 it("counts the approvals and names who gave them", () => {
