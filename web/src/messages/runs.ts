@@ -65,6 +65,7 @@ export const runs = {
   columnsHint: "Kept in this browser and in the address. Save a view to keep them on the server.",
   resetColumns: "Reset",
   closeColumns: "Done",
+  unfold: "Chart and order",
   sort: "Sort",
   sorts: {
     newest: "Newest first",
