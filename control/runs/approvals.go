@@ -96,6 +96,9 @@ func HasApproved(at store.Approval, p authz.Principal) bool {
 	})
 }
 
+// nobodyElse ends the reason of an approval that nobody can complete.
+const nobodyElse = " Nobody else can decide about it, so it cannot start unless the policy changes."
+
 // mayApprove returns whether p may decide about the run, and otherwise why not.
 func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v control.RunView) ActionAvailability {
 	a := ActionAvailability{Action: authz.Approve, Outcome: "REFUSED", Strength: "NORMAL"}
@@ -108,12 +111,12 @@ func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v control.RunVi
 		a.Code = run.CodeForbidden
 		a.Reason = s.rights.DenialError(p, authz.Approve, o, d).Message
 	default:
-		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
+		s.judgeApproval(&a, p, o, v.State.TriggeredBy, *v.Approval)
 	}
 	switch a.Code {
 	case run.CodeForbidden, run.CodeSOD, run.CodeAlreadyInState:
 		if a.WhoCould = s.OthersWhoCould(o, v.State.TriggeredBy, *v.Approval); len(a.WhoCould) == 0 && v.Approval.Open {
-			a.Reason += " Nobody else can decide about it, so it cannot start unless the policy changes."
+			a.Reason += nobodyElse
 		}
 	}
 	return a
@@ -133,7 +136,8 @@ func (s *Approver) OthersWhoCould(o authz.Object, triggeredBy string, at store.A
 }
 
 // judgeApproval sets the outcome that an approval by p would have now.
-func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, triggeredBy string, at store.Approval) {
+func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, o authz.Object, triggeredBy string,
+	at store.Approval) {
 	if HasDecided(at, p) {
 		a.Outcome, a.Code, a.Reason = "NOOP", run.CodeAlreadyInState, "You have decided already; your decision stands."
 		return
@@ -152,6 +156,15 @@ func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, trigg
 	if left := at.Required - countApprovals(at) - 1; left > 0 {
 		a.Reason = fmt.Sprintf("It is approval %d of %d; after it %s must approve.", countApprovals(at)+1, at.Required,
 			control.Plural(left, "more person", "more people"))
+		a.WhoCould = slices.DeleteFunc(s.OthersWhoCould(o, triggeredBy, at), func(id string) bool { return id == p.ID })
+		// People should know before the decision that the run cannot start after it.
+		cut := len(s.rights.Authz.WhoCould(authz.Approve, o)) == authz.MaxWhoCould
+		switch could := len(a.WhoCould); {
+		case could == 0:
+			a.Reason += nobodyElse
+		case could < left && !cut:
+			a.Reason += " Too few others can decide about it, so it cannot start unless the policy changes."
+		}
 	}
 }
 

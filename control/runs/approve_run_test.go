@@ -329,6 +329,9 @@ func TestActions_SayThatNobodyIsLeftToApprove(t *testing.T) {
 	if before := told("dev-engineer"); strings.Contains(before, nobody) {
 		t.Errorf("before the approval dev-engineer is told %q, want that somebody can", before)
 	}
+	if before := told("dev-planner"); !strings.HasSuffix(before, nobody) {
+		t.Errorf("the only approver is told %q before the approval, want that nobody else can", before)
+	}
 	controltest.Must[control.RunView](t)(w.ApproveRun(t.Context(), w.Principal("dev-planner"),
 		controltest.ApprovalOf(id, "a1")))
 	for _, who := range []string{"dev-planner", "dev-engineer", "dev-viewer"} {

@@ -133,7 +133,7 @@ func (s *Previewer) previewApproval(ctx context.Context, p authz.Principal, in A
 	if in.Reject {
 		s.approver.judgeRejection(&a, p, r.TriggeredBy, *at)
 	} else {
-		s.approver.judgeApproval(&a, p, r.TriggeredBy, *at)
+		s.approver.judgeApproval(&a, p, control.ObjectOf(r.Identity), r.TriggeredBy, *at)
 	}
 	out := ActionPreview{BasedOnSeq: v.State.Seq, Outcome: a.Outcome, Code: a.Code, Reason: a.Reason}
 	switch {

@@ -42,7 +42,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   runlist: "address api api/gen format forms messages runstate session status ui",
   bulk: "actions api api/gen copyas format forms messages receipts runstate status ui",
   start: "api api/gen dag forms messages session ui",
-  queue: "api api/gen format messages status ui",
+  queue: "api api/gen format messages session status ui",
   attention: "actions api api/gen bulk format messages plans receipts session ui",
   inbox: "actions api api/gen format messages ui",
   audit: "api api/gen format messages page plans ui",

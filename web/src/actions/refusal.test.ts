@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Availability, Signal } from "../api/model";
 import type { Verdict, VerdictState } from "../runstate/store";
-import { explain, refusal } from "./refusal";
+import { available } from "../testing/fixtures";
+import { explain, isStuck, refusal } from "./refusal";
 
 const allowed: Availability = {
   action: "PAUSE",
@@ -82,4 +83,21 @@ describe("a button", () => {
   it("is off while an earlier moment is shown", () => {
     expect(refusal({ ...base, action: "PAUSE", verdict: verdict("PAST") })).toContain("earlier moment");
   });
+});
+
+const EVA = { principal: "eva", decision: "APPROVE" as const, reason: null, at: "2026-11-21T03:00:00Z" };
+const OPEN = { required: 2, expiresAt: "2026-11-22T03:00:00Z", decisions: [] };
+
+it("sees before the first approval that nobody else could give the second", () => {
+  expect(isStuck(available("APPROVE", { whoCould: [] }), OPEN)).toBe(true);
+  expect(isStuck(available("APPROVE", { whoCould: ["ben"] }), OPEN)).toBe(false);
+  expect(isStuck(available("APPROVE", { whoCould: [] }), { ...OPEN, decisions: [EVA] })).toBe(false);
+});
+
+it("sees after the viewer's approval that nobody is left, and says nothing where the server has not looked", () => {
+  const decided = available("APPROVE", { outcome: "NOOP", code: "ALREADY_IN_STATE", whoCould: [] });
+  expect(isStuck(decided, { ...OPEN, decisions: [EVA] })).toBe(true);
+  expect(isStuck({ ...decided, outcome: "REFUSED", code: "TENANT_FROZEN" }, OPEN)).toBe(false);
+  expect(isStuck(decided, { ...OPEN, expiresAt: null })).toBe(false);
+  expect(isStuck(undefined, OPEN)).toBe(false);
 });

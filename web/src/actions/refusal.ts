@@ -3,6 +3,7 @@ import { m } from "../messages";
 import type { Verdict } from "../runstate/store";
 import { ticking } from "../format/format";
 import type { Sendable } from "./intent";
+import type { Approval } from "./RunRequest";
 
 /** Whether the action stops the run. Stopping is allowed on a stale view and without a preview. */
 export function stops(action: Sendable): boolean {
@@ -65,4 +66,21 @@ export function explain(availability: Availability): string | null {
     whoCould.length > 0 ? m.denied.could(whoCould) : null,
   ].filter((word) => word !== null);
   return words.length > 0 ? words.join(" ") : (code ?? m.confirm.outcome[outcome]);
+}
+
+/** The server names at most ten people, one of whom may be the viewer; with so many, more may exist. */
+const MANY = 9;
+/** The codes with which the server has looked for everybody who could decide. */
+const KNOWN: ReadonlySet<string | null> = new Set(["FORBIDDEN", "SOD_VIOLATION", "ALREADY_IN_STATE"]);
+
+/** Whether too few people could still approve the run, so that it cannot start unless the policy changes. */
+export function isStuck(
+  may: Pick<Availability, "outcome" | "code" | "whoCould"> | undefined,
+  approval: Approval | null,
+): boolean {
+  if (!may || !approval || approval.expiresAt === null || may.whoCould.length >= MANY) return false;
+  const mine = may.outcome === "APPLY";
+  if (!mine && !KNOWN.has(may.code)) return false;
+  const given = approval.decisions.filter(({ decision }) => decision === "APPROVE").length;
+  return given + (mine ? 1 : 0) + may.whoCould.length < approval.required;
 }

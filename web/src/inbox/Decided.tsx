@@ -38,13 +38,21 @@ export function Decided({ decided }: { decided: DecidedRun }) {
   );
 }
 
+interface LastDecisionProps {
+  runId: string;
+  /** Nobody is left who could give the missing approvals. */
+  stuck: boolean;
+  refetchOn: unknown;
+}
+
 /** Says once what the decision has done, so that nobody has to look for the item that left the list. */
-export function LastDecision({ runId, refetchOn }: { runId: string; refetchOn: unknown }) {
+export function LastDecision({ runId, stuck, refetchOn }: LastDecisionProps) {
   const { last } = useQuery(DecisionsDocument, {}, (result) => result.viewer.decisions, { version: runId, refetchOn });
   const decided = last?.find((one) => one.runId === runId);
   return (
     <p role="status" className={css.last}>
       {decided && `${m.inbox.decided[decided.decision]} ${decided.planId} ${shortId(runId)}. ${becameOf(decided)}.`}
+      {decided && stuck && ` ${m.inbox.stuck}`}
     </p>
   );
 }

@@ -25,6 +25,7 @@ function item(over: Partial<Item> = {}): Item {
     until: null,
     instructions: null,
     refusal: null,
+    stuck: false,
     mayReject: true,
     approval: { runSeq: 4, approval: APPROVAL } as Approval,
     task: null,
@@ -63,6 +64,11 @@ it("offers a yes and a no for each item, or says why the viewer may not decide",
   ]);
   const complete = screen.getByRole("button", { name: "Complete: check" });
   expect(description(complete)).toBe("Not you.");
+});
+
+it("says on the card, before the decision, when nobody else can give the missing approval", async () => {
+  await show(<InboxList items={[item({ stuck: true })]} decide={() => {}} />, { answers: { RunRequest: RUN_REQUEST } });
+  expect(screen.getByRole("listitem").textContent).toContain("The run cannot start unless the policy changes.");
 });
 
 it("says how many have approved, until when, who requested it, how large it is and what differs", async () => {

@@ -61,6 +61,7 @@ export function InboxList({ items, decide }: InboxListProps) {
             )}
             {item.approval && <RunRequest runId={item.runId} />}
             {item.instructions !== null && <p className={css.instructions}>{item.instructions}</p>}
+            {item.stuck && item.refusal === null && <p className={css.refusal}>{m.inbox.stuck}</p>}
             {item.refusal !== null && <p className={css.refusal}>{item.refusal}</p>}
           </div>
           <div className={css.buttons}>

@@ -1,5 +1,5 @@
 // The inbox as one list: runs to approve and steps to complete.
-import { explain } from "../actions/refusal";
+import { explain, isStuck } from "../actions/refusal";
 import type { ApprovalsQuery, TaskFieldsFragment } from "../api/gen/graphql";
 import type { Instant } from "../format/format";
 import { instant } from "../api/model";
@@ -22,6 +22,8 @@ export interface Item {
   instructions: string | null;
   /** Why the viewer may not decide it; null when they may. */
   refusal: string | null;
+  /** Nobody is left who could give all missing approvals. */
+  stuck: boolean;
   /** The viewer may say no now, even when `refusal` forbids a yes. */
   mayReject: boolean;
   approval: Approval | null;
@@ -43,6 +45,7 @@ function ofApproval(run: Approval): Item {
     until: null,
     instructions: null,
     refusal: may ? explain(may) : m.denied.noAnswer,
+    stuck: isStuck(may, run.approval),
     mayReject: may?.mayReject === true,
     approval: run,
     task: null,
@@ -63,6 +66,7 @@ function ofTask(task: TaskFieldsFragment): Item {
     until: task.deadline === null ? null : instant(task.deadline),
     instructions: task.instructions,
     refusal: explain(task.action),
+    stuck: false,
     mayReject: explain(task.action) === null,
     approval: null,
     task,

@@ -217,7 +217,7 @@ export const receipt = {
   quotasSaved: "Saved the quotas",
   modeSet: (mode: string) => `Set the mode to ${mode}`,
   froze: "Froze the tenant",
-  unfroze: "Lifted the freeze",
+  unfroze: "Unfroze the tenant",
   tokenCreated: (name: string) => `Created the token ${name}`,
   tokenRevoked: (name: string) => `Revoked the token ${name}`,
   tookRole: (role: string) => `Took the ${role} role by break-glass`,

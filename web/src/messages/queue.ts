@@ -1,12 +1,11 @@
 // The queue of runs.
 import { plural } from "../format/format";
-import type { QueueWait, SlotScope } from "../api/gen/graphql";
+import type { AttentionKind, QueueWait, SlotScope } from "../api/gen/graphql";
 
 /** A limit that was lowered is exceeded by the runs that had started before. */
 function inUse(active: number, max: number): string {
   if (active <= max) return `${active} of ${plural(max, "slot")} in use.`;
-  const over = active - max;
-  return `${plural(active, "run")} are active, and the limit is ${max}. It was lowered while they ran; they go on, and the next run starts when ${over + 1} of them have ended.`;
+  return `${plural(active, "run")} are active, and the limit is ${max}. It was lowered while they ran, and they go on.`;
 }
 
 export const queue = {
@@ -23,7 +22,7 @@ export const queue = {
   thenFails: "then the run fails",
   act: "Cancel",
   unknown: "Unknown",
-  afterEnd: "Until a run ends",
+  afterEnd: (ends: number) => (ends === 1 ? "Until a run ends" : `Until ${ends} runs end`),
   waits: {
     QUOTA: "The quota of starts is used up for now",
     PLACE: "All run slots are in use",
@@ -36,13 +35,20 @@ export const queue = {
     TENANT: (active: number, max: number) => inUse(active, max),
     INSTALLATION: () => "All run slots of this installation are in use, also by runs of other tenants.",
   } satisfies Record<SlotScope, (active: number, max: number, project: string) => string>,
-  slotsMean:
-    "A waiting run starts when one of these runs ends; that time cannot be estimated. A run that waits for a person ends only when somebody acts.",
+  startsAfter: (ends: number) =>
+    ends === 1
+      ? "A waiting run starts when one of these runs ends."
+      : `A waiting run starts when ${ends} of these runs have ended.`,
+  held: "New runs are on hold; see the banner. These runs go on.",
+  slotsMean: "That time cannot be estimated. A run that waits for a person ends only when somebody acts.",
   unblocks: {
-    AWAITING_OPERATOR: "Retry or skip its failed step",
-    WAITING_MANUAL: "Complete its step",
+    FAILED_WAITING: "Retry or skip its failed step",
+    APPROVAL: "Approve it",
+    MANUAL_TASK: "Complete its step",
+    LATE: "Pause it",
     PAUSED: "Resume it",
-  },
+  } satisfies Record<AttentionKind | "PAUSED", string>,
+  othersResume: "Somebody else must resume it",
   since: "since",
   notStarted: "being started",
   others: (n: number) =>

@@ -104,8 +104,13 @@ export const run = {
   sqlOf: (name: string) => `Compiled SQL of ${name}`,
   andMore: (n: string) => `and ${n} more`,
   position: (n: number) => `position ${n} in the queue of its project`,
-  startsAfter: (active: number | null) =>
-    active === null ? "starts when another run ends" : `starts when one of ${plural(active, "active run")} ends`,
+  startsAfter: (active: number | null, max: number | null) => {
+    if (active === null) return "starts when another run ends";
+    const ends = max === null ? 1 : active - max + 1;
+    return ends > 1
+      ? `starts when ${ends} of ${active} active runs have ended`
+      : `starts when one of ${plural(active, "active run")} ends`;
+  },
   startsIn: (wait: string) => `starts in about ${wait} (estimate)`,
   approvals: (n: number, of: number, who: string) => `${n} of ${plural(of, "approval")}${who ? ` (${who})` : ""}`,
   approvalEnds: (left: string) => `expires in ${left}`,

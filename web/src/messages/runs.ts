@@ -65,6 +65,7 @@ export const runs = {
   columnsHint: "Kept in this browser and in the address. Save a view to keep them on the server.",
   resetColumns: "Reset",
   closeColumns: "Done",
+  unfold: "Chart and order",
   sort: "Sort",
   sorts: {
     newest: "Newest first",
@@ -89,6 +90,9 @@ export const runs = {
   notStarted: "not started",
   createdAt: (at: string) => `Created ${at} UTC`,
   failedSteps: (n: number) => `${count(n)} failed`,
+  position: (n: number) => `Place ${n}`,
+  slotsInUse: (max: number) => `all ${plural(max, "slot")} in use`,
+  waitsForYou: "Waits for you",
   approvals: (given: number, required: number) => `${count(given)} of ${plural(required, "approval")}`,
   cancelledSteps: (n: number) => `${count(n)} cancelled`,
   keptSteps: (n: number) => `${count(n)} kept`,

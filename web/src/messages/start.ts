@@ -79,6 +79,8 @@ export const start = {
     open: "Open the form",
     connect: "Connect the command line",
     connectMeans: "Create a token under Admin, put it in place of the dots, and run:",
+    connectDev: "In the directory in which dvt dev was started:",
+    connectAsk: "Ask for a token, put it in place of the dots, and run:",
   },
   problems: (n: number) => `${plural(n, "problem")}:`,
 };

@@ -1,10 +1,11 @@
 // Says who holds the slots that waiting runs need. A run that waits for an operator holds its slot too.
 import { Link } from "@tanstack/react-router";
-import { SlotHoldersDocument } from "../api/gen/graphql";
-import { type RunRow, toRow } from "../api/model";
+import { RightHoldersDocument, SlotHoldersDocument, WaitsDocument, type WaitsQuery } from "../api/gen/graphql";
+import { instant, type RunRow, toRow } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { shortId } from "../format/format";
 import { m } from "../messages";
+import { useCan } from "../session/useCan";
 import { runLook } from "../status/look";
 import { Where } from "../ui/Env";
 import { StatusBadge } from "../ui/Status";
@@ -14,26 +15,32 @@ import { type Slots, slotsInWords } from "./slots";
 
 const SHOWN = 20;
 
-/** What a person can do so that the run goes on; null for one that does so by itself. */
-function unblocks({ status, substatus }: RunRow): string | null {
-  if (substatus === "AWAITING_OPERATOR" || substatus === "WAITING_MANUAL") return m.queue.unblocks[substatus];
-  return status === "PAUSED" ? m.queue.unblocks.PAUSED : null;
+type Wait = WaitsQuery["attention"]["edges"][number]["node"];
+
+/** Whether the run goes on only when a person acts. */
+function isHeldUp({ status, substatus }: RunRow): boolean {
+  return status === "PAUSED" || substatus === "AWAITING_OPERATOR" || substatus === "WAITING_MANUAL";
 }
 
 interface SlotHoldersProps {
   /** The limits that keep runs waiting. */
   slots: readonly Slots[];
+  /** New runs are on hold, so no limit keeps them waiting now. */
+  held: boolean;
   /** Milliseconds between two questions. */
   every: number;
 }
 
-export function SlotHolders({ slots, every }: SlotHoldersProps) {
+export function SlotHolders({ slots, held, every }: SlotHoldersProps) {
   const { last } = useQuery(SlotHoldersDocument, { first: SHOWN }, (result) => result, { every });
-  if (slots.length === 0 || !last) return null;
+  const { last: waits } = useQuery(WaitsDocument, {}, ({ attention }) => attention.edges.map(({ node }) => node), {
+    every,
+  });
+  if ((slots.length === 0 && !held) || !last) return null;
   // Those that wait for a person first: only they can be hurried.
   const rows = last.runs.edges
     .map(({ node }) => toRow(node))
-    .toSorted((a, b) => Number(unblocks(b) !== null) - Number(unblocks(a) !== null));
+    .toSorted((a, b) => Number(isHeldUp(b)) - Number(isHeldUp(a)));
   const active = last.quotas.find(({ projectId }) => projectId === null)?.active ?? 0;
   const hidden = last.runs.pageInfo.hasNextPage ? 0 : active - rows.length;
   return (
@@ -42,7 +49,7 @@ export function SlotHolders({ slots, every }: SlotHoldersProps) {
       {slots.map((use) => (
         <p key={`${use.scope} ${use.projectId}`}>{slotsInWords(use)}</p>
       ))}
-      <p className={css.means}>{m.queue.slotsMean}</p>
+      <p className={css.means}>{slots.length > 0 ? m.queue.slotsMean : m.queue.held}</p>
       <ul className={css.list}>
         {rows.map((row) => (
           <li key={row.runId}>
@@ -60,10 +67,8 @@ export function SlotHolders({ slots, every }: SlotHoldersProps) {
                 </>
               )}
             </span>
-            {unblocks(row) !== null && (
-              <Link to="/runs/$runId" params={{ runId: row.runId }}>
-                {unblocks(row)}
-              </Link>
+            {isHeldUp(row) && waits && (
+              <Unblocks row={row} wait={waits.find(({ runId, kind }) => runId === row.runId && kind !== "LATE")} />
             )}
           </li>
         ))}
@@ -71,5 +76,56 @@ export function SlotHolders({ slots, every }: SlotHoldersProps) {
       {last.runs.pageInfo.hasNextPage && <p className={css.means}>{m.queue.more(SHOWN)}</p>}
       {hidden > 0 && <p className={css.means}>{m.queue.others(hidden)}</p>}
     </section>
+  );
+}
+
+interface UnblocksProps {
+  row: RunRow;
+  wait: Wait | undefined;
+}
+
+/** What the viewer can do so that the run goes on, as a link; otherwise who can. */
+function Unblocks({ row, wait }: UnblocksProps) {
+  if (row.status === "PAUSED") return <Resume runId={row.runId} />;
+  if (!wait) return null;
+  const { kind, actions, whoCould, deadline } = wait;
+  const able = actions.some((action) => action === m.attention.answers[kind].action || action === "SKIP_STEP");
+  return (
+    <>
+      {able ? (
+        <ToRun runId={row.runId} words={m.queue.unblocks[kind]} />
+      ) : (
+        <span className={css.means}>
+          {whoCould.length > 0 ? m.attention.waitsFor(whoCould) : m.attention.nobody[kind]}
+        </span>
+      )}
+      {deadline !== null && (
+        <span className={css.means}>
+          {m.attention.ends[kind]}: <Time at={instant(deadline)} format="full" />
+        </span>
+      )}
+    </>
+  );
+}
+
+/** A paused run is not among what needs attention, so the holders of the right are asked for. */
+function Resume({ runId }: { runId: string }) {
+  const may = useCan("RESUME") === null;
+  const { last: names } = useQuery(
+    RightHoldersDocument,
+    may ? null : { actions: ["RESUME"] },
+    ({ rightHolders }) => rightHolders[0]?.names ?? [],
+  );
+  if (may) return <ToRun runId={runId} words={m.queue.unblocks.PAUSED} />;
+  return (
+    <span className={css.means}>{names && names.length > 0 ? m.attention.waitsFor(names) : m.queue.othersResume}</span>
+  );
+}
+
+function ToRun({ runId, words }: { runId: string; words: string }) {
+  return (
+    <Link to="/runs/$runId" params={{ runId }}>
+      {words}
+    </Link>
   );
 }

@@ -19,6 +19,11 @@ export function slotsOf(entries: readonly Pick<Entry, "slots" | "projectId" | "w
   return [...found.values()];
 }
 
+/** How many runs must end before a waiting run starts: more than one after the limit was lowered. */
+export function endsNeeded({ active, max }: Pick<Slots, "active" | "max">): number {
+  return active === null || max === null ? 1 : Math.max(1, active - max + 1);
+}
+
 export function slotsInWords({ scope, active, max, projectId }: Slots): string {
-  return m.queue.slots[scope](active ?? 0, max ?? 0, projectId);
+  return `${m.queue.slots[scope](active ?? 0, max ?? 0, projectId)} ${m.queue.startsAfter(endsNeeded({ active, max }))}`;
 }

@@ -81,7 +81,13 @@ export function InboxPage() {
           </Link>
         ))}
       </nav>
-      {decided !== null && show !== "done" && <LastDecision runId={decided} refetchOn={moved} />}
+      {decided !== null && show !== "done" && (
+        <LastDecision
+          runId={decided}
+          stuck={all.some(({ runId, stuck }) => runId === decided && stuck)}
+          refetchOn={moved}
+        />
+      )}
       {completed !== null && show !== "done" && <LastCompletion {...completed} />}
       {show === "done" ? (
         <Done />

@@ -19,7 +19,7 @@ import type { Column } from "../ui/Table";
 import { Time, useTick } from "../ui/Time";
 import page from "../styles/Page.module.css";
 import { SlotHolders } from "../queue/SlotHolders";
-import { slotsOf } from "../queue/slots";
+import { endsNeeded, slotsOf } from "../queue/slots";
 
 type Entry = QueueQuery["queue"]["edges"][number]["node"];
 const EVERY_MS = 3_000;
@@ -54,7 +54,9 @@ export function QueuePage() {
       cell: (entry) =>
         entry.estimatedWaitMs !== null
           ? `≈ ${ticking(entry.estimatedWaitMs)}`
-          : m.queue[entry.slots && entry.waitsFor !== "HOLD" ? "afterEnd" : "unknown"],
+          : entry.slots && entry.waitsFor !== "HOLD"
+            ? m.queue.afterEnd(endsNeeded(entry.slots))
+            : m.queue.unknown,
     },
     {
       head: m.queue.expires,
@@ -95,7 +97,11 @@ export function QueuePage() {
       <PageHead title={m.queue.title} asOf={pages.asOf} refresh={pages.refresh} repeated>
         {depth !== null && <span className={css.asOf}>{m.queue.depth(count(depth))}</span>}
       </PageHead>
-      <SlotHolders slots={slotsOf(pages.rows ?? [])} every={EVERY_MS} />
+      <SlotHolders
+        slots={slotsOf(pages.rows ?? [])}
+        held={pages.rows?.some(({ waitsFor }) => waitsFor === "HOLD") ?? false}
+        every={EVERY_MS}
+      />
       <List
         label={m.queue.title}
         pages={pages}

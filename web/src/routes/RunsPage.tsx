@@ -1,5 +1,5 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type RefObject, Suspense, useCallback, useEffect, useMemo, useRef } from "react";
+import { type RefObject, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Sendable } from "../actions/intent";
 import type { RunRow } from "../api/model";
 import { type Column, DEFAULT_COLUMNS, usePreferredColumns } from "../runlist/columns";
@@ -9,6 +9,7 @@ import { RunHistogram } from "../runlist/RunHistogram";
 import { obstacleOf } from "../runlist/sorts";
 import { RunTable } from "../runlist/RunTable";
 import { useRowTags } from "../runlist/useRowTags";
+import { useWaits } from "../runlist/useWaits";
 import { toRunsSearch } from "../runlist/runsSearch";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
 import { useRowKeys, useSelection, useSelectKeys } from "../ui/useSelection";
@@ -45,6 +46,7 @@ export function RunsPage() {
   const columns = query.cols ?? preferred ?? DEFAULT_COLUMNS;
   const head = useListHead();
   const { state, verdict, now } = list;
+  const [unfolded, setUnfolded] = useState(false);
   const bar = useRef<{ focus: () => void }>(null);
   const inbox = useInbox();
   const selection = useSelection(useMemo(() => state.rows.map((row) => row.run.runId), [state.rows]));
@@ -95,6 +97,11 @@ export function RunsPage() {
       <div className={css.head}>
         <h1>{m.runs.title}</h1>
         <SyncChip verdict={verdict} now={now} />
+        <span className={css.unfold}>
+          <Button kind="quiet" pressed={unfolded} onClick={() => setUnfolded(!unfolded)}>
+            {m.runs.unfold}
+          </Button>
+        </span>
         <Link to="/start" className={`${button.button} ${css.start}`} data-kind="primary">
           {m.runs.start}
         </Link>
@@ -103,10 +110,14 @@ export function RunsPage() {
       <div ref={head} className={css.filters}>
         <RunFilters ref={bar} query={query} change={change} />
       </div>
-      <RunHistogram query={query} filter={list.filter} change={change} />
+      <div className={css.fold} data-open={unfolded || undefined}>
+        <RunHistogram query={query} filter={list.filter} change={change} />
+      </div>
       <div className={css.above}>
         <Strip list={list} />
-        <ListTools query={query} change={change} columns={columns} choose={choose} />
+        <div className={css.fold} data-open={unfolded || undefined}>
+          <ListTools query={query} change={change} columns={columns} choose={choose} />
+        </div>
       </div>
       <Rows
         list={list}
@@ -189,6 +200,7 @@ function Rows({ list, query, change, menu, selection, columns, chosen }: RowsPro
   const { state, error, verdict, now, loadingMore, loadMore, refresh } = list;
   const runIds = useMemo(() => state.rows.map((row) => row.run.runId), [state.rows]);
   const tags = useRowTags(runIds);
+  const waits = useWaits(useMemo(() => state.rows.map(({ run }) => run), [state.rows]));
   const latest = useRef(query);
   latest.current = query;
   const onTag = useCallback(
@@ -212,6 +224,7 @@ function Rows({ list, query, change, menu, selection, columns, chosen }: RowsPro
           columns={columns}
           chosen={chosen}
           tags={tags}
+          waits={waits}
           onTag={onTag}
         />
         {error !== null && <Problem error={error} retry={loadMore} />}

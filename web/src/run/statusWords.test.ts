@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { header, NOW } from "../testing/fixtures";
+import { available, header, NOW } from "../testing/fixtures";
 import { AVAILABLE } from "../testing/render";
 import { statusWords } from "./statusWords";
 
@@ -14,6 +14,9 @@ function words(slots: Slots, over: object = {}): string | null {
 it("promises no time when the start depends on the end of another run", () => {
   const before = "position 1 in the queue of its project · waiting for 3 m 0 s · All run slots are in use";
   expect(words({ scope: "TENANT", active: 2, max: 2 })).toBe(`${before} · starts when one of 2 active runs ends`);
+  expect(words({ scope: "TENANT", active: 11, max: 3 }), "the limit was lowered").toBe(
+    `${before} · starts when 9 of 11 active runs have ended`,
+  );
   expect(words({ scope: "INSTALLATION", active: null, max: null })).toBe(`${before} · starts when another run ends`);
 });
 
@@ -28,6 +31,14 @@ it("says nothing of slots to a run behind others, or on hold", () => {
   const slots = { scope: "TENANT", active: 2, max: 2 } as const;
   expect(words(slots, { position: 4, waitsFor: "TURN" })).not.toContain("starts");
   expect(words(slots, { waitsFor: "HOLD" })).not.toContain("starts");
+});
+
+it("says when nobody else can give the missing approval", () => {
+  const approval = { required: 2, expiresAt: new Date(NOW + 7_200_000).toISOString(), decisions: [] };
+  const run = new Map([["APPROVE", available("APPROVE", { whoCould: [] })] as const]);
+  expect(statusWords(WAITING, NOW, { ...AVAILABLE, approval, run }, undefined)).toContain(
+    "Nobody else can give the missing approval.",
+  );
 });
 
 it("counts the approvals and names who gave them", () => {

@@ -1,4 +1,5 @@
 // The status of a run in words.
+import { isStuck } from "../actions/refusal";
 import type { AvailableActions } from "../actions/useAvailability";
 import { instant, type RunHeader, type Signal } from "../api/model";
 import { m } from "../messages";
@@ -83,6 +84,7 @@ function waitingWords(header: RunHeader, now: number, actions: AvailableActions 
       m.run.approvals(said.length, approval.required, said.map(({ principal }) => principal).join(", ")),
       since,
       m.run.approvalEnds(ticking(instant(approval.expiresAt) - now)),
+      isStuck(actions?.run.get("APPROVE"), approval) && m.inbox.stuck,
     ]);
   }
   if (!queue) return since;
@@ -92,6 +94,9 @@ function waitingWords(header: RunHeader, now: number, actions: AvailableActions 
     queue.waitsFor && m.queue.waits[queue.waitsFor],
     queue.estimatedWaitMs !== null
       ? m.run.startsIn(ticking(queue.estimatedWaitMs))
-      : queue.position === 1 && queue.waitsFor !== "HOLD" && queue.slots && m.run.startsAfter(queue.slots.active),
+      : queue.position === 1 &&
+        queue.waitsFor !== "HOLD" &&
+        queue.slots &&
+        m.run.startsAfter(queue.slots.active, queue.slots.max),
   ]);
 }

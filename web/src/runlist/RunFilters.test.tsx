@@ -66,7 +66,7 @@ it("saves a view under a name on the server, and removes it", async () => {
   expect(await screen.findByRole("link", { name: "Failed 100+" })).toBeDefined();
   expect(screen.getByRole("link", { name: "Needs attention" }).getAttribute("href")).toBe("/");
   await user.click(screen.getByRole("button", { name: "+ Save view" }));
-  await user.type(screen.getByLabelText("Name"), "Nightly");
+  await user.type(await screen.findByLabelText("Name"), "Nightly");
   await user.click(screen.getByRole("button", { name: "Save" }));
   expect(await screen.findByRole("link", { name: /^Nightly/ })).toBeDefined();
   expect(of(sent, "SaveView")[0]).toMatchObject({ input: { name: "Nightly", query: "plan:nightly", projectId: null } });

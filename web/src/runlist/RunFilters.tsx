@@ -1,22 +1,21 @@
 import { Link } from "@tanstack/react-router";
-import { memo, type Ref, useEffect, useId, useImperativeHandle, useMemo, useRef, useState } from "react";
+import { memo, type Ref, Suspense, useEffect, useId, useImperativeHandle, useMemo, useRef, useState } from "react";
 import { RunCountsDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
-import { useSending } from "../forms/useSending";
 import { m } from "../messages";
 import { formatQuery, parseQuery, type RunQuery, toFilter } from "./query";
 import { MAX_VIEWS, useSavedViews } from "./savedViews";
 import { RUN_STATUSES, type RunStatusFilter } from "../address/views";
 import { Button } from "../ui/Button";
-import { Dialog } from "../ui/Dialog";
+import { lazyPart } from "../ui/lazyPart";
 import { useZone } from "../ui/Time";
-import form from "../styles/Form.module.css";
 import { toRunsSearch } from "./runsSearch";
 import pills from "../styles/Pill.module.css";
 import tabs from "../styles/Tabs.module.css";
 import prose from "../styles/Prose.module.css";
 import css from "./RunFilters.module.css";
 
+const NameView = lazyPart(() => import("./NameView").then((part) => part.NameView));
 const TYPING_MS = 300;
 const EXACTLY = { exact: true, includeSearch: true };
 const BUILT_IN: { name: string; query: RunQuery }[] = [
@@ -110,7 +109,11 @@ export const SavedViews = memo(function SavedViews({ query, waiting }: { query: 
           {m.runs.saveView}
         </Button>
       )}
-      {naming && <NameView query={query} close={() => setNaming(false)} save={save} />}
+      {naming && (
+        <Suspense>
+          <NameView query={query} close={() => setNaming(false)} save={save} />
+        </Suspense>
+      )}
     </nav>
   );
 });
@@ -142,56 +145,6 @@ function View({ name, to, count, waiting = 0, current, title }: ViewProps) {
       )}
       {split && <span className={css.split}> {m.runs.split(count - waiting, waiting)}</span>}
     </Link>
-  );
-}
-
-interface NameViewProps {
-  query: RunQuery;
-  save: (name: string, query: string, projectId: string | undefined) => Promise<void>;
-  close: () => void;
-}
-
-function NameView({ query, save, close }: NameViewProps) {
-  const [name, setName] = useState("");
-  const [shared, setShared] = useState(false);
-  const sending = useSending();
-  return (
-    <Dialog title={m.runs.saveViewTitle} onClose={close}>
-      <form
-        className={form.stack}
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (name.trim() === "") return;
-          sending.send(async () => {
-            await save(name.trim(), formatQuery(query), shared ? query.project : undefined);
-            close();
-          });
-        }}
-      >
-        <p>
-          <code>{formatQuery(query)}</code>
-        </p>
-        <label className={form.field}>
-          <span>{m.runs.viewName}</span>
-          <input value={name} maxLength={60} required onChange={(event) => setName(event.target.value)} />
-        </label>
-        {query.project !== undefined && (
-          <label>
-            <input type="checkbox" checked={shared} onChange={(event) => setShared(event.target.checked)} />{" "}
-            {m.runs.shareView(query.project)}
-          </label>
-        )}
-        {sending.error && <p role="alert">{sending.error.message}</p>}
-        <div className={form.buttons}>
-          <Button back onClick={close}>
-            {m.confirm.back}
-          </Button>
-          <Button kind="primary" type="submit" refusal={sending.refusal}>
-            {m.runs.keepView}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
   );
 }
 

@@ -33,7 +33,7 @@ it("says for each run its status, its progress and its cause, and marks one that
   const { rows } = await table();
   expect(rows[0]?.textContent).toContain("Failed");
   expect(rows[0]?.textContent).toContain(
-    "stg_orders: not_null_stg_orders_id: Got 3 results, configured to fail if != 0",
+    "not_null_stg_orders_id: Got 3 results, configured to fail if != 0 · stg_orders DBT_TEST_FAILED",
   );
   expect(rows[0]?.textContent, "skipped steps are not done").toContain("41/60 · 1 failed");
   expect(rows[1]?.textContent).toContain("by ops: “warehouse maintenance”");
@@ -87,16 +87,27 @@ it("shows the columns that were chosen, in their order, and nothing of the other
     "Tags",
     "More",
   ]);
-  expect(
-    screen.queryByText("stg_orders: not_null_stg_orders_id: Got 3 results, configured to fail if != 0"),
-  ).toBeNull();
+  expect(screen.queryByText(/Got 3 results/)).toBeNull();
 });
 
 it("says the cause as a sentence, with the code as a mark behind it, and shows tags beside the name", async () => {
   const { rows } = await table(new Set(), { tags: new Map([[`fai${RUN}`, ["late"]]]) });
   expect(screen.getByText("DBT_TEST_FAILED").tagName).toBe("CODE");
-  expect(rows[0]?.textContent).toMatch(/stg_orders: \S.* DBT_TEST_FAILED/);
+  expect(rows[0]?.textContent).toMatch(/Got 3 results\S*.* · stg_orders DBT_TEST_FAILED/);
   expect(screen.getByRole("button", { name: "late" })).toBeDefined();
+});
+
+it("begins the cause with the words that differ between runs of one plan", async () => {
+  const run = RUNS["failed"] ?? header();
+  const rootCause = run.rootCause && { ...run.rootCause, message: "ERROR: relation raw_orders does not exist\nLINE 3" };
+  await table(new Set(), { rows: [{ run: { ...run, rootCause }, left: false }] });
+  expect(screen.getByText(/^relation raw_orders does not exist · stg_orders/).title).toMatch(/^stg_orders: ERROR: /);
+});
+
+it("says under the cause what a waiting run waits for", async () => {
+  const run = RUNS["queued"] ?? header();
+  await table(new Set(), { rows: [{ run, left: false }], waits: new Map([[run.runId, "Waits for dev-planner"]]) });
+  expect(screen.getByText("Waits for dev-planner").tagName).toBe("TD");
 });
 
 it("shows two tags of a run and the number of the others, and filters by a click", async () => {

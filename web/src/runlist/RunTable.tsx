@@ -36,6 +36,8 @@ interface RunTableProps {
   chosen?: boolean;
   /** The tags of the runs, by run id. */
   tags: ReadonlyMap<string, readonly string[]>;
+  /** What waiting runs wait for, by run id. */
+  waits?: ReadonlyMap<string, string>;
   /** Filters the list by a tag. */
   onTag: (tag: string) => void;
 }
@@ -43,11 +45,13 @@ interface RunTableProps {
 /** The tags that a row shows before the number of the others. */
 const SHOWN_TAGS = 2;
 const NO_TAGS: readonly string[] = [];
+const NO_WAITS: ReadonlyMap<string, string> = new Map();
 
 /** The clock of the durations; a context, so that rows do not render each second. */
 const Now = createContext({ now: 0, frozen: false });
 
-export function RunTable({ rows, now, frozen, selecting, menu, columns, chosen = false, tags, onTag }: RunTableProps) {
+export function RunTable(props: RunTableProps) {
+  const { rows, now, frozen, selecting, menu, columns, chosen = false, tags, waits = NO_WAITS, onTag } = props;
   const { selected, turn, turnAll } = selecting;
   const all = rows.length > 0 && rows.every((row) => selected.has(row.run.runId));
   return (
@@ -96,6 +100,7 @@ export function RunTable({ rows, now, frozen, selecting, menu, columns, chosen =
                 menu={menu}
                 columns={columns}
                 tags={tags.get(row.run.runId) ?? NO_TAGS}
+                wait={waits.get(row.run.runId) ?? null}
                 onTag={onTag}
               />
             ))}
@@ -114,10 +119,11 @@ interface RowProps {
   menu: RunTableProps["menu"];
   columns: readonly Column[];
   tags: readonly string[];
+  wait: string | null;
   onTag: RunTableProps["onTag"];
 }
 
-const Row = memo(function Row({ run, left, selected, turn, menu, columns, tags, onTag }: RowProps) {
+const Row = memo(function Row({ run, left, selected, turn, menu, columns, tags, wait, onTag }: RowProps) {
   const name = `${run.plan.planId} ${shortId(run.runId)}`;
   return (
     <tr className={css.row} data-left={left || undefined} data-selected={selected || undefined} data-run={run.runId}>
@@ -150,7 +156,7 @@ const Row = memo(function Row({ run, left, selected, turn, menu, columns, tags, 
         </span>
       </td>
       {columns.map((column) => (
-        <Cell key={column} column={column} run={run} tags={tags} onTag={onTag} />
+        <Cell key={column} column={column} run={run} tags={tags} wait={wait} onTag={onTag} />
       ))}
       <td className={css.menu}>
         <Menu label={m.runs.menuOf(name)} items={menu(run)} />
@@ -163,11 +169,12 @@ interface CellProps {
   column: Column;
   run: RunRow;
   tags: readonly string[];
+  wait: string | null;
   onTag: RunTableProps["onTag"];
 }
 
-function Cell({ column, run, tags, onTag }: CellProps) {
-  const title = { cause: causeWords(run), by: run.triggeredBy }[column as string] ?? undefined;
+function Cell({ column, run, tags, wait, onTag }: CellProps) {
+  const title = { cause: causeWords(run) ?? wait, by: run.triggeredBy }[column as string] ?? undefined;
   return (
     <td className={css[column]} title={title}>
       {content()}
@@ -193,7 +200,7 @@ function Cell({ column, run, tags, onTag }: CellProps) {
       case "by":
         return title;
       case "cause":
-        return <Cause run={run} />;
+        return <Cause run={run} wait={wait} />;
       case "tags":
         return tags.length > 0 && <Tags tags={tags} onTag={onTag} />;
     }
@@ -224,17 +231,23 @@ function errorOf(run: RunRow): { step: string; sentence: string; code: string } 
   const error = run.rootCause;
   if (run.cancellation || !error || (run.status !== "FAILED" && run.failedSteps === 0)) return null;
   const [sentence = ""] = (error.message ?? "").trim().split("\n");
-  return { step: error.stepId ? `${error.stepName ?? error.stepId}: ` : "", sentence, code: error.code };
+  return { step: error.stepId ? (error.stepName ?? error.stepId) : "", sentence, code: error.code };
 }
 
-/** The cause as people say it; the code is a small mark behind it. */
-function Cause({ run }: { run: RunRow }) {
+/** Databases begin each message with it, where the reader looks for the difference to the next row. */
+const PREFIX = /^(?:error:\s*)+/i;
+
+/**
+ * The cause as people say it. The error comes first, because a column cuts the end, and rows of one plan often differ in
+ * the error only. The code is a small mark behind it.
+ */
+function Cause({ run, wait }: { run: RunRow; wait: string | null }) {
   const error = errorOf(run);
-  if (!error) return causeWords(run);
+  if (!error) return causeWords(run) ?? wait;
   return (
     <>
-      {error.step}
-      {error.sentence} <code className={css.code}>{error.code}</code>
+      {[error.sentence.replace(PREFIX, ""), error.step].filter((part) => part !== "").join(" · ")}{" "}
+      <code className={css.code}>{error.code}</code>
     </>
   );
 }
@@ -242,7 +255,7 @@ function Cause({ run }: { run: RunRow }) {
 function causeWords(run: RunRow): string | null {
   if (run.cancellation) return cancelledWords(run.cancellation);
   const error = errorOf(run);
-  if (error) return `${error.step}${error.sentence} ${error.code}`;
+  if (error) return `${error.step === "" ? "" : `${error.step}: `}${error.sentence} ${error.code}`;
   if (run.pause) return m.run.pausedBy(run.pause.requestedBy ?? "?", run.pause.reason);
   return null;
 }

@@ -19,6 +19,8 @@ export interface ViewerInfo {
   /** The roles that the viewer holds by break-glass, and when the last of them expires. */
   breakGlassRoles: readonly Role[];
   breakGlassUntil: string | null;
+  /** The principals of `dvt dev`; empty elsewhere. */
+  devPrincipals: Viewer["devPrincipals"];
 }
 
 export const NOBODY: ViewerInfo = {
@@ -31,6 +33,7 @@ export const NOBODY: ViewerInfo = {
   breakGlass: [],
   breakGlassRoles: [],
   breakGlassUntil: null,
+  devPrincipals: [],
 };
 
 export const ViewerContext = createContext(NOBODY);

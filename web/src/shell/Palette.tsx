@@ -34,6 +34,14 @@ interface PaletteProps {
   setZone: (zone: Zone) => void;
 }
 
+/** The parts of Admin, by the words for what people look for there. */
+const ADMIN = [
+  { part: "tokens", names: [m.admin.parts.tokens] },
+  { part: "policy", names: [m.admin.parts.policy] },
+  { part: "quotas", names: [m.admin.parts.quotas] },
+  { part: "service", names: [m.admin.parts.service, m.palette.shareLinks, m.palette.freeze] },
+] as const;
+
 interface Entry extends PaletteEntry {
   run?: RunRow;
 }
@@ -56,6 +64,13 @@ export function Palette({ dev = false, close, help, setTheme, setZone }: Palette
       hint: `g ${key}`,
       act: () => void navigate({ to }),
     })),
+    ...ADMIN.flatMap(({ part, names }) =>
+      names.map((name) => ({
+        key: `${part} ${name}`,
+        word: m.palette.adminPart(name),
+        act: () => void navigate({ to: "/admin/$part", params: { part } }),
+      })),
+    ),
     { key: "start", word: m.runs.start, hint: "c", act: () => void navigate({ to: "/start" }) },
     {
       key: "failed",

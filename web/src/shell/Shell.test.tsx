@@ -88,6 +88,12 @@ it.each([
   ["error", "Go to Error codes"],
   ["help", "Help: keys?"],
   ["sign", "Sign out"],
+  ["token", "Go to Admin: Tokens"],
+  ["policy", "Go to Admin: Policy"],
+  ["quotas", "Go to Admin: Quotas"],
+  ["service", "Go to Admin: Service"],
+  ["share", "Go to Admin: Share links (service)"],
+  ["freeze", "Go to Admin: Freeze or unfreeze (service)"],
 ])("finds %s", async (typed, word) => {
   const { user } = await palette();
   await user.type(screen.getByRole("combobox"), typed);

@@ -10,12 +10,13 @@ import { firstPlan } from "./firstPlan";
 
 const SAMPLE = "dvt dev sample shop | dvt run start - --watch";
 
-function connecting(origin: string): string {
-  return `export DVT_TOKEN=…\ndvt context set here --server ${origin} --token-env DVT_TOKEN\ndvt context use here\ndvt run list`;
+function connecting(origin: string, token: string): string {
+  return `export DVT_TOKEN=${token}\ndvt context set here --server ${origin} --token-env DVT_TOKEN\ndvt context use here\ndvt run list`;
 }
 
 export function FirstSteps() {
-  const { tenantId } = useViewer();
+  const { tenantId, principal, devPrincipals } = useViewer();
+  const dev = devPrincipals.length > 0;
   const start = useMay("START");
   const token = useMay("CREATE_TOKEN");
   const words = m.start.first;
@@ -38,8 +39,12 @@ export function FirstSteps() {
             {words.open}
           </Link>
         </Way>
-        <Way title={words.connect} means={words.connectMeans} text={connecting(globalThis.location.origin)}>
-          <MayNot of={token} />
+        <Way
+          title={words.connect}
+          means={dev ? words.connectDev : token.refusal === null ? words.connectMeans : words.connectAsk}
+          text={connecting(globalThis.location.origin, dev ? `$(dvt dev token ${principal})` : "…")}
+        >
+          {!dev && <MayNot of={token} />}
         </Way>
       </ol>
     </section>

@@ -1284,6 +1284,11 @@ export type SlotHoldersQueryVariables = Exact<{
 
 export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
 
+export type WaitsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type WaitsQuery = { queue: { edges: Array<{ node: { runId: string, position: number | null, waitsFor: QueueWait | null, slots: { active: number | null, max: number | null } | null } }> }, attention: { edges: Array<{ node: { kind: AttentionKind, runId: string, deadline: string | null, actions: Array<Action>, whoCould: Array<string> } }> } };
+
 export type TaskFieldsFragment = { runId: string, stepId: string, stepName: string | null, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
 export type TasksQueryVariables = Exact<{
@@ -4495,6 +4500,34 @@ export const SlotHoldersDocument = new TypedDocumentString(`
     attempts
   }
 }`) as unknown as TypedDocumentString<SlotHoldersQuery, SlotHoldersQueryVariables>;
+export const WaitsDocument = new TypedDocumentString(`
+    query Waits {
+  queue(first: 100) {
+    edges {
+      node {
+        runId
+        position
+        waitsFor
+        slots {
+          active
+          max
+        }
+      }
+    }
+  }
+  attention(first: 200) {
+    edges {
+      node {
+        kind
+        runId
+        deadline
+        actions
+        whoCould
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<WaitsQuery, WaitsQueryVariables>;
 export const TasksDocument = new TypedDocumentString(`
     query Tasks($first: Int!, $after: String) {
   manualTasks(first: $first, after: $after) {
