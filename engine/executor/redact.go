@@ -5,6 +5,9 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"unicode"
+
+	"github.com/dvt-engine/dvt/internal/errorline"
 )
 
 // secretName matches the names of variables and headers whose values must not be shown.
@@ -15,9 +18,36 @@ const (
 	minSecretBytes = 4 // to replace shorter values would make texts unreadable
 )
 
-// redactor returns a replacer for the values of variables and headers with secret names, of the worker's extra
+// redactor masks the secret values of one step. Safe for concurrent use.
+type redactor struct{ values *strings.Replacer }
+
+// Replace returns text with a mask in place of each secret value. A program may print escape sequences or control
+// characters inside a value, and readers of the text may remove them. Replace then returns the masked text without
+// them. Other texts keep them.
+func (r redactor) Replace(text string) string {
+	text = r.values.Replace(text)
+	if strings.IndexFunc(text, isControl) < 0 {
+		return text
+	}
+	shown := strings.Map(func(c rune) rune {
+		if isControl(c) {
+			return -1
+		}
+		return c
+	}, errorline.StripEscapes(text))
+	if masked := r.values.Replace(shown); masked != shown {
+		return masked
+	}
+	return text
+}
+
+// isControl reports whether c is a control character that a terminal does not show. Tabs and line breaks separate
+// words and may be part of a value.
+func isControl(c rune) bool { return unicode.IsControl(c) && c != '\t' && c != '\n' }
+
+// newRedactor returns a redactor for the values of variables and headers with secret names, of the worker's extra
 // environment and of the step. Best effort: a secret under another name stays visible.
-func redactor(extra map[string]string, inputs json.RawMessage) *strings.Replacer {
+func newRedactor(extra map[string]string, inputs json.RawMessage) redactor {
 	var own struct{ Env, Headers map[string]string }
 	_ = json.Unmarshal(inputs, &own) // the inputs of some step types have no such fields
 	values := map[string]bool{}
@@ -45,5 +75,5 @@ func redactor(extra map[string]string, inputs json.RawMessage) *strings.Replacer
 	for _, v := range longest {
 		pairs = append(pairs, v, redacted)
 	}
-	return strings.NewReplacer(pairs...)
+	return redactor{values: strings.NewReplacer(pairs...)}
 }
