@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // secretNames matches the names of members that hold a secret.
@@ -61,6 +63,25 @@ func HideSecrets(doc json.RawMessage) json.RawMessage {
 		return json.RawMessage(`"` + hiddenValue + `"`) // cannot happen: the value was decoded from JSON
 	}
 	return shown
+}
+
+// checkNotHidden adds a violation for each member of the parameters of a new run that has the placeholder of a hidden
+// value. Somebody copied it from an answer, and the steps of the run would take it for the value. advice ends the
+// message.
+func checkNotHidden(vs []plan.Violation, params json.RawMessage, advice string) []plan.Violation {
+	v, err := decodeAny(params)
+	if err != nil {
+		return vs // a run without params has an empty document
+	}
+	eachMember(v, "params", func(object map[string]any, name, at string) {
+		text, _ := object[name].(string)
+		address := addressNames.MatchString(name) && strings.HasSuffix(text, "/"+hiddenValue) && withoutPath(text) == text
+		if address || text == hiddenValue && isSecret(object, name) {
+			vs = append(vs, plan.Violation{Path: at, Code: plan.CodeInvalid,
+				Message: hiddenValue + " only stands for its hidden value: " + advice})
+		}
+	})
+	return vs
 }
 
 // withoutPath reduces an http or https address to its scheme and host. It returns any other text unchanged.

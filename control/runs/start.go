@@ -306,6 +306,7 @@ func (s *Starter) checkStart(in StartRun) error {
 		vs = append(vs, plan.Violation{Path: "params", Code: "RANGE", Message: fmt.Sprintf("must be at most %d bytes",
 			s.rules.MaxParamsBytes)})
 	}
+	vs = checkNotHidden(vs, in.Params, "give the value")
 	if in.Priority < 0 || in.Priority > store.MaxPriority {
 		vs = append(vs, plan.Violation{Path: "priority", Code: "RANGE", Message: fmt.Sprintf("must be from 0 to %d",
 			store.MaxPriority)})
