@@ -11,11 +11,18 @@ import (
 )
 
 // secretName matches the names of variables and headers whose values must not be shown.
-var secretName = regexp.MustCompile(`(?i)TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL|KEY|AUTHORIZATION|COOKIE`)
+// The short names count as whole words only: COMPASS and BYPASS are no secrets.
+var secretName = regexp.MustCompile(`(?i)TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|KEY|AUTHORIZATION|COOKIE` +
+	`|(?:^|[^A-Z])(?:PASS|PWD|DSN)(?:[^A-Z]|$)|(?-i:[a-z0-9](?:Pass|Pwd|Dsn|DSN)(?:[^a-z]|$))`)
+
+// shellDir is the variable that shells keep their directory in. To mask it would hide the paths of a log.
+const shellDir = "PWD"
 
 const (
 	redacted       = "***"
 	minSecretBytes = 4 // to replace shorter values would make texts unreadable
+	// minSecretLineBytes bounds the lines of a value of several lines, because short ones may be punctuation.
+	minSecretLineBytes = 8
 )
 
 // redactor masks the secret values of one step. Safe for concurrent use.
@@ -50,22 +57,41 @@ func isControl(c rune) bool { return unicode.IsControl(c) && c != '\t' && c != '
 func newRedactor(extra map[string]string, inputs json.RawMessage) redactor {
 	var own struct{ Env, Headers map[string]string }
 	_ = json.Unmarshal(inputs, &own) // the inputs of some step types have no such fields
-	values := map[string]bool{}
+	values := secretValues{}
 	for _, set := range []map[string]string{extra, own.Env, own.Headers} {
 		for name, v := range set {
-			if !secretName.MatchString(name) {
+			if !secretName.MatchString(name) || name == shellDir {
 				continue
 			}
-			for _, v := range []string{v, strings.TrimPrefix(v, "Bearer ")} {
-				if len(v) >= minSecretBytes {
-					values[v] = true
-				}
-			}
+			values.add(v)
+			values.add(strings.TrimPrefix(v, "Bearer "))
 		}
 	}
+	return values.redactor()
+}
+
+// secretValues are the texts that a redactor replaces.
+type secretValues map[string]bool
+
+// add adds a value, and each of its lines, because programs print a value of several lines line by line.
+func (s secretValues) add(value string) {
+	if len(value) >= minSecretBytes {
+		s[value] = true
+	}
+	if !strings.Contains(value, "\n") {
+		return
+	}
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); len(line) >= minSecretLineBytes {
+			s[line] = true
+		}
+	}
+}
+
+func (s secretValues) redactor() redactor {
 	// The longest value comes first, so that a value which is part of another one does not leave the rest visible.
-	longest := make([]string, 0, len(values))
-	for v := range values {
+	longest := make([]string, 0, len(s))
+	for v := range s {
 		longest = append(longest, v)
 	}
 	sort.Slice(longest, func(i, j int) bool {
@@ -76,4 +102,22 @@ func newRedactor(extra map[string]string, inputs json.RawMessage) redactor {
 		pairs = append(pairs, v, redacted)
 	}
 	return redactor{values: strings.NewReplacer(pairs...)}
+}
+
+// secretForms match texts that hold a secret by their form, whatever the name of the variable they come from. The
+// groups stay.
+var secretForms = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)((?:password|passwd|passphrase|pwd)\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&)\]}]+)`),
+	regexp.MustCompile(`(?i)("[\w.-]*(?:password|passwd|passphrase|pwd)"\s*:\s*)"(?:[^"\\]|\\.)*"?`),
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#@]*:)[^\s/@]+(@)`),
+	regexp.MustCompile(`(?i)(\bbearer\s+)(?:[\w.~+/=-]*[0-9][\w.~+/=-]*|[\w.~+/=-]{16,})`),
+}
+
+// maskForms masks passwords, URLs with a password and bearer tokens in the error of a step. The log has them as they
+// were printed, but an error leaves the log: lists, titles, events and the bus show it.
+func maskForms(text string) string {
+	for _, form := range secretForms {
+		text = form.ReplaceAllString(text, "${1}"+redacted+"${2}")
+	}
+	return text
 }

@@ -29,3 +29,55 @@ func TestCommand_MasksSecretsThatEscapeSequencesSplit(t *testing.T) {
 		})
 	}
 }
+
+func TestCommand_MasksVariablesByTheWordsOfTheirNames(t *testing.T) {
+	t.Parallel()
+	const value = "hunter2value"
+	for name, hidden := range map[string]bool{"DB_PASS": true, "PASS": true, "DB_PWD": true, "dbPwd": true,
+		"SSH_PASSPHRASE": true, "SENTRY_DSN": true, "DSN_2": true, "COMPASS": false, "PASSENGER": false, "PWDX": false} {
+		in := sh(`printf 'value %s\n' "$` + name + `"`)
+		in.Env = map[string]string{name: value}
+		j := newJournal(t, plan.Command, in)
+		execute(t, t.Context(), worker(t, j, executor.Config{}))
+		if want := map[bool]string{true: "***", false: value}[hidden]; j.log() != "output: value "+want+"\n" {
+			t.Errorf("%s: log %q, want the value %s", name, j.log(), want)
+		}
+	}
+}
+
+// An error is shown in many more places than the log it comes from.
+func TestCommand_ErrorMasksKnownFormsOfSecrets(t *testing.T) {
+	t.Parallel()
+	for printed, want := range map[string]string{
+		`password=hunter2secret of bob`:                    `password=*** of bob`,
+		`DB_PASSWORD='hunter2 secret'`:                     `DB_PASSWORD=***`,
+		`{"day":1,"db_password":"pw\"123456","n":2}`:       `{"day":1,"db_password":***,"n":2}`,
+		`no route to postgres://bob:hunter2secret@db/shop`: `no route to postgres://bob:***@db/shop`,
+		`Authorization: Bearer eyJhbGciOiJI.e30.x-_`:       `Authorization: Bearer ***`,
+		`bearer authentication of http://db:5432 failed`:   `bearer authentication of http://db:5432 failed`,
+		`password authentication failed`:                   `password authentication failed`,
+	} {
+		j := newJournal(t, plan.Command, sh(`printf '%s\n' "$1"; exit 1`, "ERROR: "+printed))
+		end := execute(t, t.Context(), worker(t, j, executor.Config{}))
+		if want := "ERROR: " + want + " (sh ended with exit status 1)"; end.Failed.ErrorMessage != want {
+			t.Errorf("message %q, want %q", end.Failed.ErrorMessage, want)
+		}
+		if want := "output: ERROR: " + printed + "\n"; !strings.HasPrefix(j.log(), want) {
+			t.Errorf("log %q, want the line as it was printed", j.log())
+		}
+	}
+}
+
+func TestCommand_MasksEachLineOfASecret(t *testing.T) {
+	t.Parallel()
+	in := sh(`printf '%s\n' "$PRIVATE_KEY"; echo "ERROR: cannot read MIIEfirst1"; exit 1`)
+	in.Env = map[string]string{"PRIVATE_KEY": "-----BEGIN KEY-----\r\nMIIEfirst1\n  MIIEsecond\nshort\n"}
+	j := newJournal(t, plan.Command, in)
+	end := execute(t, t.Context(), worker(t, j, executor.Config{}))
+	if want := "ERROR: cannot read *** (sh ended with exit status 1)"; end.Failed.ErrorMessage != want {
+		t.Errorf("message %q, want %q", end.Failed.ErrorMessage, want)
+	}
+	if strings.Contains(j.log(), "MIIE") || strings.Contains(j.log(), "BEGIN") || !strings.Contains(j.log(), "short") {
+		t.Errorf("log %q, want lines of at least 8 bytes masked", j.log())
+	}
+}

@@ -273,7 +273,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 		o.class = failure.Class
 		message, line := quote(failure, redact.Replace(failure.Message), out)
 		o.failed = &run.FailurePayload{
-			ErrorCode: failure.Code, ErrorMessage: cutMessage(message), ErrorLine: line,
+			ErrorCode: failure.Code, ErrorMessage: cutMessage(maskForms(message)), ErrorLine: line,
 			Retryable:       IsRetryable(t.Step.Retry, failure.Class, !failure.Retryable),
 			FailureCategory: failure.Category, FailureSource: string(t.Step.Type),
 			DurationMS: took.Milliseconds(), ArtifactRefs: failure.Artifacts,
