@@ -35,7 +35,7 @@ func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat
 		SandboxCeiling: hook.SandboxCeiling,
 	})
 	if o.completed != nil {
-		o.completed.Result = redactJSON(newRedactor(r.Env, hook.Step.Inputs), o.completed.Result)
+		o.completed.Result = redactJSON(newRedactor(r.Env, hook.Step.Inputs, nil), o.completed.Result)
 	}
 	return r.finish(ctx, x, o)
 }

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/dvt-engine/dvt/internal/errorline"
+	"github.com/dvt-engine/dvt/internal/secretvalue"
 )
 
 // secretName matches the names of variables and headers whose values must not be shown.
@@ -53,8 +54,9 @@ func (r redactor) Replace(text string) string {
 func isControl(c rune) bool { return unicode.IsControl(c) && c != '\t' && c != '\n' }
 
 // newRedactor returns a redactor for the values of variables and headers with secret names, of the worker's extra
-// environment and of the step. Best effort: a secret under another name stays visible.
-func newRedactor(extra map[string]string, inputs json.RawMessage) redactor {
+// environment and of the step, and for the values of inputs and parameters that every answer hides. Best effort: a
+// secret under another name stays visible.
+func newRedactor(extra map[string]string, inputs, params json.RawMessage) redactor {
 	var own struct{ Env, Headers map[string]string }
 	_ = json.Unmarshal(inputs, &own) // the inputs of some step types have no such fields
 	values := secretValues{}
@@ -67,16 +69,25 @@ func newRedactor(extra map[string]string, inputs json.RawMessage) redactor {
 			values.add(strings.TrimPrefix(v, "Bearer "))
 		}
 	}
+	for _, doc := range []json.RawMessage{inputs, params} {
+		for _, v := range secretvalue.Texts(doc) {
+			values.add(v)
+		}
+	}
 	return values.redactor()
 }
 
 // secretValues are the texts that a redactor replaces.
 type secretValues map[string]bool
 
-// add adds a value, and each of its lines, because programs print a value of several lines line by line.
+// add adds a value, as it is and as a JSON text has it, because the parameters of a run are a JSON file. It adds each
+// line of the value too, because programs print a value of several lines line by line.
 func (s secretValues) add(value string) {
 	if len(value) >= minSecretBytes {
 		s[value] = true
+		for _, escapeHTML := range []bool{false, true} {
+			s[inJSON(value, escapeHTML)] = true
+		}
 	}
 	if !strings.Contains(value, "\n") {
 		return
@@ -86,6 +97,17 @@ func (s secretValues) add(value string) {
 			s[line] = true
 		}
 	}
+}
+
+// inJSON returns a text as it is between the quotes of a JSON document.
+func inJSON(text string, escapeHTML bool) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(escapeHTML)
+	if e.Encode(text) != nil {
+		return text // cannot happen: a text has a JSON form
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
 }
 
 func (s secretValues) redactor() redactor {

@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -79,5 +80,21 @@ func TestCommand_MasksEachLineOfASecret(t *testing.T) {
 	}
 	if strings.Contains(j.log(), "MIIE") || strings.Contains(j.log(), "BEGIN") || !strings.Contains(j.log(), "short") {
 		t.Errorf("log %q, want lines of at least 8 bytes masked", j.log())
+	}
+}
+
+// Answers show *** for these parameters, so the log and the error must not have their values.
+func TestCommand_MasksHiddenParameters(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Command, sh(`echo "ERROR: $(cat "$DVT_PARAMS_FILE") and super\"secret&99"; exit 1`))
+	j.params = json.RawMessage(`{"api_token":"super\"secret&99","day":2026,"db_pass":"pw-123456","secrets":["one-1","two-2"],` +
+		`"nested":{"password":123456}}`)
+	end := execute(t, t.Context(), worker(t, j, executor.Config{}))
+	const line = `ERROR: {"api_token":"***","day":2026,"db_pass":"***","secrets":["***","***"],"nested":{"password":***}} and ***`
+	if want := line + " (sh ended with exit status 1)"; end.Failed.ErrorMessage != want {
+		t.Errorf("message %q, want %q", end.Failed.ErrorMessage, want)
+	}
+	if want := "output: " + line + "\n"; !strings.HasPrefix(j.log(), want) {
+		t.Errorf("log %q, want it to begin with %q", j.log(), want)
 	}
 }

@@ -233,7 +233,7 @@ type outcome struct {
 // work executes a task within the step's timeout and ships its output. It returns when the output is flushed, or after
 // flushTimeout.
 func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
-	redact := newRedactor(r.Env, t.Step.Inputs)
+	redact := newRedactor(r.Env, t.Step.Inputs, t.Params)
 	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopShipping()
 	keeper := &evidence{runner: r, of: x}
