@@ -164,3 +164,33 @@ func TestRunRerun_TakesOtherParameters(t *testing.T) {
 		t.Errorf("the parameters of the new run are not those that were given:\n%s", out)
 	}
 }
+
+// A parameter that is not given again is kept. A hidden one cannot be copied, so the server asks for it.
+func TestRunRerun_KeepsTheOtherParameters(t *testing.T) {
+	t.Parallel()
+	address, _ := serveFailed(t)
+	rerun := func(of string, more ...string) (string, int, error) {
+		return dvt(t, address, "dev-engineer", append([]string{"run", "rerun", of, "--from", "start"}, more...)...)
+	}
+	first, status, err := rerun("r1", "--param", "day=monday", "--param", "threads=4", "--param", "api_token=x1234")
+	if status != 0 {
+		t.Fatalf("status %d, %v\n%s", status, err, first)
+	}
+	first = strings.TrimSpace(first)
+	if out, status, err := dvt(t, address, "dev-engineer", "run", "cancel", first, "--reason", "r", "--yes"); status != 0 {
+		t.Fatalf("cancel: status %d, %v\n%s", status, err, out)
+	}
+	if out, status, err := rerun(first, "--param", "day=tuesday"); status == 0 ||
+		!strings.Contains(out+text(err), "params.api_token") {
+		t.Errorf("status %d, %v, want a refusal that names params.api_token:\n%s", status, err, out)
+	}
+	again, status, err := rerun(first, "--param", "day=tuesday", "--param", "api_token=y1234")
+	if status != 0 {
+		t.Fatalf("status %d, %v\n%s", status, err, again)
+	}
+	out, _, _ := dvt(t, address, "dev-engineer", "run", "show", strings.TrimSpace(again), "-o", "json")
+	const want = `"params":{"api_token":"***","day":"tuesday","threads":4}`
+	if flat := strings.Join(strings.Fields(out), ""); !strings.Contains(flat, want) {
+		t.Errorf("the new run does not keep the number of threads:\n%s", out)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -21,13 +22,18 @@ func (s *session) rerunCommand() *cobra.Command {
 		Long: "Start a new run of the same plan, with the parameters of the earlier run or with others, and none of the\n" +
 			"changes made while the earlier one ran. The new run takes over the results and artifacts of steps that do not\n" +
 			"run again, but not the files in their workspace. Without --from, the steps that did not succeed run again, and\n" +
-			"their dependants.",
+			"their dependants. --param changes one parameter and keeps the others; a hidden one must be given too.",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in := client.RerunInput{RunId: args[0], RunRequestId: request}
 			var err error
 			if in.From, in.Params, err = again.input(c); err != nil {
 				return err
+			}
+			if in.Params != nil && again.params.file == "" {
+				if err := s.keepParams(c.Context(), args[0], in.Params); err != nil {
+					return err
+				}
 			}
 			if reason != "" {
 				in.Reason = &reason
@@ -55,6 +61,25 @@ func (s *session) rerunCommand() *cobra.Command {
 	c.Flags().BoolVar(&watch, "watch", false, "watch the new run")
 	cmdline.AddPreview(c)
 	return c
+}
+
+// keepParams adds the parameters of the earlier run that params does not name. The server refuses those whose values it
+// hides, so that none is lost in silence.
+func (s *session) keepParams(ctx context.Context, runID string, params *json.RawMessage) error {
+	out, err := client.ShowRun(ctx, s.client, runID, nil)
+	if err != nil {
+		return cmdline.Failure(err)
+	}
+	var all map[string]json.RawMessage
+	if out.Run == nil || out.Run.Request.Params == nil ||
+		json.Unmarshal(*out.Run.Request.Params, &all) != nil || all == nil {
+		return nil //nolint:nilerr // parameters that are no object have no members to keep
+	}
+	if err := json.Unmarshal(*params, &all); err != nil {
+		return err
+	}
+	*params, err = json.Marshal(all)
+	return err
 }
 
 // rerunFlags are the flags that say what runs again, and with which parameters.

@@ -9,6 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/internal/secretvalue"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -102,7 +103,7 @@ func diffParams(a, b json.RawMessage) []PlanPart {
 // paramsOf returns the parameters of a run by name. A run without parameters has none.
 func paramsOf(doc json.RawMessage) map[string]any {
 	out := map[string]any{}
-	d := json.NewDecoder(bytes.NewReader(runs.HideSecrets(doc)))
+	d := json.NewDecoder(bytes.NewReader(secretvalue.Hide(doc)))
 	d.UseNumber()
 	_ = d.Decode(&out) // the parameters of a run are an object or nothing
 	return out

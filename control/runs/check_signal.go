@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/secretvalue"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -140,7 +141,7 @@ func (c *content) changes(field string, patch json.RawMessage, err error) bool {
 	if len(members) == 0 {
 		c.add(field, plan.CodeMissing, "name at least one member to change")
 	}
-	secretMembers(patch, c.path+"."+field, func(path string) {
+	secretvalue.EachSecret(patch, c.path+"."+field, func(path string) {
 		c.found = append(c.found, plan.Violation{
 			Path: path, Code: plan.CodeLiteral, Message: "remove it: a signal must not contain a secret; the plan " +
 				"names secrets by provider and key in secretRefs",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/secretvalue"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -25,7 +26,7 @@ func (s *PlanReader) RunRequest(ctx context.Context, p authz.Principal, runID st
 	}
 	out := RunRequest{}
 	if len(r.Params) > 0 {
-		out.Params = HideSecrets(r.Params)
+		out.Params = secretvalue.Hide(r.Params)
 	}
 	pl, _, err := s.planOfRun(ctx, r) // without steps when it is not known
 	if err != nil {
@@ -58,5 +59,5 @@ func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID 
 	if !control.PlanIsInScope(body, r.Identity) {
 		return nil, nil //nolint:nilnil // anybody who knows the digest can start a run with it
 	}
-	return HideSecrets(body), nil
+	return secretvalue.Hide(body), nil
 }

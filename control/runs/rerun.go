@@ -204,6 +204,7 @@ func (s *Starter) rerunProblems(in Rerun) (run.RerunFrom, []plan.Violation) {
 	if len(in.Params) > s.rules.MaxParamsBytes {
 		bad("params", "RANGE", "must be at most %d bytes", s.rules.MaxParamsBytes)
 	}
+	vs = checkNotHidden(vs, in.Params, "give the value, or leave params out to keep those of the earlier run")
 	if len(in.Reason) > maxReason {
 		bad("reason", "RANGE", "must be at most %d bytes", maxReason)
 	}

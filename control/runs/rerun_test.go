@@ -117,6 +117,9 @@ func TestRerun_RefusesEachInvalidRequest(t *testing.T) {
 			[]string{"runRequestId", "from", "reason"}},
 		"two": {runs.Rerun{RunID: id, RequestID: "x", Start: true, Steps: []string{"a"}}, run.CodeBadInput,
 			[]string{"from"}},
+		"placeholders of hidden values": {runs.Rerun{RunID: id, RequestID: " ", Start: true, Params: json.RawMessage(
+			`{"api_token":"***","b":{"password":"***"},"note":"***","token":"x","webhook":"https://hooks.test/***"}`)},
+			run.CodeBadInput, []string{"runRequestId", "params.api_token", "params.b.password", "params.webhook"}},
 	} {
 		_, err := w.Rerun(t.Context(), w.Engineer(), c.in)
 		t.Log(name)

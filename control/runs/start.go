@@ -20,6 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/internal/secretvalue"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -294,6 +295,16 @@ func (s *Starter) warnOfVersion(ctx context.Context, r store.Run) {
 	s.versions.Add(key, r.PlanVersion)
 }
 
+// checkNotHidden adds a violation for each parameter of a new run that has the placeholder of a hidden value. Somebody
+// copied it from an answer, and the steps of the run would take it for the value. advice ends the message.
+func checkNotHidden(vs []plan.Violation, params json.RawMessage, advice string) []plan.Violation {
+	secretvalue.EachPlaceholder(params, "params", func(path string) {
+		vs = append(vs, plan.Violation{Path: path, Code: plan.CodeInvalid,
+			Message: secretvalue.Hidden + " only stands for its hidden value: " + advice})
+	})
+	return vs
+}
+
 func (s *Starter) checkStart(in StartRun) error {
 	var vs []plan.Violation
 	vs = checkRequestNotReserved(control.CheckID(vs, "runRequestId", in.RequestID), in.RequestID)
@@ -306,6 +317,7 @@ func (s *Starter) checkStart(in StartRun) error {
 		vs = append(vs, plan.Violation{Path: "params", Code: "RANGE", Message: fmt.Sprintf("must be at most %d bytes",
 			s.rules.MaxParamsBytes)})
 	}
+	vs = checkNotHidden(vs, in.Params, "give the value")
 	if in.Priority < 0 || in.Priority > store.MaxPriority {
 		vs = append(vs, plan.Violation{Path: "priority", Code: "RANGE", Message: fmt.Sprintf("must be from 0 to %d",
 			store.MaxPriority)})

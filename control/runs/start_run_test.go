@@ -188,6 +188,15 @@ func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	if diff := cmp.Diff([]string{"environmentId", "metadata.planId", "scope.environmentId"}, paths); diff != "" {
 		t.Errorf("with those of its plan (-want +got):\n%s", diff)
 	}
+	in = controltest.StartOf("hidden", controltest.Document(nil, "s1"))
+	in.Priority, in.Params, paths = -1, json.RawMessage(`{"api_token":"***","note":"***","password":"x"}`), nil
+	_, err = w.StartRun(t.Context(), w.Engineer(), in)
+	for _, v := range controltest.Refusal(t, err, run.CodeBadInput).Violations {
+		paths = append(paths, v.Path)
+	}
+	if diff := cmp.Diff([]string{"params.api_token", "priority"}, paths); diff != "" {
+		t.Errorf("with the placeholder of a hidden value (-want +got):\n%s", diff)
+	}
 	if w.CountTenantRuns("acme") != 0 {
 		t.Errorf("there are %d runs, want none", w.CountTenantRuns("acme"))
 	}

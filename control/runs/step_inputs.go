@@ -9,6 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/secretvalue"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -61,9 +62,9 @@ func (s *InputReader) StepInputs(ctx context.Context, p authz.Principal, runID, 
 	if err := s.change(ctx, out, runID, stepID, upTo); err != nil {
 		return nil, control.Translate(err)
 	}
-	out.Inputs = HideSecrets(out.Inputs)
+	out.Inputs = secretvalue.Hide(out.Inputs)
 	if out.Params != nil {
-		out.Params = HideSecrets(out.Params)
+		out.Params = secretvalue.Hide(out.Params)
 	}
 	return out, nil
 }

@@ -35,14 +35,14 @@ func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat
 		SandboxCeiling: hook.SandboxCeiling,
 	})
 	if o.completed != nil {
-		o.completed.Result = redactJSON(redactor(r.Env, hook.Step.Inputs), o.completed.Result)
+		o.completed.Result = redactJSON(newRedactor(r.Env, hook.Step.Inputs, nil), o.completed.Result)
 	}
 	return r.finish(ctx, x, o)
 }
 
 // redactJSON replaces secret values in a JSON document. It replaces the whole document when the result is not JSON, for
 // example because the secret value is also a part of the syntax.
-func redactJSON(redact *strings.Replacer, v json.RawMessage) json.RawMessage {
+func redactJSON(redact redactor, v json.RawMessage) json.RawMessage {
 	public := json.RawMessage(redact.Replace(string(v)))
 	if len(v) > 0 && !json.Valid(public) {
 		return json.RawMessage(`{"omitted":"the result contains a value that may be secret"}`)

@@ -35,7 +35,7 @@ const (
 type output struct {
 	to      func(ctx context.Context, lines []engine.LogLine) error
 	now     func() time.Time
-	redact  *strings.Replacer
+	redact  redactor
 	ready   chan struct{} // one slot: a batch is full
 	closing chan struct{}
 	done    chan struct{}
@@ -72,8 +72,7 @@ func (l *lines) drop(n int) {
 func (l *lines) full() bool { return len(l.all) >= maxHeldLines/2 || l.bytes >= maxHeldBytes/2 }
 
 // newOutput makes an output that ships by to. The caller runs ship in a goroutine and calls close at the end.
-func newOutput(now func() time.Time, redact *strings.Replacer, to func(context.Context,
-	[]engine.LogLine) error) *output {
+func newOutput(now func() time.Time, redact redactor, to func(context.Context, []engine.LogLine) error) *output {
 	return &output{to: to, now: now, redact: redact, next: 1, room: make(chan struct{}),
 		ready: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 }

@@ -5,37 +5,115 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"unicode"
+
+	"github.com/dvt-engine/dvt/internal/errorline"
+	"github.com/dvt-engine/dvt/internal/secretvalue"
 )
 
 // secretName matches the names of variables and headers whose values must not be shown.
-var secretName = regexp.MustCompile(`(?i)TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL|KEY|AUTHORIZATION|COOKIE`)
+// The short names count as whole words only: COMPASS and BYPASS are no secrets.
+var secretName = regexp.MustCompile(`(?i)TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|KEY|AUTHORIZATION|COOKIE` +
+	`|(?:^|[^A-Z])(?:PASS|PWD|DSN)(?:[^A-Z]|$)|(?-i:[a-z0-9](?:Pass|Pwd|Dsn|DSN)(?:[^a-z]|$))`)
+
+// shellDir is the variable that shells keep their directory in. To mask it would hide the paths of a log.
+const shellDir = "PWD"
 
 const (
 	redacted       = "***"
 	minSecretBytes = 4 // to replace shorter values would make texts unreadable
+	// minSecretLineBytes bounds the lines of a value of several lines, because short ones may be punctuation.
+	minSecretLineBytes = 8
 )
 
-// redactor returns a replacer for the values of variables and headers with secret names, of the worker's extra
-// environment and of the step. Best effort: a secret under another name stays visible.
-func redactor(extra map[string]string, inputs json.RawMessage) *strings.Replacer {
+// redactor masks the secret values of one step. Safe for concurrent use.
+type redactor struct{ values *strings.Replacer }
+
+// Replace returns text with a mask in place of each secret value. A program may print escape sequences or control
+// characters inside a value, and readers of the text may remove them. Replace then returns the masked text without
+// them. Other texts keep them.
+func (r redactor) Replace(text string) string {
+	text = r.values.Replace(text)
+	if strings.IndexFunc(text, isControl) < 0 {
+		return text
+	}
+	shown := strings.Map(func(c rune) rune {
+		if isControl(c) {
+			return -1
+		}
+		return c
+	}, errorline.StripEscapes(text))
+	if masked := r.values.Replace(shown); masked != shown {
+		return masked
+	}
+	return text
+}
+
+// isControl reports whether c is a control character that a terminal does not show. Tabs and line breaks separate
+// words and may be part of a value.
+func isControl(c rune) bool { return unicode.IsControl(c) && c != '\t' && c != '\n' }
+
+// newRedactor returns a redactor for the values of variables and headers with secret names, of the worker's extra
+// environment and of the step, and for the values of inputs and parameters that every answer hides. Best effort: a
+// secret under another name stays visible.
+func newRedactor(extra map[string]string, inputs, params json.RawMessage) redactor {
 	var own struct{ Env, Headers map[string]string }
 	_ = json.Unmarshal(inputs, &own) // the inputs of some step types have no such fields
-	values := map[string]bool{}
+	values := secretValues{}
 	for _, set := range []map[string]string{extra, own.Env, own.Headers} {
 		for name, v := range set {
-			if !secretName.MatchString(name) {
+			if !secretName.MatchString(name) || name == shellDir {
 				continue
 			}
-			for _, v := range []string{v, strings.TrimPrefix(v, "Bearer ")} {
-				if len(v) >= minSecretBytes {
-					values[v] = true
-				}
-			}
+			values.add(v)
+			values.add(strings.TrimPrefix(v, "Bearer "))
 		}
 	}
+	for _, doc := range []json.RawMessage{inputs, params} {
+		for _, v := range secretvalue.Texts(doc) {
+			values.add(v)
+		}
+	}
+	return values.redactor()
+}
+
+// secretValues are the texts that a redactor replaces.
+type secretValues map[string]bool
+
+// add adds a value, as it is and as a JSON text has it, because the parameters of a run are a JSON file. It adds each
+// line of the value too, because programs print a value of several lines line by line.
+func (s secretValues) add(value string) {
+	if len(value) >= minSecretBytes {
+		s[value] = true
+		for _, escapeHTML := range []bool{false, true} {
+			s[inJSON(value, escapeHTML)] = true
+		}
+	}
+	if !strings.Contains(value, "\n") {
+		return
+	}
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); len(line) >= minSecretLineBytes {
+			s[line] = true
+		}
+	}
+}
+
+// inJSON returns a text as it is between the quotes of a JSON document.
+func inJSON(text string, escapeHTML bool) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(escapeHTML)
+	if e.Encode(text) != nil {
+		return text // cannot happen: a text has a JSON form
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
+}
+
+func (s secretValues) redactor() redactor {
 	// The longest value comes first, so that a value which is part of another one does not leave the rest visible.
-	longest := make([]string, 0, len(values))
-	for v := range values {
+	longest := make([]string, 0, len(s))
+	for v := range s {
 		longest = append(longest, v)
 	}
 	sort.Slice(longest, func(i, j int) bool {
@@ -45,5 +123,23 @@ func redactor(extra map[string]string, inputs json.RawMessage) *strings.Replacer
 	for _, v := range longest {
 		pairs = append(pairs, v, redacted)
 	}
-	return strings.NewReplacer(pairs...)
+	return redactor{values: strings.NewReplacer(pairs...)}
+}
+
+// secretForms match texts that hold a secret by their form, whatever the name of the variable they come from. The
+// groups stay.
+var secretForms = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)((?:password|passwd|passphrase|pwd)\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&)\]}]+)`),
+	regexp.MustCompile(`(?i)("[\w.-]*(?:password|passwd|passphrase|pwd)"\s*:\s*)"(?:[^"\\]|\\.)*"?`),
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#@]*:)[^\s/@]+(@)`),
+	regexp.MustCompile(`(?i)(\bbearer\s+)(?:[\w.~+/=-]*[0-9][\w.~+/=-]*|[\w.~+/=-]{16,})`),
+}
+
+// maskForms masks passwords, URLs with a password and bearer tokens in the error of a step. The log has them as they
+// were printed, but an error leaves the log: lists, titles, events and the bus show it.
+func maskForms(text string) string {
+	for _, form := range secretForms {
+		text = form.ReplaceAllString(text, "${1}"+redacted+"${2}")
+	}
+	return text
 }

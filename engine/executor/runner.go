@@ -233,7 +233,7 @@ type outcome struct {
 // work executes a task within the step's timeout and ships its output. It returns when the output is flushed, or after
 // flushTimeout.
 func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
-	redact := redactor(r.Env, t.Step.Inputs)
+	redact := newRedactor(r.Env, t.Step.Inputs, t.Params)
 	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopShipping()
 	keeper := &evidence{runner: r, of: x}
@@ -273,7 +273,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 		o.class = failure.Class
 		message, line := quote(failure, redact.Replace(failure.Message), out)
 		o.failed = &run.FailurePayload{
-			ErrorCode: failure.Code, ErrorMessage: cutMessage(message), ErrorLine: line,
+			ErrorCode: failure.Code, ErrorMessage: cutMessage(maskForms(message)), ErrorLine: line,
 			Retryable:       IsRetryable(t.Step.Retry, failure.Class, !failure.Retryable),
 			FailureCategory: failure.Category, FailureSource: string(t.Step.Type),
 			DurationMS: took.Milliseconds(), ArtifactRefs: failure.Artifacts,

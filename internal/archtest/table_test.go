@@ -38,9 +38,10 @@ var imports = map[string][]string{
 	"engine/ticket": {"run"},
 	"engine/remote": {"engine", "store", "run", "plan"},
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
-	"egress":          {},
-	"sandbox":         {"plan"},
-	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox", "internal/errorline"},
+	"egress":  {},
+	"sandbox": {"plan"},
+	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox", "internal/errorline",
+		"internal/secretvalue"},
 	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
@@ -63,8 +64,9 @@ var imports = map[string][]string{
 	"control/health": {"control", "control/admission", "plan", "run", "store", "engine", "live", "authz", "artifact"},
 	"control/runs": {"control", "control/admission", "plan", "run", "store", "engine", "engine/interp", "authz",
 		"artifact",
-		"internal/sizedlru"},
-	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact"},
+		"internal/secretvalue", "internal/sizedlru"},
+	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact",
+		"internal/secretvalue"},
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
 	"control/bulk":  {"control", "control/runs", "plan", "run", "store", "live", "authz"},
 	"control/duty":  {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine"},
@@ -115,7 +117,9 @@ var imports = map[string][]string{
 	// The embedded Temporal server of `dvt dev` runs in it, out of reach of other users.
 	"internal/privatenet": {},
 	// Processes read their secrets by it; adapters get a *tls.Config or a function, and do not know of files.
-	"internal/secretfile":        {},
+	"internal/secretfile": {},
+	// One rule says which values are secret, for answers, requests and the output of steps.
+	"internal/secretvalue":       {},
 	"internal/sizedlru":          {},
 	"internal/testserver":        {},
 	"internal/cmd/contract":      {"internal/archtest"},

@@ -12,8 +12,10 @@ const MaxTextBytes = 1 << 10
 
 // Line is a line of a log.
 type Line struct {
-	No   int64  // as given to Add
-	Text string // without escape sequences and surrounding blanks, at most MaxTextBytes
+	No int64 // as given to Add
+	// Text is at most MaxTextBytes, without terminal escape sequences and surrounding blanks. Other control characters
+	// stay. It is masked only as far as the text given to Add.
+	Text string
 	// Named means that the words of the line name an error. Otherwise it is only the last line of the output.
 	Named bool
 }
@@ -147,15 +149,21 @@ func (c *Chooser) Line() (line Line, ok bool) {
 	return Line{}, false
 }
 
-// plain removes escape sequences of colours and cuts the text.
+// StripEscapes removes terminal escape sequences: colours, cursor movements, titles and links. A sequence that the end
+// of the text cuts is removed too.
+func StripEscapes(text string) string {
+	if strings.IndexByte(text, '\x1b') < 0 {
+		return text
+	}
+	return escapes.ReplaceAllString(text, "")
+}
+
+// plain removes escape sequences and cuts the text.
 func plain(text string) string {
 	if len(text) > 2*MaxTextBytes {
 		text = text[:2*MaxTextBytes]
 	}
-	if strings.IndexByte(text, '\x1b') >= 0 {
-		text = escapes.ReplaceAllString(text, "")
-	}
-	return text
+	return StripEscapes(text)
 }
 
 // cut returns at most MaxTextBytes of a text, and only whole characters.

@@ -6,7 +6,8 @@ import (
 )
 
 var (
-	escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+	// escapes matches control sequences (ECMA-48 CSI), operating system commands (OSC) and shorter sequences.
+	escapes = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*(?:[@-~]|$)|\\][^\x07\x1b]*(?:\x07|\x1b\\\\|$)|[ -/]*(?:[0-~]|$))")
 
 	// levels finds the first level of a log line. The = excludes summaries such as dbt's "WARN=0 ERROR=1".
 	levels = regexp.MustCompile(

@@ -1,4 +1,7 @@
-package runs
+// Package secretvalue finds values in JSON documents that look like secrets. Answers hide them, signals that contain
+// them are refused, and executors mask them in the output of steps. One rule serves all, so that no place shows a value
+// that another one hides.
+package secretvalue
 
 import (
 	"bytes"
@@ -11,19 +14,20 @@ import (
 	"strings"
 )
 
-// secretNames matches the names of members that hold a secret.
+// secretNames matches the names of members that hold a secret. The short names count as whole words only.
 var secretNames = regexp.MustCompile(
-	`(?i)token([^s]|$)|passw(or)?d|passphrase|secret|credential|authorization|cookie|(api|access|private|signing|encryption)[_-]?key`)
+	`(?i)token([^s]|$)|passw(or)?d|passphrase|secret|credential|authorization|cookie|(api|access|private|signing|encryption)[_-]?key` +
+		`|(?:^|[^a-z])(?:pass|pwd|dsn)(?:[^a-z]|$)|(?-i:[a-z0-9](?:Pass|Pwd|Dsn|DSN)(?:[^a-z]|$))`)
 
 // addressNames matches the names of members that hold the address of a service.
 var addressNames = regexp.MustCompile(`(?i)url|uri|webhook|endpoint`)
 
-// hiddenValue replaces values that look like a secret.
-const hiddenValue = "***"
+// Hidden replaces values that look like a secret.
+const Hidden = "***"
 
-// secretMembers calls report with the path of each member of a JSON document that looks like a literal secret, in a
+// EachSecret calls report with the path of each member of a JSON document that looks like a literal secret, in a
 // stable order. A document that cannot be decoded has none.
-func secretMembers(doc json.RawMessage, path string, report func(path string)) {
+func EachSecret(doc json.RawMessage, path string, report func(path string)) {
 	v, err := decodeAny(doc)
 	if err != nil {
 		return // other checks report the syntax error
@@ -35,10 +39,10 @@ func secretMembers(doc json.RawMessage, path string, report func(path string)) {
 	})
 }
 
-// HideSecrets returns the document with hiddenValue in place of each value that secretMembers reports. It also hides
+// Hide returns the document with Hidden in place of each value that EachSecret reports. It also hides
 // the path and query of each address, because the path of a webhook is often its secret. A document without such values
 // is returned byte for byte.
-func HideSecrets(doc json.RawMessage) json.RawMessage {
+func Hide(doc json.RawMessage) json.RawMessage {
 	v, err := decodeAny(doc)
 	if err != nil {
 		return doc // a run without params has an empty document
@@ -48,7 +52,7 @@ func HideSecrets(doc json.RawMessage) json.RawMessage {
 		text, isText := object[name].(string)
 		switch {
 		case isSecret(object, name):
-			object[name], changed = hiddenValue, true
+			object[name], changed = Hidden, true
 		case isText && addressNames.MatchString(name) && withoutPath(text) != text:
 			object[name], changed = withoutPath(text), true
 		}
@@ -58,9 +62,54 @@ func HideSecrets(doc json.RawMessage) json.RawMessage {
 	}
 	shown, err := json.Marshal(v)
 	if err != nil {
-		return json.RawMessage(`"` + hiddenValue + `"`) // cannot happen: the value was decoded from JSON
+		return json.RawMessage(`"` + Hidden + `"`) // cannot happen: the value was decoded from JSON
 	}
 	return shown
+}
+
+// EachPlaceholder calls report with the path of each member that has the placeholder of a hidden value, in a stable
+// order.
+func EachPlaceholder(doc json.RawMessage, path string, report func(path string)) {
+	v, err := decodeAny(doc)
+	if err != nil {
+		return // a run without params has an empty document
+	}
+	eachMember(v, path, func(object map[string]any, name, at string) {
+		text, _ := object[name].(string)
+		address := addressNames.MatchString(name) && strings.HasSuffix(text, "/"+Hidden) && withoutPath(text) == text
+		if address || text == Hidden && isSecret(object, name) {
+			report(at)
+		}
+	})
+}
+
+// Texts returns the texts and numbers of all members that EachSecret reports, in a stable order.
+func Texts(doc json.RawMessage) []string {
+	v, err := decodeAny(doc)
+	if err != nil {
+		return nil // steps and runs may have no such document
+	}
+	var out []string
+	eachMember(v, "", func(object map[string]any, name, _ string) {
+		if isSecret(object, name) {
+			out = appendTexts(out, object[name])
+		}
+	})
+	return out
+}
+
+func appendTexts(to []string, v any) []string {
+	switch v := v.(type) {
+	case string:
+		return append(to, v)
+	case json.Number:
+		return append(to, v.String())
+	case []any:
+		for _, item := range v {
+			to = appendTexts(to, item)
+		}
+	}
+	return to
 }
 
 // withoutPath reduces an http or https address to its scheme and host. It returns any other text unchanged.
@@ -70,12 +119,12 @@ func withoutPath(text string) string {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return hiddenValue
+		return Hidden
 	}
 	if u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == "" {
 		return text
 	}
-	return u.Scheme + "://" + u.Host + "/" + hiddenValue
+	return u.Scheme + "://" + u.Host + "/" + Hidden
 }
 
 // decodeAny decodes a JSON document without loss of precision in numbers.
