@@ -1594,6 +1594,9 @@ type RevokeTokenPayload struct {
 // Whom the viewer could ask to do an action.
 type RightHolders struct {
 	Action Action `json:"action"`
+	// Which role the action takes by the policy of the viewer's tenant, as a sentence: "You need the Operator role to start a run."
+	// Null: no role has it.
+	Needs *string `json:"needs,omitempty"`
 	// At most ten principals of the viewer's tenant.
 	Names []string `json:"names"`
 	// There may be others.
