@@ -9572,7 +9572,10 @@ type QueueEntry {
   createdAt: Time!
   "The run is not started before this time."
   notBefore: Time
-  "The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time."
+  """
+  The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time. Null while a freeze or the mode holds the run: its
+  time to wait starts again when that ends.
+  """
   expiresAt: Time
   attempts: Int!
   "What the run waits for; null: it is being started."

@@ -1412,7 +1412,8 @@ type QueueEntry struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// The run is not started before this time.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
-	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time.
+	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time. Null while a freeze or the mode holds the run: its
+	// time to wait starts again when that ends.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	Attempts  int        `json:"attempts"`
 	// What the run waits for; null: it is being started.

@@ -21,6 +21,7 @@ export const queue = {
   estimate: "Estimated wait",
   expires: "Gives up",
   thenFails: "then the run fails",
+  timeHeld: "Not before the freeze or the mode ends; its time to wait starts again then",
   act: "Cancel",
   unknown: "Unknown",
   afterEnd: "Until a run ends",
