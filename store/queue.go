@@ -192,6 +192,7 @@ type QueueTx interface {
 	Queue(ctx context.Context) (QueueRow, error)
 	// SetQueue updates Status, Owner, LeaseUntil, NotBefore, ExpiresAt and LastError of the row. A row that goes on
 	// waiting for its admission keeps its NotBefore. A zero ExpiresAt leaves that of the row. Any status but LOCKED
-	// ends the lease, and any but PENDING ends the wait for admission. ErrConflict when the row has another Generation than q; ErrNotFound without a row.
+	// ends the lease, and any but PENDING ends the wait for admission. ErrConflict when the row has another
+	// Generation than q; ErrNotFound without a row.
 	SetQueue(ctx context.Context, q QueueRow) error
 }
