@@ -54,12 +54,21 @@ func (o Object) Words() string {
 
 // NeedsRole says which role an action on an object takes. Where an SRE may do it too, it says so.
 func NeedsRole(r Role, a Action, o Object) string {
-	sre := slices.Contains(DefaultPolicy(), Rule{Role: SRE, Action: a, ProjectID: "*", EnvironmentID: "*"})
-	switch {
-	case r == SRE:
-		return fmt.Sprintf("You need the SRE role to %s.", a.Words())
-	case sre && r == Admin:
-		return fmt.Sprintf("You need the Admin or the SRE role on %s to %s.", o.Words(), a.Words())
+	if r == SRE {
+		return NeedsRoleSomewhere(r, a)
 	}
-	return fmt.Sprintf("You need the %s role on %s to %s.", r.Word(), o.Words(), a.Words())
+	return fmt.Sprintf("You need the %s role on %s to %s.", roleWords(r, a), o.Words(), a.Words())
+}
+
+// NeedsRoleSomewhere is NeedsRole for a person who has the action nowhere, so that no place is named.
+func NeedsRoleSomewhere(r Role, a Action) string {
+	return fmt.Sprintf("You need the %s role to %s.", roleWords(r, a), a.Words())
+}
+
+func roleWords(r Role, a Action) string {
+	sre := slices.Contains(DefaultPolicy(), Rule{Role: SRE, Action: a, ProjectID: "*", EnvironmentID: "*"})
+	if sre && r == Admin {
+		return "Admin or the SRE"
+	}
+	return r.Word()
 }

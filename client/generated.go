@@ -3655,7 +3655,8 @@ type ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry struct 
 	// From 0 to 9; a higher one starts first within a project.
 	Priority  int       `json:"priority"`
 	CreatedAt time.Time `json:"createdAt"`
-	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time.
+	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time. Null while a freeze or the mode holds the run: its
+	// time to wait starts again when that ends.
 	ExpiresAt *time.Time `json:"expiresAt"`
 	// What the run waits for; null: it is being started.
 	WaitsFor *QueueWait `json:"waitsFor"`
@@ -7388,7 +7389,8 @@ type ShowRunRunQueueQueueEntry struct {
 	// Expected remaining wait; null when unknown. It is unknown when an active run must end first, see `slots`. Among the runs of a project
 	// it never decreases with the position, and is null behind a null.
 	EstimatedWaitMs *float64 `json:"estimatedWaitMs"`
-	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time.
+	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time. Null while a freeze or the mode holds the run: its
+	// time to wait starts again when that ends.
 	ExpiresAt *time.Time `json:"expiresAt"`
 	// The slots that are all in use, so that an active run must end before this one starts; null: a slot is free for it.
 	Slots *ShowRunRunQueueQueueEntrySlotsSlotUse `json:"slots"`

@@ -99,7 +99,8 @@ func (q queries) RightHolders(ctx context.Context, actions []model.Action) ([]mo
 	list, err := q.control.RightHolders(ctx, principal(ctx), mapping.MapSlice(actions,
 		func(a model.Action) authz.Action { return authz.Action(a) }))
 	return mapping.MapSlice(list, func(h access.RightHolders) model.RightHolders {
-		return model.RightHolders{Action: model.Action(h.Action), Names: mapping.List(h.Names), More: h.More}
+		return model.RightHolders{Action: model.Action(h.Action), Needs: mapping.Optional(h.Needs),
+			Names: mapping.List(h.Names), More: h.More}
 	}), err
 }
 

@@ -190,8 +190,9 @@ type SignalTx interface {
 type QueueTx interface {
 	// Queue reads the queue row; ErrNotFound without one.
 	Queue(ctx context.Context) (QueueRow, error)
-	// SetQueue updates Status, Owner, LeaseUntil, NotBefore and LastError of the row. A row that goes on waiting for its
-	// admission keeps its NotBefore. Any status but LOCKED ends the lease, and any but PENDING ends the wait for
-	// admission. ErrConflict when the row has another Generation than q; ErrNotFound without a row.
+	// SetQueue updates Status, Owner, LeaseUntil, NotBefore, ExpiresAt and LastError of the row. A row that goes on
+	// waiting for its admission keeps its NotBefore. A zero ExpiresAt leaves that of the row. Any status but LOCKED
+	// ends the lease, and any but PENDING ends the wait for admission. ErrConflict when the row has another
+	// Generation than q; ErrNotFound without a row.
 	SetQueue(ctx context.Context, q QueueRow) error
 }

@@ -19,6 +19,7 @@ const (
 // RightHolders names the principals that may do an action where its caller could ask them for help.
 type RightHolders struct {
 	Action authz.Action
+	Needs  string   // which role the action takes by the caller's policy, as a sentence; "" if no role has it
 	Names  []string // at most maxHolders, sorted within each scope
 	More   bool     // there may be others
 }
@@ -43,9 +44,17 @@ func (s *Policies) RightHolders(_ context.Context, p authz.Principal, actions []
 	if err != nil {
 		return nil, err
 	}
+	whole := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
 	out := make([]RightHolders, len(actions))
 	for i, action := range actions {
+		d, err := s.rights.Authz.Decide(p, action, whole)
+		if err != nil {
+			return nil, control.Translate(err)
+		}
 		out[i] = RightHolders{Action: action}
+		if d.RequiredRole != "" {
+			out[i].Needs = authz.NeedsRoleSomewhere(d.RequiredRole, action)
+		}
 		if action == authz.SetEngineMode && p.TenantID != s.rights.Operators {
 			continue
 		}

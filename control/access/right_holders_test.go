@@ -70,6 +70,23 @@ func TestRightHolders_NamesNobodyOfAnotherTenantOrToAStranger(t *testing.T) {
 	}
 }
 
+func TestRightHolders_NameTheRoleThatTheActionTakes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for action, want := range map[authz.Action]string{
+		authz.Start:        "You need the Operator role to start a run.",
+		authz.FreezeTenant: "You need the Admin or the SRE role to freeze the tenant.",
+	} {
+		got := w.holders(w.Principal("dev-planner"), action)
+		if got.Needs != want {
+			t.Errorf("%s: a planner reads %q, want %q", action, got.Needs, want)
+		}
+		if action == authz.Start && !slices.Contains(got.Names, "dev-operator") {
+			t.Errorf("%v can start runs, want dev-operator among them", got.Names)
+		}
+	}
+}
+
 func TestRightHolders_IsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

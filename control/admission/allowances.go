@@ -214,6 +214,31 @@ func (s *Allowances) Terms(tenantID, projectID string) store.Terms {
 	return out
 }
 
+// WaitsUntil returns when the waiting run fails unless it is admitted before; zero: it may wait without limit. While
+// the mode or a freeze holds the run, held is true and the time is unknown: its time to wait starts again when the hold
+// ends, because people were told that queued runs wait. It does no I/O.
+func (s *Allowances) WaitsUntil(q store.QueueRow) (until time.Time, held bool) {
+	if q.ExpiresAt.IsZero() {
+		return time.Time{}, false
+	}
+	if s.modes.isHolding(q.TenantID) {
+		return time.Time{}, true
+	}
+	ended := s.modes.holdEnd(q.TenantID)
+	if again := ended.Add(s.TimeToWait(q)); ended.After(q.CreatedAt) && again.After(q.ExpiresAt) {
+		return again, false
+	}
+	return q.ExpiresAt, false
+}
+
+// TimeToWait returns how long a run may wait that is limited by its ExpiresAt.
+func (s *Allowances) TimeToWait(q store.QueueRow) time.Duration {
+	if ttl := s.Terms(q.TenantID, q.ProjectID).TTL; ttl > 0 {
+		return ttl
+	}
+	return q.ExpiresAt.Sub(q.CreatedAt) // the limit was removed after the run was requested
+}
+
 func shareOf(l limits, weight int) store.Share {
 	return store.Share{PerMinute: l[limitStart], MaxActive: l[limitActive], MaxWaiting: l[limitDepth], Weight: weight}
 }

@@ -67,13 +67,15 @@ type modes struct {
 	Mode EngineMode
 	modeReason
 	Frozen map[string]modeReason // by tenant
+	thawed map[string]time.Time  // end of the newest freeze, by tenant
 	share  map[string]ShareRule  // by tenant
 }
 
 // modesOf decodes the newest version of each setting. An unreadable setting was written by a later version of dvt; to
 // be safe it starts nothing new.
 func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
-	out := &modes{Mode: ModeNormal, Frozen: map[string]modeReason{}, share: map[string]ShareRule{}}
+	out := &modes{Mode: ModeNormal, Frozen: map[string]modeReason{}, thawed: map[string]time.Time{},
+		share: map[string]ShareRule{}}
 	unreadable := func(st store.StoredSetting) {
 		s.log.Error("a setting cannot be read: nothing new starts where it applies",
 			slog.String("kind", string(st.Kind)), slog.String("tenant", st.TenantID), slog.Int64("version", st.Version))
@@ -96,6 +98,8 @@ func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 			}
 			if doc.Frozen {
 				out.Frozen[st.TenantID] = why
+			} else {
+				out.thawed[st.TenantID] = st.At
 			}
 		case store.SettingShare:
 			rule, err := shareRuleOf(st)
@@ -211,6 +215,16 @@ func (s *Modes) isHolding(tenantID string) bool {
 	now := s.State.Current()
 	_, frozen := now.Frozen[tenantID]
 	return frozen || now.Mode != ModeNormal
+}
+
+// holdEnd returns when the newest hold of the tenant's waiting runs ended; zero when there was none. It is meaningful
+// only while isHolding is false.
+func (s *Modes) holdEnd(tenantID string) time.Time {
+	now := s.State.Current()
+	if ended := now.thawed[tenantID]; ended.After(now.since) {
+		return ended
+	}
+	return now.since
 }
 
 // LeaseSize returns how many starts a dispatcher may lease now: none in a mode that starts nothing, and a probe now and

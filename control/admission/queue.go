@@ -101,6 +101,7 @@ func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage, active int6
 	if !row.Waiting {
 		return e
 	}
+	e.ExpiresAt, _ = s.allowances.WaitsUntil(row.QueueRow)
 	t, lane := s.allowances.Terms(row.TenantID, row.ProjectID), u.Projects[row.ProjectID]
 	rows := admission.Rows{
 		Now: u.Now, TenantFull: u.Tenant.Full[store.BucketStart], ProjectFull: lane.Full[store.BucketStart],

@@ -154,6 +154,57 @@ func TestQueue_ARunThatWaitsTooLongFails(t *testing.T) {
 	}
 }
 
+// contract: Q03, H03, T131
+func TestQueue_AFreezeGivesWaitingRunsTheirWholeTimeAgain(t *testing.T) {
+	t.Parallel()
+	e := &controltest.SweptEngine{}
+	w := newWorld(t, controltest.WithQuotas(controltest.HobbyQuotas()), func(c *usecases.Config) {
+		e.FakeEngine, _ = c.Engine.(*controltest.FakeEngine)
+		c.Engine = e
+		c.Reconcile = duty.ReconcileSettings{Interval: 20 * time.Millisecond}
+	})
+	w.Clock.Hold()
+	w.StartOneStep("r1")
+	w.StartOneStep("r2")
+	id := w.StartOneStep("r3").View.Run.RunID
+	w.quotas(admission.QuotaDocument{Tenant: admission.QuotaLimits{StartRunPerMinute: new(0)}})
+	freeze := func(request string, frozen bool) {
+		controltest.Must[admission.ModeChange](t)(w.FreezeTenant(t.Context(), w.Principal("dev-admin"),
+			admission.FreezeTenant{RequestID: request, Frozen: frozen, Reason: "leak"}))
+	}
+	expiry := func() time.Time {
+		page := controltest.Must[admission.QueuePage](t)(w.Queue(t.Context(), w.Principal("dev-viewer"),
+			admission.QueueQuery{}))
+		return page.Entries[0].ExpiresAt
+	}
+	w.Clock.Advance(time.Minute)
+	freeze("f1", true)
+	if got := expiry(); !got.IsZero() {
+		t.Errorf("a frozen run gives up at %v, want no time", got)
+	}
+	w.Spawn(w.Reconcile)
+	for range 3 { // past its time more than once
+		w.Clock.Advance(6 * time.Minute)
+		controltest.Must[int](t)(0, w.LoadPolicy(t.Context())) // one that was not confirmed for 5 minutes is not used
+		e.Sweeps(t, 5)
+	}
+	if got := w.EventLog(id); len(got) != 1 {
+		t.Fatalf("the run ended during the freeze: %q", got)
+	}
+	freeze("f2", false)
+	ends := w.Clock.Now().Add(5 * time.Minute)
+	if got := expiry(); got.Sub(ends).Abs() > time.Second {
+		t.Errorf("after the freeze the run gives up at %v, want %v", got, ends)
+	}
+	w.Clock.Advance(5*time.Minute - 2*time.Second)
+	e.Sweeps(t, 5)
+	if got := w.EventLog(id); len(got) != 1 {
+		t.Fatalf("the run ended before its whole time after the freeze: %q", got)
+	}
+	w.Clock.Advance(4 * time.Second)
+	controltest.Eventually(t, "it fails", func() bool { return len(w.EventLog(id)) == 2 })
+}
+
 // contract: Q04, T132
 func TestStartRun_IsRefusedByAFullQueueAndAUsedQuota(t *testing.T) {
 	t.Parallel()

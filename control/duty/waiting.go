@@ -12,8 +12,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// checkWaiting fails the runs that waited longer than they may (contract T131). A lease, a slot or a stop that came
-// first wins, because all of them decide under the head lock.
+// checkWaiting fails the runs that waited longer than they may (contract T131). A run that a freeze or the mode holds
+// gets more time instead, so that it neither fails nor fills the next page of expired runs. A lease, a slot or a stop
+// that came first wins, because all of them decide under the head lock.
 func (w *pass) checkWaiting(ctx context.Context) error {
 	rows, err := w.s.waits.ListExpiredWaits(ctx, w.cfg.Batch)
 	if err != nil {
@@ -40,11 +41,19 @@ func (s *Reconciler) expireWaiting(ctx context.Context, q store.QueueRow) error 
 			// An open stop wins over the expiry (contract T192).
 			return s.stopper.CompleteStop(ctx, tx, stop, runs.CutByKill(), "")
 		}
+		until, held := s.admission.Allowances.WaitsUntil(now)
+		if held {
+			until = s.background.Now().Add(s.admission.Allowances.TimeToWait(now))
+		}
+		if until.After(s.background.Now()) {
+			now.ExpiresAt = until
+			return tx.SetQueue(ctx, now)
+		}
 		expired = true
 		failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
 			ErrorCode: string(run.CodeQueueTTL), Retryable: true, FailureCategory: run.CategorySystem,
 			FailureSource: string(run.ByAdmission),
-			ErrorMessage:  fmt.Sprintf("The run waited for %s and was not started.", now.ExpiresAt.Sub(now.CreatedAt)),
+			ErrorMessage:  fmt.Sprintf("The run waited for %s and was not started.", until.Sub(now.CreatedAt)),
 		}})
 		if err != nil {
 			return err

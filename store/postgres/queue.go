@@ -105,7 +105,8 @@ func (r runTx) Queue(ctx context.Context) (store.QueueRow, error) {
 }
 
 const setQueueSQL = `UPDATE run_queue SET status = $3, owner = $4, lease_until = $5, last_error = $7,
-  not_before = CASE WHEN waiting AND $3 = 'PENDING' THEN not_before ELSE $6 END, waiting = waiting AND $3 = 'PENDING'
+  not_before = CASE WHEN waiting AND $3 = 'PENDING' THEN not_before ELSE $6 END, waiting = waiting AND $3 = 'PENDING',
+  expires_at = coalesce($8::timestamptz, expires_at)
 WHERE run_id = $1 AND generation = $2`
 
 // SetQueue implements store.QueueTx. Every status except LOCKED ends the lease. Every status except PENDING ends the
@@ -115,5 +116,6 @@ func (r runTx) SetQueue(ctx context.Context, q store.QueueRow) error {
 		q.Owner, q.LeaseUntil = "", time.Unix(0, 0)
 	}
 	return translate(ctx, r.t.moveQueue(ctx, setQueueSQL,
-		r.t.id.RunID, q.Generation, q.Status, q.Owner, q.LeaseUntil, q.NotBefore, q.LastError))
+		r.t.id.RunID, q.Generation, q.Status, q.Owner, q.LeaseUntil, q.NotBefore, q.LastError,
+		nilIfZero(q.ExpiresAt)))
 }

@@ -87,7 +87,8 @@ func (t *runTx) Queue(ctx context.Context) (store.QueueRow, error) {
 }
 
 const setQueueSQL = `UPDATE run_queue SET status = ?1, owner = ?2, lease_until = ?3, last_error = ?5,
-	not_before = CASE WHEN waiting = 1 AND ?1 = 'PENDING' THEN not_before ELSE ?4 END, waiting = (waiting = 1 AND ?1 = 'PENDING')
+	not_before = CASE WHEN waiting = 1 AND ?1 = 'PENDING' THEN not_before ELSE ?4 END, waiting = (waiting = 1 AND ?1 = 'PENDING'),
+	expires_at = CASE WHEN ?8 > 0 THEN ?8 ELSE expires_at END
 WHERE run_id = ?6 AND generation = ?7`
 
 // SetQueue implements store.QueueTx. Every status except LOCKED ends the lease. Every status except PENDING ends the
@@ -97,7 +98,8 @@ func (t *runTx) SetQueue(ctx context.Context, q store.QueueRow) error {
 		q.Owner, q.LeaseUntil = "", time.Time{}
 	}
 	n, err := t.conn.exec(ctx, "set queue row", setQueueSQL,
-		q.Status, q.Owner, micros(q.LeaseUntil), micros(q.NotBefore), q.LastError, t.id.RunID, q.Generation)
+		q.Status, q.Owner, micros(q.LeaseUntil), micros(q.NotBefore), q.LastError, t.id.RunID, q.Generation,
+		micros(q.ExpiresAt))
 	if err != nil || n == 0 {
 		return fenceError(ctx, t.conn, "set queue row", `SELECT 1 FROM run_queue WHERE run_id = ?`, t.id.RunID, err)
 	}

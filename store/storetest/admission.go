@@ -15,6 +15,7 @@ var admissionCases = []testCase{
 	{"ThirdRunOfTwoTokensWaits", testThirdRunOfTwoTokensWaits},
 	// contract: Q03, W-8
 	{"ExpiredWaitingRunsAreListed", testExpiredWaitingRunsAreListed},
+	{"WaitingRunGetsMoreTime", testWaitingRunGetsMoreTime},
 	// contract: Q04, T132
 	{"FullQueueAndRejectStrategyRefuse", testFullQueueAndRejectStrategyRefuse},
 	// contract: Q09, T207
@@ -105,6 +106,29 @@ func testExpiredWaitingRunsAreListed(f *fixture) {
 	f.ok(err)
 	f.equal(0, len(rows), "expired twice")
 	f.equal([]string{"1 RunQueued", "2 RunFailed"}, lines(f.log(a.Identity)), "log")
+	f.checkLanes()
+}
+
+func testWaitingRunGetsMoreTime(f *fixture) {
+	a := f.mustRequest("t1", "p1", termsWith(func(t *store.Terms) { t.Tenant.PerMinute, t.TTL = 0, 30*time.Millisecond }))
+	expired := func() []string {
+		rows, err := f.store.ListExpiredWaits(f.ctx(), 10)
+		f.ok(err)
+		return rowIDs(rows)
+	}
+	f.eventually(5*time.Second, "it expires", func() bool { return len(expired()) > 0 })
+	later := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	f.ok(f.store.InRun(f.ctx(), a.RunID, func(tx store.RunTx) error {
+		q, err := tx.Queue(f.ctx())
+		if err != nil {
+			return err
+		}
+		q.ExpiresAt = later
+		return tx.SetQueue(f.ctx(), q)
+	}))
+	f.equal(0, len(expired()), "expired runs after it got more time")
+	q := f.queueRow(a.Identity)
+	f.equal([]any{true, store.QueuePending, true}, []any{q.Waiting, q.Status, q.ExpiresAt.Equal(later)}, "it waits on")
 	f.checkLanes()
 }
 

@@ -223,7 +223,7 @@ test("28 what none of one's roles gives is off, and says so", async ({ page, url
   await become(page, "dev-viewer");
   for (const [name, why] of [
     ["Set to Read-only…", "You need the SRE role to change the mode."],
-    ["Freeze the tenant…", "You need the Admin role to freeze the tenant."],
+    ["Freeze the tenant…", "You need the Admin or the SRE role to freeze the tenant."],
   ] as const) {
     const button = page.getByRole("button", { name });
     await expect(button).toHaveAttribute("aria-disabled", "true");
@@ -232,5 +232,5 @@ test("28 what none of one's roles gives is off, and says so", async ({ page, url
   await become(page, "dev-sre");
   await expect(page.getByRole("button", { name: "Set to Read-only…" })).not.toHaveAttribute("aria-disabled");
   await page.goto(`${url}/start`);
-  await expect(page.getByTestId("start-check")).toContainText("You need the Planner role to start a run.");
+  await expect(page.getByTestId("start-check")).toContainText("You need the Operator role to start a run.");
 });

@@ -1042,6 +1042,7 @@ type ComplexityRoot struct {
 		Action func(childComplexity int) int
 		More   func(childComplexity int) int
 		Names  func(childComplexity int) int
+		Needs  func(childComplexity int) int
 	}
 
 	Run struct {
@@ -5988,6 +5989,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RightHolders.Names(childComplexity), true
+	case "RightHolders.needs":
+		if e.ComplexityRoot.RightHolders.Needs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RightHolders.Needs(childComplexity), true
 
 	case "Run.actions":
 		if e.ComplexityRoot.Run.Actions == nil {
@@ -9565,7 +9572,10 @@ type QueueEntry {
   createdAt: Time!
   "The run is not started before this time."
   notBefore: Time
-  "The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time."
+  """
+  The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time. Null while a freeze or the mode holds the run: its
+  time to wait starts again when that ends.
+  """
   expiresAt: Time
   attempts: Int!
   "What the run waits for; null: it is being started."
@@ -9834,6 +9844,11 @@ type ChangeReceipt {
 "Whom the viewer could ask to do an action."
 type RightHolders {
   action: Action!
+  """
+  Which role the action takes by the policy of the viewer's tenant, as a sentence: "You need the Operator role to start a run."
+  Null: no role has it.
+  """
+  needs: String
   "At most ten principals of the viewer's tenant."
   names: [String!]!
   "There may be others."
@@ -13140,6 +13155,8 @@ func (ec *executionContext) childFields_RightHolders(ctx context.Context, field 
 	switch field.Name {
 	case "action":
 		return ec.fieldContext_RightHolders_action(ctx, field)
+	case "needs":
+		return ec.fieldContext_RightHolders_needs(ctx, field)
 	case "names":
 		return ec.fieldContext_RightHolders_names(ctx, field)
 	case "more":
@@ -33106,6 +33123,29 @@ func (ec *executionContext) _RightHolders_action(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_RightHolders_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RightHolders", field, false, false, errors.New("field of type Action does not have child fields"))
+}
+
+func (ec *executionContext) _RightHolders_needs(ctx context.Context, field graphql.CollectedField, obj *model.RightHolders) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RightHolders_needs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Needs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RightHolders_needs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RightHolders", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _RightHolders_names(ctx context.Context, field graphql.CollectedField, obj *model.RightHolders) (ret graphql.Marshaler) {
@@ -54559,6 +54599,11 @@ func (ec *executionContext) _RightHolders(ctx context.Context, sel ast.Selection
 		case "action":
 			out.Values[i] = ec._RightHolders_action(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "needs":
+			out.Values[i] = ec._RightHolders_needs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "names":

@@ -1412,7 +1412,8 @@ type QueueEntry struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// The run is not started before this time.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
-	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time.
+	// The run fails with QUEUE_TTL_EXCEEDED if it still waits at this time. Null while a freeze or the mode holds the run: its
+	// time to wait starts again when that ends.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	Attempts  int        `json:"attempts"`
 	// What the run waits for; null: it is being started.
@@ -1594,6 +1595,9 @@ type RevokeTokenPayload struct {
 // Whom the viewer could ask to do an action.
 type RightHolders struct {
 	Action Action `json:"action"`
+	// Which role the action takes by the policy of the viewer's tenant, as a sentence: "You need the Operator role to start a run."
+	// Null: no role has it.
+	Needs *string `json:"needs,omitempty"`
 	// At most ten principals of the viewer's tenant.
 	Names []string `json:"names"`
 	// There may be others.

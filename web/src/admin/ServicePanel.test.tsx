@@ -57,3 +57,18 @@ it("shows the receipt that the server answered: what, versions, who, and its rec
   expect(of(sent, "Freeze")).toHaveLength(1);
   expect(screen.getByText(/You need the SRE role to change the mode\. Who can do this: sid\./)).toBeDefined();
 });
+
+it("reads the history again until the freeze that was just made is recorded", async () => {
+  let reads = 0;
+  await show(<ServicePanel />, {
+    viewer: { actions: new Set(["FREEZE_TENANT", "READ_AUDIT"]) },
+    answers: {
+      Service: { service: { ...SERVICE, frozen: true, frozenSince: FROZEN.row.at } },
+      RightHolders: { rightHolders: [] },
+      Audit: () => ({ audit: { edges: ++reads <= 3 ? [] : [{ node: FROZEN }] } }),
+    },
+  });
+  await vi.waitFor(() => expect(reads).toBeGreaterThan(3), { timeout: 4_500 });
+  const history = await screen.findByRole("region", { name: "Who froze and unfroze the tenant" });
+  expect(history.textContent).toContain("month end");
+});

@@ -114,7 +114,7 @@ export function ServicePanel() {
             </div>
             <MayNot of={freeze} />
             <DoneLine topic="freeze" />
-            {mayReadAudit && <FreezeHistory version={`${now.frozen} ${now.frozenSince}`} />}
+            {mayReadAudit && <FreezeHistory version={`${now.frozen} ${now.frozenSince}`} frozen={now.frozen} />}
           </section>
           <ShareLinks hours={now.shareLinkHours} refresh={service.again} />
         </>

@@ -137,18 +137,21 @@ export const confirm = {
   windowOpens: (length: string) => `A new retry window of ${length} opens for the failed steps.`,
 };
 
-/** The roles that have a right by default, when it is not Admin, and the right in words. */
-const RIGHTS: Partial<Record<Action, { role?: Role; to: string }>> = {
-  START: { role: "PLANNER", to: "start a run" },
-  READ_AUDIT: { to: "read the audit log" },
-  READ_DEAD_LETTERS: { to: "read dead letters" },
-  REDRIVE: { to: "redrive dead letters" },
+/** The roles that have a right by the server's default policy, when it is not Admin alone, and the right in words. */
+const RIGHTS: Partial<Record<Action, { role?: Role; sre?: true; to: string }>> = {
+  START: { role: "OPERATOR", to: "start a run" },
+  CANCEL: { role: "ENGINEER", to: "cancel a run" },
+  RERUN: { role: "ENGINEER", to: "rerun a run" },
+  ANNOTATE: { role: "OPERATOR", to: "tag a run or write a note" },
+  READ_AUDIT: { sre: true, to: "read the audit log" },
+  READ_DEAD_LETTERS: { sre: true, to: "read dead letters" },
+  REDRIVE: { sre: true, to: "redrive dead letters" },
   READ_POLICY: { to: "read the policy" },
   SET_POLICY: { to: "change the policy" },
-  CREATE_TOKEN: { to: "create a token" },
+  CREATE_TOKEN: { role: "VIEWER", to: "create a token" },
   MANAGE_TOKENS: { to: "manage tokens" },
   SET_QUOTA: { to: "change the quotas" },
-  FREEZE_TENANT: { to: "freeze the tenant" },
+  FREEZE_TENANT: { sre: true, to: "freeze the tenant" },
   SET_ENGINE_MODE: { role: "SRE", to: "change the mode" },
   DEBUG: { role: "SRE", to: "see the details of the installation" },
 };
@@ -169,8 +172,8 @@ export const denied = {
   catchingUp: (seq: number) => `Waiting for the page to show seq ${seq}, where your last signal took effect.`,
   inFlight: "Your last signal has not taken effect yet.",
   notYours: (right: Action) => {
-    const { role: needed = "ADMIN", to } = RIGHTS[right] ?? { to: action[right].toLowerCase() };
-    return `You need the ${role[needed]} role to ${to}.`;
+    const { role: needed = "ADMIN", sre = false, to } = RIGHTS[right] ?? { to: action[right].toLowerCase() };
+    return `You need the ${role[needed]}${sre ? ` or the ${role.SRE}` : ""} role to ${to}.`;
   },
   needs: (role: string) => `Needs ${role}.`,
   /** Names a few of those who can do it: a list of ten does not fit beside a button. */

@@ -20,6 +20,7 @@ export const queue = {
   estimate: "Estimated wait",
   expires: "Gives up",
   thenFails: "then the run fails",
+  timeHeld: "Not before the freeze or the mode ends; its time to wait starts again then",
   act: "Cancel",
   unknown: "Unknown",
   afterEnd: (ends: number) => (ends === 1 ? "Until a run ends" : `Until ${ends} runs end`),

@@ -51,8 +51,6 @@ export const start = {
   correct: "Correct the problems above. The check follows.",
   noRef: "Enter the whole address of the plan.",
   noRun: "Enter the id of a run.",
-  mayNot: "You may not start runs.",
-  who: (names: string) => `Who can do this: ${names}.`,
   noPlace: "Name the project and the environment.",
   checking: "Checking what would happen…",
   firstSteps: (n: number, first: string) => `${plural(n, "step")} would start at once, ${first} first.`,

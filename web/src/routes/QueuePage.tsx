@@ -61,12 +61,14 @@ export function QueuePage() {
     {
       head: m.queue.expires,
       cell: (entry) =>
-        entry.expiresAt && (
+        entry.expiresAt ? (
           <>
             <Time at={instant(entry.expiresAt)} format="full" />
             <br />
             <span className={css.hint}>{m.queue.thenFails}</span>
           </>
+        ) : (
+          entry.waitsFor === "HOLD" && <span className={css.hint}>{m.queue.timeHeld}</span>
         ),
     },
     {

@@ -1,6 +1,6 @@
 import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useId, useRef, useState } from "react";
-import { useCan } from "../session/useCan";
+import { useMay } from "../session/MayNot";
 import { RerunRunDocument, StartRunDocument } from "../api/gen/graphql";
 import { ApiError } from "../api/error";
 import { request } from "../api/request";
@@ -21,7 +21,6 @@ import { useSending } from "../forms/useSending";
 import { ViolationList, Wrong, wrongProps, wrongWith } from "../forms/Violations";
 import { FIRST, firstPlan } from "../start/firstPlan";
 import { lineOf, locate } from "../start/language";
-import { MayNot } from "../start/MayNot";
 import type { PlanEditorHandle } from "../start/PlanEditor";
 import { Steps } from "../start/Steps";
 import { useViewer } from "../session/viewer";
@@ -60,8 +59,8 @@ export function StartPage() {
   const asked = toAsked(draft);
   const check = useCheck(asked);
   // Known before the form has anything to ask the server.
-  const may = useCan("START");
-  const early = "missing" in asked || "problem" in asked ? may : null;
+  const may = useMay("START");
+  const early = "missing" in asked || "problem" in asked ? may.refusal : null;
   const planProblem = "problem" in asked && asked.problem.field === "plan" ? asked.problem.text : null;
   const shown = error ?? check.error;
   const violations = shown?.violations ?? [];
@@ -124,7 +123,11 @@ export function StartPage() {
       }}
     >
       <h1>{m.start.title}</h1>
-      {may !== null && <MayNot />}
+      {may.refusal !== null && (
+        <p className={css.mayNot} role="status">
+          {may.refusal}
+        </p>
+      )}
       {draft.started !== null && (
         <p className={css.started} role="status">
           {m.start.already(shortId(draft.started))}

@@ -37,6 +37,14 @@ it("names the role when nobody may be named", async () => {
   await vi.waitFor(() => expect(screen.getByText("You need the Admin role to change the policy.")).toBeDefined());
 });
 
+it("names the role that the server's policy asks for, in place of the role by default", async () => {
+  const needs = "You need the Engineer role to change the policy.";
+  await show(<Page />, {
+    answers: { RightHolders: { rightHolders: [{ action: "SET_POLICY", needs, names: ["eva"], more: false }] } },
+  });
+  await vi.waitFor(() => expect(screen.getByText(`${needs} Who can do this: eva.`)).toBeDefined());
+});
+
 it("asks nothing of somebody who may", async () => {
   const { sent } = await show(<Page />, { viewer: { actions: new Set(["SET_POLICY"]) } });
   expect(of(sent, "RightHolders")).toEqual([]);

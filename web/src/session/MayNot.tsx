@@ -13,7 +13,7 @@ export interface May {
   saidBy: string | undefined;
 }
 
-/** Like `useCan`, with the names of people whom the viewer may see and could ask. */
+/** Like `useCan`, with the role by the tenant's policy and the people whom the viewer may see and could ask. */
 export function useMay(action: Action): May {
   const needed = useCan(action);
   const { answer: holders } = useQuery(
@@ -23,7 +23,8 @@ export function useMay(action: Action): May {
   );
   const could = holders && holders.names.length > 0 ? ` ${m.denied.could(holders.names, holders.more)}` : "";
   const id = useId();
-  return needed === null ? { refusal: null, saidBy: undefined } : { refusal: `${needed}${could}`, saidBy: id };
+  if (needed === null) return { refusal: null, saidBy: undefined };
+  return { refusal: `${holders?.needs ?? needed}${could}`, saidBy: id };
 }
 
 export function MayNot({ of: { refusal, saidBy } }: { of: May }) {

@@ -4,7 +4,6 @@ import { screen, show, vi } from "../testing/render";
 import type { Draft } from "./draft";
 import { FirstSteps } from "./FirstSteps";
 import { KnownPlans } from "./KnownPlans";
-import { MayNot } from "./MayNot";
 
 function run(runId: string, planVersion: string, environmentId = "prod") {
   return { node: { runId, projectId: "shop", environmentId, plan: { planId: "nightly", planVersion } } };
@@ -34,18 +33,6 @@ it("lists each plan once by place, and loads the newest with its parameters", as
     from: RUN,
   });
   expect(screen.getByRole("status").textContent, "secrets must be replaced").toContain("***");
-});
-
-it("says at the top who can start runs", async () => {
-  await show(<MayNot />, {
-    answers: {
-      KnownPlans: { runs: { edges: [run(RUN, "1.5")] } },
-      WhoCouldStart: { preview: { whoCould: ["ana", "ben"] } },
-    },
-  });
-  await vi.waitFor(() =>
-    expect(screen.getByRole("status").textContent).toBe("You may not start runs. Who can do this: ana, ben."),
-  );
 });
 
 it("shows three ways to begin, each with something to copy", async () => {

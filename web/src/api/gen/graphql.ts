@@ -1257,7 +1257,7 @@ export type RightHoldersQueryVariables = Exact<{
 }>;
 
 
-export type RightHoldersQuery = { rightHolders: Array<{ action: Action, names: Array<string>, more: boolean }> };
+export type RightHoldersQuery = { rightHolders: Array<{ action: Action, needs: string | null, names: Array<string>, more: boolean }> };
 
 export type WhoCouldQueryVariables = Exact<{
   action: string;
@@ -1578,13 +1578,6 @@ export type StartingPointQueryVariables = Exact<{
 
 
 export type StartingPointQuery = { run: { planDocument: unknown, request: { params: unknown } } | null };
-
-export type WhoCouldStartQueryVariables = Exact<{
-  runId: string;
-}>;
-
-
-export type WhoCouldStartQuery = { preview: { whoCould: Array<string> } };
 
 export type BulkRunCountsQueryVariables = Exact<{
   ids: Array<string | number> | string | number;
@@ -4358,6 +4351,7 @@ export const RightHoldersDocument = new TypedDocumentString(`
     query RightHolders($actions: [Action!]!) {
   rightHolders(actions: $actions) {
     action
+    needs
     names
     more
   }
@@ -5675,15 +5669,6 @@ export const StartingPointDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StartingPointQuery, StartingPointQueryVariables>;
-export const WhoCouldStartDocument = new TypedDocumentString(`
-    query WhoCouldStart($runId: String!) {
-  preview(
-    action: {rerun: {runId: $runId, runRequestId: "preview", from: {start: true}}}
-  ) {
-    whoCould
-  }
-}
-    `) as unknown as TypedDocumentString<WhoCouldStartQuery, WhoCouldStartQueryVariables>;
 export const BulkRunCountsDocument = new TypedDocumentString(`
     query BulkRunCounts($ids: [ID!]!) {
   bulkRunCounts(ids: $ids) {
