@@ -192,7 +192,7 @@ func printRerun(out io.Writer, changes []client.PreviewActionPreviewChangesStepC
 	}
 }
 
-// rerunCounts says how many steps of a rerun run again, and how many results it keeps.
+// rerunCounts returns a sentence with the number of steps that a rerun runs again, and of results that it keeps.
 func rerunCounts(again, kept int) string {
 	runs, results := "steps run", "results are"
 	if again == 1 {

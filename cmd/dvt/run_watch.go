@@ -152,7 +152,7 @@ func (s *session) followRun(ctx context.Context, runID string, how watchOptions,
 	return &cmdline.Error{Status: 1, Err: fmt.Errorf("the run %s", badEnds[end]), Said: !s.output.IsData()}
 }
 
-// badEnds says how a run ended that did not complete.
+// badEnds are the predicates of runs that ended and did not complete.
 var badEnds = map[client.RunStatus]string{client.RunStatusFailed: "failed", client.RunStatusCancelled: "was cancelled"}
 
 // changeLines prints one line for each change, and for each change of the view's freshness.

@@ -12,16 +12,16 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// PolicyEffect is what a change of the policy does, in words.
+// PolicyEffect describes a change of the policy in sentences.
 type PolicyEffect struct {
 	Changed  []string // as control.ChangedLines
-	Warnings []string // who loses a right, which break-glass ends, and approvals that too few people could give
+	Warnings []string // lost rights, ended break-glass, and approvals that too few people could give
 }
 
 // maxNamed bounds the names in one warning.
 const maxNamed = 5
 
-// PreviewPolicy says what a document would do as the next policy of the caller's tenant. A nil Sandbox keeps the one in
+// PreviewPolicy returns the effect of doc as the next policy of the caller's tenant. A nil Sandbox keeps the one in
 // force. It changes nothing. Errors: FORBIDDEN without READ_POLICY on the whole tenant; BAD_USER_INPUT with all
 // violations, as SetPolicy.
 func (s *Policies) PreviewPolicy(ctx context.Context, p authz.Principal, doc authz.Document) (PolicyEffect, error) {
@@ -57,7 +57,7 @@ func (s *Policies) effectOf(tenantID string, before, after authz.Document) (Poli
 	return out, nil
 }
 
-// endedBreakGlass says which roles that are held by break-glass now end with the change.
+// endedBreakGlass returns a warning for each active break-glass grant that the change ends.
 func endedBreakGlass(before, after authz.Document, now time.Time) (out []string) {
 	for _, g := range before.Grants {
 		if !g.BreakGlass || g.ExpiresAt == nil || !now.Before(*g.ExpiresAt) {
@@ -75,7 +75,7 @@ func endedBreakGlass(before, after authz.Document, now time.Time) (out []string)
 	return out
 }
 
-// lostRights says how many principals and groups lose a right that they have now.
+// lostRights returns one warning that names the principals and groups that lose a right, or none.
 func lostRights(was, is *authz.Authorizer, tenantID string, before authz.Document) []string {
 	var names []string
 	seen := map[string]bool{}
@@ -112,8 +112,8 @@ func loses(was, is *authz.Authorizer, p authz.Principal) bool {
 	return false
 }
 
-// missingApprovers says where fewer people can approve a run than must. A group counts as enough people, because dvt
-// does not know its members.
+// missingApprovers returns a warning for each approval rule that too few people can satisfy. A group counts as enough
+// people, because dvt does not know its members.
 func missingApprovers(is *control.Rights, tenantID string, doc authz.Document) (out []string) {
 	for _, rule := range doc.Approvals {
 		o := authz.Object{TenantID: tenantID, ProjectID: rule.ProjectID, EnvironmentID: rule.EnvironmentID}

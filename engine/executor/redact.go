@@ -16,7 +16,8 @@ const (
 )
 
 // redactor returns a replacer for the values of variables and headers with secret names, of the worker's extra
-// environment and of the step. Best effort: a secret under another name stays visible.
+// environment and of the step. Best effort: a secret under another name stays visible, and so do values of several
+// lines, values that escape sequences split, and parameters of the run.
 func redactor(extra map[string]string, inputs json.RawMessage) *strings.Replacer {
 	var own struct{ Env, Headers map[string]string }
 	_ = json.Unmarshal(inputs, &own) // the inputs of some step types have no such fields

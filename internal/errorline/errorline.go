@@ -13,7 +13,7 @@ const MaxTextBytes = 1 << 10
 // Line is a line of a log.
 type Line struct {
 	No   int64  // as given to Add
-	Text string // without escape sequences and surrounding blanks, at most MaxTextBytes
+	Text string // without CSI sequences that end in a letter and surrounding blanks, at most MaxTextBytes
 	// Named means that the words of the line name an error. Otherwise it is only the last line of the output.
 	Named bool
 }

@@ -14,7 +14,7 @@ import { type Slots, slotsInWords } from "./slots";
 
 const SHOWN = 20;
 
-/** What a person can do so that the run goes on; null for one that does so by itself. */
+/** The action with which a person continues the run; null for a run that continues by itself. */
 function unblocks({ status, substatus }: RunRow): string | null {
   if (substatus === "AWAITING_OPERATOR" || substatus === "WAITING_MANUAL") return m.queue.unblocks[substatus];
   return status === "PAUSED" ? m.queue.unblocks.PAUSED : null;
