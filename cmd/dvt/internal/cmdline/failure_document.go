@@ -8,8 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// FailureDocument is the error of a command for programs. Code is one of the API's table, USAGE for a wrong command line,
-// or empty when none applies.
+// FailureDocument is the error of a command for programs. Code is one of the API's table, USAGE for a wrong command
+// line, or empty when none applies.
 // RetryAfterMS and the fields behind it are empty when the error does not come from the API.
 type FailureDocument struct {
 	Error struct {
