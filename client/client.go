@@ -62,7 +62,11 @@ type Error struct {
 }
 
 // Violation is one thing wrong with a request.
-type Violation struct{ Path, Code, Message string }
+type Violation struct {
+	Path    string `json:"path"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
 
 // Denial explains a refusal: the action, the rule that denied it, and principals who could do it.
 type Denial struct {

@@ -164,7 +164,7 @@ func deprecation(list ast.DirectiveList) string {
 var (
 	// quoted is a part of a description in backticks, or a word that may be an error code.
 	quoted = regexp.MustCompile("`([^`]+)`|[A-Z][A-Z_]+[A-Z]")
-	// codes are the known error codes.
+	// codes are the error codes that have an entry on the page; prose links only these.
 	codes = func() map[string]bool {
 		out := map[string]bool{}
 		for _, c := range run.CodeTable() {

@@ -86,8 +86,12 @@ func judgeRetry(v View, sig Signal) Decision {
 			step.Status.Word())
 	case step.RetryPending:
 		return noop(CodeSuperseded, "A retry of attempt %d of step %q is already on its way.", latest, sig.StepID)
-	case sig.Force:
-		return accept("Step %q runs again as Retry #%d, by force.", sig.StepID, latest)
+	case sig.Force && !step.Retryable:
+		return accept("Step %q is retried (Retry #%d) although its error is marked as not retryable.",
+			sig.StepID, latest)
+	case sig.Force && latest >= v.MaxAttempts():
+		return accept("Step %q is retried (Retry #%d) although the run allows only %d attempts.", sig.StepID, latest,
+			v.MaxAttempts())
 	case !step.Retryable:
 		return reject(CodeRetryDenied, "Step %q failed with an error that is not retryable. Remove its cause, then retry "+
 			"with force.", sig.StepID)

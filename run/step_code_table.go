@@ -5,13 +5,14 @@ package run
 func StepCodeTable() []CodeInfo {
 	return []CodeInfo{
 		{"ADDRESS_REFUSED", 0, false, "The step called an address that the worker does not permit.",
-			"Use a permitted address, or ask who runs the workers to permit it."},
+			"Use a permitted address, or ask the operators of the workers to permit it."},
 		{"DBT_FAILED", 0, true, "dbt ended with status 1: a model, a test or a seed failed.",
-			"Read the tab Models of the step: it has the failed nodes with their error and SQL. Correct them, then retry the step."},
+			"Open the Models tab of the step, or its log: it has the failed nodes with their error. Fix them, then retry " +
+				"the step."},
 		{"DBT_USAGE", 0, false, "dbt ended with status 2: its arguments or the project are wrong, or it crashed.",
 			"Read the log, correct the project or the inputs of the step, then start a new run or retry with force."},
 		{"DIR_NOT_ALLOWED", 0, false, "The step names a directory outside of those that the worker allows.",
-			"Use a directory within the project, or ask who runs the workers to allow it."},
+			"Use a directory within the project, or ask the operators of the workers to allow it."},
 		{"DIR_NOT_FOUND", 0, true, "The directory of the step does not exist on the worker.",
 			"Check the path, and the step that creates the directory; then retry the step."},
 		{"EXIT_STATUS", 0, true, "The program of the step ended with a status other than 0.",
@@ -23,9 +24,9 @@ func StepCodeTable() []CodeInfo {
 		{"INPUTS_INVALID", 0, false, "The inputs of the step do not fit its type.",
 			"Correct the inputs in the plan and start a new run."},
 		{"PROGRAM_NOT_FOUND", 0, false, "The program of the step does not exist on the worker, or cannot be started.",
-			"Check the name, or ask who runs the workers to install it."},
+			"Check the name, or ask the operators of the workers to install it."},
 		{"TYPE_UNSUPPORTED", 0, false, "The worker has no executor for the type of the step.",
-			"Ask who runs the workers, or use another type."},
+			"Ask the operators of the workers, or use another type."},
 		{"UNKNOWN", 0, true, "The step failed in a way that its executor does not know.",
 			"Read the message and the log, then retry the step."},
 	}

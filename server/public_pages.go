@@ -48,6 +48,7 @@ const docsIndex = `<!doctype html>
 </body>
 </html>
 `
+
 // apiPagePolicy lets the page of the API also run its one script.
 const apiPagePolicy = publicPagePolicy + "; script-src 'self'; require-trusted-types-for 'script'"
 
@@ -208,7 +209,7 @@ func shareWords(s runs.SharedRun) (status, failed string) {
 	case run.Queued:
 		status = "waiting to start"
 	case run.AwaitingOperator:
-		status = "failed, waiting for an operator"
+		status = "failed, waiting for a retry"
 	case run.WaitingManual:
 		status = "waiting for a person"
 	}

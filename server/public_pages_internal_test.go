@@ -5,7 +5,18 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/run"
 )
+
+func TestSharePage_FailedRunWaitsForARetry(t *testing.T) {
+	t.Parallel()
+	status, _ := shareWords(runs.SharedRun{Status: run.Running, Substatus: run.AwaitingOperator})
+	if want := "failed, waiting for a retry"; status != want {
+		t.Errorf("the status is %q, want %q", status, want)
+	}
+}
 
 func TestDocs_AddressesThatPeopleTryLeadSomewhere(t *testing.T) {
 	t.Parallel()

@@ -192,8 +192,8 @@ const maxRequestID = 64
 
 type requestIDKey struct{}
 
-// withRequestID gives each request an id, which the answer repeats: that of the caller if it is a plain word, else a
-// new one. An id that is too long or has other characters is replaced, because it is copied into logs.
+// withRequestID keeps the caller's X-Request-Id if it has 1 to 64 of A-Z a-z 0-9 - _ . :, and else sets a random one,
+// because the id is copied into logs. The answer repeats the id.
 func withRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)

@@ -215,7 +215,8 @@ func (s *session) bulkStopCommand() *cobra.Command {
 	in := client.CancelBulkInput{}
 	c := &cobra.Command{
 		Use: "stop BULK", Short: "Stop a bulk: send no more signals", Args: cmdline.ExactArgs(1),
-		Long: "Stop a bulk of yours. Waiting signals are not sent, and waiting runs are not rerun. Sent signals and new runs stay valid.",
+		Long: "Stop one of your bulks. Waiting signals are not sent, and waiting runs are not rerun. Sent signals and new " +
+			"runs stay valid.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if in.Id = args[0]; in.RequestId == "" {
 				in.RequestId = uuid.NewString()

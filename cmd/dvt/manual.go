@@ -55,7 +55,7 @@ func (s *session) tasksCommand() *cobra.Command {
 	return c
 }
 
-// whoCompletes says who can complete a manual step, seen by the viewer.
+// whoCompletes names the people who can complete a manual step, the viewer as "you", or the reason why nobody can.
 func whoCompletes(a client.TaskAction) string {
 	others := strings.Join(a.WhoCould, ", ")
 	switch {

@@ -34,7 +34,7 @@ func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, st
 	p, err := s.previewOf(c.Context(), action)
 	switch {
 	case err == nil:
-		if err := s.showPreview(console.NewDisplay(s.err, s.colour), action, p); err != nil {
+		if err := s.showPreview(c.Context(), console.NewDisplay(s.err, s.colour), action, p); err != nil {
 			return 0, err
 		}
 		if err := refusal(action, p); err != nil {

@@ -259,8 +259,8 @@ func (n attentionItem) why() string {
 	return runtext.Words(n.Kind) + because // a kind of a newer server
 }
 
-// nextForAttention returns the command for an item: what the viewer may do about it, otherwise to show the run, which
-// says who can.
+// nextForAttention returns the command with which the viewer may resolve an item, otherwise that shows the run and the
+// people who can.
 func nextForAttention(n client.ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) string {
 	id, step := shortID(n.RunId), runtext.Deref(n.StepId)
 	may := func(a client.Action) bool { return slices.Contains(n.Actions, a) }

@@ -34,7 +34,7 @@ func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
 	if s.output.IsData() {
 		err = s.print(p)
 	} else {
-		err = s.showPreview(s.display, action, p)
+		err = s.showPreview(c.Context(), s.display, action, p)
 	}
 	if err != nil {
 		return err
@@ -94,7 +94,8 @@ const maxPreviewed = 5
 
 // showPreview prints the server's sentence, the step of the action first, at most four other steps, and how many there
 // are besides.
-func (s *session) showPreview(d console.Display, action client.ActionInput, p *client.PreviewActionPreview) error {
+func (s *session) showPreview(ctx context.Context, d console.Display, action client.ActionInput,
+	p *client.PreviewActionPreview) error {
 	out, reason := d.Out, runtext.Deref(p.Reason)
 	fmt.Fprintln(out, strings.TrimSpace(outcomes[p.Outcome]+" "+reason))
 	if action.Rerun != nil {
@@ -104,6 +105,11 @@ func (s *session) showPreview(d console.Display, action client.ActionInput, p *c
 	}
 	if n := len(p.Blocked); n > 0 {
 		fmt.Fprintf(out, "%s will not start: %s\n", cmdline.Count(n, "step"), firstSteps(p.Blocked))
+	}
+	if p.Outcome == client.ActionOutcomeApply {
+		if reach := s.reachOf(ctx, action); reach != "" {
+			fmt.Fprintln(out, reach)
+		}
 	}
 	switch {
 	case p.Status == nil:
@@ -118,6 +124,37 @@ func (s *session) showPreview(d console.Display, action client.ActionInput, p *c
 		fmt.Fprintf(out, "! %s\n", warning)
 	}
 	return nil
+}
+
+// reachOf returns a sentence with the numbers of steps that the end of a run or a retry reaches, and "" for another
+// action. It returns "" too when the run cannot be read, because the preview is useful without it.
+func (s *session) reachOf(ctx context.Context, action client.ActionInput) string {
+	var runID, retried string
+	switch signal := action.Signal; {
+	case action.Cancel != nil:
+		runID = action.Cancel.RunId
+	case signal == nil:
+	case signal.Signal.EmergencyStop != nil:
+		runID = signal.RunId
+	case signal.Signal.RetryStep != nil:
+		runID, retried = signal.RunId, signal.Signal.RetryStep.StepId
+	}
+	if runID == "" {
+		return ""
+	}
+	out, err := client.ShowRun(ctx, s.client, runID, nil)
+	if err != nil || out.Run == nil {
+		return ""
+	}
+	if retried == "" {
+		n := out.Run.StepCounts
+		return fmt.Sprintf("Running steps that stop: %d. Steps that never start: %d. Steps that have succeeded: %d of %d.",
+			n.Running, n.Pending, n.Success, n.Total)
+	}
+	if cause := out.Run.RootCause; cause != nil && runtext.Deref(cause.StepId) == retried && cause.BlockedSteps > 0 {
+		return fmt.Sprintf("Steps that wait for %s: %d.", retried, cause.BlockedSteps)
+	}
+	return ""
 }
 
 // stepOf returns the step that an action is on; "" for an action on a run.
@@ -192,7 +229,7 @@ func printRerun(out io.Writer, changes []client.PreviewActionPreviewChangesStepC
 	}
 }
 
-// rerunCounts says how many steps of a rerun run again, and how many results it keeps.
+// rerunCounts returns a sentence with the number of steps that a rerun runs again, and of results that it keeps.
 func rerunCounts(again, kept int) string {
 	runs, results := "steps run", "results are"
 	if again == 1 {

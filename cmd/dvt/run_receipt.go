@@ -49,7 +49,8 @@ func (g *sendOptions) id() string {
 }
 
 // receipt reports the progress of a signal until its outcome is final, unless how says not to wait. Its error has the
-// exit status 3 if the signal was rejected or not applied, and 1 if it was not applied in time.
+// exit status 3 if the signal was rejected or not applied, and 1 if it was not applied in time. A resume that waits for
+// running steps is no error.
 func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions) error {
 	deadline := time.Now().Add(how.timeout)
 	late := false
@@ -98,6 +99,12 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 		refused.Err = fmt.Errorf("%s\n  %s", sentence(r), next)
 		return refused
 	case late:
+		if n := s.stepsBeforeResume(ctx, r); n > 0 {
+			if !s.output.IsData() {
+				fmt.Fprintf(s.out, "resume: accepted; the run continues when the running steps have ended: %d left\n", n)
+			}
+			return nil
+		}
 		return &cmdline.Error{
 			Status: 1, Err: fmt.Errorf(
 				"%s within %s\n  do not send it again: it is durable. `dvt service status` and `dvt workflow debug %s` show what "+
@@ -106,6 +113,20 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 		fmt.Fprintln(s.out, sentence(r))
 	}
 	return nil
+}
+
+// stepsBeforeResume returns the number of running steps that a run which is paused must end before it applies a RESUME.
+// It returns 0 for other signals, and when the run cannot be read.
+func (s *session) stepsBeforeResume(ctx context.Context, r client.Receipt) int {
+	if r.TypeRaw != string(client.SignalTypeResume) {
+		return 0
+	}
+	out, err := client.ShowRun(ctx, s.client, r.RunId, nil)
+	if err != nil || out.Run == nil || out.Run.Substatus == nil ||
+		*out.Run.Substatus != client.RunSubstatusDraining {
+		return 0
+	}
+	return out.Run.StepCounts.Running
 }
 
 func isFinal(r client.Receipt) bool {

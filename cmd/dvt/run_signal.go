@@ -264,12 +264,12 @@ func (s *session) retryVerb() verb {
 	}
 }
 
-// endWords says how a run ended.
+// endWords are the predicates of ended runs in messages.
 var endWords = map[client.RunStatus]string{client.RunStatusCompleted: "has completed",
 	client.RunStatusFailed: "has failed", client.RunStatusCancelled: "was cancelled"}
 
 // stepToRetry returns the one step of the run that failed, and prints it on standard error. When several failed, its
-// error has the whole command for each; when none did, or the run has ended, the error says what to do instead.
+// error has the whole command for each; otherwise it fails and names the next command.
 func (s *session) stepToRetry(c *cobra.Command, runID string) (string, error) {
 	out, err := client.ShowRun(c.Context(), s.client, runID, nil)
 	switch {

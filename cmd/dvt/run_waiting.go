@@ -28,6 +28,15 @@ func (s *session) showWaiting(ctx context.Context, run *client.ShowRunRun) {
 	}
 }
 
+// showOpenApproval reads a run and prints its approval. It prints nothing when the run cannot be read, because a watch
+// continues without it.
+func (s *session) showOpenApproval(ctx context.Context, runID string) {
+	out, err := client.ShowRun(ctx, s.client, runID, nil)
+	if err == nil && out.Run != nil && out.Run.Approval != nil && out.Run.Approval.ExpiresAt != nil {
+		s.showApproval(out.Run)
+	}
+}
+
 func (s *session) showApproval(run *client.ShowRunRun) {
 	a, id := run.Approval, shortID(run.RunId)
 	fmt.Fprintf(s.out, "%d of %s; without a decision the run is cancelled %s\n", approvalCount(a),

@@ -67,7 +67,8 @@ func (s *session) watch(ctx context.Context, runID string, how watchOptions) err
 	case how.latency:
 		return s.watchLatency(ctx, runID, how)
 	case s.output.IsData() || !s.display.IsTerminal():
-		return s.followRun(ctx, runID, how, &changeLines{s: s, steps: map[string]string{}})
+		return s.followRun(ctx, runID, how, &changeLines{s: s, steps: map[string]string{},
+			showApproval: func(id string) { s.showOpenApproval(ctx, id) }})
 	}
 	screen := watchview.OpenScreen(ctx, s.display, strings.TrimSuffix(s.server, "/"))
 	err := s.followRun(ctx, runID, how, screen)
@@ -152,18 +153,21 @@ func (s *session) followRun(ctx context.Context, runID string, how watchOptions,
 	return &cmdline.Error{Status: 1, Err: fmt.Errorf("the run %s", badEnds[end]), Said: !s.output.IsData()}
 }
 
-// badEnds says how a run ended that did not complete.
+// badEnds are the predicates of runs that ended and did not complete.
 var badEnds = map[client.RunStatus]string{client.RunStatusFailed: "failed", client.RunStatusCancelled: "was cancelled"}
 
 // changeLines prints one line for each change, and for each change of the view's freshness.
 type changeLines struct {
 	s         *session
 	status    string
-	held      string // what runtext.Held said last
-	sync      client.SyncState
-	steps     map[string]string
-	latencies *watchview.Latencies // nil without --latency
-	offline   func(why error, next time.Time)
+	held      string // the last sentence of runtext.Held
+	approvals string // the last number of approvals
+	// showApproval prints who can approve the run, until when, and the command; nil with --latency.
+	showApproval func(runID string)
+	sync         client.SyncState
+	steps        map[string]string
+	latencies    *watchview.Latencies // nil without --latency
+	offline      func(why error, next time.Time)
 }
 
 func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
@@ -262,6 +266,15 @@ func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
 		w.line(at, "run", now, watchview.RunSigns[r.Status].Style, fmt.Sprintf("  steps %s  seq %d",
 			runtext.Steps(r), r.RunSeq))
 		w.status = now
+	}
+	if a := r.WaitsForApprovals; a != nil && !w.s.output.IsData() {
+		if now := fmt.Sprintf("waits for approval: %d of %d", a.Given, a.Required); now != w.approvals {
+			w.approvals = now
+			w.line(at, "run", now, console.Plain, "")
+			if w.showApproval != nil {
+				w.showApproval(r.RunId)
+			}
+		}
 	}
 	if held := runtext.Held(r.RootCause); held != w.held {
 		if w.held = held; held != "" {

@@ -80,6 +80,21 @@ func TestRunWatch_CtrlCRestoresTheTerminal(t *testing.T) {
 	}
 }
 
+// A run that waits for approval says how many approvals it has and how many it needs.
+func TestRunWatch_PipeShowsTheMissingApprovals(t *testing.T) {
+	out := &printout{}
+	w := &changeLines{s: &session{out: out, display: console.Display{Out: out}}, steps: map[string]string{}}
+	var asked []string
+	w.showApproval = func(id string) { asked = append(asked, id) }
+	row := client.RunRow{RunId: "r1", Status: client.RunStatusPending, StatusRaw: "PENDING",
+		WaitsForApprovals: &client.RunRowWaitsForApprovalsApprovalCount{Required: 2}}
+	w.run(time.Now(), row)
+	w.run(time.Now(), row)
+	if got := strings.Count(out.String(), "waits for approval: 0 of 2"); got != 1 || len(asked) != 1 {
+		t.Errorf("%d lines, the approval was shown for %q; want 1 line and r1 once:\n%s", got, asked, out.String())
+	}
+}
+
 // A pipe and TERM=dumb get plain lines, without escape sequences.
 func TestRunWatch_PipeGetsOneLinePerChange(t *testing.T) {
 	address, s := serveWatchedSteps(t, "s1", "s2<s1")

@@ -44,7 +44,7 @@ type Policy struct {
 	At        time.Time // zero for version 0
 	// Changed lists what this version changed, in words; PolicyHistory and SetPolicy fill it in.
 	Changed []string
-	// OnlyBreakGlass says that this version only gave or ended roles by break-glass; only PolicyHistory fills it in.
+	// OnlyBreakGlass means that this version only gave or ended roles by break-glass; only PolicyHistory fills it in.
 	OnlyBreakGlass bool
 	// Warnings say what the change takes away and what nobody can do any more; only SetPolicy fills it in.
 	Warnings []string

@@ -12,10 +12,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// PolicyEffect is what a change of the policy does, in words.
+// PolicyEffect describes a change of the policy in sentences.
 type PolicyEffect struct {
 	Changed  []string // as control.ChangedLines
-	Warnings []string // who loses a right, which break-glass ends, and approvals that too few people could give
+	Warnings []string // lost rights, ended break-glass, and approvals that too few people could give
 }
 
 // Limits of an effect. A policy may have 10,000 grants and as many rules, and the names of those who could approve are
@@ -27,7 +27,7 @@ const (
 	maxRules    = 200   // approval rules that are checked
 )
 
-// PreviewPolicy says what a document would do as the next policy of the caller's tenant. A nil Sandbox keeps the one in
+// PreviewPolicy returns the effect of doc as the next policy of the caller's tenant. A nil Sandbox keeps the one in
 // force. It changes nothing. Errors: FORBIDDEN without READ_POLICY on the whole tenant; BAD_USER_INPUT with all
 // violations, as SetPolicy.
 func (s *Policies) PreviewPolicy(ctx context.Context, p authz.Principal, doc authz.Document) (PolicyEffect, error) {
@@ -73,7 +73,7 @@ func (s *Policies) effectOf(ctx context.Context, tenantID string, before, after 
 	return out, nil
 }
 
-// endedBreakGlass says which roles that are held by break-glass now end with the change.
+// endedBreakGlass returns a warning for each active break-glass grant that the change ends.
 func endedBreakGlass(before, after authz.Document, now time.Time) (out []string) {
 	for _, g := range before.Grants {
 		if !g.BreakGlass || g.ExpiresAt == nil || !now.Before(*g.ExpiresAt) {

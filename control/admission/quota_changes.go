@@ -16,7 +16,7 @@ type QuotaEffect struct {
 	Warnings []string // limits below what is in use now
 }
 
-// PreviewQuota says what a document would do as the next settings of the caller's tenant. It changes nothing. Errors:
+// PreviewQuota returns the effect of doc as the next settings of the caller's tenant. It changes nothing. Errors:
 // FORBIDDEN without READ_POLICY on the whole tenant; BAD_USER_INPUT with all violations, as SetQuota.
 func (s *QuotaEditor) PreviewQuota(ctx context.Context, p authz.Principal, doc QuotaDocument) (QuotaEffect, error) {
 	now, err := s.QuotaSettings(ctx, p)

@@ -36,7 +36,6 @@ func NewLauncher(rights *control.Rights, probe *health.EngineProbe, queues plan.
 	return &Launcher{rights: rights, probe: probe, queues: queues, modes: modes, alerts: alerts, foreign: foreign}
 }
 
-// stopper returns the Stopper that ends runs without the engine.
 func (s *Launcher) stopper() *runs.Stopper { return s.foreign.stopper }
 
 // startInEngine starts a run and reports the duration to the breaker.

@@ -9,13 +9,13 @@ import (
 // brokenChecks has the time since when each check fails. Only MeasureHealth uses it.
 type brokenChecks map[string]time.Time
 
-// advice says what operators do about a failed check.
+// advice returns the next step for an operator, or "" for a check without one.
 func advice(check string) string {
 	switch check {
 	case CheckTemporal:
 		return "check that Temporal runs, and that temporal and temporal-namespace name it"
 	case CheckStore:
-		return "check the database and the setting store"
+		return "check the database, and the setting `store`"
 	case checkArtifacts:
 		return "check that the bucket of artifacts exists, has space and may be written"
 	}
@@ -35,7 +35,7 @@ func (b brokenChecks) note(ctx context.Context, h Health, now time.Time, log *sl
 				slog.String("what", c.Message), slog.String("do", advice(c.Name)))
 		default:
 			delete(b, c.Name)
-			log.InfoContext(ctx, "a part that dvt needs works again", slog.String("check", c.Name),
+			log.InfoContext(ctx, "dependency recovered", slog.String("check", c.Name),
 				slog.Duration("after", now.Sub(since).Round(time.Second)))
 		}
 	}

@@ -5,7 +5,7 @@ import { description, screen, show } from "../testing/render";
 import { problemOfParams } from "./draft";
 import { RerunParams } from "./RerunParams";
 
-/** What the form holds. */
+/** The text of the form's field. */
 const held = { text: "" };
 /** Parameters of a run never change, so each test has a run of its own. */
 let runs = 0;

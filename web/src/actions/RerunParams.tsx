@@ -11,7 +11,7 @@ interface RerunParamsProps {
   /** As JSON text; empty keeps those of the run. */
   text: string;
   change: (text: string) => void;
-  /** What is wrong with the text. */
+  /** The error of the text; null when it is valid. */
   problem: string | null;
   legend?: string;
 }

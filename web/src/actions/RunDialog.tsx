@@ -23,7 +23,7 @@ export interface RunDialogProps {
   logicalAttemptId: number | null;
   /** Shown until the run is known. */
   title: string;
-  /** What the button that opened the dialog has decided already. */
+  /** Choices that the button made when it opened the dialog. */
   draft?: Partial<Draft>;
   done: (answer: Answer) => void;
   close: () => void;

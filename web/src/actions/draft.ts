@@ -124,7 +124,7 @@ export function rerunParams(text: string): { value: unknown } | { missing: strin
     : params;
 }
 
-/** What is wrong with the parameters of a rerun; null for nothing. */
+/** Returns the error of a rerun's parameters, or null when they are valid. */
 export function problemOfParams(text: string): string | null {
   const params = rerunParams(text);
   return "missing" in params ? params.missing : null;

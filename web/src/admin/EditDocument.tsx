@@ -16,7 +16,7 @@ export type DocumentForm = (props: { document: unknown; change: (document: unkno
 /** Asks the server what a document would do, and shows it by `InWords`. */
 export type DocumentPreview = (props: { document: unknown }) => ReactNode;
 
-/** What a document would do, in the words that its version has afterwards. */
+/** The effect of a document, in the words that its version has afterwards. */
 export interface Previewed {
   changed: readonly string[];
   warnings: readonly string[];

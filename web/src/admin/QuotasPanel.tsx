@@ -95,7 +95,7 @@ export function QuotasPanel() {
   const [editing, setEditing] = useState<Editing | null>(null);
   const may = useMay("SET_QUOTA");
   const most = JSON.stringify(settings.answer?.tierLimits ?? null);
-  // The same component for the same limits, so that a refresh does not take the focus from a field.
+  // Keep the component while the limits are equal: a new one would remount the form and lose the focus.
   const form = useMemo<DocumentForm>(
     () => (props) => <QuotasForm {...props} most={JSON.parse(most) as QuotaLimitsInput | null} />,
     [most],

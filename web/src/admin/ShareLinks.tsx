@@ -16,7 +16,7 @@ import { NumberField } from "./Rows";
 const DAY_HOURS = 24;
 const MOST_HOURS = 168;
 
-/** What the dialog is about to do. */
+/** The change that the dialog confirms. */
 interface Wanted {
   what: "permit" | "revoke" | "forbid";
   requestId: string;

@@ -31,7 +31,7 @@ interface VersionsProps<V extends Version> {
   /** The id of the visible text with that reason. */
   saidBy?: string | undefined;
   putBack: (version: V) => void;
-  /** What a version did beside the document that people edit; such versions are folded. */
+  /** A version's effect outside the document that people edit; such versions are folded. */
   marked?: ((version: V) => string | null) | undefined;
   none: string;
 }

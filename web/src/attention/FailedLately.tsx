@@ -32,7 +32,7 @@ export interface FailedLatelyState {
   more: boolean;
 }
 
-/** What failed for good in the last 24 hours; null before the first answer. */
+/** Runs that failed for good in the last 24 hours; null before the first answer. */
 export function useFailedLately(): FailedLatelyState | null {
   // A minute of the clock, so that the query stays the same while the page is drawn again.
   const now = Math.floor(Date.now() / 60_000) * 60_000;

@@ -22,7 +22,7 @@ interface SentProps {
   sent: SentAction;
 }
 
-/** How far what the viewer sent has come. The item leaves the list when its run moves on. */
+/** The progress of the viewer's signal. The item leaves the list when its run moves on. */
 export function Sent({ runId, attempt, sent }: SentProps) {
   const { action, signalId, decision } = sent;
   const again = action === "RETRY_STEP" && (attempt ?? 0) > (sent.attempt ?? 0);

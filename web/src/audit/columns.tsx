@@ -42,7 +42,7 @@ export const auditColumns: Column<AuditLine>[] = [
 
 type Row = NonNullable<AuditFieldsFragment["row"]>;
 
-/** What the record did, the lines of a change, and a link to where more stands about it. */
+/** The record's sentence, the lines of a change, and a link to more about it. */
 function What({ row }: { row: Row }) {
   const { text, lines, to } = sentenceOf(row, useZone());
   return (

@@ -28,7 +28,7 @@ it("says what an accepted record did", () => {
       "Completed the manual step release as Succeeded",
     ],
     ["FREEZE_TENANT", { frozen: false }, "Unfroze the tenant: runs start again"],
-    ["SET_SHARE_LINKS", { hours: 0 }, "Forbade share links; those that were made show nothing any more"],
+    ["SET_SHARE_LINKS", { hours: 0 }, "Forbade share links; existing links stop working at once"],
     ["PAUSE", {}, "Pause"],
     ["RETRY_STEP", { stepId: "load" }, "Retry step: load"],
   ] as const) {

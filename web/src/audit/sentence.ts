@@ -9,7 +9,7 @@ type Row = Pick<NonNullable<AuditFieldsFragment["row"]>, "action" | "outcome" | 
 
 export interface Sentence {
   text: string;
-  /** What a change of the policy or of the quotas changed, a line each. */
+  /** The differences that a change of the policy or of the quotas made, one per line. */
   lines: readonly string[];
   /** Where more stands about the object of the record. */
   to:

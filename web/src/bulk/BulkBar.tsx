@@ -39,7 +39,7 @@ export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
     setAsking({
       action: {
         ...newAction(kind, kind === "RETRY_STEP" ? commonFailure(of(kind)) : ""),
-        // Runs in which every step succeeded have nothing to run again but all of it.
+        // If all runs completed, nothing failed to rerun from, so rerun from the start.
         from: !everything && of(kind).every(({ status }) => status === "COMPLETED") ? "start" : "failed",
       },
       runs: everything ? { filter } : { ids: of(kind).map((run) => run.runId) },

@@ -7,7 +7,7 @@ import type { BulkPreviewed } from "./useBulkPreview";
 interface BulkPreviewProps {
   preview: BulkPreviewed | null;
   error: ApiError | null;
-  /** What the form lacks before anything can be previewed. */
+  /** Names the missing input without which nothing can be previewed. */
   missing?: string | null;
   rerun?: boolean;
 }

@@ -52,7 +52,7 @@ function CompareLink({ a, b, text, onGo }: { a: string | undefined; b: string; t
 
 /** The id of the newest run of the same plan in the same place that was created before; null for none. */
 function useRunBefore({ runId, projectId, environmentId, plan, createdAt }: ComparedRun): string | null {
-  // The end of the filter is exclusive, and times of the API have microseconds that a number here has not.
+  // createdTo is exclusive and JavaScript drops the API's microseconds, so add 1 ms.
   const createdTo = new Date(createdAt + 1).toISOString();
   const { answer } = useQuery(
     RunsDocument,

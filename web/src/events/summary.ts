@@ -28,7 +28,7 @@ function reader(payload: unknown) {
 type Said = ReturnType<typeof reader>;
 type Summarised = Pick<RunEvent, "eventType" | "stepId" | "logicalAttemptId" | "payload">;
 
-/** What happened, as a sentence that names the step. A type that this page does not know is summed up in parts. */
+/** Describes an event in a sentence that names the step. An unknown type is summed up in parts. */
 export function summaryOf(event: Summarised, nameOf: (stepId: string) => string): string {
   const said = reader(event.payload);
   const step = event.stepId === null ? "" : nameOf(event.stepId);

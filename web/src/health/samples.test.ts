@@ -37,7 +37,7 @@ describe("the words of a chart", () => {
     expect(told("lagP50Ms", [sample(0), sample(1, { lagP50Ms: null })], "utc")).toBe(
       "no change now, peak 2.0 ms at 03:12:00",
     );
-    expect(told("lagP50Ms", [sample(0, { lagP50Ms: null })], "utc")).toBe("nothing changed for anybody in this time");
+    expect(told("lagP50Ms", [sample(0, { lagP50Ms: null })], "utc")).toBe("no changes in this period");
     expect(told("staleStreams", [sample(0)], "utc")).toBe("0 now");
     expect(told("stateStoreMs", [sample(0, { stateStoreMs: null })], "utc")).toBe("it did not answer");
     expect(told("stateStoreMs", [sample(0), sample(1, { stateStoreMs: null })], "utc")).toBe(

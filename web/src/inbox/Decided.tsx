@@ -11,7 +11,10 @@ import css from "./Inbox.module.css";
 
 export type DecidedRun = DecisionsQuery["viewer"]["decisions"][number];
 
-/** "1 of 2 approvals; one more person must approve". */
+/**
+ * Describes the run's state after the viewer's decision: rejected, approved, expired, or how many approvals are
+ * missing.
+ */
 export function becameOf({ approval: { required, expiresAt, decisions } }: Pick<DecidedRun, "approval">): string {
   const rejected = decisions.find(({ decision }) => decision === "REJECT");
   if (rejected) return m.inbox.became.rejected(rejected.principal);

@@ -192,7 +192,7 @@ export const service = {
   freeze: "Freeze the tenant",
   unfreeze: "Unfreeze the tenant",
   freezeMeans:
-    "No new run starts in this tenant, and no run can be approved. Runs in progress continue, queued runs keep waiting, and a waiting run can be rejected. The time to approve goes on.",
+    "No new run starts in this tenant, and no run can be approved. Runs in progress continue, queued runs keep waiting, and a waiting run can be rejected. Approval deadlines keep running.",
   unfreezeMeans:
     "Runs start again, queued ones first. Approvals are possible again, as far as their time has not ended.",
   freezes: "Who froze and unfroze the tenant",
@@ -202,7 +202,7 @@ export const service = {
   share: "Share links",
   shareOn: (hours: number) => `A link shows the status of one run without sign-in, for ${plural(hours, "hour")}.`,
   shareOff: "Nobody can make a link that shows a run without sign-in.",
-  shareCount: "dvt stores no links, so it cannot count them. The audit says who made which:",
+  shareCount: "dvt stores no links, so it cannot count them. The audit lists who made each link:",
   shareMade: "links made",
   shareHours: "Hours that a link is valid (1 to 168)",
   sharePermit: "Permit share links",
@@ -210,9 +210,9 @@ export const service = {
   shareRevoke: "Revoke all links",
   shareForbid: "Forbid share links",
   sharePermitMeans:
-    "Everybody who may see a run can make a link to its status. A reader of the link needs no account. Links that were made before show nothing any more.",
-  shareRevokeMeans: "All links that were made until now show nothing any more. New ones can be made.",
-  shareForbidMeans: "All links show nothing any more, and nobody can make a new one.",
+    "Everybody who may see a run can make a link to its status. A reader of the link needs no account. Links that were made before stop working at once.",
+  shareRevokeMeans: "All links that were made until now stop working at once. New ones can be made.",
+  shareForbidMeans: "All links stop working at once, and nobody can make a new one.",
 };
 
 export const breakGlass = {

@@ -50,7 +50,7 @@ export const attention = {
     CANCEL: "Cancel run",
   },
   named: (verb: string, subject: string) => `${verb} ${subject}`,
-  /** What ends the wait of each kind. */
+  /** The event that ends the wait of each kind. */
   answers: {
     FAILED_WAITING: { action: "RETRY_STEP", verb: "retry" },
     APPROVAL: { action: "APPROVE", verb: "approve" },

@@ -47,7 +47,7 @@ export const audit = {
     ENGINE_FORGERY: "Forged report of the engine",
   } as Readonly<Record<string, string>>,
   what: "What",
-  /** What an accepted record did, after the name of its action where that does not say it. */
+  /** The effect of an accepted record, after the name of its action where the name does not tell it. */
   did: {
     policy: (version: number) => `Changed the policy to version ${version}`,
     quotas: (version: number) => `Changed the quotas to version ${version}`,
@@ -63,8 +63,8 @@ export const audit = {
     mode: (mode: string) => `Set the mode of the installation to ${mode}`,
     links: (hours: number) =>
       hours === 0
-        ? "Forbade share links; those that were made show nothing any more"
-        : `Permitted share links of ${plural(hours, "hour")}; those that were made before show nothing any more`,
+        ? "Forbade share links; existing links stop working at once"
+        : `Permitted share links of ${plural(hours, "hour")}; existing links stop working at once`,
     link: (until: string) => `Made a share link of the run, valid until ${until}`,
     approved: "Approved the run",
     rejected: "Rejected the run",
@@ -73,11 +73,11 @@ export const audit = {
     revoked: "Revoked a token: requests with it are refused",
     bulk: (action: string, n: number) => `Asked for “${action}” on ${plural(n, "run")}`,
   },
-  /** What somebody asked for in vain. */
+  /** The action of a refused request. */
   askedToSee: "Asked to see a run",
   asked: (action: string) => `Asked for “${action}”`,
   why: {
-    FORBIDDEN: "refused: they have no right to it",
+    FORBIDDEN: "refused: no permission",
     NOT_FOUND: "refused: no such run exists, or they may not see it",
     SOD_VIOLATION: "refused: separation of duties asks for another person",
     POLICY_MOVED: "refused: the policy had changed meanwhile",
@@ -85,8 +85,8 @@ export const audit = {
     RUN_MOVED: "refused: the run had moved on meanwhile",
     BAD_USER_INPUT: "refused: the request was not valid",
     TENANT_FROZEN: "refused: the tenant was frozen",
-    INVALID_RUN_STATE: "refused: the run was in another state",
-    ALREADY_IN_STATE: "without effect: it was so already",
+    INVALID_RUN_STATE: "refused: the run's state did not allow it",
+    ALREADY_IN_STATE: "no effect: already in this state",
     RETRY_POLICY_DENIED: "refused: the retry policy of the step forbids it",
     MANUAL_TOKEN_INVALID: "refused: the token was of another attempt",
     QUOTA_EXCEEDED: "refused: the quota was used up",

@@ -30,7 +30,7 @@ export const bulk = {
   params: "Parameters of the new runs",
   ownParams: "Each keeps those of its run",
   sameParams: "The same for all of them",
-  paramsOf: (run: string) => `Parameters for all new runs, beginning with those of ${run}`,
+  paramsOf: (run: string) => `Parameters of all new runs, prefilled from ${run}`,
   correctParams: "Correct the parameters above. The preview follows.",
   rerun: (counts: string) => `will be rerun: ${counts}`,
   counting: "Counting the runs and checking what would happen…",
@@ -72,7 +72,7 @@ export const bulk = {
         : `Send again to the ${count(n)} without effect…`,
   rerunFailed: (n: number) =>
     n === 0 ? "Rerun those that failed" : n === 1 ? "Rerun the one that failed…" : `Rerun the ${count(n)} that failed…`,
-  noneFailed: "Every run was reached so far.",
+  noneFailed: "No run was missed, so there is nothing to send again.",
   noneFailedAgain: "None of the new runs has failed so far.",
   ofFailed: (n: number) => `${count(n)} failed again`,
   notHere: "This action can be sent again by the command line only: dvt bulk signal.",

@@ -1,7 +1,7 @@
 // The health of dvt.
 import type { HealthStatus } from "../api/gen/graphql";
 
-const NO_FRAME = "nothing changed for anybody in this time";
+const NO_FRAME = "no changes in this period";
 
 export const health = {
   title: "Health",
@@ -11,7 +11,7 @@ export const health = {
   means: "Meaning",
   todo: "What to do",
   notConfigured: "Not configured",
-  /** What it means that a part answers. */
+  /** Explains a healthy state of each part. */
   fine: {
     stateStore: "Runs can be read and changed.",
     engine: "Runs start and go on.",
@@ -19,7 +19,7 @@ export const health = {
     eventBus: "Pages show changes at once.",
     artifactStore: "Logs and artifacts can be read and stored.",
   } as Record<string, string>,
-  /** What a person on call does next, and who can. */
+  /** The next step for the person on call, and who can take it. */
   todos: {
     stateStore:
       "Check that the database runs, that its disk has room and that dvt may write. Ask the team of the database; runs go on by themselves afterwards.",

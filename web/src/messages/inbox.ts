@@ -44,7 +44,7 @@ export const inbox = {
     rejected: (who: string) => `rejected by ${who}: the run is cancelled`,
     ended: "the run ended before it was approved",
   },
-  /** What happens after a person completed a manual step. */
+  /** The run's next step after a person completed a manual step. */
   completed: (step: string, outcome: ManualOutcome) => `${step}: ${next[outcome]}`,
   steps: (n: number) => plural(n, "step"),
   stepsUnknown: "The plan is fetched when the run starts; its steps are not known yet.",

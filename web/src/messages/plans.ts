@@ -20,7 +20,7 @@ export const plans = {
   none: "No run of this plan exists here, or you cannot see it.",
   noneCalled: (plan: string) => `No run of the plan ${plan} exists, or you cannot see it.`,
   noneMeans: "A plan is listed after its first run.",
-  several: (plan: string, n: number) => `${plan} runs in ${count(n)} places. Choose one:`,
+  several: (plan: string, n: number) => `${plan} runs in ${count(n)} environments. Choose one:`,
   toPlans: "All plans",
   nexts: {
     RETRY: "Retry a failed step",

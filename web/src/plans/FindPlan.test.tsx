@@ -22,7 +22,7 @@ it("lists the places when it ran in several", async () => {
     path: "/plans/nightly/steps/load",
     answers: answers(plan("nightly", "dev"), plan("nightly", "prod")),
   });
-  await screen.findByRole("heading", { name: "nightly runs in 2 places. Choose one:" });
+  await screen.findByRole("heading", { name: "nightly runs in 2 environments. Choose one:" });
   expect(screen.getAllByRole("link").map((link) => link.getAttribute("href"))).toEqual([
     "/plans/nightly/steps/load?project=shop&env=dev",
     "/plans/nightly/steps/load?project=shop&env=prod",

@@ -121,7 +121,7 @@ export function Next({ plan }: { plan: PlanSummaryFieldsFragment }) {
     );
   }
   if (!newest) return null;
-  // A viewer who may start nothing reads the last run.
+  // A viewer without the right to start gets a link to the newest run.
   return refused === null ? (
     <StartLink plan={plan} />
   ) : (

@@ -52,7 +52,7 @@ interface ReceiptStagesProps {
   /** It has not moved for 5 s, or for 30 s. */
   slow?: boolean;
   stuck?: boolean;
-  /** What followed failed, so that the effect is no success. */
+  /** The effect of the signal failed, so the receipt must not look like a success. */
   failed?: boolean;
   /** Leaves out what the place says itself. */
   brief?: boolean;

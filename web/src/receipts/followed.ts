@@ -9,7 +9,7 @@ type StepThen = Pick<Step, "status" | "changedSeq" | "startedAt" | "completedAt"
   attempts: readonly Pick<Attempt, "status" | "startedAt" | "completedAt" | "startedSeq">[];
 };
 
-/** What followed a signal, in words, and whether that is good. */
+/** Describes the effect of a signal, and whether it is good. */
 export interface Sequel {
   words: string;
   tone: Extract<Tone, "success" | "failed" | "running" | "skipped">;

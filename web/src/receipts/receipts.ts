@@ -66,7 +66,7 @@ export class Receipts {
   /** Newest first. */
   readonly list = (): readonly Signal[] => this.#list;
   readonly dismissed = (): ReadonlySet<string> => this.#dismissed;
-  /** The time of the newest receipt that was seen, by place. What came later is new. */
+  /** Receipts newer than this count as new; one time for each tray. */
   readonly seen = (): ReadonlyMap<ReceiptPlace, number> => this.#seen;
 
   receive(...signals: Signal[]): void {
@@ -106,7 +106,7 @@ export class Receipts {
   }
 }
 
-/** The places and times of the form in which they are stored. */
+/** Parses the stored text: a line for each tray with its name and a time in ms. */
 function seenOf(text: string): [ReceiptPlace, number][] {
   return text.split("\n").flatMap((line) => {
     const [place = "", at = ""] = line.split(" ");

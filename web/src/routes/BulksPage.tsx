@@ -45,7 +45,7 @@ const columnsWith = (runs: ReadonlyMap<string, Runs>): Column<BulkFieldsFragment
   { head: m.bulk.asked, cell: (bulk) => <Time at={instant(bulk.createdAt)} /> },
 ];
 
-/** How far the bulk was sent, and for a rerun what became of the new runs. */
+/** The progress of the bulk, and for a rerun the states of the new runs. */
 function Outcome({ bulk: { state, counts, action }, runs }: { bulk: BulkFieldsFragment; runs: Runs | undefined }) {
   return (
     <>

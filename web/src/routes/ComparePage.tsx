@@ -128,7 +128,7 @@ function Compared({ a: aId, b: bId, notFound }: { a: string; b: string; notFound
   );
 }
 
-/** A run that was found, as the form knows it. */
+/** Returns the RunRef of a run that is already loaded. */
 function refOf({ runId }: ComparedRunFieldsFragment): RunRef {
   return { runId, run: null, problem: null, among: [] };
 }

@@ -122,7 +122,7 @@ export function PlanStepPage() {
   );
 }
 
-/** What the attempt said, in its first lines; all of it on demand. */
+/** The first lines of the attempt's message; the rest on demand. */
 function Message({ text }: { text: string }) {
   const said = text.trim();
   const [first = ""] = said.split("\n", 1);

@@ -216,7 +216,7 @@ function Facts({ header }: { header: RunHeader }) {
   const stepCounts = {
     ...header.stepCounts,
     success: success - kept,
-    // What somebody stopped has not failed.
+    // A step that somebody stopped has not failed.
     failed: failed - stopped,
     running: running - manual,
     manual,

@@ -122,7 +122,7 @@ interface ViewProps {
   name: string;
   to: RunQuery;
   count: number | undefined;
-  /** How many of them have failed steps and wait for somebody. */
+  /** Number of them that have failed steps and wait for somebody. */
   waiting?: number | undefined;
   current: boolean;
   title?: string | undefined;

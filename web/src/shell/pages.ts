@@ -11,5 +11,5 @@ export const PAGES = [
   { to: "/health", name: "health", key: "h" },
 ] as const;
 
-/** The pages beside the navigation that have a key. */
+/** Pages outside the navigation bar that have a key after g. */
 export const MORE_PAGES = [{ to: "/compare", name: "compare", key: "c" }] as const;

@@ -131,7 +131,7 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
 
 interface EntryProps {
   node: Node;
-  /** What the manifest says of it. */
+  /** The node's entry in the manifest. */
   known: ManifestNode | undefined;
   /** Its rows, as the step counted them; undefined when it did not. */
   counted: number | undefined;
@@ -181,7 +181,7 @@ function Entry({ node, known, counted, open }: EntryProps) {
   );
 }
 
-/** What a node reads, and who reads it. */
+/** The nodes that a node reads, and its readers. */
 function Lineage({ known: { needs, usedBy, tests } }: { known: ManifestNode }) {
   if (needs.length + usedBy.length + tests === 0) return null;
   const parts = [

@@ -9,7 +9,7 @@ export interface ManifestNode {
   /** dbt's ids of the models that read it, and the number of tests of it. */
   usedBy: readonly string[];
   tests: number;
-  /** How dbt stores it, such as table or view; null for what is not stored. */
+  /** The materialization, such as table or view; null for a node that dbt does not store. */
   materialized: string | null;
   /** Its file in the project. */
   file: string | null;

@@ -304,7 +304,7 @@ function failedStep(header: RunHeader | null): string | null {
   return header === null || header.cancellation !== null ? null : (header.rootCause?.stepId ?? null);
 }
 
-/** What the shapes of the bars mean, and which waits are shortened. */
+/** The legend of the bars' shapes and of shortened waits. */
 function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
   return (
     <ul className={css.legend} aria-label={m.timeline.legend}>

@@ -5,14 +5,17 @@ import (
 	"strings"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/run"
 )
 
-// FailureDocument is the error of a command for programs. Code is one of the API's table, or empty when none applies.
+// FailureDocument is the error of a command for programs. Code is one of the API's table, USAGE for a wrong command
+// line, or empty when none applies.
 // RetryAfterMS and the fields behind it are empty when the error does not come from the API.
 type FailureDocument struct {
 	Error struct {
 		Code         string             `json:"code,omitempty"`
 		Message      string             `json:"message"`
+		Hint         string             `json:"hint,omitempty"` // of a wrong command line: what to do
 		RetryAfterMS int64              `json:"retryAfterMs,omitempty"`
 		Violations   []client.Violation `json:"violations,omitempty"`
 		WhoCould     []string           `json:"whoCould,omitempty"`
@@ -22,6 +25,11 @@ type FailureDocument struct {
 	} `json:"error"`
 }
 
+const (
+	usageStatus = 2
+	planInvalid = string(run.CodePlanInvalid)
+)
+
 // DescribeFailure returns the document of an error, which must not be nil.
 func DescribeFailure(err error) FailureDocument {
 	var out FailureDocument
@@ -30,6 +38,14 @@ func DescribeFailure(err error) FailureDocument {
 	for own, is := errors.AsType[*Error](err); is; own, is = errors.AsType[*Error](own.Err) {
 		if own.Code != "" {
 			e.Code, e.Message = own.Code, strings.TrimPrefix(err.Error(), own.Code+": ")
+		}
+	}
+	if e.Code == "" && e.ExitStatus == usageStatus {
+		e.Code = "USAGE"
+		if rest, is := strings.CutPrefix(e.Message, planInvalid+": "); is {
+			e.Code, e.Message = planInvalid, rest
+		} else if first, rest, more := strings.Cut(e.Message, "\n"); more {
+			e.Message, e.Hint = first, strings.Join(strings.Fields(rest), " ")
 		}
 	}
 	if api, is := errors.AsType[*client.Error](err); is {

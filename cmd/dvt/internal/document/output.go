@@ -147,8 +147,8 @@ func convertNumbers(v any) (any, error) {
 	return v, nil
 }
 
-// FormatIn returns the format that the arguments of a program ask for, as far as that can be seen without parsing them;
-// that of a table if they ask for none.
+// FormatIn guesses the output format from unparsed arguments, so that a usage error can be printed in it. The default
+// is a table.
 func FormatIn(args []string) Format {
 	for i, arg := range args {
 		value, given := strings.CutPrefix(arg, "--output=")

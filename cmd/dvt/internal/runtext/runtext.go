@@ -93,7 +93,7 @@ func Cause(r client.RunRow) string {
 	return strings.TrimPrefix(Deref(r.RootCause.StepId)+": "+r.RootCause.Code, ": ")
 }
 
-// IsStop reports whether an error code says that a step was cancelled, stopped or paused and has not failed by itself.
+// IsStop reports whether an error code means that a step was cancelled, stopped or paused and did not fail by itself.
 func IsStop(code string) bool {
 	return code == "CANCELLED" || code == "CANCELLED_BY_PAUSE" || code == "TERMINATED"
 }
