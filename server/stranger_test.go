@@ -293,7 +293,7 @@ func (r reply) withoutInputs(put map[string]string) string {
 
 func formatHeader(h http.Header) string {
 	h = h.Clone()
-	for _, name := range []string{"Date", "Content-Length"} {
+	for _, name := range []string{"Date", "Content-Length", "X-Request-Id"} { // differ in each reply
 		h.Del(name)
 	}
 	var b strings.Builder
