@@ -10,7 +10,7 @@ export function placeOf(name: string, kind: "png" | "txt"): string {
 
 /**
  * The headings, columns and controls of a page by their accessible names, each once, without what differs from run to
- * run: ids, numbers, times, and how a step stands.
+ * run: ids, numbers, times, how a step stands, and which plans the audit tells of.
  */
 export async function outline(page: Page): Promise<string> {
   const lines = new Set<string>();
@@ -31,6 +31,7 @@ export async function outline(page: Page): Promise<string> {
 
 function steady(name: string): string {
   return (name.split(/, |: /)[0] ?? "")
+    .replace(/^(Started plan) .*/, "$1 NAME")
     .replaceAll(/(?=[0-9A-Za-z-]*\d)[0-9A-Za-z-]{6,}/g, "ID")
     .replaceAll(/\d[\d.,:]*/g, "#")
     .replaceAll(/(?:< )?(?:# ?(?:d|h|min|ms|m|s)\b ?)+/g, "TIME ")
