@@ -276,12 +276,14 @@ func logStop(ctx context.Context, log *slog.Logger, process string) (stopped fun
 	forget := context.AfterFunc(ctx, func() {
 		now := time.Now()
 		began.Store(&now)
-		log.Info(process+" stops: it ends its work in order", slog.String("why", context.Cause(ctx).Error()))
+		log.Info("stopping: the work ends in order", slog.String("process", process),
+			slog.String("why", context.Cause(ctx).Error()))
 	})
 	return func() {
 		forget()
 		if at := began.Load(); at != nil {
-			log.Info(process+" has stopped", slog.Duration("took", time.Since(*at).Round(time.Millisecond)))
+			log.Info("stopped", slog.String("process", process),
+				slog.Duration("took", time.Since(*at).Round(time.Millisecond)))
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (s *session) explainShortID(c *cobra.Command, words, args []string, err err
 	if cmdline.ExitStatus(err) != notFound {
 		return err
 	}
-	if err, named := s.explainPlanName(c, words, args); named {
+	if err := s.explainPlanName(c, words, args); err != nil {
 		return err
 	}
 	for i, arg := range args {
@@ -140,7 +140,7 @@ func (s *session) explainShortID(c *cobra.Command, words, args []string, err err
 
 // explainPlanName returns the error for an argument RUN that is the name of a plan, with the command for its newest
 // run.
-func (s *session) explainPlanName(c *cobra.Command, words, args []string) (error, bool) {
+func (s *session) explainPlanName(c *cobra.Command, words, args []string) error {
 	for i, arg := range args {
 		if i >= len(words) || strings.Trim(words[i], "[]") != "RUN" {
 			continue
@@ -155,9 +155,9 @@ func (s *session) explainPlanName(c *cobra.Command, words, args []string) (error
 		again[i] = newest
 		return &cmdline.Error{Status: notFound, Code: string(run.CodeNotFound), Err: fmt.Errorf(
 			"%s is a plan, not a run\n  its newest run: %s %s\n  all its runs: dvt run list --plan %s", arg, c.CommandPath(),
-			strings.Join(again, " "), arg)}, true
+			strings.Join(again, " "), arg)}
 	}
-	return nil, false
+	return nil
 }
 
 // notFound is the exit status for an object that does not exist.

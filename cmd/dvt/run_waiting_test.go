@@ -119,7 +119,7 @@ func TestPolicyWho_TakesTheNamesOfCommands(t *testing.T) {
 		"policy who retry r1":                                "dev-engineer\n",
 		"policy who RETRY_STEP r1":                           "dev-engineer\n",
 		"policy who start --project shop --environment prod": "dev-",
-		"policy who compelte r1":                             `there is no action "compelte"; did you mean complete?`,
+		"policy who retyr r1":                                `there is no action "retyr"; did you mean retry?`,
 		"policy who retry":                                   "give a RUN, or --project and --environment: dvt policy who retry",
 	} {
 		out, _, err := dvt(t, address, "dev-admin", strings.Fields(args)...)

@@ -61,13 +61,13 @@ func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 	if err != nil {
 		return exit, startFailure(p.program.Argv[0], err)
 	}
-	print := p.print
+	write := p.print
 	if len(streams) > 1 {
-		print = noteSeparate(print)
+		write = noteSeparate(write)
 	}
 	for i, stream := range streams {
 		_ = writers[i].Close()
-		outputs.Go(func() { eachLine(readers[i], func(line string) { print(stream, line) }) })
+		outputs.Go(func() { eachLine(readers[i], func(line string) { write(stream, line) }) })
 	}
 	ended := make(chan struct{})
 	var waited error
@@ -120,7 +120,7 @@ func outputsOf(runtime sandbox.Runtime) []string {
 }
 
 // noteSeparate says once, when both streams have lines, that their order is not known.
-func noteSeparate(print func(stream, line string)) func(stream, line string) {
+func noteSeparate(write func(stream, line string)) func(stream, line string) {
 	var mu sync.Mutex
 	first, noted := "", false
 	return func(stream, line string) {
@@ -132,9 +132,9 @@ func noteSeparate(print func(stream, line string)) func(stream, line string) {
 		noted = noted || note
 		mu.Unlock()
 		if note {
-			print("dvt", "stdout and stderr are read separately: the order of their lines to each other is not known")
+			write("dvt", "stdout and stderr are read separately: the order of their lines to each other is not known")
 		}
-		print(stream, line)
+		write(stream, line)
 	}
 }
 

@@ -42,7 +42,7 @@ func (s withApprovals) add(ctx context.Context, rows []store.RunRow) error {
 	}
 	for len(ids) > 0 {
 		n := min(len(ids), store.MaxPage)
-		found, err := s.Store.ApprovalsOf(ctx, ids[:n])
+		found, err := s.ApprovalsOf(ctx, ids[:n])
 		if err != nil {
 			return err
 		}

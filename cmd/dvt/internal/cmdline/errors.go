@@ -160,7 +160,7 @@ func RangeArgs(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch names := strings.Fields(c.Use)[1:]; {
 		case len(args) < least:
-			return missingArgs(names[len(args):least])
+			return missingArgsError(names[len(args):least])
 		case len(args) > most:
 			return fmt.Errorf("unexpected argument %q%s", args[most], suggestion(c, args[most], ""))
 		}
@@ -168,10 +168,10 @@ func RangeArgs(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// missingArgs are the arguments that a command line lacks.
-type missingArgs []string
+// missingArgsError names the arguments that a command line lacks.
+type missingArgsError []string
 
-func (m missingArgs) Error() string { return "give " + listed(m) }
+func (m missingArgsError) Error() string { return "give " + listed(m) }
 
 // listed joins names as a sentence does: "a, b and c".
 func listed(names []string) string {
@@ -272,7 +272,7 @@ func checkLine(c *cobra.Command, args cobra.PositionalArgs, given []string) erro
 	var problems, missing, about []string
 	if args != nil {
 		err := args(c, given)
-		var lacks missingArgs
+		var lacks missingArgsError
 		switch {
 		case errors.As(err, &lacks):
 			missing = lacks
@@ -290,7 +290,7 @@ func checkLine(c *cobra.Command, args cobra.PositionalArgs, given []string) erro
 		}
 	}
 	if len(missing) > 0 {
-		problems = append([]string{missingArgs(missing).Error()}, problems...)
+		problems = append([]string{missingArgsError(missing).Error()}, problems...)
 	}
 	if err := checkFlagGroups(c); err != nil {
 		problems = append(problems, err.Error())
