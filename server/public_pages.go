@@ -63,19 +63,19 @@ func (p *parts) apiPageRoutes(mux *http.ServeMux) {
 
 // docsRoutes serves the index of the documentation, the page of the API, and the addresses that people try.
 func docsRoutes(mux *http.ServeMux, apiPage []byte) {
-	serve := func(kind string, body []byte) http.Handler {
+	serve := func(policy, kind string, body []byte) http.Handler {
 		return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Security-Policy", apiPagePolicy)
+			w.Header().Set("Content-Security-Policy", policy)
 			w.Header().Set("Content-Type", kind)
 			_, _ = w.Write(body)
 		}))
 	}
-	mux.Handle("GET /docs", serve("text/html; charset=utf-8", []byte(docsIndex)))
+	mux.Handle("GET /docs", serve(publicPagePolicy, "text/html; charset=utf-8", []byte(docsIndex)))
 	mux.Handle("GET /docs/{$}", http.RedirectHandler("/docs", http.StatusPermanentRedirect))
 	mux.Handle("GET /docs/codes", http.RedirectHandler("/docs/api#errors", http.StatusPermanentRedirect))
-	mux.Handle("GET /docs/api", serve("text/html; charset=utf-8", apiPage))
-	mux.Handle("GET /docs/api.js", serve("text/javascript; charset=utf-8", graph.APIScript))
-	mux.Handle("GET /docs/api.css", serve("text/css; charset=utf-8", []byte(graph.APIStyle)))
+	mux.Handle("GET /docs/api", serve(apiPagePolicy, "text/html; charset=utf-8", apiPage))
+	mux.Handle("GET /docs/api.js", serve(publicPagePolicy, "text/javascript; charset=utf-8", graph.APIScript))
+	mux.Handle("GET /docs/api.css", serve(publicPagePolicy, "text/css; charset=utf-8", []byte(graph.APIStyle)))
 }
 
 // sharePage is the page of a share link. Chat tools read its Open Graph tags. It does not forward people, because chat
