@@ -81,7 +81,7 @@ func TestAudit_ChangedRunsAndSignalsAreNamed(t *testing.T) {
 		if strings.Contains(out, runID) || strings.Contains(out, other) || time.Now().After(deadline) {
 			t.Fatalf("verify before the attack:\n%s", out)
 		}
-		if strings.Contains(out, " 0 waiting for their link") {
+		if strings.Contains(out, "\nhead ") && !strings.Contains(out, "waiting for a link") {
 			break
 		}
 	}

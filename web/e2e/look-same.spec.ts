@@ -150,7 +150,7 @@ test("40 two loads of each page are the same picture, in both themes and at thre
   await same("admin", admin, "/admin/policy", /version \d/);
   await same("health", admin, "/health", /Store/i);
   await same("sign-in", nobody, "/audit", /Sign in to dvt/);
-  await same("not found", admin, "/no/such/page", /There is nothing here/);
+  await same("not found", admin, "/no/such/page", /There is no page at/);
   await same("forbidden", viewer, "/admin/policy", /You may not see this/);
 
   expect(problems).toEqual([]);

@@ -447,7 +447,7 @@ test("23 a step whose error a retry does not cure is retried by force, and only 
   await expect(dialog).toContainText("retry with force");
   await expect(send).toBeDisabled();
   await dialog.getByRole("checkbox").check();
-  await expect(dialog).toContainText("by force");
+  await expect(dialog).toContainText("although its error is marked as not retryable");
   await send.click();
   await expect(page.locator('main [data-receipt="RETRY_STEP"]')).toContainText(/Applied at seq \d+/);
   await cancelRun(url, runId);

@@ -9,7 +9,7 @@ import { Env } from "../ui/Env";
 import { count, dateTime, shortId } from "../format/format";
 import { runLook } from "../status/look";
 import { Menu, type MenuItem } from "../ui/Menu";
-import { Name } from "../ui/Name";
+import { isInParts, Name } from "../ui/Name";
 import { StatusBadge } from "../ui/Status";
 import { Time } from "../ui/Time";
 import { cancelledWords, took } from "../status/runWords";
@@ -144,7 +144,11 @@ const Row = memo(function Row({ run, left, selected, turn, menu, columns, tags, 
             to="/runs/$runId"
             params={{ runId: run.runId }}
             className={css.link}
-            aria-label={`${run.plan.planId}@${run.plan.planVersion} ${shortId(run.runId)}`}
+            aria-label={
+              isInParts(run.plan.planId)
+                ? `${run.plan.planId}@${run.plan.planVersion} ${shortId(run.runId)}`
+                : undefined
+            }
             title={`${run.plan.planId}@${run.plan.planVersion} ${run.runId}`}
           >
             <Name text={run.plan.planId} />

@@ -399,6 +399,8 @@ export const ANSWERS: {
   methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }],
   data: {
     viewer: { policyVersion: 41 },
+    attention: { edges: [] },
+    queue: { edges: [] },
     runs: {
       edges: [
         {
@@ -412,7 +414,9 @@ export const ANSWERS: {
       ],
     },
     run: {
+      plan: { planId: "nightly" },
       step: {
+        attempts: [],
         dbtNodes: {
           total: 19,
           byStatus: [
