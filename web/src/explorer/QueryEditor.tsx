@@ -43,10 +43,29 @@ const THEME = EditorView.theme({
  * content policy refuses.
  */
 function replaceSelected(event: InputEvent, view: EditorView): boolean {
-  if (event.inputType !== "insertText" || event.data === null || view.state.selection.main.empty) return false;
+  if (event.inputType !== "insertText" || event.data === null) return false;
+  // The selection of the editor follows that of the browser a moment later.
+  const { main } = view.state.selection;
+  const [from, to] = selectedIn(view) ?? [main.from, main.to];
+  if (from === to) return false;
   event.preventDefault();
-  view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+  view.dispatch({
+    changes: { from, to, insert: event.data },
+    selection: { anchor: from + event.data.length },
+    userEvent: "input.type",
+    scrollIntoView: true,
+  });
   return true;
+}
+
+/** The selection of the browser as positions of the text. Only Chromium tells it of a shadow root. */
+function selectedIn(view: EditorView): [number, number] | null {
+  const root: DocumentOrShadowRoot & { getSelection?: () => Selection | null } = view.root;
+  const selection = root.getSelection?.();
+  if (!selection?.anchorNode || !selection.focusNode || selection.isCollapsed) return null;
+  const anchor = view.posAtDOM(selection.anchorNode, selection.anchorOffset);
+  const head = view.posAtDOM(selection.focusNode, selection.focusOffset);
+  return [Math.min(anchor, head), Math.max(anchor, head)];
 }
 
 interface QueryEditorProps {
