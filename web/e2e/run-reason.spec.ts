@@ -2,10 +2,7 @@
 import type { Locator, Page } from "@playwright/test";
 import { become, cancelRun, expect, startRun, status, test } from "./page";
 
-/**
- * Esc leads to the way back, however often; only who takes it loses what was written, and nothing written, Esc is the
- * way back.
- */
+/** The first Esc asks about what was written and leads to the way back; with nothing written it is the way back. */
 async function outlasts(page: Page, open: () => Promise<void>): Promise<void> {
   const dialog: Locator = page.locator("dialog[open]");
   await open();
@@ -15,14 +12,15 @@ async function outlasts(page: Page, open: () => Promise<void>): Promise<void> {
   await open();
   const reason = dialog.getByLabel(/reason/i);
   await reason.fill("half typed");
-  for (let i = 0; i < 4; i++) await page.keyboard.press("Escape");
+  await page.keyboard.press("Escape");
+  await expect(dialog.getByRole("alert")).toHaveText("Press Esc again to discard what you typed.");
   await expect(reason).toHaveValue("half typed");
   await expect(dialog.getByRole("button", { name: "Cancel", exact: true })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(dialog).toHaveCount(0);
 }
 
-test("a reason half written outlasts Esc, for one run, for many and in the inbox", async ({ page, url }) => {
+test("a reason half written outlasts the first Esc, for one run, for many and in the inbox", async ({ page, url }) => {
   const plan = `reason-${Date.now()}`;
   const runId = await startRun(
     url,

@@ -68,7 +68,7 @@ export function Tray() {
       >
         {m.receipt.tray} {fresh > 0 && <span className={css.count}>{fresh}</span>}{" "}
         {refused > 0 && (
-          <span className={css.count} data-bad>
+          <span className={css.count} data-bad aria-hidden="true">
             {refused} ✕
           </span>
         )}
