@@ -39,7 +39,9 @@ it("says for each run its status, its progress and its cause, and marks one that
   expect(rows[1]?.textContent).toContain("by ops: “warehouse maintenance”");
   expect(rows[1]?.textContent).toContain("no longer matches");
   expect(rows[2]?.textContent, "its clock stands").toContain("≥ 12 m 4 s");
-  expect(screen.getByRole("link", { name: /^nightly ?@1\.4\.2 fai01KAH/ }).getAttribute("href")).toBe(`/runs/fai${RUN}`);
+  expect(screen.getByRole("link", { name: /^nightly ?@1\.4\.2 fai01KAH/ }).getAttribute("href")).toBe(
+    `/runs/fai${RUN}`,
+  );
 });
 
 it("selects a row by its box, a range with Shift, and all by the head", async () => {
