@@ -273,7 +273,7 @@ test("27 a receipt of what was rejected stays in its place until it is dismissed
   await page.goto(`${url}/runs/${other}`);
   await expect(status(page)).toHaveText("Running");
   await expect(page.locator("[data-receipt]"), "nothing of another run lies over the page").toHaveCount(0);
-  await page.getByRole("button", { name: /^Receipts: .*[1-9]\d* refused/ }).click();
+  await page.getByRole("button", { name: /^Receipts .*[1-9]\d* refused/ }).click();
   const tray = page.getByRole("region", { name: "Receipts" });
   const entry = tray.locator("[data-receipt]").filter({ hasText: runId.slice(0, 8) });
   await expect(entry).toContainText("Rejected");

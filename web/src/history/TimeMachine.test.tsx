@@ -28,6 +28,7 @@ it("names the shown position, and goes to the position of the slider", async () 
   const slider = screen.getByRole("slider", { name: "Position in the log" });
   expect(slider.getAttribute("aria-valuetext")).toBe(`seq 812 of ${SEQ}`);
   fireEvent.change(slider, { target: { value: "400" } });
+  expect(slider, "it does not move back before the page has the new position").toHaveProperty("value", "400");
   await vi.waitFor(() => expect(search()).toMatchObject({ at: 400 }));
 });
 

@@ -1,6 +1,6 @@
 import { useNavigate } from "@tanstack/react-router";
 import { ChevronFirst, ChevronLast, History, Pause, Play } from "lucide-react";
-import { useState, useSyncExternalStore } from "react";
+import { useEffect, useState, useSyncExternalStore } from "react";
 import { m } from "../messages";
 import { Marks } from "./Marks";
 import { snapped, useMarks } from "./useMarks";
@@ -39,13 +39,14 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
   const open = wanted || at !== null;
   const marks = useMarks(runId, head, open);
   const go = (to: number | null, replace = false): void => {
-    setDragged(null);
     void navigate({
       search: (old) => ({ ...old, at: to ?? undefined, ...(to === null ? { diff: undefined } : {}) }),
       replace,
     });
   };
   const position = at ?? head;
+  // Until the address has changed the slider stays where it was moved to, so that the next key counts from there.
+  useEffect(() => setDragged(null), [position]);
   const play = usePlay(runId, position, speed, (to) => go(to, true));
   const toLive = (): void => {
     play.stop();

@@ -207,10 +207,8 @@ export const receipt = {
   slow: "Accepted and durable. The engine has not picked it up yet; you may close this page.",
   dismiss: "Dismiss",
   dismissAll: "Dismiss all refused",
-  counted: (fresh: number, refused: number) =>
-    ["Receipts", [fresh > 0 ? `${fresh} new` : "", refused > 0 ? `${refused} refused` : ""].filter(Boolean).join(", ")]
-      .filter((part) => part !== "")
-      .join(": "),
+  fresh: "new",
+  refusedWord: "refused",
   refused: (n: number) => `${plural(n, "signal")} refused`,
   inAudit: "In the audit",
   versions: (before: number, after: number) =>

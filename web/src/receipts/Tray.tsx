@@ -11,6 +11,7 @@ import { receipts, useDismissed, useReceipts, useSeen } from "./context";
 import { useDoneList } from "../session/done";
 import { failed, TRAY } from "./receipts";
 import { type Entry, TrayList } from "./TrayList";
+import prose from "../styles/Prose.module.css";
 import css from "./Tray.module.css";
 
 const BULKS = 5;
@@ -59,18 +60,22 @@ export function Tray() {
   };
   return (
     <span className={css.place}>
-      <Button
-        ref={button}
-        kind="quiet"
-        pressed={open}
-        label={m.receipt.counted(fresh, refused)}
-        onClick={() => setOpen(!open)}
-      >
-        {m.receipt.tray} {fresh > 0 && <span className={css.count}>{fresh}</span>}{" "}
+      <Button ref={button} kind="quiet" pressed={open} onClick={() => setOpen(!open)}>
+        {m.receipt.tray}
+        {fresh > 0 && (
+          <>
+            {" "}
+            <span className={css.count}>{fresh}</span> <span className={prose.hidden}>{m.receipt.fresh}</span>
+          </>
+        )}
         {refused > 0 && (
-          <span className={css.count} data-bad aria-hidden="true">
-            {refused} ✕
-          </span>
+          <>
+            {" "}
+            <span className={css.count} data-bad>
+              {refused} <span aria-hidden="true">✕</span>
+            </span>{" "}
+            <span className={prose.hidden}>{m.receipt.refusedWord}</span>
+          </>
         )}
       </Button>
       <Announce text={refused > 0 ? m.receipt.refused(refused) : ""} />
