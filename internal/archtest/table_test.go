@@ -18,6 +18,8 @@ var imports = map[string][]string{
 	".":    {}, // the public schema, embedded
 	"plan": {},
 	"run":  {"plan"},
+	// Pure, like the fold whose result it reads.
+	"run/doctor": {"run", "plan"},
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},

@@ -1,0 +1,91 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Facts are what is known about a run and its surroundings at one time. Unknown parts are left out, and no cause rests
+// on them.
+type Facts struct {
+	Now   time.Time
+	State run.State
+	// Retried has the failed steps with an accepted retry that has not begun.
+	Retried  map[string]bool
+	Queue    *Queue    // of a run that waits to be started
+	Approval *Approval // of a run that waits for approval
+	Signals  []Signal  // accepted and not yet applied, the oldest first
+	// ControlQueue is the task queue of the run's workflow.
+	ControlQueue string
+	Workers      map[string]Workers // by task queue
+	Engine       *Engine
+	Parts        []Part // parts of the installation that do not work
+	LastGreen    *LastGreen
+}
+
+// Queue is the place of a run in the queue of starts.
+type Queue struct {
+	Since   time.Time
+	Expires time.Time // when the run fails; zero for never
+	// Held: a freeze or the mode keeps all starts back. Limited: a quota or a limit of active runs does. Neither: the start
+	// is due, and a server should be making it.
+	Held, Limited bool
+	Position      int // 1 is next
+	Reason        string
+}
+
+// Approval counts the approvals of a run.
+type Approval struct {
+	Given, Required int
+	Since, Expires  time.Time
+}
+
+// Signal is an accepted signal that has had no effect yet.
+type Signal struct {
+	Type       run.SignalType
+	StepID     string
+	AcceptedAt time.Time
+	Seq        run.Seq
+	Delivered  *time.Time
+}
+
+// Workers describes the pollers of a task queue.
+type Workers struct {
+	Count    int
+	LastPoll time.Time // zero: none is known
+	Watched  time.Time // since when the queue was looked at
+	Waiting  int64     // tasks that no worker has taken
+}
+
+// Engine is what the workflow engine says about the run.
+type Engine struct {
+	Known  bool // it has an execution of the run
+	Closed bool // the newest execution has ended
+	Status string
+	// Pending are the activities of steps that it has scheduled.
+	Pending []Activity
+}
+
+// Activity is an attempt of a step as the engine sees it.
+type Activity struct {
+	StepID        string
+	Attempt       int // of the engine, from 1
+	Started       bool
+	LastHeartbeat *time.Time
+}
+
+// Part is a part of the installation that does not work.
+type Part struct {
+	Name, Message string
+	// Engine: runs do not continue without it. Store: nothing is recorded without it. A part that is neither delays only
+	// views.
+	Engine, Store bool
+}
+
+// LastGreen is the newest earlier run of the same plan that completed.
+type LastGreen struct {
+	RunID, PlanVersion, PlanSHA256 string
+	// Usual is how long a step takes, by stepId, from earlier runs.
+	Usual map[string]time.Duration
+}

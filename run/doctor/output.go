@@ -1,0 +1,98 @@
+package doctor
+
+import (
+	"regexp"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// isProgram reports whether a code says only that a program or service failed, so that its output must say why.
+func isProgram(code string) bool {
+	switch code {
+	case "EXIT_STATUS", "DBT_FAILED", "DBT_USAGE", "HTTP_STATUS", "HTTP_TRANSPORT", "UNKNOWN":
+		return true
+	}
+	return false
+}
+
+// sign is a form of error lines that programs and databases use alike.
+type sign struct {
+	code        Code
+	line        *regexp.Regexp
+	title, what string
+}
+
+// signs are tried in order. Each is what well-known programs print; a line that has none keeps the code of its step.
+var signs = []sign{
+	{
+		CodeDiskFull,
+		regexp.MustCompile(`(?i)no space left on device|disk (is )?full|could not extend file|disk quota exceeded`),
+		"A disk is full.", "Free space where the program or its database writes.",
+	},
+	{
+		run.CodeStepOOM,
+		regexp.MustCompile(`(?i)out of memory|cannot allocate memory|memoryerror|exit status 137|java heap space`),
+		"The program ran out of memory.", "Give the step more memory, or less to do at once.",
+	},
+	{
+		CodeCredentials, regexp.MustCompile(`(?i)(password )?authentication failed|access denied|permission denied|` +
+			`not authori[sz]ed|unauthori[sz]ed|invalid (password|credentials|api key)|expired token|token (has )?expired|` +
+			`\b40[13] (forbidden|unauthorized)|status 40[13]\b`),
+		"Access was refused.", "Check the credentials and the grants that the step uses.",
+	},
+	{
+		CodeRateLimited, regexp.MustCompile(`(?i)too many requests|rate limit|throttl|status 429\b|quota exceeded`),
+		"A service refused further calls for now.", "Wait, then retry; run less at once if it comes back.",
+	},
+	{
+		CodeContention, regexp.MustCompile(`(?i)deadlock|could not serialize|lock wait timeout|could not obtain lock|` +
+			`database is locked|concurrent (update|transaction)`),
+		"The step met another writer of the same data.", "Retry; look what else writes these tables at this time.",
+	},
+	{
+		CodeUnreachable,
+		regexp.MustCompile(`(?i)connection (was )?(refused|reset|timed out|closed)|could not connect|` +
+			`name or service not known|no such host|temporary failure in name resolution|no route to host|` +
+			`network is unreachable|i/o timeout|connect: |connection to server .* failed|status 50[234]\b|server closed the connection`),
+		"Something that the step needs does not answer.", "Check that the service or database runs and can be " +
+			"reached from the worker.",
+	},
+	{
+		CodeBrokenCode,
+		regexp.MustCompile(`(?i)syntax error|syntaxerror|compilation error|parser error|unexpected token|` +
+			`importerror|modulenotfounderror|nameerror|undefined (variable|function|name)|is undefined`),
+		"The program or the SQL of the step is wrong.", "Correct it. Compare with the last green run to see " +
+			"what changed.",
+	},
+	{
+		CodeMissingObject,
+		regexp.MustCompile(`(?i)(relation|table|view|column|schema|database|catalog)\b.{0,80}(does not exist|not found)|` +
+			`no such (file|table|column)|file ?not ?found|does not exist|unknown (table|column)|status 404\b`),
+		"A table, column or file that the step needs does not exist.",
+		"Look at the step or load that should create it, then retry.",
+	},
+}
+
+// classify says what an error line is about, or "".
+func classify(line string) (code Code, title, what string) {
+	for _, s := range signs {
+		if s.line.MatchString(line) {
+			return s.code, s.title, s.what
+		}
+	}
+	return "", "", ""
+}
+
+// isEnvironment reports whether a cause lies outside the step, so that it comes before the other failures.
+func isEnvironment(c Code) bool {
+	switch c {
+	case CodeDiskFull, CodeUnreachable, CodeCredentials, CodeWorkerLost, run.CodeWriteBudget:
+		return true
+	}
+	return false
+}
+
+// isTransient reports whether a cause comes and goes without a change of the plan.
+func isTransient(c Code) bool {
+	return isEnvironment(c) || c == CodeContention || c == CodeRateLimited || c == run.CodeManualFailed
+}
